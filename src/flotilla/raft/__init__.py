@@ -1,0 +1,1 @@
+"""L1: consensus, pure. Knows nothing of queues, disks, sockets or clocks."""

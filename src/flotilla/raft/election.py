@@ -1,0 +1,132 @@
+"""Elections: pre-vote, vote, and what a lost link may start.
+
+A real vote is asked for only after a quorum said that it would be given (thesis 9.6), or when the leader
+itself hands over. A voter that hears a leader refuses both, so that a node that was cut off cannot unseat
+a working leader (thesis 4.2.3). A candidate's own vote counts when it is durable, like any other.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from flotilla.raft import quorum
+from flotilla.raft.messages import Append, Heartbeat, Message, SnapshotChunk, TimeoutNow, VoteReply, VoteRequest
+from flotilla.raft.roles import FOLLOWER, LEADER, PRE_CANDIDATE
+from flotilla.types.ids import NO_NODE
+
+if TYPE_CHECKING:
+    from flotilla.raft.node import RaftNode
+
+
+def start(node: "RaftNode") -> None:
+    """The election timeout passed, or a hint asks for the same: stand, if this node may."""
+    if not node.is_promotable():
+        node.election_elapsed = 0
+        return
+    if node.options.pre_vote:
+        _ask_in_advance(node)
+    else:
+        _ask_for_votes(node, transfer=False)
+
+
+def leader_link_lost(node: "RaftNode") -> None:
+    """The link to the leader broke. Voters stand one after the other, beginning behind the leader's id."""
+    lost = node.leader
+    node.wake()
+    node.leader = NO_NODE
+    if node.role != FOLLOWER or not node.is_promotable():
+        return
+    voters = [voter for voter in node.configuration.members() if node.configuration.is_voter(voter) and voter != lost]
+    line = [voter for voter in voters if voter > lost] + [voter for voter in voters if voter < lost]
+    place = line.index(node.id)
+    if place == 0:
+        start(node)
+    else:
+        wait_ticks = place * node.options.succession_ticks
+        node.election_elapsed = max(node.election_elapsed, node.election_timeout - wait_ticks)
+
+
+def _ask_in_advance(node: "RaftNode") -> None:
+    node.become_pre_candidate()
+    node.votes[node.id] = True
+    _request(node, pre=True, transfer=False)
+    if quorum.vote_result(node.configuration, node.votes) == quorum.WON:
+        _ask_for_votes(node, transfer=False)
+
+
+def _ask_for_votes(node: "RaftNode", *, transfer: bool) -> None:
+    node.become_candidate()
+    # To itself through the disk: the own vote counts once it cannot be forgotten.
+    node.after_sync.append(VoteReply(node.id, node.id, node.term, granted=True))
+    _request(node, pre=False, transfer=transfer)
+
+
+def _request(node: "RaftNode", *, pre: bool, transfer: bool) -> None:
+    out = node.messages if pre else node.after_sync
+    last_index, last_term = node.log.last_index, node.log.last_term()
+    for peer in node.configuration.members():
+        if peer != node.id and node.configuration.is_voter(peer):
+            term = node.term + 1 if pre else node.term
+            out.append(VoteRequest(node.id, peer, term, last_index, last_term, pre=pre, transfer=transfer))
+
+
+def _on_vote_request(node: "RaftNode", request: VoteRequest) -> None:
+    """Any role: a vote is given once in a term, to a candidate whose log is at least as complete."""
+    may_vote = (
+        node.vote == request.sender
+        or (node.vote == NO_NODE and node.leader == NO_NODE)
+        or (request.pre and request.term > node.term)
+    )
+    granted = may_vote and node.is_up_to_date(request.last_index, request.last_term)
+    if request.pre:
+        # A promise of nothing: the term answered is the one asked about, so that the asker can tell it apart.
+        term = request.term if granted else node.term
+        node.messages.append(VoteReply(node.id, request.sender, term, granted=granted, pre=True))
+        return
+    node.after_sync.append(VoteReply(node.id, request.sender, node.term, granted=granted))
+    if granted:
+        assert node.vote in (NO_NODE, request.sender), "a second vote in one term"
+        node.vote = request.sender
+        node.election_elapsed = 0
+
+
+def _on_vote_reply(node: "RaftNode", reply: VoteReply) -> None:
+    if node.role == PRE_CANDIDATE:
+        if not reply.pre or (reply.granted and reply.term != node.term + 1):
+            return
+    elif reply.pre:
+        return
+    node.votes.setdefault(reply.sender, reply.granted)
+    result = quorum.vote_result(node.configuration, node.votes)
+    if result == quorum.WON:
+        if node.role == PRE_CANDIDATE:
+            _ask_for_votes(node, transfer=False)
+        else:
+            node.become_leader()
+    elif result == quorum.LOST:
+        # The term stands, and so does the vote given in it.
+        node.become_follower(node.term, NO_NODE)
+
+
+def _on_leader_message(node: "RaftNode", message: Message) -> None:
+    """Somebody won this term: follow, and handle the message as a follower."""
+    node.become_follower(message.term, message.sender)
+    node.step(message)
+
+
+def _on_timeout_now(node: "RaftNode", message: TimeoutNow) -> None:
+    """The leader hands over: stand without a pre-vote, and say that it was the leader's wish."""
+    if node.role != LEADER and node.is_promotable():
+        _ask_for_votes(node, transfer=True)
+
+
+VOTER_STEPS: dict[type[Message], Callable[["RaftNode", Any], None]] = {
+    VoteRequest: _on_vote_request,
+    TimeoutNow: _on_timeout_now,
+}
+
+CANDIDATE_STEPS: dict[type[Message], Callable[["RaftNode", Any], None]] = {
+    VoteReply: _on_vote_reply,
+    Append: _on_leader_message,
+    Heartbeat: _on_leader_message,
+    SnapshotChunk: _on_leader_message,
+}

@@ -1,0 +1,136 @@
+"""What a follower does with its leader's messages: append, commit, install, fall asleep, ask for reads.
+
+An answer to an append leaves only after a sync, so `accepted` always means durable. Where logs disagree
+the refusal carries a hint, the last place where they may agree judging by terms, so that a leader finds
+it in a few steps, not entry by entry.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from flotilla.raft.messages import (
+    Append,
+    AppendReply,
+    CommitNews,
+    Heartbeat,
+    HeartbeatReply,
+    Message,
+    Quiesce,
+    ReadReply,
+    ReadState,
+    Snapshot,
+    SnapshotChunk,
+    SnapshotReply,
+)
+from flotilla.types.ids import Index, NodeId
+
+if TYPE_CHECKING:
+    from flotilla.raft.node import RaftNode
+
+
+def _heard_from_leader(node: "RaftNode", leader: NodeId) -> None:
+    node.election_elapsed = 0
+    node.leader = leader
+
+
+def _on_append(node: "RaftNode", append: Append) -> None:
+    _heard_from_leader(node, append.sender)
+    log = node.log
+    if append.prev_index < log.committed:
+        # Old news: what is committed here agrees with every leader. The answer moves the leader on.
+        _reply(node, append.sender, log.committed)
+        return
+    if not log.matches(append.prev_index, append.prev_term):
+        hint = log.find_not_newer(append.prev_index, append.prev_term)
+        node.after_sync.append(
+            AppendReply(
+                node.id,
+                append.sender,
+                node.term,
+                index=append.prev_index,
+                accepted=False,
+                hint_index=hint,
+                hint_term=log.term(hint),
+            )
+        )
+        return
+    for position, entry in enumerate(append.entries):
+        if entry.index > log.last_index or log.term(entry.index) != entry.term:
+            log.append(append.entries[position:])
+            break
+    last_new = append.prev_index + len(append.entries)
+    log.commit_to(min(append.commit, last_new))
+    _reply(node, append.sender, last_new)
+
+
+def _reply(node: "RaftNode", leader: NodeId, index: Index) -> None:
+    node.after_sync.append(AppendReply(node.id, leader, node.term, index=index, accepted=True))
+
+
+def _on_heartbeat(node: "RaftNode", heartbeat: Heartbeat) -> None:
+    _heard_from_leader(node, heartbeat.sender)
+    node.log.commit_to(min(heartbeat.commit, node.log.last_index))
+    # The answer rests on the term alone: while that is durable it need not wait for entries being written.
+    out = node.messages if node.durable_term == node.term else node.after_sync
+    out.append(HeartbeatReply(node.id, heartbeat.sender, node.term, heartbeat.read_id))
+
+
+def _on_commit_news(node: "RaftNode", news: CommitNews) -> None:
+    _heard_from_leader(node, news.sender)
+    node.log.commit_to(min(news.commit, node.log.last_index))
+
+
+def _on_quiesce(node: "RaftNode", message: Quiesce) -> None:
+    _heard_from_leader(node, message.sender)
+    if node.log.last_index < message.commit:
+        return
+    node.log.commit_to(message.commit)
+    if message.sender not in node.down_peers and not node.reads.forwarded:
+        node.quiescent = True
+
+
+def _on_snapshot_chunk(node: "RaftNode", chunk: SnapshotChunk) -> None:
+    _heard_from_leader(node, chunk.sender)
+    meta = chunk.meta
+    log = node.log
+    if meta.log_index <= log.committed or log.matches(meta.log_index, meta.log_term):
+        # The log reaches the snapshot's beginning already: appends can go on from there.
+        log.commit_to(meta.log_index)
+        node.incoming = None
+        _reply(node, chunk.sender, log.committed)
+        return
+    snapshot = receive_chunk(node, chunk)
+    if snapshot is not None:
+        node.install(snapshot, [], chunk.sender)
+
+
+def receive_chunk(node: "RaftNode", chunk: SnapshotChunk) -> Snapshot | None:
+    """Puts a piece behind the pieces that are here. Answers how far it got; the whole, once it is complete."""
+    meta = chunk.meta
+    if meta.size_bytes > node.options.snapshot_bytes_max:
+        return None
+    if node.incoming is None or node.incoming[0].meta != meta:
+        node.incoming = (chunk, bytearray())
+    received = node.incoming[1]
+    if chunk.offset == len(received):
+        received += chunk.data
+    if len(received) < meta.size_bytes:
+        node.messages.append(SnapshotReply(node.id, chunk.sender, node.term, index=meta.index, offset=len(received)))
+        return None
+    node.incoming = None
+    return Snapshot(meta, bytes(received))
+
+
+def _on_read_reply(node: "RaftNode", reply: ReadReply) -> None:
+    if node.reads.forwarded.pop(reply.read_id, True) is None:
+        node.read_states.append(ReadState(reply.read_id, reply.index))
+
+
+STEPS: dict[type[Message], Callable[["RaftNode", Any], None]] = {
+    Append: _on_append,
+    Heartbeat: _on_heartbeat,
+    CommitNews: _on_commit_news,
+    Quiesce: _on_quiesce,
+    SnapshotChunk: _on_snapshot_chunk,
+    ReadReply: _on_read_reply,
+}

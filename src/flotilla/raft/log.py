@@ -1,0 +1,178 @@
+"""The log as consensus sees it: the stored log plus entries that were not handed out for storing yet.
+
+Invariants, each asserted where it could break:
+  base <= handed, handed <= min(committed, durable) or handed came with a snapshot
+  committed <= last_index
+  durable <= last_index: every entry up to `durable` survives a power cut of this node
+
+Entries leave `pending` when a Ready takes them; from then on the store answers for them. What is
+durable is counted by Ready, not by index alone: an entry may be overwritten while its first write is
+still under way and even come back by a third leader, so a truncation also cuts the claims of writes
+that have not finished.
+"""
+
+from collections import deque
+
+from flotilla.raft.messages import CONFIG, Entry, SnapshotMeta
+from flotilla.raft.stored_log import StoredLog
+from flotilla.types.errors import CorruptionError
+from flotilla.types.ids import Index, Term
+
+
+class RaftLog:
+    __slots__ = (
+        "_claims",
+        "base",
+        "committed",
+        "configuration_indexes",
+        "durable",
+        "found_damage",
+        "handed",
+        "pending",
+        "pending_first",
+        "stored",
+    )
+
+    def __init__(self, stored: StoredLog, *, committed: Index, applied: Index) -> None:
+        self.stored = stored
+        self.base: Index = stored.first_index() - 1
+        last = stored.last_index()
+        #: Entries not yet taken by a Ready. Everything from pending_first on is here, all below is stored.
+        self.pending: list[Entry] = []
+        self.pending_first: Index = last + 1
+        #: What was recovered from disk is durable.
+        self.durable: Index = last
+        #: Known to be on a majority. Moved by the leader's quorum, by appends and by heartbeats.
+        self.committed: Index = min(max(committed, applied, self.base), last)
+        #: Given out for application; the state machine holds the effect of all up to here.
+        self.handed: Index = max(applied, self.base)
+        #: Where CONFIG entries stand that were not handed out yet, ascending.
+        self.configuration_indexes: list[Index] = []
+        #: Damaged ranges met while reading; the node turns them into a repair.
+        self.found_damage: list[tuple[Index, Index]] = []
+        #: (Ready number, last index it stores) of writes under way.
+        self._claims: deque[tuple[int, Index]] = deque()
+
+    @property
+    def last_index(self) -> Index:
+        return self.pending_first + len(self.pending) - 1
+
+    def last_term(self) -> Term:
+        return self.term(self.last_index)
+
+    def term(self, index: Index) -> Term:
+        """The term of base <= index <= last_index."""
+        if index >= self.pending_first:
+            return self.pending[index - self.pending_first].term
+        return self.stored.term(index)
+
+    def matches(self, index: Index, term: Term) -> bool:
+        return self.base <= index <= self.last_index and self.term(index) == term
+
+    def find_not_newer(self, index: Index, term: Term) -> Index:
+        """The last position at or before `index` whose term is not above `term`: where two logs may agree at best."""
+        index = min(index, self.last_index)
+        while index > self.base and self.term(index) > term:
+            index -= 1
+        return index
+
+    def entries(self, low: Index, high: Index, max_bytes: int) -> list[Entry]:
+        """[low, high) as far as max_bytes reach, at least one. Empty when the disk's copy is damaged."""
+        assert self.base < low <= high <= self.last_index + 1
+        found: list[Entry] = []
+        if low < self.pending_first:
+            try:
+                found = self.stored.entries(low, min(high, self.pending_first), max_bytes)
+            except CorruptionError as damage:
+                self.found_damage.append((damage.low, damage.high))
+                return []
+            if not found or found[-1].index + 1 < min(high, self.pending_first):
+                return found
+            max_bytes -= sum(entry.size_bytes for entry in found)
+        for entry in self.pending[max(low - self.pending_first, 0) : high - self.pending_first]:
+            max_bytes -= entry.size_bytes
+            if max_bytes < 0 and found:
+                break
+            found.append(entry)
+        return found
+
+    def append(self, entries: list[Entry]) -> None:
+        """Appends behind the end, or overwrites an uncommitted suffix from entries[0].index on."""
+        first = entries[0].index
+        assert first > self.committed, f"overwriting committed entry {first} <= {self.committed}"
+        if first <= self.last_index:
+            self.truncate(first)
+        assert first == self.last_index + 1
+        self.pending.extend(entries)
+        for entry in entries:
+            if entry.kind == CONFIG:
+                self.configuration_indexes.append(entry.index)
+
+    def truncate(self, index: Index) -> None:
+        """Forgets everything from `index` on."""
+        assert index > self.committed
+        if index < self.pending_first:
+            self.pending.clear()
+            self.pending_first = index
+        else:
+            del self.pending[index - self.pending_first :]
+        self.durable = min(self.durable, index - 1)
+        self._claims = deque((number, min(last, index - 1)) for number, last in self._claims)
+        while self.configuration_indexes and self.configuration_indexes[-1] >= index:
+            self.configuration_indexes.pop()
+
+    def take_pending(self, number: int) -> list[Entry]:
+        """Hands the pending entries to Ready `number`, whose write makes them durable."""
+        entries, self.pending = self.pending, []
+        if entries:
+            self.pending_first = entries[-1].index + 1
+            self._claims.append((number, entries[-1].index))
+        return entries
+
+    def written(self, number: int) -> None:
+        """All writes up to Ready `number` are durable."""
+        while self._claims and self._claims[0][0] <= number:
+            self.durable = max(self.durable, self._claims.popleft()[1])
+
+    def commit_to(self, index: Index) -> bool:
+        if index <= self.committed:
+            return False
+        assert index <= self.last_index, f"commit {index} behind the end {self.last_index}"
+        self.committed = index
+        return True
+
+    def take_committed(self, max_bytes: int) -> list[Entry]:
+        """The next entries that are both committed and durable here."""
+        ready = min(self.committed, self.durable)
+        if self.handed >= ready:
+            return []
+        entries = self.entries(self.handed + 1, ready + 1, max_bytes)
+        if entries:
+            assert entries[0].index == self.handed + 1
+            self.handed = entries[-1].index
+            while self.configuration_indexes and self.configuration_indexes[0] <= self.handed:
+                self.configuration_indexes.pop(0)
+        return entries
+
+    def has_committed(self) -> bool:
+        return self.handed < self.committed and self.handed < self.durable
+
+    def has_unapplied_configuration(self) -> bool:
+        return bool(self.configuration_indexes) and self.configuration_indexes[0] <= self.committed
+
+    def restore(self, meta: SnapshotMeta, suffix: list[Entry]) -> None:
+        """The store now begins behind meta.log_index, followed by `suffix`; the state machine stands at meta.index."""
+        self.base = meta.log_index
+        self.pending.clear()
+        self._claims.clear()
+        last = suffix[-1].index if suffix else meta.log_index
+        self.pending_first = last + 1
+        self.durable = last
+        self.committed = min(max(self.committed, meta.index), last)
+        self.handed = meta.index
+        self.configuration_indexes = [e.index for e in suffix if e.kind == CONFIG and e.index > meta.index]
+
+    def compacted(self) -> None:
+        """The store's beginning moved."""
+        self.base = self.stored.first_index() - 1
+        assert self.base <= self.handed, "compacted what was not applied"

@@ -1,0 +1,264 @@
+"""The values that enter and leave the consensus core: entries, messages between replicas, and Ready.
+
+Nothing here has behaviour beyond sizes. Messages are plain slotted dataclasses because one is
+made per append and per heartbeat; everything that rests (hard state, configuration) is frozen.
+"""
+
+from dataclasses import dataclass, field
+
+from flotilla.types.ids import NO_NODE, Index, NodeId, Term
+
+#: What an entry is. DATA belongs to the state machine; a NOOP opens a leader's term; CONFIG changes members.
+DATA = 1
+NOOP = 2
+CONFIG = 3
+
+#: Counted for every entry beside its body, so that empty entries are bounded too.
+ENTRY_OVERHEAD_BYTES = 32
+
+
+@dataclass(slots=True)
+class Entry:
+    """One position of the log. (index, term) names its content for ever."""
+
+    index: Index
+    term: Term
+    kind: int
+    data: bytes | memoryview
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self.data) + ENTRY_OVERHEAD_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class HardState:
+    """What must be on disk before any message that depends on it leaves.
+
+    `commit` is saved in the same write as the entries it came with: a replica that has the end of
+    a membership change in its log then also knows, after any crash, that its beginning committed.
+    """
+
+    term: Term = 0
+    vote: NodeId = NO_NODE
+    commit: Index = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """Who belongs to the group. While `outgoing` is not empty the group is joint: both halves must agree."""
+
+    voters: tuple[NodeId, ...] = ()
+    outgoing: tuple[NodeId, ...] = ()
+    learners: tuple[NodeId, ...] = ()
+    #: Voters of the outgoing half that become learners when the joint phase ends.
+    learners_next: tuple[NodeId, ...] = ()
+    #: Leave the joint phase without being asked, once it has been entered.
+    auto_leave: bool = False
+
+    @property
+    def is_joint(self) -> bool:
+        return bool(self.outgoing)
+
+    def is_voter(self, node: NodeId) -> bool:
+        return node in self.voters or node in self.outgoing
+
+    def members(self) -> tuple[NodeId, ...]:
+        """All ids, each once, in ascending order."""
+        return tuple(sorted({*self.voters, *self.outgoing, *self.learners, *self.learners_next}))
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotMeta:
+    """A state machine's state after applying `index`, and where the log beside it begins.
+
+    A partition keeps messages longer than its snapshot needs them, so the log that belongs to a
+    snapshot may begin before it: entries (log_index, index] are stored again by whoever installs
+    it, but not applied again. Without such a tail log_index equals index.
+    """
+
+    index: Index
+    term: Term
+    log_index: Index
+    log_term: Term
+    configuration: Configuration
+    size_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A whole snapshot, received and ready to be installed."""
+
+    meta: SnapshotMeta
+    data: bytes
+
+
+@dataclass(slots=True)
+class Message:
+    """What every message between replicas carries."""
+
+    sender: NodeId
+    to: NodeId
+    term: Term
+
+
+@dataclass(slots=True)
+class VoteRequest(Message):
+    """Asks for a vote, or with `pre` whether a vote would be given. For `pre`, term is the term to come."""
+
+    last_index: Index
+    last_term: Term
+    pre: bool = False
+    #: The leader itself asked this replica to stand: stickiness to that leader does not apply.
+    transfer: bool = False
+
+
+@dataclass(slots=True)
+class VoteReply(Message):
+    granted: bool
+    pre: bool = False
+
+
+@dataclass(slots=True)
+class Append(Message):
+    """Entries that follow (prev_index, prev_term). Without entries: a probe, or news of the commit index."""
+
+    prev_index: Index
+    prev_term: Term
+    commit: Index
+    entries: list[Entry] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class AppendReply(Message):
+    """Accepted: the log matches up to `index`. Refused: prev_index `index` did not match; try at the hint."""
+
+    index: Index
+    accepted: bool
+    hint_index: Index = 0
+    hint_term: Term = 0
+
+
+@dataclass(slots=True)
+class Heartbeat(Message):
+    """Keeps followers from standing. `read_id` asks them to confirm the leader for reads up to that id."""
+
+    commit: Index
+    read_id: int = 0
+
+
+@dataclass(slots=True)
+class HeartbeatReply(Message):
+    read_id: int = 0
+
+
+@dataclass(slots=True)
+class CommitNews(Message):
+    """The commit index moved and no append was due. Wants no reply; appends and heartbeats say the same later."""
+
+    commit: Index
+
+
+@dataclass(slots=True)
+class Quiesce(Message):
+    """Everything is everywhere at `commit`: stop ticking until somebody speaks."""
+
+    commit: Index
+
+
+@dataclass(slots=True)
+class SnapshotChunk(Message):
+    """Bytes [offset, offset + len(data)) of the snapshot named by `meta`."""
+
+    meta: SnapshotMeta
+    offset: int
+    data: bytes | memoryview
+
+
+@dataclass(slots=True)
+class SnapshotReply(Message):
+    """`offset` bytes of the snapshot at `index` are here; all of it when it equals its size."""
+
+    index: Index
+    offset: int
+
+
+@dataclass(slots=True)
+class TimeoutNow(Message):
+    """Leadership transfer: stand for election at once."""
+
+
+@dataclass(slots=True)
+class ReadRequest(Message):
+    """A follower asks the leader for a read index."""
+
+    read_id: int
+
+
+@dataclass(slots=True)
+class ReadReply(Message):
+    read_id: int
+    index: Index
+
+
+@dataclass(slots=True)
+class RepairRequest(Message):
+    """A replica with damaged entries [low, high) asks for them again. Outside of terms: term is 0."""
+
+    low: Index
+    high: Index
+
+
+@dataclass(slots=True)
+class RepairReply(Message):
+    """Intact entries from `low` on. `absent`: a leader at `term` has other or no entries there, so the
+    damaged ones were never committed. `compacted`: they lie before the sender's log; a snapshot is needed."""
+
+    low: Index
+    entries: list[Entry] = field(default_factory=list)
+    absent: bool = False
+    compacted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ReadState:
+    """A read asked for under `read_id` may be served once everything up to `index` has been applied.
+
+    index -1: the read was dropped (leadership moved); ask again with a fresh id.
+    """
+
+    read_id: int
+    index: Index
+
+
+@dataclass(slots=True)
+class Ready:
+    """All there is to do, in the order of the contract in `node.py`."""
+
+    number: int
+    hard_state: HardState | None
+    #: To be stored. They replace whatever is stored from entries[0].index on.
+    entries: list[Entry]
+    #: Bodies of damaged entries, fetched again. Stored in place, replacing nothing behind them.
+    repaired: list[Entry]
+    #: Everything from this index on is to be dropped from the store (0: nothing).
+    truncate_from: Index
+    #: To be stored and restored into the state machine, before `entries`.
+    snapshot: Snapshot | None
+    #: May leave at once: they rest on what is already durable.
+    messages: list[Message]
+    #: May leave only after everything above is durable.
+    messages_after_sync: list[Message]
+    #: Committed and durable here: to be applied, in order, once.
+    committed: list[Entry]
+    reads: list[ReadState]
+
+    @property
+    def must_save(self) -> bool:
+        return bool(
+            self.entries
+            or self.repaired
+            or self.truncate_from
+            or self.hard_state is not None
+            or self.snapshot is not None
+        )

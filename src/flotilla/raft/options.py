@@ -1,0 +1,39 @@
+"""The settings of one consensus group, counted in ticks and bytes. One `validate` holds the cross-field rules."""
+
+from dataclasses import dataclass
+
+from flotilla.types import limits
+
+
+@dataclass(frozen=True, slots=True)
+class RaftOptions:
+    #: A follower stands for election after this many silent ticks, plus a random part of as many again.
+    election_ticks: int = 10
+    #: A leader speaks at least this often.
+    heartbeat_ticks: int = 3
+    #: An idle leader puts its group to sleep after this many ticks without work; 0 keeps it awake.
+    quiesce_ticks: int = 30
+    #: After a lost link the voters stand one after the other, this many ticks apart, so that votes do not split.
+    succession_ticks: int = 2
+    append_bytes_max: int = limits.APPEND_BYTES_MAX
+    inflight_bytes_max: int = limits.INFLIGHT_BYTES_MAX
+    inflight_count_max: int = limits.INFLIGHT_COUNT_MAX
+    proposal_bytes_max: int = limits.PROPOSAL_BYTES_MAX
+    proposal_count_max: int = limits.PROPOSAL_COUNT_MAX
+    apply_bytes_max: int = limits.APPLY_BYTES_MAX
+    read_count_max: int = limits.READ_COUNT_MAX
+    snapshot_chunk_bytes_max: int = limits.SNAPSHOT_CHUNK_BYTES_MAX
+    snapshot_bytes_max: int = limits.SNAPSHOT_BYTES_MAX
+    #: Ask everyone whether an election could be won before starting one. Off only in comparisons with other cores.
+    pre_vote: bool = True
+    #: A leader that has not heard from a quorum steps down; followers that hear a leader refuse to vote.
+    check_quorum: bool = True
+
+    def validate(self) -> None:
+        assert self.heartbeat_ticks >= 1
+        assert self.election_ticks > self.heartbeat_ticks, "a leader must speak before its followers give up"
+        assert self.quiesce_ticks == 0 or self.quiesce_ticks >= self.heartbeat_ticks
+        assert self.append_bytes_max >= 1
+        assert self.inflight_count_max >= 1
+        assert self.inflight_bytes_max >= 1
+        assert self.snapshot_chunk_bytes_max >= 1

@@ -1,0 +1,35 @@
+"""What the consensus core may ask of the log on disk. Reads only: writing is the caller's, through Ready."""
+
+from typing import Protocol
+
+from flotilla.raft.messages import Entry, SnapshotMeta
+from flotilla.types.ids import Index, Term
+
+
+class StoredLog(Protocol):
+    """The entries a replica has handed to its store, in order, without gaps.
+
+    `first_index() - 1` is the base: its term is known, its entry is not there any more (0 and term 0
+    for a new log). The store takes over entries when it is told to save them, before they are
+    durable; what is durable, the core tracks by itself.
+    """
+
+    def first_index(self) -> Index: ...
+
+    def last_index(self) -> Index:
+        """The base when the log is empty."""
+
+    def term(self, index: Index) -> Term:
+        """For base <= index <= last_index, also for entries whose body is damaged."""
+
+    def entries(self, low: Index, high: Index, max_bytes: int) -> list[Entry]:
+        """Entries [low, high), as many as fit into max_bytes but at least one.
+
+        Raises CorruptionError with the damaged range when a checksum does not hold.
+        """
+
+    def snapshot(self) -> SnapshotMeta | None:
+        """The newest durable snapshot."""
+
+    def snapshot_chunk(self, index: Index, offset: int, length: int) -> bytes | None:
+        """Bytes of the snapshot at `index`; None when that one is gone (a newer one took its place)."""

@@ -1,0 +1,1 @@
+"""L2: raft + a state machine + pending replies = one replica, without I/O."""

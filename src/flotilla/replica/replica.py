@@ -1,0 +1,219 @@
+"""One replica of one group: consensus, a state machine and whoever waits for an answer. No I/O.
+
+It can be driven by hand: propose, take `raft.ready()`, store it, `apply` what is committed, look at
+`replies`. An answer is final in one of three ways: done (the state machine's reply), certainly not done
+(NotLeaderError, OverloadedError and the like), or unknown (OutcomeUnknownError: leadership was lost
+while the entry was under way, and the next leader may or may not have it).
+"""
+
+from dataclasses import dataclass, field
+from random import Random
+
+from flotilla.raft.membership import ConfigurationChange
+from flotilla.raft.messages import CONFIG, DATA, Entry, ReadState, Snapshot, SnapshotMeta
+from flotilla.raft.node import RaftNode
+from flotilla.raft.options import RaftOptions
+from flotilla.raft.roles import LEADER
+from flotilla.replica.ports import GroupLog, StateMachine
+from flotilla.types.errors import FlotillaError, NotLeaderError, OutcomeUnknownError, UnavailableError
+from flotilla.types.ids import GroupId, Index, NodeId, Term
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaOptions:
+    raft: RaftOptions = field(default_factory=RaftOptions)
+    #: A snapshot is due after this many applied entries; 0 leaves it to whoever calls `take_snapshot`.
+    snapshot_entries: int = 10_000
+    #: That many entries stay in the log before the snapshot, for followers that are a little behind.
+    trail_entries: int = 1_000
+    #: A read that was sent to the leader is given up after this many ticks.
+    read_ticks_max: int = 50
+
+
+class Replica:
+    def __init__(
+        self,
+        group: GroupId,
+        node_id: NodeId,
+        log: GroupLog,
+        machine: StateMachine,
+        random: Random,
+        options: ReplicaOptions,
+    ) -> None:
+        recovered = log.recovered()
+        snapshot = log.read_snapshot()
+        self.group = group
+        self.log = log
+        self.machine = machine
+        self.options = options
+        if snapshot is not None:
+            machine.restore(snapshot.data)
+        applied = snapshot.meta.index if snapshot is not None else log.first_index() - 1
+        #: The state machine holds the effect of every entry up to here.
+        self.applied: Index = applied
+        self.raft = RaftNode(
+            node_id,
+            log,
+            random=random,
+            options=options.raft,
+            hard_state=recovered.hard_state,
+            configuration=recovered.configuration,
+            configuration_entries=recovered.configuration_entries,
+            applied=applied,
+            damaged=recovered.damaged,
+        )
+        #: Answers that are due, in order.
+        self.replies: list[tuple[object, object]] = []
+        #: Readies handed out whose writes are not durable yet; the driver counts.
+        self.unadvanced = 0
+        #: A snapshot of this replica is being written.
+        self.snapshot_under_way = False
+        self._snapshot_index: Index = applied
+        #: Proposals waiting to be applied, by index; all of the term `_proposal_term`.
+        self._proposals: dict[Index, object] = {}
+        self._proposal_term: Term = 0
+        #: Reads by raft's id: (query, token, tick at which it is given up).
+        self._reads: dict[int, tuple[object, object, int]] = {}
+        #: Confirmed reads waiting for the state machine to get there: (index, query, token).
+        self._confirmed: list[tuple[Index, object, object]] = []
+        self._ticks = 0
+
+    # Requests. The answer comes through `replies`, also when it is an error.
+
+    def propose(self, data: bytes | memoryview, token: object) -> None:
+        try:
+            index = self.raft.propose(data)
+        except FlotillaError as error:
+            self.replies.append((token, error))
+        else:
+            self._wait_for(index, token)
+
+    def change_members(self, change: ConfigurationChange, token: object) -> None:
+        try:
+            index = self.raft.propose_change(change)
+        except FlotillaError as error:
+            self.replies.append((token, error))
+        else:
+            self._wait_for(index, token)
+
+    def read(self, query: object, token: object) -> None:
+        """A linearizable read, on any replica that knows a leader."""
+        if self.raft.damaged:
+            self.replies.append((token, UnavailableError("this replica is repairing its log")))
+            return
+        try:
+            read_id = self.raft.read()
+        except FlotillaError as error:
+            self.replies.append((token, error))
+        else:
+            self._reads[read_id] = (query, token, self._ticks + self.options.read_ticks_max)
+
+    def _wait_for(self, index: Index, token: object) -> None:
+        if self._proposal_term != self.raft.term:
+            self.fail_orphans()
+            self._proposal_term = self.raft.term
+        assert index not in self._proposals
+        self._proposals[index] = token
+
+    # Time and progress.
+
+    def tick(self) -> None:
+        self.raft.tick()
+        self._ticks += 1
+        if self._reads:
+            self._expire_reads()
+
+    def _expire_reads(self) -> None:
+        late = [read_id for read_id, (_, _, deadline) in self._reads.items() if deadline <= self._ticks]
+        for read_id in late:
+            _, token, _ = self._reads.pop(read_id)
+            self.raft.reads.forwarded.pop(read_id, None)
+            self.replies.append((token, UnavailableError("no quorum confirmed the read in time")))
+
+    def fail_orphans(self) -> None:
+        """Proposals of a leadership that has ended: the next leader may or may not have them."""
+        if self._proposals and (self.raft.role != LEADER or self.raft.term != self._proposal_term):
+            for token in self._proposals.values():
+                self.replies.append((token, OutcomeUnknownError("leadership was lost while waiting for a quorum")))
+            self._proposals.clear()
+
+    def apply(self, entries: list[Entry]) -> None:
+        """Applies committed entries and answers whoever proposed them here."""
+        for entry in entries:
+            assert entry.index == self.applied + 1, f"applying {entry.index} after {self.applied}"
+            result = self.machine.apply(entry) if entry.kind == DATA else None
+            self.applied = entry.index
+            if self._proposals:
+                self._answer(entry, result)
+        if self._confirmed:
+            self._serve_reads()
+
+    def _answer(self, entry: Entry, result: object) -> None:
+        token = self._proposals.pop(entry.index, None)
+        if token is None:
+            return
+        if entry.term != self._proposal_term:
+            # Another leader's entry committed in its place: this one is gone for good.
+            self.replies.append((token, NotLeaderError(self.raft.leader)))
+        else:
+            self.replies.append((token, self.raft.configuration if entry.kind == CONFIG else result))
+
+    def take_reads(self, states: list[ReadState]) -> None:
+        """Read indexes that a quorum confirmed, or reads that were dropped."""
+        for state in states:
+            read = self._reads.pop(state.read_id, None)
+            if read is None:
+                continue
+            query, token, _ = read
+            if state.index < 0:
+                self.replies.append((token, NotLeaderError(self.raft.leader)))
+            else:
+                self._confirmed.append((state.index, query, token))
+        self._serve_reads()
+
+    def _serve_reads(self) -> None:
+        due = [read for read in self._confirmed if read[0] <= self.applied]
+        if due:
+            self._confirmed = [read for read in self._confirmed if read[0] > self.applied]
+            self.replies += [(token, self.machine.read(query)) for _, query, token in due]
+
+    # Snapshots.
+
+    def wants_snapshot(self) -> bool:
+        due = self.options.snapshot_entries
+        return due > 0 and not self.snapshot_under_way and self.applied - self._snapshot_index >= due
+
+    def take_snapshot(self) -> Snapshot | None:
+        """The state as of `applied`; None when there is nothing new or one is under way."""
+        if self.snapshot_under_way or self.applied <= self._snapshot_index or self.applied > self.raft.log.last_index:
+            return None
+        self.snapshot_under_way = True
+        log = self.raft.log
+        data = self.machine.snapshot()
+        meta = SnapshotMeta(
+            index=self.applied,
+            term=log.term(self.applied),
+            log_index=log.base,
+            log_term=log.term(log.base),
+            configuration=self.raft.configuration,
+            size_bytes=len(data),
+        )
+        return Snapshot(meta, data)
+
+    def snapshot_taken(self, meta: SnapshotMeta) -> None:
+        """The snapshot is durable: the log before it, but for a trail, is not needed any more."""
+        self.snapshot_under_way = False
+        self._snapshot_index = max(self._snapshot_index, meta.index)
+        first = meta.index + 1 - self.options.trail_entries
+        if first > self.log.first_index():
+            self.log.compact(first, self.raft.log.term(first - 1))
+            self.raft.log_compacted()
+
+    def snapshot_failed(self) -> None:
+        self.snapshot_under_way = False
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """A leader's snapshot takes the place of this replica's state."""
+        self.machine.restore(snapshot.data)
+        self.applied = snapshot.meta.index
+        self._snapshot_index = snapshot.meta.index

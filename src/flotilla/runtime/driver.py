@@ -1,0 +1,344 @@
+"""The pump: save, sync, send, apply, reply, in that order, for all groups of a node at once.
+
+That order is the durability contract (raft/node.py); each step ends at a named crash point, where the
+simulator may cut the power. All groups share one block of the journal, so one sync serves everything that
+came in while the last one ran: no timer, and no waiting when idle. Messages of all groups to a peer
+leave together. There is no thread, clock or socket in here: whoever owns those calls the inputs, then `pump`.
+"""
+
+from dataclasses import dataclass
+from random import Random
+from typing import Protocol
+
+from flotilla.raft.membership import ConfigurationChange
+from flotilla.raft.messages import Entry, Message, Ready
+from flotilla.replica.ports import Block, Job, StateMachine, Store
+from flotilla.replica.replica import Replica, ReplicaOptions
+from flotilla.types.errors import FlotillaError
+from flotilla.types.ids import GroupId, NodeId
+
+#: Between each two steps of the pump. `saved` is before the sync, `synced` after it.
+CRASH_POINTS = (
+    "saved",
+    "syncing",
+    "synced",
+    "sent",
+    "applied",
+    "replied",
+    "installing",
+    "installed",
+    "snapshot",
+    "maintained",
+)
+
+
+class DriverPorts(Protocol):
+    """What the driver needs done. None of it may call back into the driver before returning."""
+
+    def send(self, to: NodeId, messages: list[tuple[GroupId, Message]]) -> None: ...
+
+    def write(self, block: Block) -> None:
+        """Start `store.write_block(block)`; report by `block_written`."""
+
+    def run(self, job: Job) -> None:
+        """Start `job.run()`; report by `job_done`."""
+
+    def reply(self, token: object, result: object) -> None: ...
+
+    def crash_point(self, name: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class DriverOptions:
+    replica: ReplicaOptions
+    #: After a failed write or sync, try again this many ticks later.
+    retry_ticks: int = 10
+
+
+class Driver:
+    def __init__(self, node: NodeId, store: Store, ports: DriverPorts, random: Random, options: DriverOptions) -> None:
+        self.node = node
+        self.replicas: dict[GroupId, Replica] = {}
+        #: Why nothing is acknowledged at the moment; None when the disk works.
+        self.storage_error: FlotillaError | None = None
+        self._store = store
+        self._ports = ports
+        self._random = random
+        self._options = options
+        #: Replicas with something to do, and those that need ticks (all but the sleeping ones).
+        self._touched: dict[GroupId, Replica] = {}
+        self._awake: dict[GroupId, Replica] = {}
+        #: Readies that the next block stores, and those that the block under way stores.
+        self._saved: list[tuple[Replica, Ready]] = []
+        self._writing: list[tuple[Replica, Ready]] = []
+        self._block: Block | None = None
+        self._outbox: dict[NodeId, list[tuple[GroupId, Message]]] = {}
+        self._committed: list[tuple[Replica, list[Entry]]] = []
+        #: Background work: (the job, whose snapshot it writes, the Ready it installs).
+        self._jobs: list[tuple[Job, Replica | None, Ready | None]] = []
+        self._retry_in_ticks = 0
+        self._retry_jobs: list[Job] = []
+
+    # Inputs: they only record.
+
+    def add_replica(self, group: GroupId, machine: StateMachine) -> Replica:
+        """Takes part in a group that the store holds."""
+        replica = Replica(group, self.node, self._store.groups[group], machine, self._random, self._options.replica)
+        self.replicas[group] = replica
+        self._touch(replica)
+        return replica
+
+    def remove_replica(self, group: GroupId) -> None:
+        """Leaves a group and forgets its data."""
+        self._store.remove_group(group)
+        for table in (self.replicas, self._touched, self._awake):
+            table.pop(group, None)
+
+    def receive(self, messages: list[tuple[GroupId, Message]]) -> None:
+        for group, message in messages:
+            replica = self.replicas.get(group)
+            if replica is not None and message.to == self.node:
+                replica.raft.step(message)
+                self._touch(replica)
+
+    def tick(self) -> None:
+        for replica in list(self._awake.values()):
+            replica.tick()
+            if replica.raft.quiescent:
+                del self._awake[replica.group]
+            if replica.replies or replica.raft.has_ready():
+                self._touched[replica.group] = replica
+        if self._retry_in_ticks:
+            self._retry_in_ticks -= 1
+            if self._retry_in_ticks == 0:
+                self._retry()
+
+    def propose(self, group: GroupId, data: bytes | memoryview, token: object) -> None:
+        replica = self.replicas[group]
+        if self.storage_error is not None:
+            replica.replies.append((token, self.storage_error))
+        else:
+            replica.propose(data, token)
+        self._touch(replica)
+
+    def read(self, group: GroupId, query: object, token: object) -> None:
+        replica = self.replicas[group]
+        replica.read(query, token)
+        self._touch(replica)
+
+    def change_members(self, group: GroupId, change: ConfigurationChange, token: object) -> None:
+        replica = self.replicas[group]
+        replica.change_members(change, token)
+        self._touch(replica)
+
+    def transfer(self, group: GroupId, to: NodeId) -> None:
+        replica = self.replicas[group]
+        replica.raft.transfer(to)
+        self._touch(replica)
+
+    def snapshot(self, group: GroupId) -> None:
+        """Takes a snapshot now, whether one is due or not."""
+        self._start_snapshot(self.replicas[group])
+
+    def peer_down(self, peer: NodeId) -> None:
+        for replica in self.replicas.values():
+            replica.raft.peer_down(peer)
+            self._touch(replica)
+
+    def peer_up(self, peer: NodeId) -> None:
+        for replica in self.replicas.values():
+            replica.raft.peer_up(peer)
+            self._touch(replica)
+
+    def _touch(self, replica: Replica) -> None:
+        if self.replicas.get(replica.group) is not replica:
+            return
+        self._touched[replica.group] = replica
+        if not replica.raft.quiescent:
+            self._awake[replica.group] = replica
+
+    # The pump.
+
+    def pump(self) -> None:
+        """Does everything that can be done now."""
+        while self._touched:
+            touched, self._touched = self._touched, {}
+            for replica in touched.values():
+                self._save(replica)
+            self._ports.crash_point("saved")
+            self._sync()
+            self._send()
+            self._ports.crash_point("sent")
+            self._apply()
+            self._ports.crash_point("applied")
+            self._reply(touched)
+            self._ports.crash_point("replied")
+        self._sync()
+
+    def _save(self, replica: Replica) -> None:
+        """Takes what raft wants done; what rests on nothing unsaved goes on at once."""
+        raft = replica.raft
+        while raft.has_ready():
+            ready = raft.ready()
+            self._post(replica.group, ready.messages)
+            if ready.reads:
+                replica.take_reads(ready.reads)
+            if ready.snapshot is not None:
+                self._install(replica, ready)
+                break
+            if ready.committed:
+                self._committed.append((replica, ready.committed))
+            if ready.must_save:
+                self._store.save(
+                    replica.group,
+                    hard_state=ready.hard_state,
+                    entries=ready.entries,
+                    repaired=ready.repaired,
+                    truncate_from=ready.truncate_from,
+                )
+            if ready.must_save or replica.unadvanced:
+                self._saved.append((replica, ready))
+                replica.unadvanced += 1
+            else:
+                self._post(replica.group, ready.messages_after_sync)
+                raft.advance(ready.number)
+
+    def _sync(self) -> None:
+        """One block is under way at a time; everything saved meanwhile shares the next one."""
+        if self._block is not None:
+            return
+        self._block = self._store.take_block()
+        if self._block is None:
+            return
+        self._writing, self._saved = self._saved, []
+        self._ports.crash_point("syncing")
+        self._ports.write(self._block)
+
+    def block_written(self, block: Block, error: FlotillaError | None = None) -> None:
+        """The block is durable: what rested on it may leave. Or it is not: stop leading, try again later."""
+        assert block is self._block
+        if error is not None:
+            self._fail(error)
+            return
+        self.storage_error = None
+        self._store.finish_block(block)
+        self._block = None
+        written, self._writing = self._writing, []
+        self._ports.crash_point("synced")
+        for replica, ready in written:
+            replica.unadvanced -= 1
+            self._post(replica.group, ready.messages_after_sync)
+            replica.raft.advance(ready.number)
+            if ready.snapshot is not None:
+                self._ports.crash_point("installed")
+            self._touch(replica)
+        self._maintain()
+
+    def _post(self, group: GroupId, messages: list[Message]) -> None:
+        for message in messages:
+            self._outbox.setdefault(message.to, []).append((group, message))
+
+    def _send(self) -> None:
+        outbox, self._outbox = self._outbox, {}
+        for peer, messages in outbox.items():
+            self._ports.send(peer, messages)
+
+    def _apply(self) -> None:
+        committed, self._committed = self._committed, []
+        for replica, entries in committed:
+            replica.apply(entries)
+            if replica.wants_snapshot():
+                self._start_snapshot(replica)
+            if replica.raft.has_ready():
+                # More is committed than was handed out at once.
+                self._touch(replica)
+
+    def _reply(self, touched: dict[GroupId, Replica]) -> None:
+        for replica in touched.values():
+            replica.fail_orphans()
+            if replica.replies:
+                replies, replica.replies = replica.replies, []
+                for token, result in replies:
+                    self._ports.reply(token, result)
+
+    # Snapshots and background work.
+
+    def _start_snapshot(self, replica: Replica) -> None:
+        snapshot = replica.take_snapshot()
+        if snapshot is not None:
+            self._run(self._store.plan_snapshot(replica.group, snapshot), replica, None)
+
+    def _install(self, replica: Replica, ready: Ready) -> None:
+        """The snapshot's file first, then its mark in the journal: a crash leaves the old state or the new."""
+        assert ready.snapshot is not None
+        self._ports.crash_point("installing")
+        replica.unadvanced += 1
+        self._run(self._store.plan_snapshot(replica.group, ready.snapshot), replica, ready)
+
+    def _maintain(self) -> None:
+        job = self._store.plan_maintenance()
+        if job is not None:
+            self._run(job, None, None)
+
+    def _run(self, job: Job, replica: Replica | None, ready: Ready | None) -> None:
+        self._jobs.append((job, replica, ready))
+        self._ports.run(job)
+
+    def job_done(self, job: Job, error: FlotillaError | None = None) -> None:
+        position = next(place for place, entry in enumerate(self._jobs) if entry[0] is job)
+        _, replica, ready = self._jobs[position]
+        if error is not None:
+            self._job_failed(job, position, error)
+            return
+        del self._jobs[position]
+        if replica is None:
+            self._store.finish_maintenance(job)
+            self._ports.crash_point("maintained")
+            self._maintain()
+            return
+        meta = self._store.finish_snapshot(job)
+        self._ports.crash_point("snapshot")
+        if ready is None:
+            replica.snapshot_taken(meta)
+        else:
+            assert ready.snapshot is not None
+            self._store.save(replica.group, snapshot=meta, hard_state=ready.hard_state, entries=ready.entries)
+            replica.restore(ready.snapshot)
+            self._saved.append((replica, ready))
+        self._touch(replica)
+
+    # Failing disks.
+
+    def _fail(self, error: FlotillaError) -> None:
+        """Nothing is acknowledged while the disk fails: others must lead. The same block is tried again later."""
+        self.storage_error = error
+        self._retry_in_ticks = self._options.retry_ticks
+        for replica in self.replicas.values():
+            replica.raft.step_down()
+            self._touch(replica)
+
+    def _job_failed(self, job: Job, position: int, error: FlotillaError) -> None:
+        _, replica, ready = self._jobs[position]
+        if replica is not None and ready is None:
+            del self._jobs[position]
+            replica.snapshot_failed()
+            return
+        self._retry_jobs.append(job)
+        self._retry_in_ticks = self._retry_in_ticks or self._options.retry_ticks
+
+    def _retry(self) -> None:
+        jobs, self._retry_jobs = self._retry_jobs, []
+        for job in jobs:
+            self._ports.run(job)
+        if self.storage_error is not None and self._block is not None:
+            self._ports.write(self._block)
+
+    def health(self) -> dict[str, object]:
+        """What a health check should say: why not, if anything."""
+        damaged = {group: replica.raft.damaged for group, replica in self.replicas.items() if replica.raft.damaged}
+        return {
+            "storage": self.storage_error.code if self.storage_error is not None else "ok",
+            "damaged": damaged,
+            "leading": sum(1 for replica in self.replicas.values() if replica.raft.leader == self.node),
+            "groups": len(self.replicas),
+        }

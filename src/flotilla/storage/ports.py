@@ -1,0 +1,57 @@
+"""What storage needs of a disk. The real one is `posix.py`; the simulator brings one that fails.
+
+Calls are synchronous: the caller decides on which thread they run. Paths are relative to the data
+directory, with "/" between names. A file's bytes are durable after `sync`, a name (created, renamed,
+removed) after `sync_directory` of its folder. Every failure is raised as DiskFullError or
+StorageFailedError; after a failed `sync` the file must be abandoned, never synced again.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol, TypeAlias
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+
+class File(Protocol):
+    """An open file."""
+
+    def size(self) -> int: ...
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Bytes at `offset`; fewer only at the end of the file."""
+
+    def write(self, offset: int, buffers: Sequence[Buffer]) -> None:
+        """Writes all buffers one after the other, whole or with an error."""
+
+    def truncate(self, size: int) -> None: ...
+
+    def allocate(self, size: int) -> None:
+        """Reserves room up to `size`; bytes not written read as zero and count towards size()."""
+
+    def sync(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Disk(Protocol):
+    """A data directory."""
+
+    def open(self, path: str, *, create: bool = False) -> File: ...
+
+    def exists(self, path: str) -> bool: ...
+
+    def list(self, path: str) -> list[str]:
+        """Names in a folder, sorted; an absent folder is empty."""
+
+    def make_directory(self, path: str) -> None:
+        """Creates a folder and its parents; an existing one is fine."""
+
+    def rename(self, source: str, target: str) -> None:
+        """Replaces the target, atomically."""
+
+    def remove(self, path: str) -> None:
+        """Removes a file or an empty folder; an absent one is fine."""
+
+    def sync_directory(self, path: str) -> None: ...
+
+    def free_bytes(self) -> int: ...

@@ -1,0 +1,117 @@
+"""Every error a caller can meet, in one table.
+
+    FlotillaError
+    |- NotLeaderError           another replica leads; `leader` says which, if known
+    |- OverloadedError          a bound on proposals or bytes is reached; nothing was done
+    |- OutcomeUnknownError      leadership was lost while waiting; it may or may not have happened
+    |- ConfigurationChangeError the membership change is not possible now or not well formed
+    |- InvalidArgumentError     refused at the door; nothing was done
+    |- UnavailableError         no quorum, still recovering, or shutting down
+    |- CorruptionError          stored bytes fail their checksum; they are never served as data
+    |- DiskFullError            no room; goes on by itself when there is room again
+    `- StorageFailedError       the disk refused a write or a sync
+
+The code is protocol and never changes; the name may. `retryable` says whether the same call can
+succeed later without anything else being mended. HTTP and gRPC statuses stand here so that no
+front end invents its own.
+"""
+
+from typing import ClassVar, NamedTuple
+
+from flotilla.types.ids import NO_NODE, GroupId, Index, NodeId
+
+
+class ErrorCode(NamedTuple):
+    """One row of the error table."""
+
+    code: int
+    name: str
+    retryable: bool
+    http_status: int
+    grpc_status: str
+
+
+NOT_LEADER = ErrorCode(1, "NOT_LEADER", True, 421, "UNAVAILABLE")
+OVERLOADED = ErrorCode(2, "OVERLOADED", True, 429, "RESOURCE_EXHAUSTED")
+OUTCOME_UNKNOWN = ErrorCode(3, "OUTCOME_UNKNOWN", True, 503, "UNAVAILABLE")
+CONFIGURATION_CHANGE = ErrorCode(4, "CONFIGURATION_CHANGE", False, 409, "FAILED_PRECONDITION")
+INVALID_ARGUMENT = ErrorCode(5, "INVALID_ARGUMENT", False, 400, "INVALID_ARGUMENT")
+UNAVAILABLE = ErrorCode(6, "UNAVAILABLE", True, 503, "UNAVAILABLE")
+CORRUPTION = ErrorCode(7, "CORRUPTION", False, 500, "DATA_LOSS")
+DISK_FULL = ErrorCode(8, "DISK_FULL", True, 507, "RESOURCE_EXHAUSTED")
+STORAGE_FAILED = ErrorCode(9, "STORAGE_FAILED", True, 500, "INTERNAL")
+
+
+class FlotillaError(Exception):
+    """The base of all typed errors."""
+
+    row: ClassVar[ErrorCode]
+
+    @property
+    def code(self) -> str:
+        return self.row.name
+
+    @property
+    def retryable(self) -> bool:
+        return self.row.retryable
+
+
+class NotLeaderError(FlotillaError):
+    row = NOT_LEADER
+
+    def __init__(self, leader: NodeId = NO_NODE) -> None:
+        super().__init__(f"the leader is node {leader}" if leader else "no leader is known")
+        self.leader = leader
+
+
+class OverloadedError(FlotillaError):
+    row = OVERLOADED
+
+
+class OutcomeUnknownError(FlotillaError):
+    row = OUTCOME_UNKNOWN
+
+
+class ConfigurationChangeError(FlotillaError):
+    row = CONFIGURATION_CHANGE
+
+
+class InvalidArgumentError(FlotillaError):
+    row = INVALID_ARGUMENT
+
+
+class UnavailableError(FlotillaError):
+    row = UNAVAILABLE
+
+
+class CorruptionError(FlotillaError):
+    """Stored bytes of `group` in [low, high) are damaged. Empty range: the whole file is unreadable."""
+
+    row = CORRUPTION
+
+    def __init__(self, message: str, group: GroupId = 0, low: Index = 0, high: Index = 0) -> None:
+        super().__init__(message)
+        self.group = group
+        self.low = low
+        self.high = high
+
+
+class DiskFullError(FlotillaError):
+    row = DISK_FULL
+
+
+class StorageFailedError(FlotillaError):
+    row = STORAGE_FAILED
+
+
+ALL_ERRORS: tuple[type[FlotillaError], ...] = (
+    NotLeaderError,
+    OverloadedError,
+    OutcomeUnknownError,
+    ConfigurationChangeError,
+    InvalidArgumentError,
+    UnavailableError,
+    CorruptionError,
+    DiskFullError,
+    StorageFailedError,
+)
