@@ -37,7 +37,7 @@ def leader_link_lost(node: "RaftNode") -> None:
         return
     voters = [voter for voter in node.configuration.members() if node.configuration.is_voter(voter) and voter != lost]
     line = [voter for voter in voters if voter > lost] + [voter for voter in voters if voter < lost]
-    place = line.index(node.id)
+    place = line.index(node.id) if node.id in line else len(line)
     if place == 0:
         start(node)
     else:

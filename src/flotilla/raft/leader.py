@@ -35,6 +35,7 @@ from flotilla.raft.progress import PROBE, REPLICATE, SNAPSHOT, Progress
 from flotilla.raft.roles import LEADER
 from flotilla.types.errors import (
     ConfigurationChangeError,
+    CorruptionError,
     InvalidArgumentError,
     NotLeaderError,
     OverloadedError,
@@ -98,10 +99,15 @@ def propose_change(node: "RaftNode", change: ConfigurationChange) -> Index:
 
 
 def _append_configuration(node: "RaftNode", data: bytes) -> Index:
+    """In force from here on, for this leader at once: its own commit needs the new quorums already."""
     entry = Entry(node.log.last_index + 1, node.term, CONFIG, data)
     node.idle_ticks = 0
     node.log.append([entry])
     node.pending_configuration_index = entry.index
+    known = node.progress
+    node.progress = {member: known.get(member) or _newcomer(entry.index) for member in _tracked(node)}
+    if node.transferee != NO_NODE and not node.configuration.is_voter(node.transferee):
+        node.transferee = NO_NODE
     return entry.index
 
 
@@ -290,15 +296,19 @@ def _send_append(node: "RaftNode", peer: NodeId, progress: Progress) -> bool:
 def _send_empty_append(node: "RaftNode", peer: NodeId, progress: Progress) -> None:
     """Asks whether what was sent so far has arrived; a refusal shows what was lost."""
     prev_index = progress.next - 1
-    if prev_index >= node.log.base:
-        node.messages.append(
-            Append(node.id, peer, node.term, prev_index, node.log.term(prev_index), node.log.committed, [])
-        )
+    if prev_index < node.log.base:
+        # The log moved on meanwhile: find out by probing that a snapshot is needed.
+        progress.become_probe()
+        return
+    node.messages.append(
+        Append(node.id, peer, node.term, prev_index, node.log.term(prev_index), node.log.committed, [])
+    )
 
 
 def _start_snapshot(node: "RaftNode", peer: NodeId, progress: Progress) -> None:
     meta = node.log.stored.snapshot()
     if meta is None:
+        node.snapshot_wanted = True
         progress.probe_sent = True
         return
     # The log that still exists goes along, so it begins where ours begins.
@@ -311,13 +321,21 @@ def _send_chunk(node: "RaftNode", peer: NodeId, progress: Progress) -> None:
     meta = progress.snapshot
     assert meta is not None
     progress.snapshot_wait_ticks = 0
-    data = node.log.stored.snapshot_chunk(meta.index, progress.snapshot_offset, node.options.snapshot_chunk_bytes_max)
+    data = _read_chunk(node, meta.index, progress.snapshot_offset)
     if data is None:
-        # A newer snapshot took its place: begin again with that one at the next heartbeat's answer.
+        # A newer snapshot took its place, or must: begin again at the next heartbeat's answer.
         progress.become_probe()
         progress.probe_sent = True
         return
     node.messages.append(SnapshotChunk(node.id, peer, node.term, meta, progress.snapshot_offset, data))
+
+
+def _read_chunk(node: "RaftNode", index: Index, offset: int) -> bytes | None:
+    try:
+        return node.log.stored.snapshot_chunk(index, offset, node.options.snapshot_chunk_bytes_max)
+    except CorruptionError:
+        node.snapshot_wanted = True
+        return None
 
 
 # Answers.
@@ -425,33 +443,24 @@ def _confirm_reads(node: "RaftNode") -> None:
 
 
 def _should_leave_joint(node: "RaftNode") -> bool:
-    return (
-        node.configuration.is_joint
-        and node.configuration.auto_leave
-        and node.pending_configuration_index <= node.log.handed
-    )
+    configuration = node.configuration
+    return configuration.is_joint and configuration.auto_leave and node.pending_configuration_index <= node.log.handed
 
 
-def configuration_changed(node: "RaftNode") -> None:
-    """A new configuration is in force: track its members, and step down if this node is none of its voters."""
-    known = node.progress
-    first = node.log.last_index
-    node.progress = {member: known.get(member) or _newcomer(first) for member in _tracked(node)}
-    if node.transferee != NO_NODE and not node.configuration.is_voter(node.transferee):
-        node.transferee = NO_NODE
-    if node.configuration.is_voter(node.id):
-        _advance_commit(node)
+def configuration_committed(node: "RaftNode") -> None:
+    """A leader leads until the configuration that removes it has committed, then hands over to the best voter."""
+    index, configuration = node.log.configurations[-1]
+    if configuration.is_voter(node.id) or index > node.log.committed:
         return
-    heirs = [(node.progress[voter].match, voter) for voter in node.configuration.voters]
-    heir = max(heirs)[1]
+    heir = max((node.progress[voter].match, voter) for voter in configuration.voters)[1]
     commit = node.log.committed
     _broadcast(node, lambda peer: CommitNews(node.id, peer, node.term, min(commit, node.progress[peer].match)))
     node.messages.append(TimeoutNow(node.id, heir, node.term))
     node.become_follower(node.term, NO_NODE)
 
 
-def _newcomer(last_index: Index) -> Progress:
-    progress = Progress(last_index + 1)
+def _newcomer(index: Index) -> Progress:
+    progress = Progress(index)
     # A fresh member must not look like a dead one at the next quorum check.
     progress.recent_active = True
     return progress

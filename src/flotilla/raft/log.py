@@ -9,11 +9,15 @@ Entries leave `pending` when a Ready takes them; from then on the store answers 
 durable is counted by Ready, not by index alone: an entry may be overwritten while its first write is
 still under way and even come back by a third leader, so a truncation also cuts the claims of writes
 that have not finished.
+
+The configuration in force is the newest one in the log, committed or not, as in the paper (section 6): a
+candidate then never needs a vote of a member that a later entry of its own log has removed.
 """
 
 from collections import deque
 
-from flotilla.raft.messages import CONFIG, Entry, SnapshotMeta
+from flotilla.raft.configuration import decode_configuration
+from flotilla.raft.messages import CONFIG, Configuration, Entry, SnapshotMeta
 from flotilla.raft.stored_log import StoredLog
 from flotilla.types.errors import CorruptionError
 from flotilla.types.ids import Index, Term
@@ -24,7 +28,7 @@ class RaftLog:
         "_claims",
         "base",
         "committed",
-        "configuration_indexes",
+        "configurations",
         "durable",
         "found_damage",
         "handed",
@@ -33,7 +37,7 @@ class RaftLog:
         "stored",
     )
 
-    def __init__(self, stored: StoredLog, *, committed: Index, applied: Index) -> None:
+    def __init__(self, stored: StoredLog, configuration: Configuration, *, committed: Index, applied: Index) -> None:
         self.stored = stored
         self.base: Index = stored.first_index() - 1
         last = stored.last_index()
@@ -46,8 +50,8 @@ class RaftLog:
         self.committed: Index = min(max(committed, applied, self.base), last)
         #: Given out for application; the state machine holds the effect of all up to here.
         self.handed: Index = max(applied, self.base)
-        #: Where CONFIG entries stand that were not handed out yet, ascending.
-        self.configuration_indexes: list[Index] = []
+        #: The configuration as of `handed`, then every later one in the log, with their indexes.
+        self.configurations: list[tuple[Index, Configuration]] = [(self.handed, configuration)]
         #: Damaged ranges met while reading; the node turns them into a repair.
         self.found_damage: list[tuple[Index, Index]] = []
         #: (Ready number, last index it stores) of writes under way.
@@ -86,7 +90,7 @@ class RaftLog:
             except CorruptionError as damage:
                 self.found_damage.append((damage.low, damage.high))
                 return []
-            if not found or found[-1].index + 1 < min(high, self.pending_first):
+            if high <= self.pending_first or found[-1].index + 1 < self.pending_first:
                 return found
             max_bytes -= sum(entry.size_bytes for entry in found)
         for entry in self.pending[max(low - self.pending_first, 0) : high - self.pending_first]:
@@ -106,7 +110,15 @@ class RaftLog:
         self.pending.extend(entries)
         for entry in entries:
             if entry.kind == CONFIG:
-                self.configuration_indexes.append(entry.index)
+                self.add_configuration(entry)
+
+    def add_configuration(self, entry: Entry) -> None:
+        """Keeps the list ascending; what the snapshot's configuration covers already is no news."""
+        place = len(self.configurations)
+        while place and self.configurations[place - 1][0] >= entry.index:
+            place -= 1
+        if place:
+            self.configurations.insert(place, (entry.index, decode_configuration(entry.data)))
 
     def truncate(self, index: Index) -> None:
         """Forgets everything from `index` on."""
@@ -118,8 +130,8 @@ class RaftLog:
             del self.pending[index - self.pending_first :]
         self.durable = min(self.durable, index - 1)
         self._claims = deque((number, min(last, index - 1)) for number, last in self._claims)
-        while self.configuration_indexes and self.configuration_indexes[-1] >= index:
-            self.configuration_indexes.pop()
+        while len(self.configurations) > 1 and self.configurations[-1][0] >= index:
+            self.configurations.pop()
 
     def take_pending(self, number: int) -> list[Entry]:
         """Hands the pending entries to Ready `number`, whose write makes them durable."""
@@ -150,15 +162,12 @@ class RaftLog:
         if entries:
             assert entries[0].index == self.handed + 1
             self.handed = entries[-1].index
-            while self.configuration_indexes and self.configuration_indexes[0] <= self.handed:
-                self.configuration_indexes.pop(0)
+            while len(self.configurations) > 1 and self.configurations[1][0] <= self.handed:
+                self.configurations.pop(0)
         return entries
 
     def has_committed(self) -> bool:
         return self.handed < self.committed and self.handed < self.durable
-
-    def has_unapplied_configuration(self) -> bool:
-        return bool(self.configuration_indexes) and self.configuration_indexes[0] <= self.committed
 
     def restore(self, meta: SnapshotMeta, suffix: list[Entry]) -> None:
         """The store now begins behind meta.log_index, followed by `suffix`; the state machine stands at meta.index."""
@@ -170,7 +179,10 @@ class RaftLog:
         self.durable = last
         self.committed = min(max(self.committed, meta.index), last)
         self.handed = meta.index
-        self.configuration_indexes = [e.index for e in suffix if e.kind == CONFIG and e.index > meta.index]
+        self.configurations = [(meta.index, meta.configuration)]
+        for entry in suffix:
+            if entry.kind == CONFIG:
+                self.add_configuration(entry)
 
     def compacted(self) -> None:
         """The store's beginning moved."""

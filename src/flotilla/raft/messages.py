@@ -35,8 +35,7 @@ class Entry:
 class HardState:
     """What must be on disk before any message that depends on it leaves.
 
-    `commit` is saved in the same write as the entries it came with: a replica that has the end of
-    a membership change in its log then also knows, after any crash, that its beginning committed.
+    `commit` only saves work after a restart: it is written beside entries, never for its own sake.
     """
 
     term: Term = 0

@@ -22,7 +22,6 @@ from random import Random
 from typing import Any
 
 from flotilla.raft import election, follower, leader, repair
-from flotilla.raft.configuration import decode_configuration
 from flotilla.raft.log import RaftLog
 from flotilla.raft.membership import ConfigurationChange
 from flotilla.raft.messages import (
@@ -81,6 +80,7 @@ class RaftNode:
         configuration_entries: list[Entry] | None = None,
         applied: Index = 0,
         damaged: list[tuple[Index, Index]] | None = None,
+        is_state_lost: bool = False,
     ) -> None:
         assert node_id != NO_NODE
         hard_state = hard_state or HardState()
@@ -88,7 +88,9 @@ class RaftNode:
         self.options = options or RaftOptions()
         self.options.validate()
         self.random = random
-        self.log = RaftLog(stored, committed=hard_state.commit, applied=applied)
+        self.log = RaftLog(stored, configuration or Configuration(), committed=hard_state.commit, applied=applied)
+        for entry in configuration_entries or []:
+            self.log.add_configuration(entry)
 
         self.term: Term = hard_state.term
         #: Whom this node voted for in `term`. Kept when stepping down within a term: a vote is given once.
@@ -96,10 +98,6 @@ class RaftNode:
         self.role = FOLLOWER
         #: The leader of `term` as far as known.
         self.leader: NodeId = NO_NODE
-        #: The configuration in force: the newest one known to be committed.
-        self.configuration = configuration or Configuration()
-        self.configuration_index: Index = applied
-        self._recover_configuration(configuration_entries or [])
 
         #: Candidates: the answers so far.
         self.votes: dict[NodeId, bool] = {}
@@ -126,6 +124,8 @@ class RaftNode:
 
         #: Entries whose bodies are lost: half-open, ascending. While there are any, this node neither votes nor serves.
         self.damaged: list[tuple[Index, Index]] = list(damaged or [])
+        if is_state_lost:
+            self.damaged.insert(0, repair.lost_state(self.log.base))
         #: A snapshot on its way in: its pieces so far.
         self.incoming: tuple[SnapshotChunk, bytearray] | None = None
         #: A whole snapshot, and the intact entries behind it that stay, while the caller installs it.
@@ -133,6 +133,8 @@ class RaftNode:
         #: Bodies fetched again, waiting for the next Ready.
         self.repaired: list[Entry] = []
         self.truncate_from: Index = 0
+        #: Somebody needs a newer snapshot than there is.
+        self.snapshot_wanted = False
 
         self.messages: list[Message] = []
         self.after_sync: list[Message] = []
@@ -145,6 +147,11 @@ class RaftNode:
         self._terms_under_way: deque[tuple[int, Term]] = deque()
         self._to_self: deque[tuple[int, Message]] = deque()
         self._install_number = 0
+
+    @property
+    def configuration(self) -> Configuration:
+        """The configuration in force: the newest one in the log."""
+        return self.log.configurations[-1][1]
 
     # Inputs.
 
@@ -252,9 +259,8 @@ class RaftNode:
         if self.log.found_damage:
             repair.begin(self)
         committed = [] if self.damaged else self.log.take_committed(self.options.apply_bytes_max)
-        for entry in committed:
-            if entry.kind == CONFIG:
-                self._apply_configuration(entry)
+        if self.role == LEADER and any(entry.kind == CONFIG for entry in committed):
+            leader.configuration_committed(self)
         if self.role == LEADER:
             leader.flush(self)
         self._number += 1
@@ -354,13 +360,19 @@ class RaftNode:
         return self.role == LEADER or self.election_elapsed < self.options.election_ticks
 
     def is_promotable(self) -> bool:
-        """May stand for election: a voter with an intact log that knows its newest committed configuration."""
-        return (
-            self.configuration.is_voter(self.id)
-            and not self.damaged
-            and self.installing is None
-            and not self.log.has_unapplied_configuration()
-        )
+        """May stand for election: its log is intact, and it votes in the newest committed configuration or a later one.
+
+        A leader that was removing itself may hold the only copy of that change; until it commits nobody
+        else can win, so the removed one must stand (thesis 4.2.2).
+        """
+        if self.damaged or self.installing is not None:
+            return False
+        for index, configuration in reversed(self.log.configurations):
+            if configuration.is_voter(self.id):
+                return True
+            if index <= self.log.committed:
+                break
+        return False
 
     def is_up_to_date(self, last_index: Index, last_term: Term) -> bool:
         """Whether a log that ends there is at least as complete as this one (paper 5.4.1)."""
@@ -395,22 +407,6 @@ class RaftNode:
         elif isinstance(message, VoteRequest) and message.pre:
             self.messages.append(VoteReply(self.id, message.sender, self.term, granted=False, pre=True))
         return False
-
-    def _recover_configuration(self, entries: list[Entry]) -> None:
-        for entry in entries:
-            if entry.index <= self.log.committed:
-                self.configuration = decode_configuration(entry.data)
-                self.configuration_index = entry.index
-            if entry.index > self.log.handed:
-                self.log.configuration_indexes.append(entry.index)
-
-    def _apply_configuration(self, entry: Entry) -> None:
-        if entry.index <= self.configuration_index:
-            return
-        self.configuration = decode_configuration(entry.data)
-        self.configuration_index = entry.index
-        if self.role == LEADER:
-            leader.configuration_changed(self)
 
     def _take_hard_state(self, has_entries: bool) -> HardState | None:
         """Term and vote are saved at once, the commit index only beside entries: alone it is not worth a sync."""
@@ -465,8 +461,5 @@ class RaftNode:
         self._install_number = 0
         self.log.restore(meta, suffix)
         self.damaged = []
-        self.configuration = meta.configuration
-        self.configuration_index = meta.index
-        self._recover_configuration([e for e in suffix if e.kind == CONFIG and e.index > meta.index])
         self.election_elapsed = 0
         self.messages.append(SnapshotReply(self.id, sender, self.term, index=meta.index, offset=len(snapshot.data)))

@@ -8,9 +8,12 @@ they still serve each other what is intact.
 What the leader answers decides when nobody has a copy:
   absent     its log has another entry there, or none: by leader completeness ours never committed; it is dropped
   compacted  it lies before the leader's log: a snapshot comes instead; our intact suffix stays behind it
+
+A replica whose own snapshot is unreadable has lost what came before its log. That is the range from 0 on,
+and only a snapshot of the leader mends it.
 """
 
-from bisect import insort
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from flotilla.raft.follower import receive_chunk
@@ -24,8 +27,10 @@ from flotilla.raft.messages import (
     Quiesce,
     RepairReply,
     RepairRequest,
+    Snapshot,
     SnapshotChunk,
 )
+from flotilla.raft.progress import SNAPSHOT
 from flotilla.raft.roles import FOLLOWER, LEADER
 from flotilla.types.ids import NO_NODE, Index
 
@@ -34,12 +39,19 @@ if TYPE_CHECKING:
 
 #: How often a request is repeated while there is no answer.
 _RETRY_TICKS = 3
+#: Ranges asked for at a time.
+_RANGES_MAX = 8
+
+
+def lost_state(base: Index) -> tuple[Index, Index]:
+    """The range that stands for a lost snapshot: what came before the log. Only another snapshot mends it."""
+    return (0, base + 1)
 
 
 def begin(node: "RaftNode") -> None:
     """Reading met damage: stop taking part, and ask."""
     for low, high in node.log.found_damage:
-        _add(node, low, high)
+        node.damaged = _joined([*node.damaged, (low, high)])
     node.log.found_damage = []
     if node.role != FOLLOWER:
         node.become_follower(node.term, NO_NODE)
@@ -52,22 +64,23 @@ def tick(node: "RaftNode") -> None:
         _ask(node)
 
 
-def _add(node: "RaftNode", low: Index, high: Index) -> None:
-    ranges: list[tuple[Index, Index]] = []
-    for first, end in sorted([*node.damaged, (low, high)]):
-        if ranges and first <= ranges[-1][1]:
-            ranges[-1] = (ranges[-1][0], max(ranges[-1][1], end))
+def _joined(ranges: list[tuple[Index, Index]]) -> list[tuple[Index, Index]]:
+    joined: list[tuple[Index, Index]] = []
+    for low, high in sorted(ranges):
+        # The lost state stays apart: entries do not mend it.
+        if joined and low < joined[-1][1] and joined[-1][0] > 0:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], high))
         else:
-            ranges.append((first, end))
-    node.damaged = ranges
+            joined.append((low, high))
+    return joined
 
 
 def _ask(node: "RaftNode") -> None:
     """Everyone is asked: any intact copy will do, and only a leader's word counts for what nobody has."""
-    low, high = node.damaged[0]
     for peer in node.configuration.members():
         if peer != node.id:
-            node.messages.append(RepairRequest(node.id, peer, 0, low, high))
+            for low, high in node.damaged[:_RANGES_MAX]:
+                node.messages.append(RepairRequest(node.id, peer, 0, low, high))
 
 
 def serve(node: "RaftNode", request: RepairRequest) -> None:
@@ -75,24 +88,32 @@ def serve(node: "RaftNode", request: RepairRequest) -> None:
     log = node.log
     leads = node.role == LEADER
     reply = RepairReply(node.id, request.sender, node.term if leads else 0, request.low)
-    if request.low <= log.base:
+    low, end = request.low, min(request.high, log.last_index + 1)
+    if low <= log.base:
         reply.compacted = leads
-    elif request.low > log.last_index:
+        low = log.base + 1
+        if leads:
+            _offer_snapshot(node, request)
+    elif low > log.last_index:
         reply.absent = leads
-    else:
-        end = min(request.high, log.last_index + 1)
-        for low, high in node.damaged:
-            if low <= request.low < high:
-                return
-            if request.low < low:
-                end = min(end, low)
-        reply.entries = log.entries(request.low, end, node.options.append_bytes_max)
+    for damaged_low, damaged_high in node.damaged:
+        if low < damaged_high:
+            end = min(end, max(damaged_low, low))
+            break
+    if low < end:
+        reply.entries = log.entries(low, end, node.options.append_bytes_max)
     if reply.entries or reply.compacted or reply.absent:
         node.messages.append(reply)
-    if reply.compacted:
-        progress = node.progress.get(request.sender)
-        if progress is not None:
-            progress.needs_snapshot = True
+
+
+def _offer_snapshot(node: "RaftNode", request: RepairRequest) -> None:
+    """What lies before our log comes with a snapshot. A lost state needs one that reaches the asker's log."""
+    meta = node.log.stored.snapshot()
+    progress = node.progress.get(request.sender)
+    if meta is None or (request.low == 0 and meta.index < request.high - 1):
+        node.snapshot_wanted = True
+    elif progress is not None and progress.state != SNAPSHOT:
+        progress.needs_snapshot = True
 
 
 def step(node: "RaftNode", message: Message) -> None:
@@ -114,41 +135,33 @@ def _follow(node: "RaftNode", message: Message) -> None:
 
 
 def _on_reply(node: "RaftNode", reply: RepairReply) -> None:
-    low, _ = node.damaged[0]
-    if reply.low != low:
-        return
     speaks_for_term = reply.term >= node.term and reply.term > 0
-    if reply.absent:
-        if speaks_for_term:
-            _drop_from(node, low)
-    elif reply.compacted:
-        # A leader's snapshot is on its way; see _on_snapshot_chunk.
-        return
-    else:
-        _take_entries(node, reply.entries, authoritative=speaks_for_term)
-    if node.damaged:
-        if node.damaged[0][0] != low:
-            _ask(node)
-    else:
+    if reply.absent and speaks_for_term and any(low == reply.low for low, _ in node.damaged):
+        _drop_from(node, reply.low)
+    for entry in reply.entries:
+        if not _mend(node, entry, authoritative=speaks_for_term):
+            break
+    if not node.damaged:
         node.election_elapsed = 0
 
 
-def _take_entries(node: "RaftNode", entries: list[Entry], *, authoritative: bool) -> None:
-    for entry in entries:
-        if not node.damaged or entry.index != node.damaged[0][0]:
-            return
-        if entry.term != node.log.term(entry.index):
-            if authoritative and entry.index > node.log.committed:
-                _drop_from(node, entry.index)
-            return
-        low, high = node.damaged[0]
-        node.repaired.append(entry)
-        if entry.kind == CONFIG and entry.index > node.log.handed:
-            insort(node.log.configuration_indexes, entry.index)
-        if low + 1 < high:
-            node.damaged[0] = (low + 1, high)
-        else:
-            node.damaged.pop(0)
+def _mend(node: "RaftNode", entry: Entry, *, authoritative: bool) -> bool:
+    """Takes an entry whose body is lost here. False: ours is another one, which ends at this place."""
+    found = [damage for damage in node.damaged if 0 < damage[0] <= entry.index < damage[1]]
+    if not found:
+        return True
+    if entry.term != node.log.term(entry.index):
+        if authoritative:
+            _drop_from(node, entry.index)
+        return False
+    low, high = found[0]
+    place = node.damaged.index(found[0])
+    rest = [(low, entry.index), (entry.index + 1, high)]
+    node.damaged[place : place + 1] = [part for part in rest if part[0] < part[1]]
+    node.repaired.append(entry)
+    if entry.kind == CONFIG:
+        node.log.add_configuration(entry)
+    return True
 
 
 def _drop_from(node: "RaftNode", index: Index) -> None:
@@ -163,8 +176,11 @@ def _drop_from(node: "RaftNode", index: Index) -> None:
 
 def _on_snapshot_chunk(node: "RaftNode", chunk: SnapshotChunk) -> None:
     """A snapshot from the leader mends all damage up to its beginning; the rest must have been mended before."""
-    meta = chunk.meta
     log = node.log
+    meta = chunk.meta
+    if meta.log_index < log.base <= meta.index:
+        # Our log begins later than the leader's and stays as it is; only the state is taken.
+        meta = replace(meta, log_index=log.base, log_term=log.term(log.base))
     if node.repaired or any(high - 1 > meta.log_index for _, high in node.damaged):
         return
     keeps_suffix = log.matches(meta.log_index, meta.log_term)
@@ -181,4 +197,4 @@ def _on_snapshot_chunk(node: "RaftNode", chunk: SnapshotChunk) -> None:
             begin(node)
             return
         low = suffix[-1].index + 1
-    node.install(snapshot, suffix, chunk.sender)
+    node.install(Snapshot(meta, snapshot.data), suffix, chunk.sender)

@@ -32,7 +32,7 @@ class Recovered:
     snapshot: SnapshotMeta | None
     #: The configuration at the log's base (or at the snapshot, where there is one).
     configuration: Configuration
-    #: CONFIG entries stored behind that configuration, in order.
+    #: CONFIG entries stored behind that configuration, in order, committed or not.
     configuration_entries: list[Entry] = field(default_factory=list)
     #: Entries whose place and term are known but whose body is not intact: half-open, ascending.
     damaged: list[tuple[Index, Index]] = field(default_factory=list)

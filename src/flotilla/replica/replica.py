@@ -9,13 +9,14 @@ while the entry was under way, and the next leader may or may not have it).
 from dataclasses import dataclass, field
 from random import Random
 
+from flotilla.raft.configuration import decode_configuration
 from flotilla.raft.membership import ConfigurationChange
-from flotilla.raft.messages import CONFIG, DATA, Entry, ReadState, Snapshot, SnapshotMeta
+from flotilla.raft.messages import CONFIG, DATA, Configuration, Entry, ReadState, Snapshot, SnapshotMeta
 from flotilla.raft.node import RaftNode
 from flotilla.raft.options import RaftOptions
 from flotilla.raft.roles import LEADER
 from flotilla.replica.ports import GroupLog, StateMachine
-from flotilla.types.errors import FlotillaError, NotLeaderError, OutcomeUnknownError, UnavailableError
+from flotilla.types.errors import CorruptionError, FlotillaError, NotLeaderError, OutcomeUnknownError, UnavailableError
 from flotilla.types.ids import GroupId, Index, NodeId, Term
 
 
@@ -30,6 +31,18 @@ class ReplicaOptions:
     read_ticks_max: int = 50
 
 
+def _configuration(entry: Entry) -> Configuration | None:
+    return decode_configuration(entry.data) if entry.kind == CONFIG else None
+
+
+def _read_snapshot(log: GroupLog) -> tuple[Snapshot | None, bool]:
+    """The state to start from, and whether it is lost: then the leader's must take its place."""
+    try:
+        return log.read_snapshot(), False
+    except CorruptionError:
+        return None, True
+
+
 class Replica:
     def __init__(
         self,
@@ -41,7 +54,7 @@ class Replica:
         options: ReplicaOptions,
     ) -> None:
         recovered = log.recovered()
-        snapshot = log.read_snapshot()
+        snapshot, is_state_lost = _read_snapshot(log)
         self.group = group
         self.log = log
         self.machine = machine
@@ -61,6 +74,7 @@ class Replica:
             configuration_entries=recovered.configuration_entries,
             applied=applied,
             damaged=recovered.damaged,
+            is_state_lost=is_state_lost,
         )
         #: Answers that are due, in order.
         self.replies: list[tuple[object, object]] = []
@@ -141,7 +155,7 @@ class Replica:
         """Applies committed entries and answers whoever proposed them here."""
         for entry in entries:
             assert entry.index == self.applied + 1, f"applying {entry.index} after {self.applied}"
-            result = self.machine.apply(entry) if entry.kind == DATA else None
+            result = self.machine.apply(entry) if entry.kind == DATA else _configuration(entry)
             self.applied = entry.index
             if self._proposals:
                 self._answer(entry, result)
@@ -156,7 +170,7 @@ class Replica:
             # Another leader's entry committed in its place: this one is gone for good.
             self.replies.append((token, NotLeaderError(self.raft.leader)))
         else:
-            self.replies.append((token, self.raft.configuration if entry.kind == CONFIG else result))
+            self.replies.append((token, result))
 
     def take_reads(self, states: list[ReadState]) -> None:
         """Read indexes that a quorum confirmed, or reads that were dropped."""
@@ -180,14 +194,17 @@ class Replica:
     # Snapshots.
 
     def wants_snapshot(self) -> bool:
+        if self.snapshot_under_way:
+            return False
         due = self.options.snapshot_entries
-        return due > 0 and not self.snapshot_under_way and self.applied - self._snapshot_index >= due
+        return self.raft.snapshot_wanted or (due > 0 and self.applied - self._snapshot_index >= due)
 
     def take_snapshot(self) -> Snapshot | None:
         """The state as of `applied`; None when there is nothing new or one is under way."""
         if self.snapshot_under_way or self.applied <= self._snapshot_index or self.applied > self.raft.log.last_index:
             return None
         self.snapshot_under_way = True
+        self.raft.snapshot_wanted = False
         log = self.raft.log
         data = self.machine.snapshot()
         meta = SnapshotMeta(
@@ -195,7 +212,7 @@ class Replica:
             term=log.term(self.applied),
             log_index=log.base,
             log_term=log.term(log.base),
-            configuration=self.raft.configuration,
+            configuration=log.configurations[0][1],
             size_bytes=len(data),
         )
         return Snapshot(meta, data)

@@ -247,14 +247,14 @@ class Driver:
         committed, self._committed = self._committed, []
         for replica, entries in committed:
             replica.apply(entries)
-            if replica.wants_snapshot():
-                self._start_snapshot(replica)
             if replica.raft.has_ready():
                 # More is committed than was handed out at once.
                 self._touch(replica)
 
     def _reply(self, touched: dict[GroupId, Replica]) -> None:
         for replica in touched.values():
+            if replica.wants_snapshot():
+                self._start_snapshot(replica)
             replica.fail_orphans()
             if replica.replies:
                 replies, replica.replies = replica.replies, []
