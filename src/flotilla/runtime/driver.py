@@ -161,19 +161,22 @@ class Driver:
 
     def pump(self) -> None:
         """Does everything that can be done now."""
+        self._turn()
         while self._touched:
-            touched, self._touched = self._touched, {}
-            for replica in touched.values():
-                self._save(replica)
-            self._ports.crash_point("saved")
-            self._sync()
-            self._send()
-            self._ports.crash_point("sent")
-            self._apply()
-            self._ports.crash_point("applied")
-            self._reply(touched)
-            self._ports.crash_point("replied")
+            self._turn()
+
+    def _turn(self) -> None:
+        touched, self._touched = self._touched, {}
+        for replica in touched.values():
+            self._save(replica)
+        self._ports.crash_point("saved")
         self._sync()
+        self._send()
+        self._ports.crash_point("sent")
+        self._apply()
+        self._ports.crash_point("applied")
+        self._reply(touched)
+        self._ports.crash_point("replied")
 
     def _save(self, replica: Replica) -> None:
         """Takes what raft wants done; what rests on nothing unsaved goes on at once."""
@@ -207,10 +210,13 @@ class Driver:
         """One block is under way at a time; everything saved meanwhile shares the next one."""
         if self._block is not None:
             return
+        saved, self._saved = self._saved, []
         self._block = self._store.take_block()
         if self._block is None:
+            # They stored nothing themselves, and what they waited for is durable by now.
+            self._finish(saved)
             return
-        self._writing, self._saved = self._saved, []
+        self._writing = saved
         self._ports.crash_point("syncing")
         self._ports.write(self._block)
 
@@ -225,6 +231,10 @@ class Driver:
         self._block = None
         written, self._writing = self._writing, []
         self._ports.crash_point("synced")
+        self._finish(written)
+        self._maintain()
+
+    def _finish(self, written: list[tuple[Replica, Ready]]) -> None:
         for replica, ready in written:
             replica.unadvanced -= 1
             self._post(replica.group, ready.messages_after_sync)
@@ -232,7 +242,6 @@ class Driver:
             if ready.snapshot is not None:
                 self._ports.crash_point("installed")
             self._touch(replica)
-        self._maintain()
 
     def _post(self, group: GroupId, messages: list[Message]) -> None:
         for message in messages:

@@ -1,0 +1,276 @@
+"""The pump with the real store on a simulated disk: order of the steps, shared syncs, failing disks, snapshots."""
+
+from random import Random
+
+import pytest
+
+from flotilla.raft.messages import (
+    NOOP,
+    Append,
+    AppendReply,
+    Configuration,
+    Entry,
+    Message,
+    VoteReply,
+    VoteRequest,
+)
+from flotilla.raft.options import RaftOptions
+from flotilla.raft.roles import LEADER
+from flotilla.replica.ports import Block, Job
+from flotilla.replica.replica import ReplicaOptions
+from flotilla.runtime.driver import Driver, DriverOptions
+from flotilla.sim.disk import SimDisk
+from flotilla.sim.ledger import Ledger, command
+from flotilla.storage.options import StoreOptions
+from flotilla.storage.store import NodeStore
+from flotilla.types.errors import DiskFullError, FlotillaError, NotLeaderError, OutcomeUnknownError
+
+ALONE = Configuration(voters=(1,))
+THREE = Configuration(voters=(1, 2, 3))
+SMALL = StoreOptions(journal_bytes=64 * 1024, segment_bytes=16 * 1024)
+
+
+class Bench:
+    """A driver whose outside is turned by hand: blocks and jobs wait until they are finished."""
+
+    def __init__(self, configuration: Configuration, groups: int = 1, snapshot_entries: int = 0) -> None:
+        self.disk = SimDisk(Random(1))
+        self.options = DriverOptions(
+            ReplicaOptions(RaftOptions(), snapshot_entries=snapshot_entries, trail_entries=2), retry_ticks=3
+        )
+        self.configuration = configuration
+        store = self._open()
+        for group in range(1, groups + 1):
+            store.create_group(group, configuration)
+        self._start(store)
+
+    def _open(self) -> NodeStore:
+        return NodeStore.open(self.disk, SMALL, lambda entry: None)
+
+    def _start(self, store: NodeStore) -> None:
+        self.store = store
+        self.sent: list[tuple[int, Message]] = []
+        self.blocks: list[Block] = []
+        self.jobs: list[Job] = []
+        self.replies: list[tuple[object, object]] = []
+        self.points: list[str] = []
+        self.driver = Driver(1, store, self, Random(7), self.options)
+        self.machines = {group: Ledger() for group in store.groups}
+        for group, machine in self.machines.items():
+            self.driver.add_replica(group, machine)
+
+    def restart(self) -> None:
+        self.disk.crash()
+        self._start(self._open())
+
+    # The driver's ports.
+
+    def send(self, to: int, messages: list[tuple[int, Message]]) -> None:
+        self.sent += [(to, message) for _, message in messages]
+
+    def write(self, block: Block) -> None:
+        self.blocks.append(block)
+
+    def run(self, job: Job) -> None:
+        self.jobs.append(job)
+
+    def reply(self, token: object, result: object) -> None:
+        self.replies.append((token, result))
+
+    def crash_point(self, name: str) -> None:
+        self.points.append(name)
+
+    # The hand.
+
+    def finish_block(self, error: FlotillaError | None = None) -> None:
+        block = self.blocks.pop(0)
+        if error is None:
+            self.store.write_block(block)
+        self.driver.block_written(block, error)
+        self.driver.pump()
+
+    def finish_jobs(self) -> None:
+        while self.jobs:
+            job = self.jobs.pop(0)
+            job.run()
+            self.driver.job_done(job)
+            self.driver.pump()
+
+    def settle(self) -> None:
+        self.driver.pump()
+        while self.blocks or self.jobs:
+            if self.blocks:
+                self.finish_block()
+            self.finish_jobs()
+
+    def tick(self, count: int) -> None:
+        for _ in range(count):
+            self.driver.tick()
+            self.driver.pump()
+
+    def elect(self) -> None:
+        for _ in range(40):
+            self.tick(1)
+            self.settle()
+        assert all(replica.raft.role == LEADER for replica in self.driver.replicas.values())
+
+
+def sends(bench: Bench, kind: type[Message]) -> list[Message]:
+    return [message for _, message in bench.sent if type(message) is kind]
+
+
+def test_a_proposal_is_answered_only_after_its_sync():
+    bench = Bench(ALONE)
+    bench.elect()
+    bench.driver.propose(1, command(1), "token")
+    bench.driver.pump()
+    assert bench.replies == []
+    bench.finish_block()
+    assert [token for token, _ in bench.replies] == ["token"]
+
+
+def test_what_comes_in_while_a_block_is_written_shares_the_next_one():
+    bench = Bench(ALONE, groups=3)
+    bench.elect()
+    bench.driver.propose(1, command(2), 0)
+    bench.driver.pump()
+    for token in range(1, 10):
+        bench.driver.propose(token % 3 + 1, command(3), token)
+        bench.driver.pump()
+    assert len(bench.blocks) == 1
+    bench.finish_block()
+    assert [token for token, _ in bench.replies] == [0]
+    bench.finish_block()
+    assert sorted(token for token, _ in bench.replies if isinstance(token, int)) == list(range(10))
+    assert bench.blocks == []
+
+
+def test_the_steps_come_in_their_order():
+    bench = Bench(ALONE)
+    bench.elect()
+    bench.points.clear()
+    bench.driver.propose(1, command(1), "token")
+    bench.settle()
+    turn = ["sent", "applied", "replied"]
+    assert bench.points[:9] == ["saved", "syncing", *turn, "synced", "saved", *turn][:9]
+
+
+def test_a_vote_request_leaves_only_after_the_own_vote_is_durable():
+    bench = Bench(THREE)
+    bench.settle()
+    replica = bench.driver.replicas[1]
+    replica.raft.campaign()
+    bench.driver.receive([])
+    bench.tick(1)
+    pre = [m for m in sends(bench, VoteRequest) if isinstance(m, VoteRequest)]
+    assert pre, "the pre-vote rests on nothing"
+    assert all(message.pre for message in pre)
+    for peer in (2, 3):
+        bench.driver.receive([(1, _pre_vote(peer, replica.raft.term + 1))])
+    bench.driver.pump()
+    assert not [m for m in sends(bench, VoteRequest) if isinstance(m, VoteRequest) and not m.pre]
+    bench.finish_block()
+    assert len([m for m in sends(bench, VoteRequest) if isinstance(m, VoteRequest) and not m.pre]) == 2
+
+
+def _pre_vote(sender: int, term: int) -> Message:
+    return VoteReply(sender, 1, term, granted=True, pre=True)
+
+
+def test_an_append_is_answered_only_after_its_sync():
+    bench = Bench(THREE)
+    bench.settle()
+    entry_term = 5
+    append = Append(2, 1, entry_term, 0, 0, 0, [Entry(1, entry_term, NOOP, b"")])
+    bench.driver.receive([(1, append)])
+    bench.driver.pump()
+    assert sends(bench, AppendReply) == []
+    bench.finish_block()
+    assert sends(bench, AppendReply) == [AppendReply(1, 2, entry_term, index=1, accepted=True)]
+
+
+def test_an_answer_that_stores_nothing_waits_for_the_block_under_way_and_no_longer():
+    bench = Bench(THREE)
+    bench.settle()
+    bench.driver.receive([(1, Append(2, 1, 5, 0, 0, 0, [Entry(1, 5, NOOP, b"")]))])
+    bench.driver.pump()
+    bench.driver.receive([(1, Append(2, 1, 5, 9, 5, 0, []))])
+    bench.driver.pump()
+    assert sends(bench, AppendReply) == []
+    bench.finish_block()
+    assert [reply.accepted for reply in sends(bench, AppendReply) if isinstance(reply, AppendReply)] == [True, False]
+    assert bench.blocks == []
+
+
+def test_a_failing_disk_acknowledges_nothing_and_goes_on_when_there_is_room():
+    bench = Bench(ALONE)
+    bench.elect()
+    bench.driver.propose(1, command(1), "lost or not")
+    bench.driver.pump()
+    bench.finish_block(DiskFullError("no room"))
+    assert [(token, type(result)) for token, result in bench.replies] == [("lost or not", OutcomeUnknownError)]
+    assert bench.driver.health()["storage"] == "DISK_FULL"
+    bench.driver.propose(1, command(4), "refused")
+    bench.driver.pump()
+    assert isinstance(bench.replies[-1][1], DiskFullError)
+    assert bench.blocks == []
+    bench.tick(3)
+    assert len(bench.blocks) == 1, "the same block is tried again"
+    bench.settle()
+    assert bench.driver.health()["storage"] == "ok"
+    bench.elect()
+    bench.driver.propose(1, command(5), "done")
+    bench.settle()
+    assert bench.replies[-1][0] == "done"
+    assert not isinstance(bench.replies[-1][1], FlotillaError)
+
+
+@pytest.mark.parametrize("crashes", [0, 1])
+def test_snapshots_shorten_the_log_and_survive(crashes: int):
+    bench = Bench(ALONE, snapshot_entries=5)
+    bench.elect()
+    for number in range(12):
+        bench.driver.propose(1, command(number), number)
+        bench.settle()
+    expected = bench.machines[1].snapshot()
+    assert bench.store.groups[1].snapshot() is not None
+    assert bench.store.groups[1].first_index() > 1
+    for _ in range(crashes):
+        bench.restart()
+        bench.elect()
+    assert bench.machines[1].snapshot() == expected
+
+
+def test_a_follower_refuses_and_names_the_leader():
+    bench = Bench(THREE)
+    bench.settle()
+    bench.driver.propose(1, command(1), "token")
+    bench.driver.pump()
+    assert [(token, type(result)) for token, result in bench.replies] == [("token", NotLeaderError)]
+
+
+def test_idle_groups_fall_asleep_and_need_no_ticks():
+    bench = Bench(ALONE, groups=5)
+    bench.elect()
+    bench.tick(60)
+    assert all(replica.raft.quiescent for replica in bench.driver.replicas.values())
+    before = [replica.raft.election_elapsed for replica in bench.driver.replicas.values()]
+    bench.tick(50)
+    assert [replica.raft.election_elapsed for replica in bench.driver.replicas.values()] == before
+    bench.driver.propose(3, command(6), "token")
+    bench.settle()
+    assert bench.replies[-1][0] == "token"
+
+
+def test_a_removed_group_is_forgotten_also_with_a_write_under_way():
+    bench = Bench(ALONE, groups=2)
+    bench.elect()
+    bench.driver.propose(1, command(1), "token")
+    bench.driver.pump()
+    bench.driver.remove_replica(1)
+    bench.settle()
+    bench.tick(5)
+    bench.settle()
+    assert list(bench.driver.replicas) == [2]
+    bench.restart()
+    assert list(bench.store.groups) == [2]
