@@ -1,0 +1,59 @@
+# Every target sets up its own virtual environment on first use. `make help` lists them.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.stamp
+PROTO := $(notdir $(wildcard proto/*.proto))
+GENERATED := flotilla/codec/generated
+
+SEED ?= 1
+SEEDS ?=
+
+.PHONY: setup check test sim mutants bench demo proto rewrite clean help
+
+$(STAMP): pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $(STAMP)
+
+setup: $(STAMP) ## set up .venv with everything needed
+	@echo "ready: $(BIN)"
+
+check: $(STAMP) ## lint, format, types, tidy tests
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check --quiet . || { echo "not formatted: run $(BIN)/ruff format ."; exit 1; }
+	@$(BIN)/mypy
+	@$(BIN)/pytest -q -p no:cacheprovider tests/tidy
+
+test: $(STAMP) ## all tests
+	@$(BIN)/pytest -q -n 2 --dist worksteal
+
+sim: $(STAMP) ## simulate: SEED=n for one seed, SEEDS=n for a swarm of n
+	@$(BIN)/flotilla sim $(if $(SEEDS),--seeds $(SEEDS),--seed $(SEED))
+
+mutants: $(STAMP) ## break the code on purpose; the simulator must notice each time
+	@$(BIN)/flotilla sim --mutants
+
+bench: $(STAMP) ## measure, as a ratio to probes of this machine
+	@$(BIN)/python -m bench
+
+demo: $(STAMP) ## the story of one simulated cluster under faults
+	@$(BIN)/flotilla sim --seed 1
+
+proto: $(STAMP) ## generate code from proto/
+	@$(BIN)/python -m grpc_tools.protoc -I$(GENERATED)=proto --python_out=src --pyi_out=src $(addprefix $(GENERATED)/,$(PROTO))
+
+rewrite: $(STAMP) ## record the output of tests/scenarios anew; read the diff
+	@$(BIN)/python -m tests.scenarios.rewrite
+
+clean: ## remove everything that was made
+	@rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16

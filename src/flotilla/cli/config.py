@@ -1,0 +1,98 @@
+"""`flotilla config show`: every setting, its value, and where the value came from.
+
+A table on a terminal, JSON with `--json`, and TOML elsewhere, so that
+`flotilla config show > flotilla.toml` keeps what is in force now as a file that can be given back.
+"""
+
+import json
+import sys
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from flotilla.cli.settings_flags import setting_flags
+from flotilla.types.setting_kinds import Duration, Size, Switch, Whole
+from flotilla.types.settings import SETTINGS, LoadedSettings, OriginKind, Setting
+
+#: Below this many columns a terminal has no room for whole sentences.
+_MEANING_WIDTH = 100
+
+config_app = typer.Typer(name="config", help="The settings of a node.", no_args_is_help=True)
+
+
+@config_app.callback()
+def config() -> None:
+    """The settings of a node."""
+
+
+@config_app.command("show")
+@setting_flags
+def show(
+    loaded: LoadedSettings,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show every setting, its value and where it came from.
+
+    Takes the same flags as `flotilla serve`, and so tells in advance what that would run with.
+    """
+    if as_json:
+        typer.echo(as_json_text(loaded))
+    elif sys.stdout.isatty():
+        console = Console()
+        console.print(as_table(loaded, console.width))
+    else:
+        typer.echo(as_toml(loaded))
+
+
+def as_json_text(loaded: LoadedSettings) -> str:
+    """An object by key. Durations are in milliseconds and sizes in bytes, as their keys say."""
+    shown = {}
+    for setting in SETTINGS:
+        value = getattr(loaded.settings, setting.name)
+        origin = loaded.origins[setting.name]
+        shown[setting.name] = {
+            "value": setting.kind.plain(value),
+            "text": setting.kind.format(value),
+            "origin": origin.kind.value,
+            "place": origin.place,
+            "scope": setting.scope.value,
+            "help": setting.help,
+        }
+    return json.dumps(shown, indent=2)
+
+
+def as_table(loaded: LoadedSettings, width: int) -> Table:
+    """One line per setting; the meaning is told where there is room for it."""
+    table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
+    table.add_column("key", no_wrap=True)
+    table.add_column("value", overflow="fold")
+    table.add_column("origin", overflow="fold")
+    if width >= _MEANING_WIDTH:
+        table.add_column("meaning", style="dim", no_wrap=True, ratio=1)
+    for setting in SETTINGS:
+        origin = loaded.origins[setting.name]
+        style = "" if origin.kind is OriginKind.DEFAULT else "bold cyan"
+        value = setting.kind.format(getattr(loaded.settings, setting.name))
+        # Values are data: brackets in them are not markup.
+        cells = [Text(setting.name), Text(value, style), Text(str(origin), style), Text(setting.help)]
+        table.add_row(*cells[: len(table.columns)])
+    return table
+
+
+def as_toml(loaded: LoadedSettings) -> str:
+    """A file of settings that gives the same values again, with each origin as a comment."""
+    lines = []
+    for setting in SETTINGS:
+        line = toml_line(setting, getattr(loaded.settings, setting.name))
+        lines.append(f"{line}  # {loaded.origins[setting.name]}")
+    return "\n".join(lines)
+
+
+def toml_line(setting: Setting, value: object) -> str:
+    text = setting.kind.format(value)
+    is_bare = isinstance(setting.kind, Whole | Switch) and not isinstance(setting.kind, Duration | Size)
+    # A printable string is written in TOML as it is in JSON.
+    return f"{setting.name} = {text if is_bare else json.dumps(text, ensure_ascii=False)}"

@@ -1,0 +1,1 @@
+"""L2: bytes to values and back. Pure; the only importer of generated protobuf."""

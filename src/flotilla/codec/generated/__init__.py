@@ -1,0 +1,1 @@
+"""Made from proto/*.proto by `make proto`. Never edited; imported by flotilla.codec alone."""

@@ -1,0 +1,190 @@
+"""Who may import whom: the table of layers, and the check of one module against it.
+
+Imports go downward only. THINK before adding a name to a row: a new arrow lets two parts that could
+be understood apart be understood only together.
+"""
+
+import ast
+import sys
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from tests.tidy.tree import Module
+
+_PURE = ("types", "raft", "queue", "metadata")
+_CORE = (*_PURE, "codec", "replica")
+_ADAPTERS = ("storage", "peers", "runtime")
+
+#: For each folder (or module) of the package, what of the package it may import beside itself.
+#: The most particular row decides. A row allows a name and everything below it.
+ALLOWED: dict[str, tuple[str, ...]] = {
+    # The front door: what users import from `flotilla` itself.
+    "": ("types", "client"),
+    # L0
+    "types": (),
+    # L1: three pure cores that never meet.
+    "raft": ("types",),
+    "queue": ("types",),
+    "metadata": ("types",),
+    # L2
+    "codec": _PURE,
+    "replica": _PURE,
+    # L3: adapters see each other through ports, never directly.
+    "storage": ("types", "raft", "codec", "replica"),
+    "peers": ("types", "raft", "codec", "replica"),
+    "runtime": _CORE,
+    # L4
+    "service": (*_CORE, "runtime"),
+    # L5
+    "frontends": ("types", "codec", "service"),
+    "client": ("types", "codec.batch", "codec.client", "codec.frames"),
+    # L6
+    "spark": ("types", "client"),
+    "cli": (*_CORE, *_ADAPTERS, "service", "frontends", "client", "server"),
+    "cli.sim": (*_CORE, *_ADAPTERS, "sim"),
+    # Beside the layers: the simulator runs the real core, storage and driver on simulated devices.
+    "sim": (*_CORE, "storage", "runtime.driver"),
+    # Composition roots, where everything meets.
+    "server": (*_CORE, *_ADAPTERS, "service", "frontends"),
+    "testing": (*_CORE, *_ADAPTERS, "service", "client", "sim"),
+}
+
+#: Foreign packages and the folders that may import them.
+FOREIGN: dict[str, tuple[str, ...]] = {
+    "crc32c": ("codec", "storage"),
+    "google": ("codec",),
+    "rich": ("cli",),
+    "typer": ("cli",),
+    "uvloop": ("runtime", "server", "cli"),
+}
+
+#: Modules that bring clocks, chance, files, sockets, threads or logs.
+OUTSIDE = (
+    "asyncio",
+    "concurrent",
+    "contextvars",
+    "datetime",
+    "io",
+    "logging",
+    "multiprocessing",
+    "os",
+    "pathlib",
+    "queue",
+    "random",
+    "secrets",
+    "select",
+    "selectors",
+    "shutil",
+    "signal",
+    "socket",
+    "ssl",
+    "subprocess",
+    "tempfile",
+    "threading",
+    "time",
+    "uuid",
+)
+#: What may be imported from them all the same: a type that is handed in by the caller.
+HARMLESS = ("random.Random",)
+#: Built-in functions that reach outside, or differ from one process to the next.
+OUTSIDE_CALLS = ("breakpoint", "exec", "eval", "hash", "id", "input", "open", "print")
+
+#: Folders without any door to the outside.
+PURE_FOLDERS = ("types", "raft", "queue", "metadata", "codec", "replica")
+#: Folders that must replay from a seed; they may do nothing but be given a disk, a clock or a random.
+REPLAYED_FOLDERS = (*PURE_FOLDERS, "storage", "sim")
+#: The one module of a replayed folder that is the outside.
+DOORS = ("storage.posix",)
+
+
+class Import(NamedTuple):
+    target: str
+    line: int
+
+
+def imports(module: Module, packages: frozenset[str]) -> Iterator[Import]:
+    """Full dotted names of everything a module imports, wherever in the file it does.
+
+    A name taken from a package counts as the module of that name, one from a module as that module.
+    """
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield Import(alias.name, node.lineno)
+        elif isinstance(node, ast.ImportFrom):
+            base = _absolute(module, node)
+            for alias in node.names:
+                is_outside = base in OUTSIDE
+                yield Import(f"{base}.{alias.name}" if base in packages or is_outside else base, node.lineno)
+
+
+def _absolute(module: Module, node: ast.ImportFrom) -> str:
+    if not node.level:
+        return node.module or ""
+    here = ["flotilla", *filter(None, module.name.split("."))]
+    up = node.level - 1 if module.is_package else node.level
+    return ".".join([*here[: len(here) - up], *filter(None, [node.module])])
+
+
+def layer_violations(module: Module, packages: frozenset[str]) -> list[str]:
+    """Imports of a package module that its layer does not allow."""
+    row = _row(module.name)
+    if row is None:
+        return [f"{module.path}: {module.folder} has no row in the table of layers"]
+    found = []
+    for target, line in imports(module, packages):
+        top, _, below = target.partition(".")
+        if top == "flotilla":
+            if not _is_allowed(below, row):
+                found.append(f"{module.path}:{line}: {row or 'the root'} must not import {target}")
+        elif top not in sys.stdlib_module_names and module.folder not in FOREIGN.get(top, ()):
+            found.append(f"{module.path}:{line}: {module.folder} must not import {top}")
+        if target.startswith("flotilla.codec.generated") and module.folder != "codec":
+            found.append(f"{module.path}:{line}: only codec imports generated code")
+    return found
+
+
+def _row(name: str) -> str | None:
+    """The most particular row for a module."""
+    if not name:
+        return ""
+    while name and name not in ALLOWED:
+        name = name.rpartition(".")[0]
+    return name or None
+
+
+def _is_allowed(target: str, row: str) -> bool:
+    if target in ("", "__version__"):
+        return True
+    own = row.partition(".")[0]
+    # The verbs of the command are put together in one place; each row of cli is cli itself.
+    return any(target == name or target.startswith(name + ".") for name in (own, *ALLOWED[row]))
+
+
+def purity_violations(module: Module, packages: frozenset[str]) -> list[str]:
+    """Doors to the outside in a module that must not have any."""
+    found = []
+    for target, line in imports(module, packages):
+        if target.partition(".")[0] in OUTSIDE and target not in HARMLESS:
+            found.append(f"{module.path}:{line}: imports {target}")
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in OUTSIDE_CALLS:
+            found.append(f"{module.path}:{node.lineno}: calls {node.func.id}()")
+        elif isinstance(node, ast.Attribute) and ast.unparse(node) in ("datetime.now", "datetime.utcnow", "date.today"):
+            found.append(f"{module.path}:{node.lineno}: reads the clock")
+    return found
+
+
+def order_violations(module: Module) -> list[str]:
+    """Loops straight over a set: their order may differ from one process to the next."""
+    found = []
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.For | ast.comprehension) and _is_set(node.iter):
+            found.append(f"{module.path}:{node.iter.lineno}: iterates over a set; sort it")
+    return found
+
+
+def _is_set(node: ast.expr) -> bool:
+    if isinstance(node, ast.Call):
+        return isinstance(node.func, ast.Name) and node.func.id in ("set", "frozenset")
+    return isinstance(node, ast.Set | ast.SetComp)

@@ -1,0 +1,149 @@
+"""What the documents say of the code is what the code says."""
+
+import ast
+import re
+
+import pytest
+
+from flotilla.types import errors, limits
+from flotilla.types.errors import ALL_ERRORS, FlotillaError
+from tests.tidy.markdown import anchors, link_violations, table_rows, title_violations
+from tests.tidy.tree import package_modules, texts
+
+MARKDOWN = {path: text for path, text in texts().items() if path.endswith(".md")}
+README_LINES_MAX = 150
+TARGETS_MAX = 12
+
+
+@pytest.mark.parametrize("path", MARKDOWN)
+def test_one_title_and_links_that_lead_somewhere(path: str) -> None:
+    assert title_violations(path, MARKDOWN[path]) == []
+    assert link_violations(path, MARKDOWN[path], texts()) == []
+
+
+def test_the_readme_stays_short() -> None:
+    assert MARKDOWN["README.md"].count("\n") < README_LINES_MAX
+
+
+# Errors.
+
+
+def error_classes() -> list[type[FlotillaError]]:
+    return [
+        value
+        for value in vars(errors).values()
+        if isinstance(value, type) and issubclass(value, FlotillaError) and value is not FlotillaError
+    ]
+
+
+def test_every_error_class_is_in_the_list() -> None:
+    assert list(ALL_ERRORS) == error_classes()
+
+
+def test_no_error_of_the_family_is_defined_elsewhere() -> None:
+    family = {error.__name__ for error in error_classes()} | {"FlotillaError"}
+    for module in package_modules():
+        if module.name == "types.errors":
+            continue
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.ClassDef):
+                bases = {base.id for base in node.bases if isinstance(base, ast.Name)}
+                assert not bases & family, f"{module.path}: {node.name} belongs into types/errors.py"
+
+
+def test_codes_and_names_are_unique() -> None:
+    rows = [error.row for error in ALL_ERRORS]
+    assert len({row.code for row in rows}) == len(rows)
+    assert len({row.name for row in rows}) == len(rows)
+    table = [value for value in vars(errors).values() if isinstance(value, errors.ErrorCode)]
+    assert sorted(table) == sorted(rows), "a row belongs to no class"
+
+
+def test_every_error_is_drawn_in_the_module_docstring() -> None:
+    drawn = re.findall(r"[|`]- (\w+)", errors.__doc__ or "")
+    assert drawn == [error.__name__ for error in ALL_ERRORS]
+
+
+def test_the_reference_of_errors_is_the_table() -> None:
+    documented = [tuple(row[:5]) for row in table_rows(MARKDOWN["docs/reference/errors.md"])[1:]]
+    expected = [
+        (str(row.code), row.name, "yes" if row.retryable else "no", str(row.http_status), row.grpc_status)
+        for row in (error.row for error in ALL_ERRORS)
+    ]
+    assert documented == expected
+
+
+# Limits.
+
+
+def shown(name: str, value: int) -> str:
+    """A limit as people read it."""
+    if "BYTES" in name:
+        return f"{value // limits.MIB} MiB" if value % limits.MIB == 0 else f"{value // limits.KIB} KiB"
+    return f"{value:,}"
+
+
+def test_the_reference_of_limits_is_the_module() -> None:
+    documented = [tuple(row[:2]) for row in table_rows(MARKDOWN["docs/reference/limits.md"])[1:]]
+    units = ("KIB", "MIB", "GIB")
+    expected = [
+        (name, shown(name, value)) for name, value in vars(limits).items() if name.isupper() and name not in units
+    ]
+    assert documented == expected
+
+
+# Commands.
+
+
+def make_targets(makefile: str) -> list[str]:
+    declared = re.search(r"^\.PHONY: *(.+)$", makefile, re.MULTILINE)
+    assert declared
+    return declared.group(1).split()
+
+
+def test_every_make_target_is_documented_explained_and_real() -> None:
+    makefile = texts()["Makefile"]
+    targets = make_targets(makefile)
+    assert len(targets) <= TARGETS_MAX
+    for target in targets:
+        assert re.search(rf"^{target}:.*## \w", makefile, re.MULTILINE), f"{target} has no line of help"
+        assert f"`make {target}" in MARKDOWN["CONTRIBUTING.md"], f"{target} is not in CONTRIBUTING.md"
+
+
+def test_every_make_command_in_a_document_exists() -> None:
+    targets = make_targets(texts()["Makefile"])
+    for path, text in MARKDOWN.items():
+        for target in re.findall(r"(?:^|`)make ([a-z]+)", text, re.MULTILINE):
+            assert target in targets, f"{path}: make {target}"
+
+
+def test_continuous_integration_calls_the_same_targets() -> None:
+    script = texts()[".ci/run"]
+    assert "make check" in script
+    assert script.rstrip().endswith("make test")
+
+
+def test_every_part_of_the_package_is_on_the_map() -> None:
+    parts = {module.path.split("/")[2] for module in package_modules()} - {"__init__.py"}
+    for part in sorted(parts):
+        name = part if part.endswith(".py") else f"{part}/"
+        assert f"`{name}`" in MARKDOWN["ARCHITECTURE.md"], f"{name} is not in ARCHITECTURE.md"
+
+
+# The checks can fail.
+
+
+def test_titles_and_links_are_checked() -> None:
+    assert title_violations("a.md", "text") != []
+    assert title_violations("a.md", "# One\n\n# Two\n") != []
+    assert title_violations("a.md", "# One\n\n```\n# a comment\n```\n## Two\n") == []
+    files = {"docs/a.md": "# A\n\n## Some heading: it's one\n", "docs/b/c.md": "# C\n"}
+    good = "[a](#some-heading-its-one) [b](b/c.md) [c](b) [d](https://example.org) [e](../docs/b/c.md#c)"
+    assert link_violations("docs/a.md", good, files) == []
+    for bad in ("[a](missing.md)", "[a](#nothing)", "[a](b/c.md#nothing)", "[a](../a.md)"):
+        assert link_violations("docs/a.md", bad, files) != [], bad
+
+
+def test_tables_are_read() -> None:
+    assert table_rows("| a | b |\n| --- | :-: |\n| `1` | two |\n") == [["a", "b"], ["1", "two"]]
+    assert anchors("# One two\n## Three\n") == {"one-two", "three"}

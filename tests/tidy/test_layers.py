@@ -1,0 +1,159 @@
+"""The layers of ARCHITECTURE.md hold, proved from the imports of every module."""
+
+import ast
+
+import pytest
+
+from tests.tidy.imports import (
+    ALLOWED,
+    DOORS,
+    FOREIGN,
+    REPLAYED_FOLDERS,
+    layer_violations,
+    order_violations,
+    purity_violations,
+)
+from tests.tidy.tree import ROOT, Module, package_modules, parse
+
+PACKAGES = frozenset(
+    ".".join(filter(None, ("flotilla", module.name))) for module in package_modules() if module.is_package
+) | {"flotilla.codec.generated"}
+
+#: Packages for synthetic source, whether they exist yet or not.
+ALL_PACKAGES = frozenset({"flotilla", *(f"flotilla.{row}" for row in ALLOWED if row)})
+
+
+@pytest.mark.parametrize("module", package_modules(), ids=lambda module: module.path)
+def test_imports_go_downward(module: Module) -> None:
+    assert layer_violations(module, PACKAGES) == []
+
+
+@pytest.mark.parametrize(
+    "module", [module for module in package_modules() if module.folder in REPLAYED_FOLDERS], ids=lambda m: m.path
+)
+def test_what_is_replayed_has_no_door_to_the_outside(module: Module) -> None:
+    if module.name not in DOORS:
+        assert purity_violations(module, PACKAGES) == []
+    assert order_violations(module) == []
+
+
+def test_the_simulator_is_imported_by_nobody_who_ships() -> None:
+    rows = [row for row, allowed in ALLOWED.items() if "sim" in allowed]
+    assert rows == ["cli.sim", "testing"]
+
+
+def test_nothing_of_the_package_imports_tests() -> None:
+    for module in package_modules():
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.ImportFrom):
+                assert (node.module or "").partition(".")[0] not in ("tests", "bench"), module.path
+
+
+def test_every_foreign_package_is_a_declared_dependency() -> None:
+    declared = (ROOT / "pyproject.toml").read_text("utf-8")
+    names = {"google": "protobuf"}
+    for foreign in FOREIGN:
+        assert f'"{names.get(foreign, foreign)}>=' in declared
+
+
+def test_the_table_has_no_way_back_up() -> None:
+    """The table itself is checked: no two folders may import each other."""
+    for row, allowed in ALLOWED.items():
+        for target in allowed:
+            back = ALLOWED.get(target, ())
+            assert row not in back, f"{row} and {target} import each other"
+
+
+# The checks can fail.
+
+BAD_IMPORTS = [
+    ("raft/node.py", "from flotilla.queue.machine import QueueMachine"),
+    ("raft/node.py", "from flotilla.replica.ports import Store"),
+    ("raft/node.py", "import flotilla.codec.peer"),
+    ("raft/node.py", "from flotilla import codec"),
+    ("raft/node.py", "from ..codec import peer"),
+    ("raft/__init__.py", "from ..queue import machine"),
+    ("queue/machine.py", "from flotilla.raft.messages import Entry"),
+    ("metadata/machine.py", "from flotilla.queue import machine"),
+    ("types/ids.py", "from flotilla.raft.messages import Entry"),
+    ("codec/peer.py", "from flotilla.replica.ports import Store"),
+    ("storage/store.py", "from flotilla.runtime.driver import Driver"),
+    ("runtime/driver.py", "def f():\n    from flotilla.storage.store import NodeStore"),
+    ("peers/link.py", "from flotilla.storage.store import NodeStore"),
+    ("client/session.py", "from flotilla.codec.peer import encode_frame"),
+    ("client/session.py", "from flotilla.service.service import Service"),
+    ("spark/source.py", "from flotilla.codec.batch import decode"),
+    ("sim/world.py", "from flotilla.runtime.ticker import Ticker"),
+    ("sim/world.py", "from flotilla.peers.link import Link"),
+    ("cli/app.py", "from flotilla.sim.world import World"),
+    ("server.py", "from flotilla.sim.world import World"),
+    ("peers/link.py", "from flotilla.codec.generated import peer_pb2"),
+    ("storage/store.py", "from google.protobuf.message import Message"),
+    ("raft/node.py", "import crc32c"),
+    ("service/service.py", "import typer"),
+    ("strange/thing.py", "import struct"),
+]
+
+
+@pytest.mark.parametrize(("path", "text"), BAD_IMPORTS)
+def test_a_bad_import_is_found(path: str, text: str) -> None:
+    assert layer_violations(parse(text, f"src/flotilla/{path}"), ALL_PACKAGES)
+
+
+GOOD_IMPORTS = [
+    ("raft/node.py", "from flotilla.raft.messages import Entry\nfrom flotilla.types.ids import NodeId\nimport struct"),
+    ("raft/node.py", "from .messages import Entry"),
+    ("codec/peer.py", "from flotilla.codec.generated import peer_pb2\nfrom crc32c import crc32c"),
+    ("sim/node.py", "from flotilla.runtime.driver import Driver\nfrom flotilla.runtime import driver"),
+    ("cli/sim.py", "from flotilla.sim.world import World\nimport typer"),
+    ("cli/app.py", "from flotilla import __version__\nfrom flotilla.cli.sim import sim"),
+    ("client/session.py", "from flotilla.codec.frames import FrameReader"),
+    ("server.py", "from flotilla.storage.store import NodeStore\nfrom flotilla.runtime.driver import Driver"),
+]
+
+
+@pytest.mark.parametrize(("path", "text"), GOOD_IMPORTS)
+def test_a_good_import_passes(path: str, text: str) -> None:
+    assert layer_violations(parse(text, f"src/flotilla/{path}"), ALL_PACKAGES) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import time",
+        "import os.path",
+        "import asyncio",
+        "from threading import Lock",
+        "import random",
+        "from random import randint",
+        "def f():\n    import socket",
+        "from concurrent.futures import Future",
+        "import logging as log",
+        "from datetime import datetime",
+        "x = datetime.now()",
+        "open('x')",
+        "def f():\n    print(1)",
+        "x = hash('a')",
+    ],
+)
+def test_a_door_to_the_outside_is_found(text: str) -> None:
+    assert purity_violations(parse(text, "src/flotilla/raft/node.py"), ALL_PACKAGES)
+
+
+@pytest.mark.parametrize(
+    "text", ["from random import Random", "disk.open('x')", "import struct", "from flotilla.queue import machine"]
+)
+def test_what_is_handed_in_is_no_door(text: str) -> None:
+    assert purity_violations(parse(text, "src/flotilla/storage/store.py"), ALL_PACKAGES) == []
+
+
+@pytest.mark.parametrize(
+    "text", ["for x in {1, 2}: pass", "[x for x in set(y)]", "for x in frozenset(y): pass", "{x for x in {*a, *b}}"]
+)
+def test_a_loop_over_a_set_is_found(text: str) -> None:
+    assert order_violations(parse(text, "src/flotilla/raft/node.py"))
+
+
+@pytest.mark.parametrize("text", ["for x in sorted({1, 2}): pass", "[x for x in y]", "x in {1, 2}"])
+def test_ordered_loops_pass(text: str) -> None:
+    assert order_violations(parse(text, "src/flotilla/raft/node.py")) == []
