@@ -9,7 +9,14 @@
     |- UnavailableError         no quorum, still recovering, or shutting down
     |- CorruptionError          stored bytes fail their checksum; they are never served as data
     |- DiskFullError            no room; goes on by itself when there is room again
-    `- StorageFailedError       the disk refused a write or a sync
+    |- StorageFailedError       the disk refused a write or a sync
+    |- NotFoundError            no topic, broker or group of that name
+    |- AlreadyExistsError       the name is taken
+    |- SequenceGapError         a producer's batch does not follow the one before it; nothing was stored
+    |- ProducerFencedError      a newer epoch of the same producer has taken over
+    |- OutOfWindowError         too old to tell whether the batch was stored before; nothing was stored now
+    |- OffsetOutOfRangeError    beyond what the partition holds
+    `- UnknownError             an error or an answer of a newer version, which this one has no name for
 
 The code is protocol and never changes; the name may. `retryable` says whether the same call can
 succeed later without anything else being mended. HTTP and gRPC statuses stand here so that no
@@ -40,12 +47,22 @@ UNAVAILABLE = ErrorCode(6, "UNAVAILABLE", True, 503, "UNAVAILABLE")
 CORRUPTION = ErrorCode(7, "CORRUPTION", False, 500, "DATA_LOSS")
 DISK_FULL = ErrorCode(8, "DISK_FULL", True, 507, "RESOURCE_EXHAUSTED")
 STORAGE_FAILED = ErrorCode(9, "STORAGE_FAILED", True, 500, "INTERNAL")
+NOT_FOUND = ErrorCode(10, "NOT_FOUND", False, 404, "NOT_FOUND")
+ALREADY_EXISTS = ErrorCode(11, "ALREADY_EXISTS", False, 409, "ALREADY_EXISTS")
+SEQUENCE_GAP = ErrorCode(12, "SEQUENCE_GAP", False, 409, "FAILED_PRECONDITION")
+PRODUCER_FENCED = ErrorCode(13, "PRODUCER_FENCED", False, 409, "FAILED_PRECONDITION")
+OUT_OF_WINDOW = ErrorCode(14, "OUT_OF_WINDOW", False, 409, "FAILED_PRECONDITION")
+OFFSET_OUT_OF_RANGE = ErrorCode(15, "OFFSET_OUT_OF_RANGE", False, 416, "OUT_OF_RANGE")
+#: Never sent: what a code that is not in this table becomes. Not knowing what happened, nobody should just retry.
+UNKNOWN = ErrorCode(0, "UNKNOWN", False, 500, "UNKNOWN")
 
 
 class FlotillaError(Exception):
     """The base of all typed errors."""
 
     row: ClassVar[ErrorCode]
+    #: When to try again, if whoever raised it has an idea; 0: the caller's own choice.
+    retry_after_ms: int = 0
 
     @property
     def code(self) -> str:
@@ -59,9 +76,11 @@ class FlotillaError(Exception):
 class NotLeaderError(FlotillaError):
     row = NOT_LEADER
 
-    def __init__(self, leader: NodeId = NO_NODE) -> None:
+    def __init__(self, leader: NodeId = NO_NODE, address: str = "") -> None:
         super().__init__(f"the leader is node {leader}" if leader else "no leader is known")
         self.leader = leader
+        #: Where the leader listens to clients; empty if that is not known.
+        self.address = address
 
 
 class OverloadedError(FlotillaError):
@@ -104,6 +123,34 @@ class StorageFailedError(FlotillaError):
     row = STORAGE_FAILED
 
 
+class NotFoundError(FlotillaError):
+    row = NOT_FOUND
+
+
+class AlreadyExistsError(FlotillaError):
+    row = ALREADY_EXISTS
+
+
+class SequenceGapError(FlotillaError):
+    row = SEQUENCE_GAP
+
+
+class ProducerFencedError(FlotillaError):
+    row = PRODUCER_FENCED
+
+
+class OutOfWindowError(FlotillaError):
+    row = OUT_OF_WINDOW
+
+
+class OffsetOutOfRangeError(FlotillaError):
+    row = OFFSET_OUT_OF_RANGE
+
+
+class UnknownError(FlotillaError):
+    row = UNKNOWN
+
+
 ALL_ERRORS: tuple[type[FlotillaError], ...] = (
     NotLeaderError,
     OverloadedError,
@@ -114,4 +161,11 @@ ALL_ERRORS: tuple[type[FlotillaError], ...] = (
     CorruptionError,
     DiskFullError,
     StorageFailedError,
+    NotFoundError,
+    AlreadyExistsError,
+    SequenceGapError,
+    ProducerFencedError,
+    OutOfWindowError,
+    OffsetOutOfRangeError,
+    UnknownError,
 )

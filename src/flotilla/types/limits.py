@@ -7,6 +7,10 @@ MIB = 1024 * KIB
 ENTRY_BYTES_MAX = 17 * MIB
 #: The largest frame on a link between nodes; one append may carry one entry above the usual batch size.
 PEER_FRAME_BYTES_MAX = ENTRY_BYTES_MAX + 4 * MIB
+#: Frames that wait in front of a slow socket to one peer; beyond that the oldest are dropped.
+PEER_QUEUE_BYTES_MAX = 32 * MIB
+#: Connections of other nodes that may be in their handshake at the same time.
+PEER_HANDSHAKE_COUNT_MAX = 64
 #: Uncommitted proposals of one group, by bytes and by count; beyond that they are refused.
 PROPOSAL_BYTES_MAX = 64 * MIB
 PROPOSAL_COUNT_MAX = 8192
@@ -28,3 +32,45 @@ JOURNAL_FILE_BYTES = 64 * MIB
 SEGMENT_FILE_BYTES = 64 * MIB
 #: One index point for this many bytes of a segment.
 SEGMENT_INDEX_INTERVAL_BYTES = 64 * KIB
+#: The value of one record: what a topic allows unless it is set, and the most it can be set to.
+VALUE_BYTES_DEFAULT = 1 * MIB
+VALUE_BYTES_MAX = 16 * MIB
+#: The other parts of one record. Headers count with their names and values together.
+KEY_BYTES_MAX = 64 * KIB
+IDEMPOTENCY_KEY_BYTES_MAX = 1 * KIB
+RECORD_HEADER_COUNT_MAX = 64
+RECORD_HEADER_BYTES_MAX = 64 * KIB
+#: Records of one batch. Its bytes, also when decompressed, are bounded by ENTRY_BYTES_MAX.
+BATCH_RECORD_COUNT_MAX = 65_536
+#: Headers of all records of one batch.
+BATCH_HEADER_COUNT_MAX = 262_144
+#: How far a compressed batch may grow when it is opened; what would grow further is stored as it is.
+COMPRESSION_RATIO_MAX = 200
+#: Priorities go from 0 to this; a higher one is delivered earlier.
+PRIORITY_MAX = 7
+#: A record's own bound on its deliveries.
+DELIVERY_COUNT_MAX = 65_535
+#: Times and durations in records: the largest integer that every SDK's number holds exactly.
+TIME_MS_MAX = 2**53 - 1
+#: The largest frame between a client and a broker: one batch, and room for its envelope.
+CLIENT_FRAME_BYTES_MAX = ENTRY_BYTES_MAX + 1 * MIB
+#: The part of a request that is not a batch. It bounds the objects that a lying client can have us make.
+REQUEST_ENVELOPE_BYTES_MAX = 256 * KIB
+#: A frame of a client that has not said Hello, and how long it may take to say it.
+HANDSHAKE_FRAME_BYTES_MAX = 16 * KIB
+HANDSHAKE_MS_MAX = 5_000
+#: Connections of clients to one node.
+CONNECTION_COUNT_MAX = 4096
+#: Requests of one connection whose answers have not been handed to the socket, and their batches; then nothing more
+#: is read from it. A connection may always carry one batch.
+CONNECTION_REQUEST_COUNT_MAX = 256
+CONNECTION_REQUEST_BYTES_MAX = 2 * CLIENT_FRAME_BYTES_MAX
+#: Answers that wait for one client to read; beyond that its reads are answered with OVERLOADED.
+CONNECTION_OUTPUT_BYTES_MAX = 32 * MIB
+#: Requests that all clients of a node have under way: those up to 64 KiB, and the larger ones, each.
+SERVER_REQUEST_BYTES_MAX = 256 * MIB
+#: A frame, or an answer on its way out, may take this long, and longer by its size at this many bytes a second.
+TRANSFER_MS_MAX = 10_000
+TRANSFER_BYTES_PER_SECOND_MIN = 64 * KIB
+#: A connection without a byte or a request for this long is closed.
+IDLE_MS_MAX = 600_000

@@ -1,0 +1,161 @@
+"""A block: what one journal write holds. Whole sectors, written and synced as one, valid as one.
+
+    [directory][bodies][padding][directory again][padding]
+
+The directory lists everything the block holds: frame heads of entries, hard states, truncations and so
+on. Its second copy lies in other sectors, so one bad sector hides neither a vote nor which entries there
+were; only bodies stand once. Directory layout (64 bytes, then the records):
+
+    magic 8, crc32c 4 (over the records, then bytes 12..64), version 2, copy 1, flags 1, file number 8,
+    position of the block 8, sequence 8, size of the block 8, size of the directory 4, records 4, size of bodies 8
+
+A *mark* is a directory of copy MARK without records, one sector, written behind a block after its sync:
+it proves that the block of that sequence had been durable. File number and position are covered by the
+checksum, so bytes that belong elsewhere never pass.
+"""
+
+from struct import Struct
+from typing import Final
+
+from crc32c import crc32c
+
+from flotilla.storage.framing import SECTOR_BYTES, sectors
+from flotilla.storage.ports import Buffer
+
+MAGIC: Final = b"FLTBLOCK"
+VERSION: Final = 1
+FIRST: Final = 0
+TWIN: Final = 1
+MARK: Final = 2
+#: The block ends with a checkpoint: the state of all groups after it.
+CHECKPOINT_FLAG: Final = 1
+
+_PREFIX = Struct("<8sI")
+_REST = Struct("<HBBQQQQIIQ")
+HEADER_BYTES: Final = _PREFIX.size + _REST.size
+assert HEADER_BYTES == 64
+#: The mark behind a block.
+MARK_BYTES: Final = SECTOR_BYTES
+
+
+class PendingBlock:
+    """What was saved since the last block, in the order of saving. Immutable once taken."""
+
+    __slots__ = ("bodies", "body_bytes", "flags", "keep_from", "record_bytes", "records", "sequence", "trash")
+
+    def __init__(self, sequence: int) -> None:
+        self.sequence = sequence
+        self.records: list[bytes] = []
+        self.bodies: list[Buffer] = []
+        self.record_bytes = 0
+        self.body_bytes = 0
+        self.flags = 0
+        #: For a checkpoint: the oldest journal file that is still needed once this block is durable.
+        self.keep_from = 0
+        #: Files that nothing needs any more once this block is durable.
+        self.trash: list[str] = []
+
+    @property
+    def size_bytes(self) -> int:
+        directory_bytes = HEADER_BYTES + self.record_bytes
+        return sectors(directory_bytes + self.body_bytes) + sectors(directory_bytes)
+
+    def add(self, record: bytes) -> None:
+        self.records.append(record)
+        self.record_bytes += len(record)
+
+    def add_entry(self, head: bytes, body: Buffer) -> None:
+        self.records.append(head)
+        self.record_bytes += len(head)
+        length = len(body)
+        if length:
+            self.bodies.append(body)
+            self.body_bytes += length
+
+    def encode(self, file_number: int, position: int) -> list[Buffer]:
+        """The block's bytes for one place of the journal, bodies uncopied."""
+        records = b"".join(self.records)
+        assert len(records) == self.record_bytes
+        directory_bytes = HEADER_BYTES + self.record_bytes
+        checksum = crc32c(records)
+        buffers: list[Buffer] = [self._header(FIRST, file_number, position, checksum) + records]
+        buffers += self.bodies
+        padding = -(directory_bytes + self.body_bytes) % SECTOR_BYTES
+        twin = self._header(TWIN, file_number, position, checksum)
+        buffers.append(b"".join((bytes(padding), twin, records, bytes(-directory_bytes % SECTOR_BYTES))))
+        return buffers
+
+    def _header(self, copy: int, file_number: int, position: int, records_crc: int) -> bytes:
+        rest = _REST.pack(
+            VERSION,
+            copy,
+            self.flags,
+            file_number,
+            position,
+            self.sequence,
+            self.size_bytes,
+            HEADER_BYTES + self.record_bytes,
+            len(self.records),
+            self.body_bytes,
+        )
+        return _PREFIX.pack(MAGIC, crc32c(rest, records_crc)) + rest
+
+
+def encode_mark(file_number: int, position: int, sequence: int) -> bytes:
+    """Proof that the block `sequence` is durable, to stand at `position`."""
+    rest = _REST.pack(VERSION, MARK, 0, file_number, position, sequence, MARK_BYTES, HEADER_BYTES, 0, 0)
+    return _PREFIX.pack(MAGIC, crc32c(rest, crc32c(b""))) + rest + bytes(MARK_BYTES - HEADER_BYTES)
+
+
+class BlockImage:
+    """A directory found in a journal file, and where the bodies beside it are."""
+
+    __slots__ = ("_bodies_at", "copy", "data", "end", "file_number", "flags", "position", "records", "sequence")
+
+    def __init__(
+        self, *, data: memoryview, copy: int, flags: int, file_number: int, position: int, sequence: int, end: int,
+        records: memoryview,
+    ) -> None:  # fmt: skip
+        self.data = data
+        self.copy = copy
+        self.flags = flags
+        self.file_number = file_number
+        self.position = position
+        self.sequence = sequence
+        #: Where the block ends in the file.
+        self.end = end
+        self.records = records
+        self._bodies_at = position + HEADER_BYTES + len(records)
+
+    @property
+    def is_checkpoint(self) -> bool:
+        return bool(self.flags & CHECKPOINT_FLAG)
+
+    def body(self, offset: int, length: int) -> memoryview:
+        """The body that starts `offset` bytes behind the first one; shorter when the file is."""
+        start = self._bodies_at + offset
+        return self.data[start : start + length]
+
+
+def find_directory(data: memoryview, at: int, file_number: int) -> BlockImage | None:
+    """The directory or mark at `at`, or None when there is none that belongs there."""
+    if at + HEADER_BYTES > len(data) or bytes(data[at : at + len(MAGIC)]) != MAGIC:
+        return None
+    _, checksum = _PREFIX.unpack_from(data, at)
+    rest_at = at + _PREFIX.size
+    fields = _REST.unpack_from(data, rest_at)
+    version, copy, flags, number, position, sequence, size_bytes, directory_bytes, _, _ = fields
+    if version != VERSION or number != file_number or copy not in (FIRST, TWIN, MARK):
+        return None
+    if not HEADER_BYTES <= directory_bytes <= len(data) - at:
+        return None
+    home = position + size_bytes - sectors(directory_bytes) if copy == TWIN else position
+    if home != at:
+        return None
+    records = data[at + HEADER_BYTES : at + directory_bytes]
+    if crc32c(data[rest_at : at + HEADER_BYTES], crc32c(records)) != checksum:
+        return None
+    return BlockImage(
+        data=data, copy=copy, flags=flags, file_number=number, position=position, sequence=sequence,
+        end=position + size_bytes, records=records,
+    )  # fmt: skip

@@ -1,0 +1,130 @@
+"""The state of a group as a journal record: everything but the bodies of entries.
+
+A checkpoint stands at the end of a block and describes the state after it: hard state, base, terms, which
+files count, up to which index they are durable, and what is damaged. With it and the journal files from
+`keep_from` on, nothing older is needed. Layout of a group: fixed numbers, six counts, then the lists.
+"""
+
+from struct import Struct
+
+from flotilla.codec.log import decode_configuration, encode_configuration
+from flotilla.raft.messages import CONFIG, Configuration, Entry, HardState
+from flotilla.storage.framing import CHECKPOINT_GROUP, CHECKPOINT_NODE, PAIR, TRIPLE, decode_meta, encode_meta, record
+from flotilla.storage.group_log import SegmentedLog
+from flotilla.storage.ports import Buffer
+from flotilla.storage.ranges import IndexRanges
+from flotilla.storage.segment import Segment
+from flotilla.storage.segment_index import SparseIndex
+from flotilla.storage.snapshots import SnapshotFile
+from flotilla.storage.tail import Tail
+from flotilla.storage.term_runs import TermRuns
+from flotilla.types.ids import GroupId, Index, Term
+
+_FIXED = Struct("<QQQQQQIIIIII")
+_KEEP_FROM = Struct("<Q")
+_ENTRY = Struct("<QQI")
+
+
+def node_record(keep_from: int) -> bytes:
+    """Opens a checkpoint: all groups follow, and no others exist."""
+    return record(CHECKPOINT_NODE, _KEEP_FROM.pack(keep_from))
+
+
+def group_record(log: SegmentedLog) -> bytes:
+    configuration = encode_configuration(log.configuration)
+    runs = log.terms.runs()
+    damaged = log.damaged.as_list()
+    hard_state = log.hard_state
+    fixed = _FIXED.pack(
+        log.group,
+        hard_state.term,
+        hard_state.vote,
+        hard_state.commit,
+        log.durable_index,
+        log.last_index(),
+        len(configuration),
+        len(runs),
+        len(damaged),
+        len(log.segments),
+        len(log.snapshots),
+        len(log.configuration_entries),
+    )
+    parts = [fixed, configuration]
+    parts += [PAIR.pack(first, term) for first, term in runs]
+    parts += [PAIR.pack(low, high) for low, high in damaged]
+    parts += [TRIPLE.pack(segment.first_index, segment.last_index, segment.number) for segment in log.segments]
+    for snapshot in log.snapshots:
+        meta = encode_meta(snapshot.meta)
+        parts += (PAIR.pack(snapshot.number, len(meta)), meta)
+    for entry in log.configuration_entries:
+        parts += (_ENTRY.pack(entry.index, entry.term, len(entry.data)), bytes(entry.data))
+    return record(CHECKPOINT_GROUP, b"".join(parts))
+
+
+class GroupState:
+    """A parsed group record."""
+
+    __slots__ = (
+        "configuration",
+        "configuration_entries",
+        "damaged",
+        "durable_index",
+        "group",
+        "hard_state",
+        "last_index",
+        "runs",
+        "segments",
+        "snapshots",
+    )
+
+    def __init__(self, payload: Buffer) -> None:
+        fixed = _FIXED.unpack_from(payload)
+        self.group: GroupId = fixed[0]
+        self.hard_state = HardState(fixed[1], fixed[2], fixed[3])
+        self.durable_index: Index = fixed[4]
+        self.last_index: Index = fixed[5]
+        configuration_bytes, runs, damaged, segments, snapshots, entries = fixed[6:]
+        at = _FIXED.size
+        self.configuration: Configuration = decode_configuration(bytes(payload[at : at + configuration_bytes]))
+        at += configuration_bytes
+        self.runs, at = _pairs(payload, at, runs)
+        self.damaged, at = _pairs(payload, at, damaged)
+        self.segments: list[tuple[Index, Index, int]] = list(
+            TRIPLE.iter_unpack(payload[at : at + TRIPLE.size * segments])
+        )
+        at += TRIPLE.size * segments
+        self.snapshots: list[SnapshotFile] = []
+        for _ in range(snapshots):
+            number, _ = PAIR.unpack_from(payload, at)
+            meta, at = decode_meta(payload, at + PAIR.size)
+            self.snapshots.append(SnapshotFile(self.group, number, meta))
+        self.configuration_entries: list[Entry] = []
+        for _ in range(entries):
+            index, term, length = _ENTRY.unpack_from(payload, at)
+            at += _ENTRY.size
+            self.configuration_entries.append(Entry(index, term, CONFIG, bytes(payload[at : at + length])))
+            at += length
+        assert at == len(payload)
+
+    def restore(self, log: SegmentedLog) -> None:
+        """Puts the state into a new log. The tail is empty: its bodies come from journal blocks."""
+        base_index, base_term = self.runs[0]
+        log.hard_state = self.hard_state
+        log.base = base_index
+        log.terms = TermRuns(base_index, base_term)
+        for first, term in self.runs[1:]:
+            log.terms.append(first, term)
+        log.damaged = IndexRanges(self.damaged)
+        log.snapshots = self.snapshots
+        log.configuration_entries = self.configuration_entries
+        log.tail = Tail(self.durable_index + 1)
+        log.segments = []
+        for first, last_index, number in self.segments:
+            segment = Segment(self.group, number, SparseIndex(first))
+            segment.last_index = last_index
+            log.segments.append(segment)
+
+
+def _pairs(payload: Buffer, at: int, count: int) -> tuple[list[tuple[Index, Term]], int]:
+    end = at + PAIR.size * count
+    return list(PAIR.iter_unpack(payload[at:end])), end

@@ -1,0 +1,458 @@
+"""One group's log: segments, then the tail, and what is known of every entry without reading it.
+
+Writing is a change in memory plus a record in the block being collected; replaying the journal makes the
+same changes without the records (the `replay_*` and `*_in_memory` methods). Invariants:
+  L1  base <= durable_index <= last_index; segments cover (base, durable_index], the tail the rest, without gaps
+  L2  the term of every index from the base on is known, also of damaged entries
+  L3  an entry whose checksum does not hold, or whose body is lost, is never returned: it lies in `damaged`
+  L4  a file is given up (trash) by the block that makes it needless, and removed only after that block is durable
+"""
+
+from bisect import insort
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from flotilla.raft.messages import (
+    CONFIG,
+    ENTRY_OVERHEAD_BYTES,
+    Configuration,
+    Entry,
+    HardState,
+    Snapshot,
+    SnapshotMeta,
+)
+from flotilla.replica.ports import Recovered
+from flotilla.storage.block import PendingBlock
+from flotilla.storage.framing import PAIR, START, TRIPLE, TRUNCATE, record
+from flotilla.storage.open_files import OpenFiles
+from flotilla.storage.options import StoreOptions
+from flotilla.storage.ports import Disk
+from flotilla.storage.ranges import IndexRanges
+from flotilla.storage.segment import Segment
+from flotilla.storage.segment_index import NO_OFFSET
+from flotilla.storage.snapshots import SnapshotFile
+from flotilla.storage.tail import Tail
+from flotilla.storage.term_runs import TermRuns
+from flotilla.types.errors import CorruptionError
+from flotilla.types.ids import GroupId, Index, Term
+from flotilla.types.span import Span
+
+#: Behind every index: nothing was truncated.
+_NEVER = 1 << 63
+
+
+class Collector:
+    """Holds the block being collected; shared by the store and its logs."""
+
+    __slots__ = ("block",)
+
+    def __init__(self, block: PendingBlock) -> None:
+        self.block = block
+
+
+@dataclass(slots=True)
+class RepairedEntry:
+    """The body of a damaged entry, fetched again and journaled, but not in its segment yet."""
+
+    entry: Entry
+    head: bytes
+    span: Span | None
+
+
+@dataclass(slots=True)
+class Step:
+    """One position of a walk; `entry` is None where [index, next_index) is damaged."""
+
+    index: Index
+    next_index: Index
+    entry: Entry | None
+    span: Span | None
+
+
+class SegmentedLog:
+    __slots__ = (
+        "_collector",
+        "_disk",
+        "_files",
+        "_generations",
+        "_options",
+        "base",
+        "configuration",
+        "configuration_entries",
+        "damaged",
+        "generation",
+        "group",
+        "hard_state",
+        "is_flushing",
+        "overlay",
+        "segments",
+        "snapshots",
+        "tail",
+        "terms",
+        "truncated_from",
+    )
+
+    def __init__(
+        self,
+        group: GroupId,
+        configuration: Configuration,
+        *,
+        disk: Disk,
+        files: OpenFiles,
+        options: StoreOptions,
+        collector: Collector,
+        generations: Iterator[int],
+    ) -> None:
+        self._disk = disk
+        self._files = files
+        self._options = options
+        self._collector = collector
+        self.group = group
+        #: A new number, unique in the node, whenever the log begins anew: a job planned before that has
+        #: nothing to say any more.
+        self.generation = next(generations)
+        self._generations = generations
+        self.hard_state = HardState()
+        #: The configuration the group was created with; a snapshot's own takes its place.
+        self.configuration = configuration
+        #: CONFIG entries behind the oldest snapshot that is kept; all of them while the log is whole.
+        self.configuration_entries: list[Entry] = []
+        #: The index before the first entry.
+        self.base: Index = 0
+        self.terms = TermRuns(0, 0)
+        self.segments: list[Segment] = []
+        self.tail = Tail(1)
+        self.damaged = IndexRanges()
+        #: Repaired entries by index; they stand over segment and tail until a flush has put them there.
+        self.overlay: dict[Index, RepairedEntry] = {}
+        #: Snapshots that are kept, the newest last; at most two.
+        self.snapshots: list[SnapshotFile] = []
+        #: A flush is under way; the lowest truncation since it was planned.
+        self.is_flushing = False
+        self.truncated_from: Index = _NEVER
+
+    # What is known without reading.
+
+    def first_index(self) -> Index:
+        return self.base + 1
+
+    def last_index(self) -> Index:
+        tail = self.tail
+        return tail.first_index + len(tail.entries) - 1
+
+    @property
+    def durable_index(self) -> Index:
+        """The last entry that stands in a synced segment; the base when none does."""
+        return self.tail.first_index - 1
+
+    def term(self, index: Index) -> Term:
+        assert self.base <= index <= self.last_index()
+        return self.terms.term(index)
+
+    def snapshot(self) -> SnapshotMeta | None:
+        return self.snapshots[-1].meta if self.snapshots else None
+
+    def size_bytes(self) -> int:
+        return sum(segment.size_bytes for segment in self.segments) + self.tail.size_bytes
+
+    def recovered(self) -> Recovered:
+        snapshot = self.snapshot()
+        configuration = self.configuration if snapshot is None else snapshot.configuration
+        behind = 0 if snapshot is None else snapshot.index
+        return Recovered(
+            hard_state=self.hard_state,
+            snapshot=snapshot,
+            configuration=configuration,
+            configuration_entries=[entry for entry in self.configuration_entries if entry.index > behind],
+            damaged=self.damaged.as_list(),
+        )
+
+    # Reading.
+
+    def entries(self, low: Index, high: Index, max_bytes: int) -> list[Entry]:
+        tail = self.tail
+        assert self.base < low <= high <= self.last_index() + 1
+        if low >= tail.first_index and not self.damaged and not self.overlay:
+            return _fitting(tail.entries, low - tail.first_index, high - tail.first_index, max_bytes)
+        found: list[Entry] = []
+        for step in self._walk(low, high, max_bytes):
+            entry = step.entry
+            if entry is None:
+                if not found:
+                    raise self._corruption(step.index, min(step.next_index, high))
+                break
+            max_bytes -= len(entry.data) + ENTRY_OVERHEAD_BYTES
+            if max_bytes < 0 and found:
+                break
+            found.append(entry)
+        return found
+
+    def read_from_offset(self, offset: int, max_bytes: int, high_index: Index) -> list[Entry]:
+        found: list[Entry] = []
+        damage: Step | None = None
+        for step in self._walk(self._before_offset(offset), min(high_index, self.last_index() + 1), max_bytes):
+            entry, span = step.entry, step.span
+            if entry is None:
+                if found:
+                    break
+                damage = step
+                continue
+            if span is None or span.base_offset + span.count <= offset:
+                continue
+            if damage is not None and span.base_offset > offset:
+                # What was asked for may lie in the damage: to skip it in silence would be a lie.
+                break
+            max_bytes -= len(entry.data) + ENTRY_OVERHEAD_BYTES
+            if max_bytes < 0 and found:
+                break
+            found.append(entry)
+        if damage is not None and not found:
+            raise self._corruption(damage.index, damage.next_index)
+        return found
+
+    def find_time(self, timestamp_ms: int) -> int | None:
+        low = self._before_time(timestamp_ms)
+        for step in self._walk(low, self.last_index() + 1, self._options.index_interval_bytes):
+            if step.span is not None:
+                if step.span.timestamp_ms >= timestamp_ms:
+                    return step.span.base_offset
+            elif step.entry is None:
+                raise self._corruption(step.index, step.next_index)
+        return None
+
+    def read_snapshot(self) -> Snapshot | None:
+        if not self.snapshots:
+            return None
+        newest = self.snapshots[-1]
+        if not newest.meta.size_bytes:
+            newest.verify(self._disk)
+        return Snapshot(newest.meta, newest.read(self._disk, 0, newest.meta.size_bytes))
+
+    def snapshot_chunk(self, index: Index, offset: int, length: int) -> bytes | None:
+        if not self.snapshots or self.snapshots[-1].meta.index != index:
+            return None
+        return self.snapshots[-1].read(self._disk, offset, length)
+
+    def _before_offset(self, offset: int) -> Index:
+        """An index at or before the first entry with a record at or behind `offset`."""
+        tail_offset = self.tail.first_offset()
+        if tail_offset != NO_OFFSET and offset >= tail_offset:
+            return max(self.tail.from_offset(offset), self.base + 1)
+        for segment in reversed(self.segments):
+            if segment.index.first_offset != NO_OFFSET and segment.index.first_offset <= offset:
+                # Points behind a cut are dead, and their indexes belong to the next segment.
+                return max(min(segment.index.before_offset(offset), segment.last_index + 1), self.base + 1)
+        return self.base + 1
+
+    def _before_time(self, timestamp_ms: int) -> Index:
+        for segment in self.segments:
+            if segment.index.newest_time_ms >= timestamp_ms:
+                return max(min(segment.index.before_time(timestamp_ms), segment.last_index + 1), self.base + 1)
+        return max(self.tail.from_time(timestamp_ms), self.base + 1)
+
+    def _walk(self, low: Index, high: Index, want_bytes: int) -> Iterator[Step]:
+        """Every position of [low, high) in order: the repaired, the damaged, then what segments and tail hold."""
+        index = low
+        while index < high:
+            repaired = self.overlay.get(index)
+            damage = self.damaged.at(index)
+            if repaired is not None:
+                step = Step(index, index + 1, repaired.entry, repaired.span)
+                yield step
+                index += 1
+            elif damage is not None:
+                yield Step(index, damage[1], None, None)
+                index = damage[1]
+            else:
+                stop = self._next_special(index, high)
+                for step in self._walk_plain(index, stop, want_bytes):
+                    index = step.next_index
+                    yield step
+                    if step.entry is None:
+                        break
+
+    def _next_special(self, index: Index, high: Index) -> Index:
+        damage = self.damaged.next_from(index)
+        if damage is not None:
+            high = min(high, damage)
+        return min((special for special in self.overlay if index < special < high), default=high)
+
+    def _walk_plain(self, low: Index, high: Index, want_bytes: int) -> Iterator[Step]:
+        tail = self.tail
+        window_bytes = min(want_bytes + self._options.index_interval_bytes, self._options.transfer_bytes)
+        for segment in self.segments:
+            if segment.last_index < low or segment.first_index >= high:
+                continue
+            for found in segment.walk(self._files, max(low, segment.first_index), window_bytes):
+                if found.index >= high:
+                    return
+                if found.stored is None:
+                    # Not the walk's end: the damage is remembered, and the caller decides.
+                    self.mark_damaged(found.index, found.next_index)
+                    yield Step(max(low, found.index), found.next_index, None, None)
+                    return
+                frame = found.stored.frame
+                span = Span(frame.base_offset, frame.count, frame.timestamp_ms) if frame.count else None
+                yield Step(
+                    found.index, found.next_index, Entry(frame.index, frame.term, frame.kind, found.stored.body), span
+                )
+        for index in range(max(low, tail.first_index), min(high, tail.last_index + 1)):
+            at = index - tail.first_index
+            yield Step(index, index + 1, tail.entries[at], tail.spans[at])
+
+    def mark_damaged(self, low: Index, high: Index) -> None:
+        """These entries have no intact body here until they are repaired."""
+        self.damaged.add(max(low, self.base + 1), min(high, self.last_index() + 1))
+
+    def _corruption(self, low: Index, high: Index) -> CorruptionError:
+        return CorruptionError(f"group {self.group}: entries [{low}, {high}) are damaged", self.group, low, high)
+
+    # Changing, in memory and in the block being collected.
+
+    def compact(self, first_index: Index, term_before: Term) -> None:
+        if first_index <= self.base + 1:
+            return
+        assert first_index <= self.last_index() + 1, "the log's start cannot move behind its end"
+        assert term_before == self.term(first_index - 1), "the base must keep its term"
+        self._collector.block.add(record(START, TRIPLE.pack(self.group, first_index, term_before)))
+        self.move_start_in_memory(first_index)
+
+    def truncate(self, first_dropped: Index) -> None:
+        self._collector.block.add(record(TRUNCATE, PAIR.pack(self.group, first_dropped)))
+        self.truncate_in_memory(first_dropped)
+
+    # Changing in memory only: shared by saving and replaying.
+
+    def append_in_memory(self, entry: Entry, head: bytes, span: Span | None) -> None:
+        tail = self.tail
+        assert entry.index == tail.first_index + len(tail.entries), f"{entry.index} does not follow {self.last_index()}"
+        if entry.term != self.terms.last_term:
+            self.terms.append(entry.index, entry.term)
+        tail.append(entry, head, span)
+        if entry.kind == CONFIG:
+            self.configuration_entries.append(entry)
+
+    def truncate_in_memory(self, first_dropped: Index) -> None:
+        assert first_dropped > self.base, f"truncation at {first_dropped} before the log's start {self.base + 1}"
+        if first_dropped > self.last_index():
+            return
+        self.truncated_from = min(self.truncated_from, first_dropped)
+        self.terms.truncate(first_dropped)
+        self.tail.truncate(first_dropped)
+        self.cut_segments(first_dropped)
+        self.damaged.remove(first_dropped, _NEVER)
+        for index in [index for index in self.overlay if index >= first_dropped]:
+            del self.overlay[index]
+        while self.configuration_entries and self.configuration_entries[-1].index >= first_dropped:
+            self.configuration_entries.pop()
+
+    def move_start_in_memory(self, first_index: Index) -> None:
+        self.base = first_index - 1
+        self.terms.move_base(self.base)
+        self.tail.drop_through(self.base)
+        self.damaged.remove(0, first_index)
+        for index in [index for index in self.overlay if index < first_index]:
+            del self.overlay[index]
+        self.drop_before_start()
+        self._drop_old_snapshots()
+
+    def repair_in_memory(self, repaired: RepairedEntry) -> None:
+        index = repaired.entry.index
+        assert self.term(index) == repaired.entry.term, "a repaired entry must be the one that was lost"
+        self.overlay[index] = repaired
+        self.damaged.remove(index, index + 1)
+        if repaired.entry.kind == CONFIG and all(entry.index != index for entry in self.configuration_entries):
+            # Its body was lost before anyone read the configuration in it.
+            insort(self.configuration_entries, repaired.entry, key=_index)
+            self._drop_old_snapshots()
+
+    def take_snapshot_in_memory(self, snapshot: SnapshotFile) -> None:
+        """The newest snapshot; the one before is kept as long as the log reaches back to it."""
+        self.snapshots.append(snapshot)
+        for older in self.snapshots[:-2]:
+            self.throw_away(older.path)
+        del self.snapshots[:-2]
+        self._drop_old_snapshots()
+
+    def reset_in_memory(self, snapshot: SnapshotFile, log_index: Index, log_term: Term) -> None:
+        """An installed snapshot: the log begins anew behind `log_index`, empty."""
+        self.generation = next(self._generations)
+        for older in self.snapshots:
+            if older.number != snapshot.number:
+                self.throw_away(older.path)
+        self.snapshots = [snapshot]
+        for segment in self.segments:
+            self.throw_away_segment(segment)
+        self.segments = []
+        self.is_flushing = False
+        self.base = log_index
+        self.terms = TermRuns(log_index, log_term)
+        self.tail = Tail(log_index + 1)
+        self.damaged = IndexRanges()
+        self.overlay = {}
+        self.configuration_entries = []
+
+    def paths(self) -> Iterator[str]:
+        """Every file the log names."""
+        for segment in self.segments:
+            yield segment.path
+            yield segment.index_path
+        for snapshot in self.snapshots:
+            yield snapshot.path
+
+    def contains(self, index: Index, term: Term) -> bool:
+        return self.base <= index <= self.last_index() and self.terms.term(index) == term
+
+    def drop_before_start(self) -> None:
+        """Gives up segments that lie wholly before the log's start; not under a job that may be extending one."""
+        if self.is_flushing:
+            return
+        kept = 0
+        while kept < len(self.segments) and self.segments[kept].last_index <= self.base:
+            self.throw_away_segment(self.segments[kept])
+            kept += 1
+        del self.segments[:kept]
+
+    def cut_segments(self, first_dropped: Index) -> None:
+        while self.segments and self.segments[-1].first_index >= first_dropped:
+            self.throw_away_segment(self.segments.pop())
+        if self.segments:
+            self.segments[-1].cut(first_dropped - 1)
+
+    def throw_away_all(self) -> None:
+        """The group is gone."""
+        for path in self.paths():
+            self.throw_away(path)
+
+    def _drop_old_snapshots(self) -> None:
+        """A snapshot without the log that follows it is of no use; the newest stays in any case.
+
+        While the log is whole its beginning is a snapshot too: the empty state, with all configurations behind it.
+        """
+        while len(self.snapshots) > 1 and self.snapshots[0].meta.index < self.base:
+            self.throw_away(self.snapshots.pop(0).path)
+        if self.snapshots and self.base > 0:
+            oldest = self.snapshots[0].meta.index
+            while self.configuration_entries and self.configuration_entries[0].index <= oldest:
+                self.configuration_entries.pop(0)
+
+    def throw_away_segment(self, segment: Segment) -> None:
+        self.throw_away(segment.path)
+        self.throw_away(segment.index_path)
+
+    def throw_away(self, path: str) -> None:
+        self._collector.block.trash.append(path)
+
+
+def _index(entry: Entry) -> Index:
+    return entry.index
+
+
+def _fitting(entries: list[Entry], low: int, high: int, max_bytes: int) -> list[Entry]:
+    """entries[low:high] as far as max_bytes reach, at least one."""
+    found = entries[low:high]
+    for at, entry in enumerate(found):
+        max_bytes -= len(entry.data) + ENTRY_OVERHEAD_BYTES
+        if max_bytes < 0 and at > 0:
+            return found[:at]
+    return found

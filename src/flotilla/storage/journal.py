@@ -1,0 +1,126 @@
+"""The write side of the journal: numbered files, one block after the other, one sync for each.
+
+Runs on the writer thread; the loop only looks at `number` and `numbers` and hands over a spare file.
+Invariants:
+  J1  a block is written only after the one before it was synced
+  J2  files are used in the order of their numbers and never again after a failed write or sync
+  J3  a file's name is durable before a block in it is reported durable
+"""
+
+from itertools import count
+
+from flotilla.storage.block import MARK_BYTES, PendingBlock, encode_mark
+from flotilla.storage.options import StoreOptions
+from flotilla.storage.ports import Disk, File
+from flotilla.types.errors import DiskFullError, StorageFailedError
+
+FOLDER = "journal"
+SUFFIX = ".wal"
+
+
+def journal_path(number: int) -> str:
+    return f"{FOLDER}/{number:016d}{SUFFIX}"
+
+
+class SpareFile:
+    """An allocated, empty journal file, made ahead of time so that a write never waits for it."""
+
+    __slots__ = ("file", "number")
+
+    def __init__(self, number: int, file: File) -> None:
+        self.number = number
+        self.file = file
+
+
+class Journal:
+    __slots__ = ("_disk", "_file", "_next_number", "_options", "_position", "number", "numbers", "spare")
+
+    def __init__(self, disk: Disk, options: StoreOptions, next_number: int, numbers: list[int]) -> None:
+        self._disk = disk
+        self._options = options
+        self._next_number = count(next_number)
+        #: None: the next block opens a new file (at the start, and after a failure).
+        self._file: File | None = None
+        self._position = 0
+        #: The file in use; 0 before the first block.
+        self.number = 0
+        #: Files that exist, ascending; appended by the writer, removed from by the loop.
+        self.numbers = numbers
+        #: Set by the loop, taken by the writer.
+        self.spare: SpareFile | None = None
+
+    def reserve_number(self) -> int:
+        return next(self._next_number)
+
+    def write(self, block: PendingBlock) -> None:
+        """Writes and syncs the block. After an error it may be given again."""
+        size_bytes = block.size_bytes
+        file = self._file
+        if file is None or (self._position + size_bytes > self._options.journal_bytes and self._position > 0):
+            file = self._open_next()
+        try:
+            file.write(self._position, block.encode(self.number, self._position))
+        except StorageFailedError:
+            self._abandon()
+            raise
+        try:
+            file.sync()
+        except (StorageFailedError, DiskFullError):
+            # The kernel may have dropped the pages and call them clean: a second sync would lie.
+            self._abandon()
+            raise
+        self._position += size_bytes
+        self._mark(file, block.sequence)
+
+    def create_spare(self, number: int) -> SpareFile:
+        """For maintenance, on its own thread: touches nothing but the new file."""
+        return SpareFile(number, self._create(number))
+
+    def close(self) -> None:
+        self._abandon()
+        if self.spare is not None:
+            self.spare.file.close()
+            self.spare = None
+
+    def _mark(self, file: File, sequence: int) -> None:
+        # Not synced: it rides with the next block, or gets there by itself. Without it a rotten last
+        # block looks torn; so nothing that was promised depends on this write.
+        try:
+            file.write(self._position, (encode_mark(self.number, self._position, sequence),))
+        except (StorageFailedError, DiskFullError):
+            pass
+        self._position += MARK_BYTES
+
+    def _open_next(self) -> File:
+        self._abandon()
+        spare, self.spare = self.spare, None
+        if spare is not None and spare.number < self.number:
+            # The writer could not wait for it and has gone past: it stays empty.
+            spare.file.close()
+            spare = None
+        if spare is None:
+            number = next(self._next_number)
+            spare = SpareFile(number, self._create(number))
+            self.numbers.append(number)
+        self.number = spare.number
+        self._file = spare.file
+        self._position = 0
+        return spare.file
+
+    def _create(self, number: int) -> File:
+        path = journal_path(number)
+        file = self._disk.open(path, create=True)
+        try:
+            file.allocate(self._options.journal_bytes)
+            file.sync()
+            self._disk.sync_directory(FOLDER)
+        except (StorageFailedError, DiskFullError):
+            file.close()
+            self._disk.remove(path)
+            raise
+        return file
+
+    def _abandon(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None

@@ -1,0 +1,136 @@
+"""The read side of the journal: which blocks are there, and what a bad one means.
+
+A block is written after the one before it was synced, so block n + 1, or the mark of n, proves that n
+had been durable. Hence:
+  a bad block with nothing behind it    torn: nobody was told that it is durable; dropped whole
+  a bad block with a proof behind it    damage: its directory (either copy) says what was in it
+  no directory left, but a proof        refused: a vote may be lost, and with it what this node promised
+A sequence found in two files (a failed sync, then another file) counts from the newer one.
+"""
+
+from collections.abc import Iterator
+
+from flotilla.storage.block import MAGIC, MARK, BlockImage, find_directory
+from flotilla.storage.framing import (
+    ENTRY,
+    RECORD_BYTES,
+    REPAIRED,
+    SECTOR_BYTES,
+    Frame,
+    is_intact,
+    parse_frame,
+    parse_record,
+)
+from flotilla.storage.journal import FOLDER, SUFFIX, journal_path
+from flotilla.storage.ports import Disk
+from flotilla.types.errors import CorruptionError
+
+
+def list_journal(disk: Disk) -> list[int]:
+    """Numbers of the journal files, ascending."""
+    names = [name.removesuffix(SUFFIX) for name in disk.list(FOLDER) if name.endswith(SUFFIX)]
+    return sorted(int(name) for name in names if name.isdigit())
+
+
+class JournalScan:
+    """All readable blocks by sequence, and the highest sequence that is known to have been durable."""
+
+    __slots__ = ("images", "proven")
+
+    def __init__(self) -> None:
+        self.images: dict[int, BlockImage] = {}
+        self.proven = 0
+
+    @classmethod
+    def of(cls, disk: Disk, numbers: list[int]) -> "JournalScan":
+        scan = cls()
+        for number in numbers:
+            file = disk.open(journal_path(number))
+            try:
+                scan.add_file(number, file.read(0, file.size()))
+            finally:
+                file.close()
+        return scan
+
+    def add_file(self, number: int, content: bytes) -> None:
+        """Adds one file; files come in ascending order."""
+        for image in _directories(number, content):
+            if image.copy == MARK:
+                self.proven = max(self.proven, image.sequence)
+                continue
+            self.proven = max(self.proven, image.sequence - 1)
+            known = self.images.get(image.sequence)
+            if known is None or _has_all_bodies(image) or not _has_all_bodies(known):
+                self.images[image.sequence] = image
+
+    def chain(self) -> list[BlockImage]:
+        """The blocks to replay, ascending: some from before the last checkpoint (they hold bodies), all behind it.
+
+        Empty: no checkpoint was ever written. Raises CorruptionError when a durable block is unreadable.
+        """
+        images = self.images
+        last = max(images, default=0)
+        if last and last > self.proven and not _has_all_bodies(images[last]):
+            del images[last]
+            last = max(images, default=0)
+        if self.proven > last:
+            raise CorruptionError(f"journal block {self.proven} was durable and is unreadable")
+        checkpoint = max((sequence for sequence, image in images.items() if image.is_checkpoint), default=0)
+        if not checkpoint:
+            if images:
+                raise CorruptionError(f"no checkpoint is readable in the journal before block {min(images)}")
+            return []
+        for sequence in range(checkpoint, last + 1):
+            if sequence not in images:
+                behind = images[min(known for known in images if known > sequence)]
+                place = f"{journal_path(behind.file_number)} before position {behind.position}"
+                raise CorruptionError(f"journal block {sequence} was durable and is unreadable in {place}")
+        return [images[sequence] for sequence in sorted(images)]
+
+
+def records_of(image: BlockImage) -> Iterator[tuple[int, memoryview, Frame | None, memoryview | None]]:
+    """Each record as (tag, payload, head, body); for entries the payload is the head's bytes, the body None if bad."""
+    records = image.records
+    position = 0
+    body_offset = 0
+    while position < len(records):
+        tag, size = parse_record(records, position)
+        payload = records[position : position + size]
+        position += size
+        if tag in (ENTRY, REPAIRED):
+            frame = parse_frame(payload, 0)
+            body = image.body(body_offset, frame.length)
+            body_offset += frame.length
+            yield tag, payload, frame, body if is_intact(frame.crc, payload, body) else None
+        else:
+            yield tag, payload[RECORD_BYTES:], None, None
+    assert position == len(records)
+
+
+def _has_all_bodies(image: BlockImage) -> bool:
+    return all(frame is None or body is not None for _, _, frame, body in records_of(image))
+
+
+def _directories(number: int, content: bytes) -> Iterator[BlockImage]:
+    """Walks a file from block to block; after a bad place it goes on at the next directory that belongs there."""
+    data = memoryview(content)
+    at = 0
+    while at < len(content):
+        image = find_directory(data, at, number)
+        if image is None:
+            # A bad place, or the sector of a mark that never got there.
+            at = _next_candidate(content, at + 1)
+        else:
+            yield image
+            at = image.end
+
+
+def _next_candidate(content: bytes, at: int) -> int:
+    """The next sector that begins like a directory; the end when there is none."""
+    while True:
+        at = content.find(MAGIC, at)
+        if at < 0:
+            return len(content)
+        if at % SECTOR_BYTES == 0:
+            return at
+        at += 1

@@ -1,0 +1,242 @@
+"""Background work: tails go into segments, needless files go away, a spare journal file is made.
+
+A job is planned on the loop from copies, runs on any thread touching only its own copies and the disk, and
+is taken over on the loop. What happened to a log in between is sorted out there: entries truncated
+meanwhile do not count, a log that began anew takes nothing. The journal keeps the truth until a
+checkpoint that names the new files is durable, so a job may die at any point or run again.
+"""
+
+from itertools import count
+
+from flotilla.storage.framing import seal_absent
+from flotilla.storage.group_log import SegmentedLog
+from flotilla.storage.journal import Journal, SpareFile
+from flotilla.storage.options import StoreOptions
+from flotilla.storage.ports import Buffer, Disk
+from flotilla.storage.segment import Segment, SegmentWriter, group_folder, walk_file
+from flotilla.storage.segment_index import SparseIndex
+from flotilla.types.errors import DiskFullError
+from flotilla.types.ids import Index
+
+
+class GroupFlush:
+    """Puts one group's tail behind its segments, and repaired entries into theirs."""
+
+    __slots__ = (
+        "_active", "_base", "_bodies", "_created", "_disk", "_had_segments", "_heads", "_is_done", "_is_second_run",
+        "_numbers", "_options", "_rewrites", "_terms", "appended", "first_index", "generation", "last_index", "log",
+        "overlay", "replaced",
+    )  # fmt: skip
+
+    def __init__(self, log: SegmentedLog, disk: Disk, options: StoreOptions, numbers: "count[int]") -> None:
+        self._disk = disk
+        self._options = options
+        self._numbers = numbers
+        self.log = log
+        self.generation = log.generation
+        self.first_index = log.tail.first_index
+        self.last_index = log.last_index()
+        self.overlay = dict(log.overlay)
+        self._heads: list[bytes] = log.tail.heads[:]
+        self._bodies: list[Buffer] = [entry.data for entry in log.tail.entries]
+        for index, repaired in self.overlay.items():
+            if index >= self.first_index:
+                self._heads[index - self.first_index] = repaired.head
+                self._bodies[index - self.first_index] = repaired.entry.data
+        self._had_segments = bool(log.segments)
+        self._base = log.base
+        self._terms = log.terms.copy()
+        self._rewrites = [segment.copy() for segment in log.segments if self._repairs(segment)]
+        active = log.segments[-1] if log.segments else None
+        if active is not None and (active.is_closed or self._repairs(active)):
+            active = None
+        self._active = active.copy() if active is not None else None
+        #: Old numbers and the segments that take their place: extended (same number) or rewritten (a new one).
+        self.replaced: list[tuple[int, Segment]] = []
+        self.appended: list[Segment] = []
+        self._created: list[Segment] = []
+        self._is_second_run = False
+        self._is_done = False
+        log.is_flushing = True
+        log.truncated_from = 1 << 63
+
+    @staticmethod
+    def is_needed(log: SegmentedLog) -> bool:
+        return bool(log.tail.entries or log.overlay)
+
+    def run(self) -> None:
+        if self._is_done:
+            return
+        if self._is_second_run:
+            # After a failed sync the file's cached pages are worth nothing: everything goes to new files.
+            self._forget_first_run()
+        self._is_second_run = True
+        folder = group_folder(self.log.group)
+        self._disk.make_directory(folder)
+        if not self._had_segments:
+            self._disk.sync_directory("groups")
+        for segment in self._rewrites:
+            self._rewrite(segment)
+        self._append()
+        if self._created:
+            self._disk.sync_directory(folder)
+        self._is_done = True
+
+    def created_paths(self) -> list[str]:
+        """Files that exist only because of this job."""
+        return [path for segment in self._created for path in (segment.path, segment.index_path)]
+
+    def _repairs(self, segment: Segment) -> bool:
+        return any(segment.first_index <= index <= segment.last_index for index in self.overlay)
+
+    def _forget_first_run(self) -> None:
+        for path in self.created_paths():
+            self._disk.remove(path)
+        self._created = []
+        self.replaced = []
+        self.appended = []
+        self._active = None
+
+    def _append(self) -> None:
+        at = 0
+        active = self._active
+        while at < len(self._heads):
+            if active is not None:
+                writer = SegmentWriter(self._disk, self._options, active, create=False)
+            else:
+                writer = self._create(self.first_index + at)
+            try:
+                while at < len(self._heads) and not writer.is_full:
+                    writer.append(self._heads[at], self._bodies[at])
+                    at += 1
+                segment = writer.finish()
+            finally:
+                writer.close()
+            if active is not None:
+                self.replaced.append((active.number, segment))
+                active = None
+            else:
+                self.appended.append(segment)
+
+    def _rewrite(self, old: Segment) -> None:
+        """A copy of a segment with the repaired entries in their places."""
+        index = max(old.first_index, self._base + 1)
+        writer = self._create(index)
+        try:
+            for head, body in self._mended(old, index):
+                writer.append(head, body)
+            segment = writer.finish()
+        finally:
+            writer.close()
+        segment.is_closed = True
+        self.replaced.append((old.number, segment))
+
+    def _mended(self, old: Segment, low: Index) -> list[tuple[Buffer, Buffer]]:
+        frames: list[tuple[Buffer, Buffer]] = []
+        index = low
+        for found_head, found_body, found_index in self._intact(old, low):
+            while index < found_index:
+                frames.append(self._lost(index))
+                index += 1
+            repaired = self.overlay.get(index)
+            frames.append((found_head, found_body) if repaired is None else (repaired.head, repaired.entry.data))
+            index += 1
+        while index <= old.last_index:
+            frames.append(self._lost(index))
+            index += 1
+        return frames
+
+    def _intact(self, old: Segment, low: Index) -> list[tuple[Buffer, Buffer, Index]]:
+        if not self._disk.exists(old.path):
+            return []
+        file = self._disk.open(old.path)
+        try:
+            walk = walk_file(file, old, file.size(), old.first_index, 0, low, self._options.transfer_bytes)
+            return [
+                (found.stored.head, found.stored.body, found.index) for _, found in walk if found.stored is not None
+            ]
+        finally:
+            file.close()
+
+    def _lost(self, index: Index) -> tuple[Buffer, Buffer]:
+        repaired = self.overlay.get(index)
+        if repaired is not None:
+            return repaired.head, repaired.entry.data
+        return seal_absent(self.log.group, index, self._terms.term(index)), b""
+
+    def _create(self, first_index: Index) -> SegmentWriter:
+        segment = Segment(self.log.group, next(self._numbers), SparseIndex(first_index))
+        self._created.append(segment)
+        return SegmentWriter(self._disk, self._options, segment, create=True)
+
+    def take_over(self) -> list[str]:
+        """On the loop: the log uses the new segments. Returns files that turned out to be of no use."""
+        log = self.log
+        if log.generation != self.generation:
+            return self.created_paths()
+        old_numbers = {number for number, _ in self.replaced}
+        segments = [segment for segment in log.segments if segment.number not in old_numbers]
+        for segment in log.segments:
+            if segment.number in old_numbers and all(segment.number != taken.number for _, taken in self.replaced):
+                log.throw_away_segment(segment)
+        segments += [segment for _, segment in self.replaced]
+        segments += self.appended
+        segments.sort(key=_first_index)
+        if self._active is None:
+            for segment in segments[: -len(self.appended) or None]:
+                # Whatever was open before this flush failed to take it; see run().
+                segment.is_closed = True
+        log.segments = segments
+        log.is_flushing = False
+        log.tail.drop_through(min(self.last_index, log.truncated_from - 1))
+        log.cut_segments(log.truncated_from)
+        log.drop_before_start()
+        self._take_over_repairs()
+        return []
+
+    def _take_over_repairs(self) -> None:
+        overlay = self.log.overlay
+        for index, repaired in self.overlay.items():
+            if overlay.get(index) is repaired:
+                del overlay[index]
+
+
+class MaintenanceJob:
+    __slots__ = ("_disk", "_journal", "_spare_number", "flushes", "keep_from", "removals", "spare")
+
+    def __init__(
+        self,
+        disk: Disk,
+        journal: Journal,
+        *,
+        removals: list[str],
+        flushes: list[GroupFlush] | None,
+        keep_from: int,
+        spare_number: int,
+    ) -> None:
+        self._disk = disk
+        self._journal = journal
+        self.removals = removals
+        #: None: no flush was planned, so no checkpoint follows.
+        self.flushes = flushes
+        #: The oldest journal file needed once the flush is checkpointed.
+        self.keep_from = keep_from
+        self._spare_number = spare_number
+        self.spare: SpareFile | None = None
+
+    def run(self) -> None:
+        # Removal first: it makes room for the rest.
+        for path in self.removals:
+            self._disk.remove(path)
+        for flush in self.flushes or ():
+            flush.run()
+        if self._spare_number and self.spare is None:
+            try:
+                self.spare = self._journal.create_spare(self._spare_number)
+            except DiskFullError:
+                # The writer makes its own file when it needs one, and reports if it cannot.
+                pass
+
+
+def _first_index(segment: Segment) -> Index:
+    return segment.first_index

@@ -1,0 +1,33 @@
+"""Segments open for reading, the least recently used closed first. Belongs to the loop."""
+
+from flotilla.storage.ports import Disk, File
+
+
+class OpenFiles:
+    __slots__ = ("_disk", "_files", "_files_max")
+
+    def __init__(self, disk: Disk, files_max: int) -> None:
+        self._disk = disk
+        self._files_max = files_max
+        #: By path, the least recently used first.
+        self._files: dict[str, File] = {}
+
+    def get(self, path: str) -> File:
+        file = self._files.pop(path, None)
+        if file is None:
+            file = self._disk.open(path)
+            if len(self._files) >= self._files_max:
+                oldest = next(iter(self._files))
+                self._files.pop(oldest).close()
+        self._files[path] = file
+        return file
+
+    def forget(self, path: str) -> None:
+        file = self._files.pop(path, None)
+        if file is not None:
+            file.close()
+
+    def close(self) -> None:
+        for file in self._files.values():
+            file.close()
+        self._files.clear()

@@ -1,0 +1,215 @@
+"""The real disk: a data directory on a POSIX file system.
+
+The only module of this package that knows of `os`. Every OSError becomes DiskFullError or StorageFailedError;
+short reads and writes are continued. A lock file keeps a second process out for as long as the disk is open.
+"""
+
+import builtins
+import errno
+import fcntl
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from flotilla.storage.ports import Buffer, File
+from flotilla.types.errors import DiskFullError, InvalidArgumentError, StorageFailedError
+from flotilla.types.limits import MIB
+
+_FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+_IOV_MAX = min(os.sysconf("SC_IOV_MAX"), 1024)
+#: Larger single calls are several times slower on Linux: the page cache then looks for huge folios.
+_CALL_BYTES_MAX = 1 * MIB
+_LOCK_NAME = "lock"
+_FILE_MODE = 0o600
+_FOLDER_MODE = 0o700
+
+
+@contextmanager
+def _typed(what: str, path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise _translated(error, what, path) from error
+
+
+def _translated(error: OSError, what: str, path: str) -> DiskFullError | StorageFailedError:
+    kind = DiskFullError if error.errno in _FULL else StorageFailedError
+    return kind(f"{what} {path}: {error.strerror}")
+
+
+class PosixFile:
+    __slots__ = ("_descriptor", "_path")
+
+    def __init__(self, descriptor: int, path: str) -> None:
+        self._descriptor = descriptor
+        self._path = path
+
+    def size(self) -> int:
+        with _typed("stat", self._path):
+            return os.fstat(self._descriptor).st_size
+
+    def read(self, offset: int, length: int) -> bytes:
+        try:
+            content = os.pread(self._descriptor, length, offset)
+            if len(content) == length or not content:
+                return content
+            pieces = [content]
+            done = len(content)
+            while done < length:
+                content = os.pread(self._descriptor, length - done, offset + done)
+                if not content:
+                    break
+                pieces.append(content)
+                done += len(content)
+        except OSError as error:
+            raise _translated(error, "read", self._path) from error
+        return b"".join(pieces)
+
+    def write(self, offset: int, buffers: Sequence[Buffer]) -> None:
+        try:
+            for group in _calls(buffers):
+                size = sum(map(len, group))
+                written = os.pwritev(self._descriptor, group, offset)
+                if written < size:
+                    self._continue(offset + written, group, written)
+                offset += size
+        except OSError as error:
+            raise _translated(error, "write", self._path) from error
+
+    def _continue(self, offset: int, buffers: Sequence[Buffer], written: int) -> None:
+        """A short write: the rest, until all is there or the disk says why not."""
+        for buffer in buffers:
+            view = memoryview(buffer)[min(written, len(buffer)) :]
+            written -= min(written, len(buffer))
+            while view:
+                done = os.pwrite(self._descriptor, view, offset)
+                view = view[done:]
+                offset += done
+
+    def truncate(self, size: int) -> None:
+        with _typed("truncate", self._path):
+            os.ftruncate(self._descriptor, size)
+
+    def allocate(self, size: int) -> None:
+        with _typed("allocate", self._path):
+            if size <= os.fstat(self._descriptor).st_size:
+                return
+            try:
+                os.posix_fallocate(self._descriptor, 0, size)
+            except OSError as error:
+                if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
+                    raise
+                os.ftruncate(self._descriptor, size)
+
+    def sync(self) -> None:
+        try:
+            os.fdatasync(self._descriptor)
+        except OSError as error:
+            raise _translated(error, "sync", self._path) from error
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            descriptor, self._descriptor = self._descriptor, -1
+            with _typed("close", self._path):
+                os.close(descriptor)
+
+
+def _calls(buffers: Sequence[Buffer]) -> Iterator[Sequence[Buffer]]:
+    """The buffers in portions that one call writes well."""
+    if len(buffers) <= _IOV_MAX and sum(map(len, buffers)) <= _CALL_BYTES_MAX:
+        yield buffers
+        return
+    group: builtins.list[Buffer] = []
+    room = _CALL_BYTES_MAX
+    for buffer in buffers:
+        view = memoryview(buffer)
+        while len(view) > room:
+            yield [*group, view[:room]]
+            view = view[room:]
+            group, room = [], _CALL_BYTES_MAX
+        group.append(view)
+        room -= len(view)
+        if len(group) == _IOV_MAX:
+            yield group
+            group, room = [], _CALL_BYTES_MAX
+    if group:
+        yield group
+
+
+class PosixDisk:
+    """A data directory. Created when absent; held under a lock until `close`."""
+
+    __slots__ = ("_lock", "_root")
+
+    def __init__(self, root: str) -> None:
+        self._root = os.path.abspath(root)
+        with _typed("create", self._root):
+            os.makedirs(self._root, mode=_FOLDER_MODE, exist_ok=True)
+            self._lock = os.open(
+                os.path.join(self._root, _LOCK_NAME), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE
+            )
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(self._lock)
+            raise StorageFailedError(f"{self._root} is in use by another process") from error
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        with _typed("open", path):
+            return PosixFile(os.open(self._full(path), flags, _FILE_MODE), path)
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(self._full(path))
+
+    def list(self, path: str) -> builtins.list[str]:
+        with _typed("list", path):
+            try:
+                return sorted(os.listdir(self._full(path)))
+            except FileNotFoundError:
+                return []
+
+    def make_directory(self, path: str) -> None:
+        with _typed("create", path):
+            os.makedirs(self._full(path), mode=_FOLDER_MODE, exist_ok=True)
+
+    def rename(self, source: str, target: str) -> None:
+        with _typed("rename", source):
+            os.replace(self._full(source), self._full(target))
+
+    def remove(self, path: str) -> None:
+        full = self._full(path)
+        with _typed("remove", path):
+            try:
+                os.unlink(full)
+            except FileNotFoundError:
+                pass
+            except OSError as error:
+                # Linux answers EISDIR for a folder, others EPERM.
+                if error.errno not in (errno.EISDIR, errno.EPERM) or not os.path.isdir(full):
+                    raise
+                os.rmdir(full)
+
+    def sync_directory(self, path: str) -> None:
+        with _typed("sync", path):
+            descriptor = os.open(self._full(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+    def free_bytes(self) -> int:
+        with _typed("stat", self._root):
+            status = os.statvfs(self._root)
+        return status.f_bavail * status.f_frsize
+
+    def close(self) -> None:
+        """Lets another process have the directory."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def _full(self, path: str) -> str:
+        if path.startswith("/") or "\0" in path or ".." in path.split("/"):
+            raise InvalidArgumentError(f"{path!r} leaves the data directory")
+        return os.path.join(self._root, path) if path else self._root

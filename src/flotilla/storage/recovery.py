@@ -1,0 +1,203 @@
+"""Reading a data directory: the last checkpoint, the journal behind it, and the files they name.
+
+Blocks up to the last checkpoint give bodies only, found by (index, term): what the checkpoint counts and no
+segment holds yet. Blocks behind it are replayed one by one. A body that is lost or fails its checksum leaves
+a damaged entry whose place and term are known. Nothing is written here: a crash during recovery has
+changed nothing, and `store.py` makes what was read durable again before anyone relies on it.
+"""
+
+from collections.abc import Callable
+from struct import Struct
+
+from flotilla.codec.log import decode_configuration
+from flotilla.raft.messages import CONFIG, Configuration, Entry
+from flotilla.storage.block import BlockImage
+from flotilla.storage.checkpoint import GroupState
+from flotilla.storage.framing import (
+    CHECKPOINT_GROUP,
+    CHECKPOINT_NODE,
+    CREATE,
+    ENTRY,
+    HARD_STATE,
+    PAIR,
+    REMOVE,
+    REPAIRED,
+    RESET,
+    SNAPSHOT_TAKEN,
+    START,
+    TRIPLE,
+    TRUNCATE,
+    Frame,
+    decode_meta,
+    parse_hard_state,
+    seal,
+    seal_absent,
+)
+from flotilla.storage.group_log import RepairedEntry, SegmentedLog
+from flotilla.storage.journal_scan import records_of
+from flotilla.storage.options import StoreOptions
+from flotilla.storage.ports import Disk
+from flotilla.storage.segment import attach
+from flotilla.storage.snapshots import SnapshotFile
+from flotilla.types.errors import CorruptionError
+from flotilla.types.ids import GroupId, Index
+from flotilla.types.span import Span
+
+#: group and file number, then log index and log term: the front of a RESET record.
+RESET_FRONT = Struct("<QQQQ")
+GROUP_FRONT = Struct("<Q")
+
+
+class Body:
+    """An intact body in the journal, with its head."""
+
+    __slots__ = ("data", "frame", "head")
+
+    def __init__(self, frame: Frame, head: bytes, data: memoryview) -> None:
+        self.frame = frame
+        self.head = head
+        self.data = data
+
+
+class Replay:
+    """Builds the logs of all groups from a chain of blocks."""
+
+    __slots__ = ("_bodies", "_make_log", "_repairs", "logs")
+
+    def __init__(self, make_log: Callable[[GroupId, Configuration], SegmentedLog]) -> None:
+        self._make_log = make_log
+        self.logs: dict[GroupId, SegmentedLog] = {}
+        self._bodies: dict[GroupId, dict[Index, Body]] = {}
+        self._repairs: dict[GroupId, dict[Index, Body]] = {}
+
+    def run(self, chain: list[BlockImage]) -> None:
+        last_checkpoint = max(at for at, image in enumerate(chain) if image.is_checkpoint)
+        for image in chain[: last_checkpoint + 1]:
+            self._gather(image)
+        self._restore(chain[last_checkpoint])
+        self._bodies.clear()
+        self._repairs.clear()
+        for image in chain[last_checkpoint + 1 :]:
+            self._apply(image)
+
+    def _gather(self, image: BlockImage) -> None:
+        for tag, payload, frame, body in records_of(image):
+            if frame is not None:
+                if body is not None:
+                    known = self._bodies if tag == ENTRY else self._repairs
+                    known.setdefault(frame.group, {})[frame.index] = Body(frame, bytes(payload), body)
+            elif tag in (CREATE, REMOVE):
+                # A group of that id begins or ends here: what an earlier one wrote is not its own.
+                (group,) = GROUP_FRONT.unpack_from(payload)
+                self._bodies.pop(group, None)
+                self._repairs.pop(group, None)
+
+    def _restore(self, image: BlockImage) -> None:
+        for tag, payload, _, _ in records_of(image):
+            if tag == CHECKPOINT_GROUP:
+                state = GroupState(payload)
+                log = self._make_log(state.group, state.configuration)
+                state.restore(log)
+                self._restore_tail(log, state)
+                self.logs[state.group] = log
+
+    def _restore_tail(self, log: SegmentedLog, state: GroupState) -> None:
+        bodies = self._bodies.get(log.group, {})
+        repairs = self._repairs.get(log.group, {})
+        for index in range(state.durable_index + 1, state.last_index + 1):
+            term = log.terms.term(index)
+            body = bodies.get(index)
+            if body is not None and body.frame.term == term:
+                log.tail.append(_entry(body.frame, body.data), body.head, _span(body.frame))
+            else:
+                log.tail.append(Entry(index, term, 0, b""), seal_absent(log.group, index, term), None)
+                log.mark_damaged(index, index + 1)
+        for index, body in repairs.items():
+            if log.base < index and log.contains(index, body.frame.term):
+                log.repair_in_memory(_repaired(body.frame, body.data))
+
+    def _apply(self, image: BlockImage) -> None:
+        for tag, payload, frame, body in records_of(image):
+            if frame is not None:
+                self._apply_entry(tag, bytes(payload), frame, body)
+            elif tag == HARD_STATE:
+                group, hard_state = parse_hard_state(payload)
+                self.logs[group].hard_state = hard_state
+            elif tag == TRUNCATE:
+                group, first_dropped = PAIR.unpack_from(payload)
+                self.logs[group].truncate_in_memory(first_dropped)
+            elif tag == START:
+                group, first_index, _ = TRIPLE.unpack_from(payload)
+                self.logs[group].move_start_in_memory(first_index)
+            elif tag == CREATE:
+                (group,) = GROUP_FRONT.unpack_from(payload)
+                self.logs[group] = self._make_log(group, decode_configuration(payload[GROUP_FRONT.size :]))
+            elif tag == REMOVE:
+                (group,) = GROUP_FRONT.unpack_from(payload)
+                del self.logs[group]
+            elif tag == SNAPSHOT_TAKEN:
+                group, number = PAIR.unpack_from(payload)
+                meta, _ = decode_meta(payload, PAIR.size)
+                self.logs[group].take_snapshot_in_memory(SnapshotFile(group, number, meta))
+            elif tag == RESET:
+                group, number, log_index, log_term = RESET_FRONT.unpack_from(payload)
+                meta, _ = decode_meta(payload, RESET_FRONT.size)
+                self.logs[group].reset_in_memory(SnapshotFile(group, number, meta), log_index, log_term)
+            else:
+                assert tag in (CHECKPOINT_NODE, CHECKPOINT_GROUP), f"record {tag} in block {image.sequence}"
+
+    def _apply_entry(self, tag: int, head: bytes, frame: Frame, body: memoryview | None) -> None:
+        log = self.logs[frame.group]
+        if tag == REPAIRED:
+            if body is not None:
+                log.repair_in_memory(_repaired(frame, body))
+        elif body is not None:
+            log.append_in_memory(_entry(frame, body), head, _span(frame))
+        else:
+            absent = seal_absent(frame.group, frame.index, frame.term, _span(frame))
+            # A placeholder of no kind: a configuration that is not there must not be listed.
+            log.append_in_memory(Entry(frame.index, frame.term, 0, b""), absent, _span(frame))
+            log.mark_damaged(frame.index, frame.index + 1)
+
+
+def attach_files(disk: Disk, options: StoreOptions, log: SegmentedLog) -> None:
+    """Opens what the log names, and finds out what of it is damaged."""
+    for segment in log.segments:
+        for low, high in attach(disk, options, segment):
+            for index in range(low, high):
+                if index not in log.overlay:
+                    log.mark_damaged(index, index + 1)
+    if not log.snapshots or _is_intact(disk, log.snapshots[-1]):
+        return
+    newest = log.snapshots[-1]
+    older = [snapshot for snapshot in log.snapshots[:-1] if snapshot.meta.index >= log.base]
+    if older and _is_intact(disk, older[0]):
+        log.snapshots = older
+    elif log.base == 0:
+        # The whole log is there: the state grows again from nothing.
+        log.snapshots = []
+    else:
+        log.mark_damaged(log.base + 1, newest.meta.index + 1)
+
+
+def _is_intact(disk: Disk, snapshot: SnapshotFile) -> bool:
+    try:
+        snapshot.verify(disk)
+    except CorruptionError:
+        return False
+    return True
+
+
+def _entry(frame: Frame, body: memoryview) -> Entry:
+    # A configuration outlives the tail; it must not keep a whole journal file in memory.
+    return Entry(frame.index, frame.term, frame.kind, bytes(body) if frame.kind == CONFIG else body)
+
+
+def _span(frame: Frame) -> Span | None:
+    return Span(frame.base_offset, frame.count, frame.timestamp_ms) if frame.count else None
+
+
+def _repaired(frame: Frame, body: memoryview) -> RepairedEntry:
+    entry = _entry(frame, body)
+    span = _span(frame)
+    return RepairedEntry(entry, seal(ENTRY, frame.group, entry, span), span)

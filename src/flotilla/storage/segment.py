@@ -1,0 +1,341 @@
+"""Segments: a group's log on disk, in files that are only ever appended to.
+
+A file is frames (see framing.py), each padded to 8 bytes; every flush starts on a sector of its own, so no
+write touches a sector with durable bytes; the zeros between are skipped. Which frames count is not said
+by the file but by the store's checkpoint: a segment ends where the next one begins, the last one at the group's
+durable index. So a truncation only lowers `last_index`; what stands behind it is dead, and the next entries go
+to a new file. A closed segment never changes.
+
+A frame that fails its checksum is never returned: the walk yields the range of damaged indexes instead
+and goes on at the next intact frame, found by the group's id in its head.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from flotilla.storage.framing import (
+    ABSENT,
+    ENTRY,
+    FRAME_ALIGN_BYTES,
+    FRAME_BYTES,
+    FRAME_GROUP_AT,
+    Frame,
+    is_intact,
+    padded,
+    parse_frame,
+    sectors,
+)
+from flotilla.storage.open_files import OpenFiles
+from flotilla.storage.options import StoreOptions
+from flotilla.storage.ports import Buffer, Disk, File
+from flotilla.storage.segment_index import SparseIndex, decode_index
+from flotilla.types.ids import GroupId, Index
+from flotilla.types.limits import ENTRY_BYTES_MAX
+
+
+def group_folder(group: GroupId) -> str:
+    return f"groups/{group}"
+
+
+def segment_path(group: GroupId, first_index: Index, number: int) -> str:
+    return f"{group_folder(group)}/{first_index:020d}-{number:08d}.seg"
+
+
+def index_path(group: GroupId, first_index: Index, number: int) -> str:
+    return f"{group_folder(group)}/{first_index:020d}-{number:08d}.idx"
+
+
+@dataclass(slots=True)
+class StoredFrame:
+    """An intact frame as read."""
+
+    frame: Frame
+    head: memoryview
+    body: memoryview
+
+
+@dataclass(slots=True)
+class Found:
+    """A step of a walk: an intact frame at `index`, or None for damage in [index, next_index)."""
+
+    index: Index
+    next_index: Index
+    stored: StoredFrame | None
+
+
+class Segment:
+    """One file of a group's log. Belongs to the loop; jobs work on copies."""
+
+    __slots__ = ("_hint_index", "_hint_position", "group", "index", "is_closed", "last_index", "number")
+
+    def __init__(self, group: GroupId, number: int, index: SparseIndex) -> None:
+        self.group = group
+        #: Unique in the node, so that a path is never used twice.
+        self.number = number
+        self.index = index
+        #: The last frame that counts.
+        self.last_index: Index = index.last_index
+        #: Nothing may be appended: it is full, was cut, or a write to it failed.
+        self.is_closed = False
+        # Where the last walk stopped: readers mostly go on where they were.
+        self._hint_index: Index = index.first_index
+        self._hint_position = 0
+
+    @property
+    def first_index(self) -> Index:
+        return self.index.first_index
+
+    @property
+    def path(self) -> str:
+        return segment_path(self.group, self.first_index, self.number)
+
+    @property
+    def index_path(self) -> str:
+        return index_path(self.group, self.first_index, self.number)
+
+    @property
+    def size_bytes(self) -> int:
+        return self.index.end_position
+
+    def copy(self) -> "Segment":
+        twin = Segment(self.group, self.number, self.index.copy())
+        twin.last_index = self.last_index
+        twin.is_closed = self.is_closed
+        return twin
+
+    def cut(self, last_index: Index) -> None:
+        """Forgets everything behind `last_index`."""
+        if last_index < self.last_index:
+            self.last_index = last_index
+            self.is_closed = True
+
+    def walk(self, files: OpenFiles, low: Index, want_bytes: int) -> Iterator[Found]:
+        """Frames from `low` to the last, in order, without gaps. Frames before `low` are skipped, not verified."""
+        index, position = self.index.before_index(low)
+        if index < self._hint_index <= low:
+            index, position = self._hint_index, self._hint_position
+        file = files.get(self.path)
+        for stop, found in walk_file(file, self, self.index.end_position, index, position, low, want_bytes):
+            if found.stored is not None:
+                self._hint_index, self._hint_position = found.next_index, stop
+            yield found
+
+
+def walk_file(
+    file: File, segment: Segment, end: int, index: Index, position: int, low: Index, want_bytes: int
+) -> Iterator[tuple[int, Found]]:
+    """From the frame `index` at `position` on, not behind `end`: (position behind, what was found).
+
+    Frames before `low` are passed by their heads alone. When that leads astray, a head was damaged, and the
+    walk starts again, verifying from the beginning.
+    """
+    window = _Window(file, end, want_bytes)
+    start = index, position
+    verify_from = low
+    while index <= segment.last_index:
+        frame = window.frame(position)
+        while frame is not None and frame.tag == 0 and frame.crc == 0:
+            # Padding up to the sector where the next flush began.
+            position = sectors(position + FRAME_ALIGN_BYTES)
+            frame = window.frame(position)
+        if frame is not None and frame.index == index and frame.group == segment.group:
+            stop = position + FRAME_BYTES + padded(frame.length)
+            if index < verify_from:
+                index, position = index + 1, stop
+                continue
+            stored = window.verified(position, frame)
+            if stored is not None and frame.tag in (ENTRY, ABSENT):
+                if index >= low:
+                    yield stop, Found(index, index + 1, stored if frame.tag == ENTRY else None)
+                index, position = index + 1, stop
+                continue
+        if start[0] < index <= verify_from:
+            # The frame before was passed unverified.
+            index, position = start
+            verify_from = index
+            continue
+        next_index, next_position = _resynchronize(file, segment, end, index, position)
+        if next_index > max(index, low):
+            yield next_position, Found(index, next_index, None)
+        index, position = next_index, next_position
+
+
+class _Window:
+    """Reads a file forward in large pieces."""
+
+    __slots__ = ("_bytes", "_end", "_file", "_start", "_view", "_want_bytes")
+
+    def __init__(self, file: File, end: int, want_bytes: int) -> None:
+        self._file = file
+        self._end = end
+        self._want_bytes = want_bytes
+        self._start = 0
+        self._bytes = b""
+        self._view = memoryview(b"")
+
+    def frame(self, position: int) -> Frame | None:
+        """The head at `position`; None at the end."""
+        if not self._load(position, FRAME_BYTES):
+            return None
+        return parse_frame(self._bytes, position - self._start)
+
+    def verified(self, position: int, frame: Frame) -> StoredFrame | None:
+        """Head and body when the checksum holds."""
+        if frame.length > ENTRY_BYTES_MAX or not self._load(position, FRAME_BYTES + frame.length):
+            return None
+        at = position - self._start
+        head = self._view[at : at + FRAME_BYTES]
+        body = self._view[at + FRAME_BYTES : at + FRAME_BYTES + frame.length]
+        return StoredFrame(frame, head, body) if is_intact(frame.crc, head, body) else None
+
+    def _load(self, position: int, length: int) -> bool:
+        if self._start <= position and position + length <= self._start + len(self._bytes):
+            return True
+        if position + length > self._end:
+            return False
+        self._bytes = self._file.read(position, min(max(length, self._want_bytes), self._end - position))
+        self._view = memoryview(self._bytes)
+        self._start = position
+        return length <= len(self._bytes)
+
+
+def _resynchronize(file: File, segment: Segment, end: int, index: Index, position: int) -> tuple[Index, int]:
+    """The next intact frame behind a bad one at `position`: its index and position, or those of the end."""
+    needle = segment.group.to_bytes(8, "little")
+    content = file.read(position, max(0, end - position))
+    view = memoryview(content)
+    at = content.find(needle, FRAME_GROUP_AT + FRAME_ALIGN_BYTES)
+    while at >= 0:
+        start = at - FRAME_GROUP_AT
+        if start % FRAME_ALIGN_BYTES == 0 and start + FRAME_BYTES <= len(content):
+            frame = parse_frame(content, start)
+            if index <= frame.index <= segment.last_index and frame.tag in (ENTRY, ABSENT):
+                body = view[start + FRAME_BYTES : start + FRAME_BYTES + frame.length]
+                if len(body) == frame.length and is_intact(frame.crc, view[start : start + FRAME_BYTES], body):
+                    return frame.index, position + start
+        at = content.find(needle, at + 1)
+    return segment.last_index + 1, end
+
+
+def attach(disk: Disk, options: StoreOptions, segment: Segment) -> list[tuple[Index, Index]]:
+    """Finds out what a listed segment holds; returns the damaged ranges met on the way.
+
+    With a good index file nothing is read: checksums are verified when an entry is. What the index does not
+    cover is scanned.
+    """
+    last_index = segment.last_index
+    index = _load_index(disk, segment) or SparseIndex(segment.first_index)
+    if not disk.exists(segment.path):
+        index.last_index = last_index
+        segment.index = index
+        segment.is_closed = True
+        return [(segment.first_index, last_index + 1)]
+    damaged: list[tuple[Index, Index]] = []
+    file = disk.open(segment.path)
+    try:
+        size = file.size()
+        if index.last_index < last_index:
+            damaged = _scan(file, segment, index, size, options)
+    finally:
+        file.close()
+    segment.index = index
+    if index.last_index != last_index or index.end_position != size:
+        # Dead bytes stand behind the last frame. An append would mix with them: the next entries get a new file.
+        segment.is_closed = True
+    return damaged
+
+
+def _load_index(disk: Disk, segment: Segment) -> SparseIndex | None:
+    if not disk.exists(segment.index_path):
+        return None
+    file = disk.open(segment.index_path)
+    try:
+        return decode_index(file.read(0, file.size()), segment.group, segment.first_index)
+    finally:
+        file.close()
+
+
+def _scan(
+    file: File, segment: Segment, index: SparseIndex, size: int, options: StoreOptions
+) -> list[tuple[Index, Index]]:
+    """Takes the frames behind the indexed ones into the index."""
+    damaged: list[tuple[Index, Index]] = []
+    low, start = index.last_index + 1, index.end_position
+    interval_bytes = options.index_interval_bytes
+    for stop, found in walk_file(file, segment, size, low, start, low, options.transfer_bytes):
+        if found.stored is None:
+            damaged.append((found.index, found.next_index))
+            index.last_index, index.end_position = found.next_index - 1, stop
+            continue
+        frame = found.stored.frame
+        at = stop - FRAME_BYTES - padded(frame.length)
+        index.add(position=at, end_position=stop, index=frame.index, interval_bytes=interval_bytes)
+        if frame.count:
+            index.add_records(frame.base_offset, frame.count, frame.timestamp_ms)
+    return damaged
+
+
+class SegmentWriter:
+    """Appends frames to one segment. Runs in jobs, on a Segment that nobody else sees yet."""
+
+    __slots__ = ("_buffers", "_disk", "_file", "_options", "_position", "_start", "segment")
+
+    def __init__(self, disk: Disk, options: StoreOptions, segment: Segment, *, create: bool) -> None:
+        assert not segment.is_closed
+        self._disk = disk
+        self._options = options
+        self.segment = segment
+        self._file = disk.open(segment.path, create=create)
+        self._start = self._position = sectors(segment.index.end_position)
+        self._buffers: list[Buffer] = []
+
+    @property
+    def is_full(self) -> bool:
+        return self._position >= self._options.segment_bytes
+
+    def append(self, head: Buffer, body: Buffer) -> None:
+        frame = parse_frame(head, 0)
+        assert frame.index == self.segment.last_index + 1
+        start = self._position
+        padding = -frame.length % FRAME_ALIGN_BYTES
+        self._buffers.append(head)
+        self._buffers.append(body)
+        if padding:
+            self._buffers.append(bytes(padding))
+        self._position = start + FRAME_BYTES + frame.length + padding
+        index = self.segment.index
+        index.add(
+            position=start,
+            end_position=self._position,
+            index=frame.index,
+            interval_bytes=self._options.index_interval_bytes,
+        )
+        if frame.count:
+            index.add_records(frame.base_offset, frame.count, frame.timestamp_ms)
+        self.segment.last_index = frame.index
+        if self._position - self._start >= self._options.transfer_bytes:
+            self._write()
+
+    def finish(self) -> Segment:
+        """Makes the frames durable and leaves the index beside them."""
+        if self._buffers:
+            self._write()
+        self._file.sync()
+        self.segment.is_closed = self.is_full
+        index = self._disk.open(self.segment.index_path, create=True)
+        try:
+            index.write(0, (self.segment.index.encode(self.segment.group),))
+            if self.segment.is_closed:
+                # Before that it is rewritten with every flush, and a torn one costs a scan only.
+                index.sync()
+        finally:
+            index.close()
+        return self.segment
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _write(self) -> None:
+        self._file.write(self._start, self._buffers)
+        self._start = self._position
+        self._buffers = []

@@ -1,0 +1,143 @@
+"""The sparse index of a segment: for some frames, where they are and what lies before them.
+
+A point is (index, position, end offset and newest time of the frames before it *in this segment*, -1 and
+NO_TIME when there are none). All four columns ascend, so each of the three searches is a bisection, and
+a walk from the point found meets what is looked for. The index file is a help, never the truth: it
+is checked by its own CRC32C and rebuilt from the segment when it is absent or bad.
+"""
+
+from array import array
+from bisect import bisect_right
+from struct import Struct
+
+from crc32c import crc32c
+
+from flotilla.types.ids import GroupId, Index
+
+NO_OFFSET = -1
+NO_TIME = -(1 << 63)
+
+_MAGIC = b"FLTINDEX"
+_HEADER = Struct("<8sIIQQQQqqqq")
+
+
+class SparseIndex:
+    """Points of one segment, and what is known of it as a whole."""
+
+    __slots__ = (
+        "end_offset",
+        "end_position",
+        "first_index",
+        "first_offset",
+        "indexes",
+        "last_index",
+        "newest_time_ms",
+        "offsets",
+        "positions",
+        "times",
+    )
+
+    def __init__(self, first_index: Index) -> None:
+        self.first_index = first_index
+        #: The last frame that was indexed; first_index - 1 when there is none.
+        self.last_index = first_index - 1
+        #: Behind the last frame.
+        self.end_position = 0
+        #: Of the first frame with records, or NO_OFFSET.
+        self.first_offset = NO_OFFSET
+        #: Behind the last frame with records, or NO_OFFSET.
+        self.end_offset = NO_OFFSET
+        self.newest_time_ms = NO_TIME
+        self.indexes = array("q")
+        self.positions = array("q")
+        self.offsets = array("q")
+        self.times = array("q")
+
+    def add(self, *, position: int, end_position: int, index: Index, interval_bytes: int) -> None:
+        """Takes up the next frame; `add_records` follows when it holds some."""
+        if not self.positions or position - self.positions[-1] >= interval_bytes:
+            self.indexes.append(index)
+            self.positions.append(position)
+            self.offsets.append(self.end_offset)
+            self.times.append(self.newest_time_ms)
+        self.last_index = index
+        self.end_position = end_position
+
+    def add_records(self, base_offset: int, count: int, timestamp_ms: int) -> None:
+        if self.first_offset == NO_OFFSET:
+            self.first_offset = base_offset
+        self.end_offset = base_offset + count
+        if timestamp_ms > self.newest_time_ms:
+            self.newest_time_ms = timestamp_ms
+
+    def before_index(self, index: Index) -> tuple[Index, int]:
+        """Index and position of the last point at or before `index`."""
+        return self._point(bisect_right(self.indexes, index) - 1)
+
+    def before_offset(self, offset: int) -> Index:
+        """A frame at or before the first one that ends behind `offset`."""
+        return self._point(bisect_right(self.offsets, offset) - 1)[0]
+
+    def before_time(self, timestamp_ms: int) -> Index:
+        """A frame at or before the first one of that time or later."""
+        return self._point(bisect_right(self.times, timestamp_ms - 1) - 1)[0]
+
+    def copy(self) -> "SparseIndex":
+        twin = SparseIndex(self.first_index)
+        twin.last_index = self.last_index
+        twin.end_position = self.end_position
+        twin.first_offset = self.first_offset
+        twin.end_offset = self.end_offset
+        twin.newest_time_ms = self.newest_time_ms
+        twin.indexes = self.indexes[:]
+        twin.positions = self.positions[:]
+        twin.offsets = self.offsets[:]
+        twin.times = self.times[:]
+        return twin
+
+    def encode(self, group: GroupId) -> bytes:
+        columns = b"".join(column.tobytes() for column in (self.indexes, self.positions, self.offsets, self.times))
+        rest = _HEADER.pack(
+            _MAGIC,
+            0,
+            len(self.indexes),
+            group,
+            self.first_index,
+            self.last_index,
+            self.end_position,
+            self.first_offset,
+            self.end_offset,
+            self.newest_time_ms,
+            len(columns),
+        )
+        checksum = crc32c(columns, crc32c(rest))
+        return rest[:8] + checksum.to_bytes(4, "little") + rest[12:] + columns
+
+    def _point(self, at: int) -> tuple[Index, int]:
+        if at < 0:
+            return self.first_index, 0
+        return self.indexes[at], self.positions[at]
+
+
+def decode_index(content: bytes, group: GroupId, first_index: Index) -> SparseIndex | None:
+    """The index in a file, or None when the bytes are not the index of that segment."""
+    if len(content) < _HEADER.size:
+        return None
+    magic, checksum, points, owner, first, last, end, first_offset, end_offset, newest, size = _HEADER.unpack_from(
+        content
+    )
+    columns = content[_HEADER.size : _HEADER.size + size]
+    if magic != _MAGIC or owner != group or first != first_index or size != points * 32 or len(columns) != size:
+        return None
+    if crc32c(columns, crc32c(content[:8] + bytes(4) + content[12 : _HEADER.size])) != checksum:
+        return None
+    index = SparseIndex(first)
+    index.last_index = last
+    index.end_position = end
+    index.first_offset = first_offset
+    index.end_offset = end_offset
+    index.newest_time_ms = newest
+    width = points * 8
+    for number, column in enumerate((index.indexes, index.positions, index.offsets, index.times)):
+        column.frombytes(columns[number * width : (number + 1) * width])
+    return index

@@ -1,0 +1,156 @@
+"""Snapshot files: a state machine's state with the index it belongs to, in one file.
+
+Written under another name, synced, renamed, the folder synced: a crash at any byte leaves the old or the
+new. A file's name ends in a number that no other file of the node ever had. Layout:
+
+    magic 8, crc32c 4 (over everything behind it up to the data), header length 4, group 8, pieces 4, zero 4,
+    meta (framing.py), crc32c 4 of each piece; then the data
+
+The data is checked piece by piece on every read, so a rotten piece is never sent to a follower.
+"""
+
+from struct import Struct
+
+from crc32c import crc32c
+
+from flotilla.raft.messages import Snapshot, SnapshotMeta
+from flotilla.storage.framing import decode_meta, encode_meta
+from flotilla.storage.ports import Disk, File
+from flotilla.storage.segment import group_folder
+from flotilla.types.errors import CorruptionError, InvalidArgumentError, StorageFailedError
+from flotilla.types.ids import GroupId, Index
+from flotilla.types.limits import KIB
+
+PIECE_BYTES = 256 * KIB
+
+_MAGIC = b"FLTSNAPS"
+_PREFIX = Struct("<8sI")
+_HEADER = Struct("<IQI4x")
+_HEADER_MAX_BYTES = 64 * KIB
+
+
+def snapshot_path(group: GroupId, index: Index, number: int) -> str:
+    return f"{group_folder(group)}/{index:020d}-{number:08d}.snap"
+
+
+class SnapshotFile:
+    """A snapshot on disk. Reading checks; what it returns is right."""
+
+    __slots__ = ("_crcs", "_data_at", "group", "meta", "number")
+
+    def __init__(self, group: GroupId, number: int, meta: SnapshotMeta) -> None:
+        self.group = group
+        self.number = number
+        self.meta = meta
+        # Where the data begins and the checksums of its pieces; known after the header was read once.
+        self._data_at = 0
+        self._crcs: tuple[int, ...] = ()
+
+    @property
+    def path(self) -> str:
+        return snapshot_path(self.group, self.meta.index, self.number)
+
+    def read(self, disk: Disk, offset: int, length: int) -> bytes:
+        """Bytes of the data; fewer only at its end. Raises CorruptionError."""
+        size = self.meta.size_bytes
+        end = min(size, offset + length)
+        if offset >= end:
+            return b""
+        if not disk.exists(self.path):
+            raise self._corruption("is missing")
+        file = disk.open(self.path)
+        try:
+            if not self._data_at:
+                self._read_header(file)
+            first = offset // PIECE_BYTES
+            last = (end - 1) // PIECE_BYTES
+            start = first * PIECE_BYTES
+            content = file.read(self._data_at + start, min(size, (last + 1) * PIECE_BYTES) - start)
+        finally:
+            file.close()
+        view = memoryview(content)
+        for piece in range(first, last + 1):
+            at = piece * PIECE_BYTES - start
+            if crc32c(view[at : at + PIECE_BYTES]) != self._crcs[piece]:
+                raise self._corruption(f"fails its checksum at {piece * PIECE_BYTES}")
+        return content if start == offset and end - start == len(content) else content[offset - start : end - start]
+
+    def verify(self, disk: Disk) -> None:
+        """Raises CorruptionError unless header and data are as written."""
+        if not disk.exists(self.path):
+            raise self._corruption("is missing")
+        file = disk.open(self.path)
+        try:
+            self._read_header(file)
+        finally:
+            file.close()
+        for offset in range(0, self.meta.size_bytes, PIECE_BYTES):
+            self.read(disk, offset, PIECE_BYTES)
+
+    def _read_header(self, file: File) -> None:
+        content = file.read(0, _HEADER_MAX_BYTES)
+        if len(content) < _PREFIX.size + _HEADER.size:
+            raise self._corruption("is too short")
+        magic, checksum = _PREFIX.unpack_from(content)
+        length, group, pieces = _HEADER.unpack_from(content, _PREFIX.size)
+        if length <= _HEADER_MAX_BYTES and magic == _MAGIC and crc32c(content[_PREFIX.size : length]) == checksum:
+            try:
+                meta, at = decode_meta(content, _PREFIX.size + _HEADER.size)
+            except InvalidArgumentError as error:
+                raise self._corruption("has an unreadable configuration") from error
+            if group == self.group and meta == self.meta and at + 4 * pieces == length:
+                self._crcs = Struct(f"<{pieces}I").unpack_from(content, at)
+                self._data_at = length
+                return
+        raise self._corruption("has a damaged header")
+
+    def _corruption(self, what: str) -> CorruptionError:
+        return CorruptionError(f"{self.path} {what}", self.group, self.meta.log_index + 1, self.meta.index + 1)
+
+
+class SnapshotJob:
+    """Writes one snapshot file and puts it in its place."""
+
+    __slots__ = ("_disk", "file", "snapshot")
+
+    def __init__(self, disk: Disk, group: GroupId, number: int, snapshot: Snapshot) -> None:
+        meta = snapshot.meta
+        assert meta.size_bytes in (0, len(snapshot.data))
+        if meta.size_bytes != len(snapshot.data):
+            meta = SnapshotMeta(
+                meta.index, meta.term, meta.log_index, meta.log_term, meta.configuration, len(snapshot.data)
+            )
+        self._disk = disk
+        self.snapshot = snapshot
+        self.file = SnapshotFile(group, number, meta)
+
+    def run(self) -> None:
+        folder = group_folder(self.file.group)
+        path = self.file.path
+        beside = f"{path}.new"
+        disk = self._disk
+        if not disk.exists(folder):
+            disk.make_directory(folder)
+        # Whoever made the folder may not have synced its name yet.
+        disk.sync_directory("groups")
+        # A second run after a failed sync must not trust the first run's pages: begin with a fresh file.
+        disk.remove(beside)
+        file = disk.open(beside, create=True)
+        try:
+            file.write(0, (_encode_header(self.file.group, self.file.meta, self.snapshot.data), self.snapshot.data))
+            file.sync()
+        finally:
+            file.close()
+        disk.rename(beside, path)
+        disk.sync_directory(folder)
+
+
+def _encode_header(group: GroupId, meta: SnapshotMeta, data: bytes) -> bytes:
+    view = memoryview(data)
+    crcs = [crc32c(view[at : at + PIECE_BYTES]) for at in range(0, len(data), PIECE_BYTES)]
+    body = encode_meta(meta) + Struct(f"<{len(crcs)}I").pack(*crcs)
+    length = _PREFIX.size + _HEADER.size + len(body)
+    if length > _HEADER_MAX_BYTES:
+        raise StorageFailedError(f"a snapshot of {len(data)} bytes is too large")
+    rest = _HEADER.pack(length, group, len(crcs)) + body
+    return _PREFIX.pack(_MAGIC, crc32c(rest)) + rest

@@ -1,0 +1,338 @@
+"""The node's store: the only face of this package, beside the disk it stands on.
+
+    journal/   numbered files of blocks: everything saved, once, in the order of saving
+    groups/    a folder per group: segments with their indexes, snapshots
+    format     says that this is a store; written last when a directory is new
+
+Saving collects a block in memory; writing it is one write and one sync. Maintenance moves tails into segments;
+the checkpoint in the block behind it lets old journal files go. A path is never used twice (numbers only rise),
+and a file is removed only after the block that made it needless is durable, so the newest durable block always
+finds the files it names.
+"""
+
+from collections.abc import Callable, Mapping
+from itertools import count
+from types import MappingProxyType
+
+from flotilla.codec.log import encode_configuration
+from flotilla.raft.messages import Configuration, Entry, HardState, Snapshot, SnapshotMeta
+from flotilla.replica.ports import Block, Job
+from flotilla.storage.block import CHECKPOINT_FLAG, PendingBlock
+from flotilla.storage.checkpoint import group_record, node_record
+from flotilla.storage.framing import (
+    CREATE,
+    ENTRY,
+    PAIR,
+    REMOVE,
+    REPAIRED,
+    RESET,
+    SNAPSHOT_TAKEN,
+    encode_meta,
+    hard_state_record,
+    record,
+    seal,
+)
+from flotilla.storage.group_log import Collector, RepairedEntry, SegmentedLog
+from flotilla.storage.journal import FOLDER, Journal, journal_path
+from flotilla.storage.journal_scan import JournalScan, list_journal
+from flotilla.storage.maintenance import GroupFlush, MaintenanceJob
+from flotilla.storage.open_files import OpenFiles
+from flotilla.storage.options import StoreOptions
+from flotilla.storage.ports import Disk
+from flotilla.storage.recovery import GROUP_FRONT, RESET_FRONT, Replay, attach_files
+from flotilla.storage.snapshots import SnapshotFile, SnapshotJob
+from flotilla.types.errors import CorruptionError
+from flotilla.types.ids import GroupId, Index
+from flotilla.types.span import Span
+
+_FORMAT_PATH = "format"
+_FORMAT = b"flotilla store 1\n"
+
+
+class NodeStore:
+    """Implements replica.ports.Store. Every method belongs to the loop, except write_block and Job.run."""
+
+    def __init__(self, disk: Disk, options: StoreOptions, describe: Callable[[Entry], Span | None]) -> None:
+        """Use `open`: a store without its recovery is empty."""
+        self._disk = disk
+        self._options = options
+        self._describe = describe
+        self._files = OpenFiles(disk, options.open_files_max)
+        self._collector = Collector(PendingBlock(1))
+        self._logs: dict[GroupId, SegmentedLog] = {}
+        self._groups: Mapping[GroupId, SegmentedLog] = MappingProxyType(self._logs)
+        self._journal = Journal(disk, options, 1, [])
+        self._generations = count(1)
+        # Of segments and snapshots; unique over all groups and restarts.
+        self._file_numbers = count(1)
+        # The oldest journal file that holds something no segment has.
+        self._keep_from = 0
+        self._is_checkpoint_due = False
+        self._has_repairs = False
+        # Files that nothing durable names any more.
+        self._garbage: list[str] = []
+        # Snapshots received but not yet marked as the group's state.
+        self._incoming: dict[GroupId, SnapshotFile] = {}
+        self._job: MaintenanceJob | None = None
+        # The journal file during whose use a spare was last planned: one attempt for each.
+        self._spare_planned_for = -1
+
+    @classmethod
+    def open(cls, disk: Disk, options: StoreOptions, describe: Callable[[Entry], Span | None]) -> "NodeStore":
+        """Recovers a directory, or begins a new one. Raises CorruptionError when durable state is unreadable.
+
+        Everything read from the old journal is written and synced again before this returns: its pages may have
+        outlived a failed sync without ever having reached the disk.
+        """
+        store = cls(disk, options, describe)
+        disk.make_directory(FOLDER)
+        disk.make_directory("groups")
+        disk.sync_directory("")
+        numbers = list_journal(disk)
+        chain = JournalScan.of(disk, numbers).chain()
+        is_new = not disk.exists(_FORMAT_PATH)
+        if not chain and not is_new:
+            raise CorruptionError("the journal is lost: no block of it is readable")
+        store._recover(numbers, chain_sequence=chain[-1].sequence if chain else 0)
+        if chain:
+            replay = Replay(store._make_log)
+            replay.run(chain)
+            store._logs.update(replay.logs)
+            # What replaying gave up is found again below, by what the checkpoint does not name.
+            store._collector.block.trash.clear()
+        for log in store._logs.values():
+            attach_files(disk, options, log)
+        store._settle()
+        if is_new:
+            store._write_format()
+        return store
+
+    @property
+    def groups(self) -> Mapping[GroupId, SegmentedLog]:
+        return self._groups
+
+    def create_group(self, group: GroupId, configuration: Configuration) -> SegmentedLog:
+        assert group not in self._logs, f"group {group} exists"
+        self._collector.block.add(record(CREATE, GROUP_FRONT.pack(group) + encode_configuration(configuration)))
+        log = self._logs[group] = self._make_log(group, configuration)
+        return log
+
+    def remove_group(self, group: GroupId) -> None:
+        log = self._logs.pop(group)
+        self._collector.block.add(record(REMOVE, GROUP_FRONT.pack(group)))
+        log.generation = 0
+        log.throw_away_all()
+        incoming = self._incoming.pop(group, None)
+        if incoming is not None:
+            self._garbage.append(incoming.path)
+
+    def save(
+        self,
+        group: GroupId,
+        *,
+        hard_state: HardState | None = None,
+        entries: list[Entry] | None = None,
+        repaired: list[Entry] | None = None,
+        truncate_from: Index = 0,
+        snapshot: SnapshotMeta | None = None,
+    ) -> None:
+        log = self._logs[group]
+        if snapshot is not None:
+            self._install(log, snapshot)
+        if truncate_from and truncate_from <= log.last_index():
+            log.truncate(truncate_from)
+        if entries:
+            if entries[0].index <= log.last_index():
+                log.truncate(entries[0].index)
+            block = self._collector.block
+            describe = self._describe
+            for entry in entries:
+                span = describe(entry)
+                head = seal(ENTRY, group, entry, span)
+                log.append_in_memory(entry, head, span)
+                block.add_entry(head, entry.data)
+        if repaired:
+            self._repair(log, repaired)
+        if hard_state is not None:
+            log.hard_state = hard_state
+            self._collector.block.add(hard_state_record(group, hard_state))
+
+    def take_block(self) -> PendingBlock | None:
+        block = self._collector.block
+        if self._is_checkpoint_due:
+            self._is_checkpoint_due = False
+            block.flags |= CHECKPOINT_FLAG
+            block.keep_from = self._keep_from
+            block.add(node_record(self._keep_from))
+            for log in self._logs.values():
+                block.add(group_record(log))
+        if not block.records:
+            return None
+        self._collector.block = PendingBlock(block.sequence + 1)
+        return block
+
+    def write_block(self, block: Block) -> None:
+        assert isinstance(block, PendingBlock)
+        self._journal.write(block)
+
+    def finish_block(self, block: Block) -> None:
+        assert isinstance(block, PendingBlock)
+        self._garbage += block.trash
+        if block.keep_from:
+            numbers = self._journal.numbers
+            for number in [number for number in numbers if number < block.keep_from]:
+                numbers.remove(number)
+                self._garbage.append(journal_path(number))
+
+    def plan_maintenance(self, *, flush: bool = False) -> MaintenanceJob | None:
+        """With `flush` tails go into segments even if no journal file is full, as before a planned stop."""
+        if self._job is not None:
+            return None
+        journal = self._journal
+        flush = flush or journal.number > self._keep_from or self._has_repairs
+        wants_spare = journal.spare is None and self._spare_planned_for != journal.number
+        if not flush and not self._garbage and not wants_spare:
+            return None
+        removals, self._garbage = self._garbage, []
+        for path in removals:
+            self._files.forget(path)
+        if wants_spare:
+            self._spare_planned_for = journal.number
+        self._job = MaintenanceJob(
+            self._disk,
+            journal,
+            removals=removals,
+            flushes=self._plan_flushes() if flush else None,
+            keep_from=journal.number,
+            spare_number=journal.reserve_number() if wants_spare else 0,
+        )
+        return self._job
+
+    def finish_maintenance(self, job: Job) -> None:
+        assert job is self._job
+        assert isinstance(job, MaintenanceJob)
+        self._job = None
+        if job.spare is not None:
+            self._journal.numbers.append(job.spare.number)
+            self._journal.spare = job.spare
+        if job.flushes is None:
+            return
+        for flush in job.flushes:
+            self._garbage += flush.take_over()
+        self._keep_from = job.keep_from
+        self._is_checkpoint_due = True
+
+    def plan_snapshot(self, group: GroupId, snapshot: Snapshot) -> SnapshotJob:
+        assert group in self._logs
+        return SnapshotJob(self._disk, group, next(self._file_numbers), snapshot)
+
+    def finish_snapshot(self, job: Job) -> SnapshotMeta:
+        """A snapshot the log does not reach counts from `save(snapshot=...)` on; until then the old one stands."""
+        assert isinstance(job, SnapshotJob)
+        file = job.file
+        meta = file.meta
+        log = self._logs.get(file.group)
+        if log is None:
+            self._garbage.append(file.path)
+            return meta
+        newest = log.snapshot()
+        if log.contains(meta.index, meta.term) and (newest is None or newest.index < meta.index):
+            self._collector.block.add(record(SNAPSHOT_TAKEN, PAIR.pack(file.group, file.number) + encode_meta(meta)))
+            log.take_snapshot_in_memory(file)
+            return meta
+        older = self._incoming.get(file.group)
+        if older is not None:
+            self._garbage.append(older.path)
+        self._incoming[file.group] = file
+        return meta
+
+    def close(self) -> None:
+        """Closes files; nothing is written. What was not in a durable block is gone."""
+        self._journal.close()
+        self._files.close()
+
+    def _make_log(self, group: GroupId, configuration: Configuration) -> SegmentedLog:
+        return SegmentedLog(
+            group,
+            configuration,
+            disk=self._disk,
+            files=self._files,
+            options=self._options,
+            collector=self._collector,
+            generations=self._generations,
+        )
+
+    def _install(self, log: SegmentedLog, meta: SnapshotMeta) -> None:
+        incoming = self._incoming.get(log.group)
+        if incoming is not None and (incoming.meta.index, incoming.meta.term) == (meta.index, meta.term):
+            file = self._incoming.pop(log.group)
+        else:
+            assert log.snapshots, "a snapshot is marked before its file was finished"
+            file = log.snapshots[-1]
+            assert (file.meta.index, file.meta.term) == (meta.index, meta.term), "the mark names another snapshot"
+        front = RESET_FRONT.pack(log.group, file.number, meta.log_index, meta.log_term)
+        self._collector.block.add(record(RESET, front + encode_meta(file.meta)))
+        log.reset_in_memory(file, meta.log_index, meta.log_term)
+
+    def _repair(self, log: SegmentedLog, entries: list[Entry]) -> None:
+        for entry in entries:
+            span = self._describe(entry)
+            log.repair_in_memory(RepairedEntry(entry, seal(ENTRY, log.group, entry, span), span))
+            self._collector.block.add_entry(seal(REPAIRED, log.group, entry, span), entry.data)
+        self._has_repairs = True
+
+    def _plan_flushes(self) -> list[GroupFlush]:
+        self._has_repairs = False
+        needed = [log for log in self._logs.values() if GroupFlush.is_needed(log)]
+        return [GroupFlush(log, self._disk, self._options, self._file_numbers) for log in needed]
+
+    # Opening.
+
+    def _recover(self, journal_numbers: list[int], chain_sequence: int) -> None:
+        """Numbers go on behind everything that is on the disk."""
+        highest = 0
+        for folder in self._disk.list("groups"):
+            for name in self._disk.list(f"groups/{folder}"):
+                number = name.partition(".")[0].rpartition("-")[2]
+                highest = max(highest, int(number)) if number.isdigit() else highest
+        self._file_numbers = count(highest + 1)
+        next_journal = max(journal_numbers, default=0) + 1
+        self._journal = Journal(self._disk, self._options, next_journal, list(journal_numbers))
+        self._collector.block = PendingBlock(chain_sequence + 1)
+
+    def _settle(self) -> None:
+        """Makes everything durable anew: tails into segments, a checkpoint into a fresh file; then cleans up."""
+        job = self.plan_maintenance(flush=True)
+        assert job is not None
+        job.run()
+        self.finish_maintenance(job)
+        # The fresh file is the first of its own: nothing from before is needed behind this checkpoint.
+        self._keep_from = job.spare.number if job.spare is not None else self._journal.reserve_number()
+        block = self.take_block()
+        assert block is not None
+        self.write_block(block)
+        self.finish_block(block)
+        self._remove_unnamed()
+
+    def _remove_unnamed(self) -> None:
+        disk = self._disk
+        named = {path for log in self._logs.values() for path in log.paths()}
+        for folder in disk.list("groups"):
+            for name in disk.list(f"groups/{folder}"):
+                path = f"groups/{folder}/{name}"
+                if path not in named:
+                    disk.remove(path)
+            if not folder.isdigit() or int(folder) not in self._logs:
+                disk.remove(f"groups/{folder}")
+        for path in self._garbage:
+            disk.remove(path)
+        self._garbage.clear()
+
+    def _write_format(self) -> None:
+        file = self._disk.open(_FORMAT_PATH, create=True)
+        try:
+            file.write(0, (_FORMAT,))
+            file.sync()
+        finally:
+            file.close()
+        self._disk.sync_directory("")

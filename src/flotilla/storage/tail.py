@@ -1,0 +1,92 @@
+"""The newest part of a group's log: entries that are in the journal but not in a segment yet.
+
+Each entry stands with its frame head, so that a flush copies buffers and computes no checksum again.
+Columns for the searches by offset and time run beside it. Memory only.
+"""
+
+from bisect import bisect_left, bisect_right
+
+from flotilla.raft.messages import Entry
+from flotilla.storage.segment_index import NO_OFFSET, NO_TIME
+from flotilla.types.ids import Index
+from flotilla.types.span import Span
+
+
+class Tail:
+    __slots__ = ("_end_offsets", "_newest_times", "entries", "first_index", "heads", "size_bytes", "spans")
+
+    def __init__(self, first_index: Index) -> None:
+        #: The index of entries[0], or of the next one when there is none.
+        self.first_index = first_index
+        self.entries: list[Entry] = []
+        self.heads: list[bytes] = []
+        self.spans: list[Span | None] = []
+        self.size_bytes = 0
+        # Behind the records up to each entry, NO_OFFSET before the first record; ascending.
+        self._end_offsets: list[int] = []
+        # The newest time up to each entry; ascending.
+        self._newest_times: list[int] = []
+
+    @property
+    def last_index(self) -> Index:
+        return self.first_index + len(self.entries) - 1
+
+    def append(self, entry: Entry, head: bytes, span: Span | None) -> None:
+        entries = self.entries
+        entries.append(entry)
+        self.heads.append(head)
+        self.spans.append(span)
+        self.size_bytes += len(entry.data)
+        ends = self._end_offsets
+        times = self._newest_times
+        if span is not None:
+            ends.append(span.base_offset + span.count)
+            times.append(max(span.timestamp_ms, times[-1]) if times else span.timestamp_ms)
+        elif ends:
+            ends.append(ends[-1])
+            times.append(times[-1])
+        else:
+            ends.append(NO_OFFSET)
+            times.append(NO_TIME)
+
+    def truncate(self, first_dropped: Index) -> None:
+        """Forgets everything from `first_dropped` on. Before the tail: all, and the tail begins there."""
+        count = max(0, first_dropped - self.first_index)
+        self.size_bytes -= sum(len(entry.data) for entry in self.entries[count:])
+        del self.entries[count:]
+        del self.heads[count:]
+        del self.spans[count:]
+        del self._end_offsets[count:]
+        del self._newest_times[count:]
+        self.first_index = min(self.first_index, first_dropped)
+
+    def drop_through(self, index: Index) -> None:
+        """Forgets everything up to and with `index`."""
+        count = index + 1 - self.first_index
+        if count <= 0:
+            return
+        self.size_bytes -= sum(len(entry.data) for entry in self.entries[:count])
+        del self.entries[:count]
+        del self.heads[:count]
+        del self.spans[:count]
+        del self._end_offsets[:count]
+        del self._newest_times[:count]
+        self.first_index = index + 1
+
+    def first_offset(self) -> int:
+        """Of the first record, or NO_OFFSET."""
+        at = bisect_right(self._end_offsets, NO_OFFSET)
+        while at < len(self.spans):
+            span = self.spans[at]
+            if span is not None:
+                return span.base_offset
+            at += 1
+        return NO_OFFSET
+
+    def from_offset(self, offset: int) -> Index:
+        """The first entry that ends behind `offset`, or the one behind the last."""
+        return self.first_index + bisect_right(self._end_offsets, offset)
+
+    def from_time(self, timestamp_ms: int) -> Index:
+        """An entry at or before the first one of that time or later, or the one behind the last."""
+        return self.first_index + bisect_left(self._newest_times, timestamp_ms)

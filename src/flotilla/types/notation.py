@@ -1,0 +1,48 @@
+"""How people write durations and sizes: `100ms`, `30s`, `5m`; `64KiB`, `1MiB`.
+
+A bare number counts milliseconds or bytes. Only whole numbers are written: nothing here rounds, and
+what was formatted parses to the same number. Formatting takes the largest unit that divides.
+"""
+
+import re
+from collections.abc import Mapping
+
+DURATION_UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+SIZE_UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+
+#: Longer numbers are refused before they are converted: no setting is that large.
+_QUANTITY = re.compile(r"([0-9]{1,18}) ?([A-Za-z]*)")
+
+
+def parse_duration(text: str) -> int:
+    """Milliseconds. Raises ValueError."""
+    return _parse(text, DURATION_UNITS)
+
+
+def format_duration(duration_ms: int) -> str:
+    return _format(duration_ms, DURATION_UNITS)
+
+
+def parse_size(text: str) -> int:
+    """Bytes. Raises ValueError."""
+    return _parse(text, SIZE_UNITS)
+
+
+def format_size(size_bytes: int) -> str:
+    return _format(size_bytes, SIZE_UNITS)
+
+
+def _parse(text: str, units: Mapping[str, int]) -> int:
+    match = _QUANTITY.fullmatch(text)
+    if match is None or (match[2] and match[2] not in units):
+        raise ValueError("not a whole number with a known unit")
+    return int(match[1]) * (units[match[2]] if match[2] else 1)
+
+
+def _format(value: int, units: Mapping[str, int]) -> str:
+    assert value >= 0
+    unit = next(iter(units))
+    for name, factor in units.items():
+        if value and value % factor == 0:
+            unit = name
+    return f"{value // units[unit]}{unit}"

@@ -1,0 +1,122 @@
+"""Blocks: what is written is what is found, and nothing else passes."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flotilla.raft.messages import DATA, Entry, HardState
+from flotilla.storage.block import FIRST, MARK, MARK_BYTES, TWIN, PendingBlock, encode_mark, find_directory
+from flotilla.storage.framing import ENTRY, HARD_STATE, hard_state_record, parse_hard_state, seal, sectors
+from flotilla.storage.journal_scan import JournalScan, records_of
+from flotilla.types.errors import CorruptionError
+from flotilla.types.span import Span
+
+
+def _block(sequence: int, sizes: list[int], *, checkpoint: bool = False) -> PendingBlock:
+    block = PendingBlock(sequence)
+    for index, size in enumerate(sizes, 1):
+        entry = Entry(index, 3, DATA, bytes([index % 256]) * size)
+        block.add_entry(seal(ENTRY, 5, entry, Span(index, 1, 7)), entry.data)
+    block.add(hard_state_record(5, HardState(3, 1, 2)))
+    block.flags = int(checkpoint)
+    return block
+
+
+def _file(*blocks: PendingBlock, number: int = 1, marked: bool = True) -> bytearray:
+    content = bytearray()
+    for block in blocks:
+        content += b"".join(block.encode(number, len(content)))
+        content += encode_mark(number, len(content), block.sequence) if marked else bytes(MARK_BYTES)
+    return content + bytes(4096)
+
+
+@given(st.lists(st.integers(0, 1500), max_size=12), st.integers(1, 9))
+def test_a_block_is_found_as_it_was_written(sizes: list[int], number: int) -> None:
+    block = _block(8, sizes)
+    content = b"".join(block.encode(number, 1024))
+    assert len(content) == block.size_bytes == sectors(len(content))
+    data = memoryview(bytes(1024) + content)
+    first = find_directory(data, 1024, number)
+    assert first is not None
+    assert (first.copy, first.sequence, first.end) == (FIRST, 8, 1024 + len(content))
+    twin_at = 1024 + len(content) - sectors(64 + len(first.records))
+    twin = find_directory(data, twin_at, number)
+    assert twin is not None
+    assert (twin.copy, twin.position, bytes(twin.records)) == (TWIN, 1024, bytes(first.records))
+    # No sector holds bytes of both copies.
+    assert twin_at >= sectors(1024 + 64 + len(first.records))
+    for image in (first, twin):
+        *entries, last = records_of(image)
+        assert [body and bytes(body) for _, _, _, body in entries] == [
+            bytes([index % 256]) * size or memoryview(b"") for index, size in enumerate(sizes, 1)
+        ]
+        assert last[0] == HARD_STATE
+        assert parse_hard_state(last[1]) == (5, HardState(3, 1, 2))
+
+
+@pytest.mark.parametrize(("at", "number"), [(0, 1), (1024, 2), (512, 1)])
+def test_bytes_that_belong_elsewhere_do_not_pass(at: int, number: int) -> None:
+    content = b"".join(_block(8, [10]).encode(1, 1024))
+    assert find_directory(memoryview(bytes(at) + content), at, number) is None
+
+
+@given(st.data())
+def test_a_flipped_bit_in_a_directory_does_not_pass(data: st.DataObject) -> None:
+    content = bytearray(b"".join(_block(8, [10, 20]).encode(1, 0)))
+    bit = data.draw(st.integers(0, (64 + 2 * 56 + 40) * 8 - 1))
+    content[bit // 8] ^= 1 << bit % 8
+    assert find_directory(memoryview(bytes(content)), 0, 1) is None
+
+
+def test_a_mark_is_a_sector_of_its_own() -> None:
+    mark = encode_mark(3, 512, 9)
+    assert len(mark) == MARK_BYTES
+    image = find_directory(memoryview(bytes(512) + mark), 512, 3)
+    assert image is not None
+    assert (image.copy, image.sequence) == (MARK, 9)
+
+
+def _scan(*files: bytearray) -> JournalScan:
+    scan = JournalScan()
+    for number, content in enumerate(files, 1):
+        scan.add_file(number, bytes(content))
+    return scan
+
+
+def test_the_newer_file_counts_for_a_sequence_in_two() -> None:
+    old = _file(_block(1, [5], checkpoint=True), _block(2, [700]), marked=False)
+    new = _file(_block(2, [700]), _block(3, [1]), number=2)
+    chain = _scan(old, new).chain()
+    assert [(image.sequence, image.file_number) for image in chain] == [(1, 1), (2, 2), (3, 2)]
+    # Torn in the newer one: the older copy is as good.
+    new[600] ^= 1
+    assert [image.file_number for image in _scan(old, new).chain()] == [1, 1, 2]
+
+
+def test_a_missing_sequence_behind_the_checkpoint_is_refused() -> None:
+    old = _file(_block(1, [5], checkpoint=True))
+    new = _file(_block(3, [5]), number=2)
+    with pytest.raises(CorruptionError, match="block 2"):
+        _scan(old, new).chain()
+
+
+def test_a_missing_sequence_before_the_checkpoint_is_no_matter() -> None:
+    new = _file(_block(3, [5]), _block(7, [5], checkpoint=True), _block(8, [5]))
+    assert [image.sequence for image in _scan(new).chain()] == [3, 7, 8]
+
+
+def test_blocks_without_any_checkpoint_are_refused() -> None:
+    with pytest.raises(CorruptionError, match="checkpoint"):
+        _scan(_file(_block(3, [5]))).chain()
+
+
+def test_a_proof_without_its_block_is_refused() -> None:
+    content = _file(_block(1, [5], checkpoint=True), _block(2, [5]))
+    size = _block(1, [5]).size_bytes + MARK_BYTES
+    content[size : size + _block(2, [5]).size_bytes] = bytes(_block(2, [5]).size_bytes)
+    with pytest.raises(CorruptionError, match="block 2 was durable"):
+        _scan(content).chain()
+
+
+def test_empty_and_unwritten_files_are_clean() -> None:
+    assert _scan(bytearray(), bytearray(8192)).chain() == []

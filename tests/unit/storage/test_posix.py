@@ -1,0 +1,139 @@
+"""The real disk keeps the port's promises."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from flotilla.storage import posix
+from flotilla.storage.posix import PosixDisk
+from flotilla.types.errors import DiskFullError, InvalidArgumentError, StorageFailedError
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> PosixDisk:
+    return PosixDisk(str(tmp_path / "data"))
+
+
+def test_bytes_written_are_bytes_read(disk: PosixDisk) -> None:
+    disk.make_directory("a/b")
+    file = disk.open("a/b/c", create=True)
+    file.write(3, [b"xy", bytearray(b"z"), memoryview(b"123")])
+    file.sync()
+    assert file.size() == 9
+    assert file.read(0, 100) == b"\0\0\0xyz123"
+    assert file.read(5, 2) == b"z1"
+    file.truncate(4)
+    assert file.read(0, 10) == b"\0\0\0x"
+    file.allocate(1000)
+    assert file.size() == 1000
+    assert not any(file.read(4, 996))
+    file.close()
+    file.close()
+
+
+def test_more_buffers_than_one_call_takes(disk: PosixDisk) -> None:
+    file = disk.open("many", create=True)
+    buffers = [bytes([number % 251]) * (number % 5) for number in range(5000)]
+    file.write(7, buffers)
+    assert file.read(7, 100_000) == b"".join(buffers)
+
+
+@pytest.mark.parametrize("sizes", [[3 << 20], [1 << 20], [1, 1 << 20, 5], [700_000, 700_000, 0, 2_500_000]])
+def test_large_buffers_are_written_whole(disk: PosixDisk, sizes: list[int]) -> None:
+    file = disk.open("large", create=True)
+    buffers = [os.urandom(size) for size in sizes]
+    file.write(5, buffers)
+    assert file.read(5, sum(sizes) + 1) == b"".join(buffers)
+
+
+def test_a_short_write_is_continued(disk: PosixDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = disk.open("short", create=True)
+    whole = os.pwritev
+    monkeypatch.setattr(posix.os, "pwritev", lambda fd, buffers, at: whole(fd, [b"".join(buffers)[:5]], at))
+    file.write(2, [b"abc", b"", b"defg", b"hi"])
+    assert file.read(2, 100) == b"abcdefghi"
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [
+        (errno.ENOSPC, DiskFullError),
+        (errno.EDQUOT, DiskFullError),
+        (errno.EFBIG, DiskFullError),
+        (errno.EIO, StorageFailedError),
+        (errno.EROFS, StorageFailedError),
+    ],
+)
+@pytest.mark.parametrize("call", ["pwritev", "fdatasync", "pread", "posix_fallocate"])
+def test_every_failure_is_typed(
+    disk: PosixDisk, monkeypatch: pytest.MonkeyPatch, call: str, number: int, expected: type[Exception]
+) -> None:
+    file = disk.open("file", create=True)
+
+    def fail(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(posix.os, call, fail)
+    work = {
+        "pwritev": lambda: file.write(0, [b"x"]),
+        "fdatasync": file.sync,
+        "pread": lambda: file.read(0, 1),
+        "posix_fallocate": lambda: file.allocate(100),
+    }
+    with pytest.raises(expected):
+        work[call]()
+
+
+def test_room_is_reserved_in_another_way_where_the_file_system_cannot(
+    disk: PosixDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EOPNOTSUPP, "not supported")
+
+    monkeypatch.setattr(posix.os, "posix_fallocate", refuse)
+    file = disk.open("file", create=True)
+    file.allocate(4096)
+    assert file.size() == 4096
+
+
+def test_names(disk: PosixDisk) -> None:
+    assert disk.list("nowhere") == []
+    disk.make_directory("folder")
+    disk.make_directory("folder")
+    for name in ("b", "a"):
+        disk.open(f"folder/{name}", create=True).close()
+    disk.rename("folder/b", "folder/c")
+    disk.sync_directory("folder")
+    disk.sync_directory("")
+    assert disk.list("folder") == ["a", "c"]
+    with pytest.raises(StorageFailedError):
+        disk.remove("folder")
+    disk.remove("folder/a")
+    disk.remove("folder/a")
+    disk.remove("folder/c")
+    disk.remove("folder")
+    assert not disk.exists("folder")
+    with pytest.raises(StorageFailedError):
+        disk.open("absent")
+    assert disk.free_bytes() > 0
+
+
+def test_files_are_private(disk: PosixDisk, tmp_path: Path) -> None:
+    disk.open("secret", create=True).close()
+    assert (tmp_path / "data" / "secret").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "../x", "a/../../x", "a\0b"])
+def test_paths_stay_inside(disk: PosixDisk, path: str) -> None:
+    with pytest.raises(InvalidArgumentError):
+        disk.open(path, create=True)
+
+
+def test_a_second_process_is_kept_out(tmp_path: Path) -> None:
+    first = PosixDisk(str(tmp_path))
+    with pytest.raises(StorageFailedError, match="in use"):
+        PosixDisk(str(tmp_path))
+    first.close()
+    PosixDisk(str(tmp_path)).close()

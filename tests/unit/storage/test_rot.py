@@ -1,0 +1,408 @@
+"""Bytes that change at rest: never served as data, never silently forgotten."""
+
+from random import Random
+
+import pytest
+
+from flotilla.codec.log import encode_configuration
+from flotilla.raft.messages import CONFIG, Configuration, Entry, HardState, Snapshot, SnapshotMeta
+from flotilla.sim.disk import SimDisk
+from flotilla.storage.group_log import SegmentedLog
+from flotilla.storage.store import NodeStore
+from flotilla.types.errors import CorruptionError
+from tests.unit.storage.shadow import TINY, VOTERS, Driver, Shadow, describe, differences
+
+
+def _flush(store: NodeStore) -> None:
+    job = store.plan_maintenance(flush=True)
+    assert job is not None
+    job.run()
+    store.finish_maintenance(job)
+    _write(store)
+
+
+def _write(store: NodeStore) -> None:
+    block = store.take_block()
+    assert block is not None
+    store.write_block(block)
+    store.finish_block(block)
+
+
+def _entry(index: int, size: int = 100) -> Entry:
+    return Entry(index, 1, 1, b"%d 1 %d." % (index, index) + bytes([index % 256]) * size)
+
+
+def _store(disk: SimDisk, *, flushed: int, journaled: int, group: int = 7) -> NodeStore:
+    store = NodeStore.open(disk, TINY, describe)
+    store.create_group(group, VOTERS)
+    store.save(group, entries=[_entry(index) for index in range(1, flushed + 1)], hard_state=HardState(1, 2, 0))
+    _flush(store)
+    for index in range(flushed + 1, flushed + journaled + 1):
+        store.save(group, entries=[_entry(index)], hard_state=HardState(1, 2, index))
+        _write(store)
+    return store
+
+
+def _image(disk: SimDisk, part: str) -> tuple[str, bytearray]:
+    found = [(path, inode.image) for path, inode in disk.files() if part in path and any(inode.image)]
+    assert found
+    return found[-1]
+
+
+def _repair(store: NodeStore, group: int, original: dict[int, Entry]) -> int:
+    """What a replica does with peers: fetches damaged entries and stores them in place."""
+    log = store.groups[group]
+    count = 0
+    for low, high in log.recovered().damaged:
+        store.save(group, repaired=[original[index] for index in range(low, high)])
+        count += high - low
+    if count:
+        _write(store)
+    return count
+
+
+@pytest.mark.parametrize("stride", [149])
+def test_rot_anywhere_in_a_proven_journal_is_found_and_repaired_or_refused(stride: int) -> None:
+    reference = SimDisk(Random(1))
+    _store(reference, flushed=3, journaled=5)
+    _, image = _image(reference, "journal/")
+    used = len(image.rstrip(b"\0"))
+    outcomes = {"repaired": 0, "clean": 0, "refused": 0}
+    for position in range(0, used, stride):
+        disk = SimDisk(Random(1))
+        _store(disk, flushed=3, journaled=5)
+        disk.stop()
+        _, image = _image(disk, "journal/")
+        image[position] ^= 0x10
+        try:
+            store = NodeStore.open(disk, TINY, describe)
+        except CorruptionError:
+            outcomes["refused"] += 1
+            continue
+        log = store.groups[7]
+        assert log.last_index() == 8
+        assert log.recovered().hard_state == HardState(1, 2, 8)
+        outcomes["repaired" if _repair(store, 7, {index: _entry(index) for index in range(1, 9)}) else "clean"] += 1
+        assert log.recovered().damaged == []
+        _check_all(store, 8)
+        _flush(store)
+        _check_all(store, 8)
+        disk.crash()
+        store = NodeStore.open(disk, TINY, describe)
+        assert store.groups[7].recovered().damaged == []
+        _check_all(store, 8)
+    # One bad sector never hides a directory, since its twin lies in another.
+    assert outcomes["refused"] == 0
+    assert outcomes["repaired"] > 0
+    assert outcomes["clean"] > 0
+
+
+def _check_all(store: NodeStore, last: int, group: int = 7) -> None:
+    entries = store.groups[group].entries(1, last + 1, 1 << 20)
+    assert [(entry.index, bytes(entry.data)) for entry in entries] == [
+        (index, bytes(_entry(index).data)) for index in range(1, last + 1)
+    ]
+
+
+def test_both_directories_of_a_durable_block_gone_is_refused() -> None:
+    disk = SimDisk(Random(1))
+    _store(disk, flushed=1, journaled=3)
+    disk.stop()
+    _, image = _image(disk, "journal/")
+    places = [at for at in range(0, len(image), 512) if image[at : at + 8] == b"FLTBLOCK"]
+    # Three directories belong to each block with its mark: these are of the last block but one.
+    for at in places[-6:-4]:
+        image[at + 20] ^= 1
+    with pytest.raises(CorruptionError, match="durable and is unreadable"):
+        NodeStore.open(disk, TINY, describe)
+
+
+@pytest.mark.parametrize("marked", [True, False])
+def test_a_rotten_last_block_is_told_from_a_torn_one_by_its_mark(marked: bool) -> None:
+    disk = SimDisk(Random(1))
+    _store(disk, flushed=1, journaled=3)
+    disk.stop()
+    _, image = _image(disk, "journal/")
+    places = [at for at in range(0, len(image), 512) if image[at : at + 8] == b"FLTBLOCK"]
+    body = image.rindex(bytes([4]) * 90)
+    image[body + 5] ^= 1
+    if not marked:
+        image[places[-1] : places[-1] + 512] = bytes(512)
+    store = NodeStore.open(disk, TINY, describe)
+    assert store.groups[7].last_index() == (4 if marked else 3)
+    assert store.groups[7].recovered().damaged == ([(4, 5)] if marked else [])
+
+
+def test_a_lost_journal_is_refused() -> None:
+    disk = SimDisk(Random(1))
+    _store(disk, flushed=1, journaled=1)
+    disk.stop()
+    for name in disk.list("journal"):
+        disk.remove(f"journal/{name}")
+    with pytest.raises(CorruptionError, match="lost"):
+        NodeStore.open(disk, TINY, describe)
+
+
+@pytest.mark.parametrize("reopened", [True, False])
+def test_every_flipped_bit_of_a_segment_is_found_on_reading(reopened: bool) -> None:
+    for position in range(0, 1000, 13):
+        disk = SimDisk(Random(1))
+        store = _store(disk, flushed=6, journaled=0)
+        _, image = _image(disk, ".seg")
+        image[position] ^= 1 << (position % 8)
+        if reopened:
+            disk.stop()
+            store = NodeStore.open(disk, TINY, describe)
+        log = store.groups[7]
+        damaged: list[int] = []
+        index = 1
+        while index <= 6:
+            try:
+                for entry in log.entries(index, 7, 1 << 20):
+                    assert entry == Entry(index, 1, 1, _entry(index).data)
+                    index += 1
+            except CorruptionError as error:
+                damaged += range(index, error.high)
+                index = error.high
+        # Padding between frames may rot without harm; anything else hits exactly one entry.
+        assert len(damaged) <= 1
+        assert log.recovered().damaged == [(index, index + 1) for index in damaged]
+        _repair(store, 7, {index: _entry(index) for index in range(1, 7)})
+        _check_all(store, 6)
+        _flush(store)
+        _check_all(store, 6)
+
+
+def test_a_rotten_length_costs_no_entry_behind_it() -> None:
+    disk = SimDisk(Random(1))
+    store = _store(disk, flushed=6, journaled=0)
+    _, image = _image(disk, ".seg")
+    stride = len(image) // 6
+    # The second frame now claims 256 bytes more, past the head of the third.
+    image[stride + 9] += 1
+    log = store.groups[7]
+    assert [entry.index for entry in log.entries(5, 7, 1 << 20)] == [5, 6]
+    assert [entry.index for entry in log.entries(3, 4, 1 << 20)] == [3]
+    with pytest.raises(CorruptionError) as caught:
+        log.entries(2, 7, 1 << 20)
+    assert (caught.value.low, caught.value.high) == (2, 3)
+
+
+def test_a_body_of_an_earlier_group_of_that_id_is_not_taken() -> None:
+    disk = SimDisk(Random(1))
+    store = _store(disk, flushed=1, journaled=0, group=9)
+    job = store.plan_maintenance(flush=True)
+    assert job is not None
+    job.run()
+    # All this happens behind the flush, so only the journal has the bodies when the checkpoint comes.
+    store.create_group(7, VOTERS)
+    store.save(7, entries=[_entry(1)])
+    _write(store)
+    store.remove_group(7)
+    store.create_group(7, VOTERS)
+    store.save(7, entries=[Entry(1, 1, 1, b"0 1 0.another")])
+    _write(store)
+    store.finish_maintenance(job)
+    _write(store)
+    disk.stop()
+    _, image = _image(disk, "journal/")
+    image[image.index(b"another")] ^= 1
+    log = NodeStore.open(disk, TINY, describe).groups[7]
+    assert log.recovered().damaged == [(1, 2)]
+
+
+def test_a_repair_made_during_a_flush_outlives_the_checkpoint_behind_it() -> None:
+    disk = SimDisk(Random(1))
+    store = _store(disk, flushed=6, journaled=1)
+    _, image = _image(disk, ".seg")
+    image[len(image) // 2 + 80] ^= 1
+    with pytest.raises(CorruptionError):
+        store.groups[7].entries(4, 7, 1 << 20)
+    job = store.plan_maintenance(flush=True)
+    assert job is not None
+    job.run()
+    assert _repair(store, 7, {4: _entry(4)}) == 1
+    store.finish_maintenance(job)
+    _write(store)
+    disk.crash()
+    store = NodeStore.open(disk, TINY, describe)
+    assert store.groups[7].recovered().damaged == []
+    _check_all(store, 7)
+
+
+@pytest.mark.parametrize("how", ["absent", "short", "zeros"])
+def test_a_destroyed_segment_is_reported_and_repaired(how: str) -> None:
+    disk = SimDisk(Random(1))
+    _store(disk, flushed=6, journaled=2)
+    disk.stop()
+    path, image = _image(disk, ".seg")
+    if how == "absent":
+        disk.remove(path)
+    elif how == "short":
+        del image[300:]
+    else:
+        image[:] = bytes(len(image))
+    store = NodeStore.open(disk, TINY, describe)
+    log = store.groups[7]
+    while True:
+        try:
+            assert log.entries(1, 9, 1 << 20)
+            break
+        except CorruptionError:
+            assert _repair(store, 7, {index: _entry(index) for index in range(1, 9)})
+    for _ in range(2):
+        _repair(store, 7, {index: _entry(index) for index in range(1, 9)})
+    _check_all(store, 8)
+    _flush(store)
+    disk.crash()
+    _check_all(NodeStore.open(disk, TINY, describe), 8)
+
+
+def test_damage_is_known_across_restarts_until_repaired() -> None:
+    disk = SimDisk(Random(1))
+    _store(disk, flushed=1, journaled=3)
+    disk.stop()
+    _, image = _image(disk, "journal/")
+    image[image.index(bytes([3]) * 90) + 5] ^= 1
+    for _ in range(3):
+        store = NodeStore.open(disk, TINY, describe)
+        assert store.groups[7].recovered().damaged == [(3, 4)]
+        assert store.groups[7].term(3) == 1
+        with pytest.raises(CorruptionError):
+            store.groups[7].entries(3, 5, 1000)
+        assert [entry.index for entry in store.groups[7].entries(1, 5, 1 << 20)] == [1, 2]
+        with pytest.raises(CorruptionError):
+            store.groups[7].read_from_offset(3, 1000, 5)
+        assert [entry.index for entry in store.groups[7].read_from_offset(4, 1000, 5)] == [4]
+        disk.crash()
+
+
+def test_a_repaired_entry_must_be_the_lost_one() -> None:
+    disk = SimDisk(Random(1))
+    store = _store(disk, flushed=1, journaled=1)
+    with pytest.raises(AssertionError, match="must be the one that was lost"):
+        store.save(7, repaired=[Entry(1, 9, 1, b"0 1 0.")])
+
+
+def test_a_rotten_snapshot_gives_way_to_the_one_before() -> None:
+    disk = SimDisk(Random(1))
+    store = _store(disk, flushed=6, journaled=0)
+    for index in (2, 5):
+        meta = SnapshotMeta(index, 1, 0, 0, VOTERS, 3000)
+        job = store.plan_snapshot(7, Snapshot(meta, bytes([index]) * 3000))
+        job.run()
+        assert store.finish_snapshot(job) == meta
+        _write(store)
+    disk.stop()
+    _, image = _image(disk, "5-00000003.snap")
+    image[1000] ^= 1
+    store = NodeStore.open(disk, TINY, describe)
+    snapshot = store.groups[7].read_snapshot()
+    assert snapshot is not None
+    assert (snapshot.meta.index, snapshot.data) == (2, bytes([2]) * 3000)
+    assert store.groups[7].recovered().damaged == []
+
+
+def test_a_lost_configuration_is_listed_again_once_repaired() -> None:
+    disk = SimDisk(Random(1))
+    store = NodeStore.open(disk, TINY, describe)
+    store.create_group(7, VOTERS)
+    changes = [Entry(index, 1, CONFIG, encode_configuration(Configuration(voters=(200 + index,)))) for index in (1, 2)]
+    store.save(7, entries=changes)
+    _write(store)
+    disk.stop()
+    _, image = _image(disk, "journal/")
+    image[image.index(changes[0].data) + 1] ^= 1
+    for expected in ([2], [1, 2], [1, 2]):
+        store = NodeStore.open(disk, TINY, describe)
+        if expected == [1, 2]:
+            _repair(store, 7, {1: changes[0]})
+        assert [entry.index for entry in store.groups[7].recovered().configuration_entries] == expected
+        disk.crash()
+
+
+def test_a_rotten_snapshot_of_a_whole_log_is_not_missed() -> None:
+    disk = SimDisk(Random(1))
+    store = NodeStore.open(disk, TINY, describe)
+    store.create_group(7, VOTERS)
+    change = encode_configuration(Configuration(voters=(1, 2, 9)))
+    store.save(7, entries=[Entry(1, 1, CONFIG, change), Entry(2, 1, CONFIG, change)])
+    job = store.plan_snapshot(7, Snapshot(SnapshotMeta(2, 1, 0, 0, Configuration(voters=(1, 2, 9))), b"state"))
+    job.run()
+    store.finish_snapshot(job)
+    _write(store)
+    disk.stop()
+    _, image = _image(disk, ".snap")
+    image[-1] ^= 1
+    recovered = NodeStore.open(disk, TINY, describe).groups[7].recovered()
+    assert (recovered.snapshot, recovered.configuration, recovered.damaged) == (None, VOTERS, [])
+    assert [entry.index for entry in recovered.configuration_entries] == [1, 2]
+
+
+def test_a_rotten_snapshot_without_another_is_damage() -> None:
+    disk = SimDisk(Random(1))
+    store = _store(disk, flushed=6, journaled=0)
+    job = store.plan_snapshot(7, Snapshot(SnapshotMeta(5, 1, 0, 0, VOTERS, 3000), bytes(3000)))
+    job.run()
+    store.finish_snapshot(job)
+    store.groups[7].compact(3, 1)
+    _write(store)
+    _, image = _image(disk, ".snap")
+    image[1000] ^= 1
+    with pytest.raises(CorruptionError):
+        store.groups[7].snapshot_chunk(5, 0, 100)
+    disk.stop()
+    store = NodeStore.open(disk, TINY, describe)
+    assert store.groups[7].recovered().damaged == [(3, 6)]
+    with pytest.raises(CorruptionError):
+        store.groups[7].read_snapshot()
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_rot_under_random_work_is_never_served(seed: int) -> None:
+    random = Random(seed)
+    disk = SimDisk(Random(seed + 1))
+    driver = Driver(disk, random)
+    for _ in range(150):
+        driver.step()
+    disk.stop()
+    for _ in range(random.randint(1, 3)):
+        disk.rot()
+    shadows: list[Shadow] = [driver.durable] + ([driver.under_way] if driver.under_way is not None else [])
+    try:
+        store = NodeStore.open(disk, TINY, describe)
+    except CorruptionError:
+        return
+    found = [shadow for shadow in shadows if differences(store, shadow, damage_is_fine=True) == []]
+    assert found
+    _repair_from(store, found[0])
+    assert _other_than_snapshots(store, found[0]) == []
+    _flush(store)
+    assert _other_than_snapshots(store, found[0]) == []
+    disk.crash()
+    assert _other_than_snapshots(NodeStore.open(disk, TINY, describe), found[0]) == []
+
+
+def _repair_from(store: NodeStore, shadow: Shadow) -> None:
+    """Every read has been tried by now, so all damage is known."""
+    for group, state in shadow.groups.items():
+        original = {
+            index: Entry(index, term, kind, data)
+            for index, (term, kind, data) in enumerate(state.entries, state.base + 1)
+        }
+        _repair(store, group, original)
+
+
+def _other_than_snapshots(store: NodeStore, shadow: Shadow) -> list[str]:
+    """A group with a rotten snapshot waits for a new one, which is not storage's to take."""
+    wrong = differences(store, shadow)
+    waiting = [f"{group}:" for group, log in store.groups.items() if not _has_readable_snapshot(log)]
+    return [line for line in wrong if "napshot" not in line and not line.startswith(tuple(waiting))]
+
+
+def _has_readable_snapshot(log: SegmentedLog) -> bool:
+    try:
+        log.read_snapshot()
+    except CorruptionError:
+        return False
+    return True
