@@ -55,8 +55,8 @@ def test_7_pieces_are_put_together_in_order() -> None:
     (first,) = only(tell(cluster, SnapshotChunk(2, 1, 1, meta, 0, b"a\n")), SnapshotReply)
     (gap,) = only(tell(cluster, SnapshotChunk(2, 1, 1, meta, 4, b"c")), SnapshotReply)
     assert (first.offset, gap.offset) == (2, 2)
-    (last,) = only(tell(cluster, SnapshotChunk(2, 1, 1, meta, 2, b"b\nc")), SnapshotReply)
-    assert last.offset == meta.size_bytes
+    (installed,) = only(tell(cluster, SnapshotChunk(2, 1, 1, meta, 2, b"b\nc")), AppendReply)
+    assert (installed.accepted, installed.index) == (True, meta.log_index)
     assert cluster.members[1].state == [b"a", b"b", b"c"]
     assert cluster.node(1).log.committed == 4
 

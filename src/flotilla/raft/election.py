@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 def start(node: "RaftNode") -> None:
     """The election timeout passed, or a hint asks for the same: stand, if this node may."""
     if not node.is_promotable():
-        node.election_elapsed = 0
         return
     if node.options.pre_vote:
         _ask_in_advance(node)

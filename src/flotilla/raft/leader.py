@@ -355,6 +355,8 @@ def _on_append_reply(node: "RaftNode", reply: AppendReply) -> None:
     news = progress.accepted(reply.index)
     if progress.state == PROBE or (progress.state == SNAPSHOT and progress.match >= node.log.base):
         progress.become_replicate()
+    elif progress.snapshot is not None and reply.index >= progress.snapshot.log_index:
+        progress.become_probe()
     if news:
         node.idle_ticks = 0
         _advance_commit(node)
@@ -384,10 +386,7 @@ def _on_snapshot_reply(node: "RaftNode", reply: SnapshotReply) -> None:
     if meta is None or meta.index != reply.index:
         return
     node.idle_ticks = 0
-    if reply.offset >= meta.size_bytes:
-        progress.accepted(meta.log_index)
-        progress.become_probe()
-    elif reply.offset != progress.snapshot_offset or reply.offset == 0:
+    if reply.offset != progress.snapshot_offset or reply.offset == 0:
         progress.snapshot_offset = reply.offset
         _send_chunk(node, reply.sender, progress)
 

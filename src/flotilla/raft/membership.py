@@ -1,8 +1,7 @@
-"""Changes of membership: which configuration follows from another, and the bytes of a CONFIG entry.
+"""Changes of membership: which configuration follows from another.
 
-Pure functions from a Configuration to the next. `apply_change` both validates a change before it
-is proposed and carries it out once it has committed: a change that was accepted against a
-configuration can never fail against the same one.
+Pure functions from a Configuration to the next. A leader asks `apply_change` before it proposes, and
+the CONFIG entry carries the result: what was accepted here can no longer fail anywhere.
 
     simple        at most one voter comes or goes; old and new majorities overlap (thesis, section 4.1)
     enter_joint   any number; the old voters stay on as `outgoing` until leave_joint (paper, section 6)
@@ -16,7 +15,6 @@ Adding who is there and removing who is not are no errors, so that a change can 
 Changes are carried out in their order; the last one for a node decides.
 """
 
-import struct
 from dataclasses import dataclass
 
 from flotilla.raft.messages import Configuration
@@ -38,9 +36,6 @@ EXPLICIT = 2
 #: One change names at most this many nodes.
 CHANGES_MAX = 1024
 
-_VERSION = 1
-_HEADER = struct.Struct(">BBH")
-_CHANGE = struct.Struct(">BQ")
 _NODE_MAX: NodeId = (1 << 64) - 1
 
 
@@ -54,7 +49,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class ConfigurationChange:
-    """The body of a CONFIG entry. Without changes: leave the joint phase."""
+    """What is asked of a leader. Without changes: leave the joint phase."""
 
     changes: tuple[Change, ...] = ()
     transition: int = AUTO
@@ -165,24 +160,3 @@ def _checked(configuration: Configuration) -> Configuration:
     assert learners_next.isdisjoint(learners)
     assert outgoing or not configuration.auto_leave
     return configuration
-
-
-def encode_change(change: ConfigurationChange) -> bytes:
-    """Version, transition, count; then kind and node of each change. Big-endian, like everything on the wire."""
-    parts = [_HEADER.pack(_VERSION, change.transition, len(change.changes))]
-    for one in change.changes:
-        parts.append(_CHANGE.pack(one.kind, one.node))
-    return b"".join(parts)
-
-
-def decode_change(data: bytes | memoryview) -> ConfigurationChange:
-    """Raises ConfigurationChangeError for bytes that encode_change did not make."""
-    if len(data) < _HEADER.size:
-        raise ConfigurationChangeError("configuration change cut short")
-    version, transition, count = _HEADER.unpack_from(data)
-    if version != _VERSION:
-        raise ConfigurationChangeError(f"unknown version {version} of a configuration change")
-    if len(data) != _HEADER.size + count * _CHANGE.size:
-        raise ConfigurationChangeError("configuration change of the wrong length")
-    changes = tuple(Change(kind, node) for kind, node in _CHANGE.iter_unpack(data[_HEADER.size :]))
-    return ConfigurationChange(changes, transition)

@@ -176,7 +176,7 @@ class SnapshotChunk(Message):
 
 @dataclass(slots=True)
 class SnapshotReply(Message):
-    """`offset` bytes of the snapshot at `index` are here; all of it when it equals its size."""
+    """`offset` bytes of the snapshot at `index` are here. Once it is installed, an AppendReply says so."""
 
     index: Index
     offset: int

@@ -41,7 +41,6 @@ from flotilla.raft.messages import (
     RepairRequest,
     Snapshot,
     SnapshotChunk,
-    SnapshotReply,
     VoteReply,
     VoteRequest,
 )
@@ -232,6 +231,9 @@ class RaftNode:
     def log_compacted(self) -> None:
         """The store has moved the log's start forward."""
         self.log.compacted()
+        base = self.log.base
+        self.damaged = [(max(low, base + 1), high) for low, high in self.damaged if high > base + 1]
+        self.repaired = [entry for entry in self.repaired if entry.index > base]
 
     # Outputs.
 
@@ -246,7 +248,7 @@ class RaftNode:
             or self.repaired
             or self.truncate_from
             or self.log.found_damage
-            or self.log.has_committed()
+            or (not self.damaged and self.log.has_committed())
             or self.term != self._saved.term
             or self.vote != self._saved.vote
             or (self.role == LEADER and leader.has_work(self))
@@ -438,6 +440,7 @@ class RaftNode:
         committed = max(self.log.committed, snapshot.meta.log_index)
         self._saved = HardState(self.term, self.vote, committed)
         self._terms_under_way.append((self._number, self.term))
+        self.repaired, self.truncate_from = [], 0
         messages, self.messages = self.messages, []
         reads, self.read_states = self.read_states, []
         return Ready(
@@ -462,4 +465,5 @@ class RaftNode:
         self.log.restore(meta, suffix)
         self.damaged = []
         self.election_elapsed = 0
-        self.messages.append(SnapshotReply(self.id, sender, self.term, index=meta.index, offset=len(snapshot.data)))
+        # Durable, so it may leave at once: from here on the leader can append.
+        self.messages.append(AppendReply(self.id, sender, self.term, index=self.log.committed, accepted=True))

@@ -118,6 +118,9 @@ def _offer_snapshot(node: "RaftNode", request: RepairRequest) -> None:
 
 def step(node: "RaftNode", message: Message) -> None:
     """The only messages a damaged replica listens to."""
+    if not isinstance(message, RepairReply) and message.sender not in node.configuration.members():
+        low, high = node.damaged[0]
+        node.messages.append(RepairRequest(node.id, message.sender, 0, low, high))
     if isinstance(message, RepairReply):
         _on_reply(node, message)
     elif isinstance(message, SnapshotChunk) and message.term >= node.term:

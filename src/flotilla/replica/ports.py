@@ -14,15 +14,6 @@ from flotilla.raft.stored_log import StoredLog
 from flotilla.types.ids import GroupId, Index, Term
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
-    """What a stored entry holds for readers: `count` records from `base_offset`, the newest of `timestamp_ms`."""
-
-    base_offset: int
-    count: int
-    timestamp_ms: int
-
-
 @dataclass(slots=True)
 class Recovered:
     """What a group's storage knows after opening: all a replica needs to go on."""

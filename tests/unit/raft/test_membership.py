@@ -17,8 +17,6 @@ from flotilla.raft.membership import (
     Change,
     ConfigurationChange,
     apply_change,
-    decode_change,
-    encode_change,
     enter_joint,
     leave_joint,
     simple,
@@ -168,24 +166,3 @@ def test_any_accepted_sequence_is_safe(changes: list[ConfigurationChange]) -> No
         before_quorums = quorums(configuration)
         assert all(quorum & other for quorum in quorums(after) for other in before_quorums)
         configuration = after
-
-
-@given(whole_changes)
-def test_a_change_survives_its_bytes(change: ConfigurationChange) -> None:
-    assert decode_change(encode_change(change)) == change
-    assert decode_change(memoryview(encode_change(change))) == change
-
-
-@given(st.binary(max_size=40))
-def test_foreign_bytes_are_refused_or_mean_something(data: bytes) -> None:
-    try:
-        change = decode_change(data)
-    except ConfigurationChangeError:
-        return
-    assert encode_change(change) == data
-
-
-def test_the_bytes_of_a_change_do_not_change() -> None:
-    change = ConfigurationChange((Change(ADD_VOTER, 4), Change(REMOVE, 1)), EXPLICIT)
-    assert encode_change(change).hex() == "01020002" + "010000000000000004" + "030000000000000001"
-    assert encode_change(ConfigurationChange()).hex() == "01000000"

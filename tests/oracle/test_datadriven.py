@@ -1,0 +1,49 @@
+"""The parser of the scripts, on text of our own."""
+
+from pathlib import Path
+
+from tests.oracle.datadriven import parse
+
+SCRIPT = """\
+# comment
+
+first 1 2 flag=true cfg=(1, 2) empty=() bare
+input one
+input two
+----
+out one
+out two
+
+second drop=3 \\
+  more=(4)
+----
+
+third
+----
+----
+with
+
+a gap
+----
+----
+
+# the end has no blank line
+last
+----
+ok"""
+
+
+def test_every_part_of_the_format_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "script.txt"
+    path.write_text(SCRIPT, encoding="utf-8")
+    first, second, third, last = parse(path)
+    assert (first.command, first.positional, first.line) == ("first", ["1", "2", "bare"], 3)
+    assert first.named == {"flag": ["true"], "cfg": ["1", "2"], "empty": []}
+    assert (first.input, first.expected) == ("input one\ninput two", "out one\nout two")
+    assert first.flag("flag")
+    assert first.flag("bare")
+    assert not first.flag("absent")
+    assert first.numbers("cfg") == [1, 2]
+    assert (second.number("drop", 0), second.numbers("more"), second.expected) == (3, [4], "")
+    assert third.expected == "with\n\na gap"
+    assert (last.command, last.expected) == ("last", "ok")
