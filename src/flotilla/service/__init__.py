@@ -1,0 +1,1 @@
+"""L4: one method per operation, neutral to transport; routing to the leader, admission."""
