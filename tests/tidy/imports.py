@@ -14,6 +14,10 @@ from tests.tidy.tree import Module
 _PURE = ("types", "raft", "queue", "metadata")
 _CORE = (*_PURE, "codec", "replica")
 _ADAPTERS = ("storage", "peers", "runtime")
+#: What a client reads and writes; the brokers' side of the codec is not for it.
+_CLIENT_CODEC = tuple(
+    f"codec.{name}" for name in ("batch", "batch_view", "client", "columns", "compression", "frames", "records")
+)
 
 #: For each folder (or module) of the package, what of the package it may import beside itself.
 #: The most particular row decides. A row allows a name and everything below it.
@@ -37,7 +41,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "service": (*_CORE, "runtime"),
     # L5
     "frontends": ("types", "codec", "service"),
-    "client": ("types", "codec.batch", "codec.client", "codec.frames"),
+    "client": ("types", *_CLIENT_CODEC),
     # L6
     "spark": ("types", "client"),
     "cli": (*_CORE, *_ADAPTERS, "service", "frontends", "client", "server"),
@@ -51,11 +55,13 @@ ALLOWED: dict[str, tuple[str, ...]] = {
 
 #: Foreign packages and the folders that may import them.
 FOREIGN: dict[str, tuple[str, ...]] = {
-    "crc32c": ("codec", "storage"),
+    "crc32c": ("codec", "storage", "client"),
     "google": ("codec",),
+    "lz4": ("codec",),
     "rich": ("cli",),
     "typer": ("cli",),
-    "uvloop": ("runtime", "server", "cli"),
+    "uvloop": ("runtime", "server", "cli", "client"),
+    "zstandard": ("codec",),
 }
 
 #: Modules that bring clocks, chance, files, sockets, threads or logs.
@@ -93,8 +99,8 @@ OUTSIDE_CALLS = ("breakpoint", "exec", "eval", "hash", "id", "input", "open", "p
 PURE_FOLDERS = ("types", "raft", "queue", "metadata", "codec", "replica")
 #: Folders that must replay from a seed; they may do nothing but be given a disk, a clock or a random.
 REPLAYED_FOLDERS = (*PURE_FOLDERS, "storage", "sim")
-#: The one module of a replayed folder that is the outside.
-DOORS = ("storage.posix",)
+#: Modules of replayed folders that are the outside: the real disk, and the processes of a swarm.
+DOORS = ("storage.posix", "sim.swarm")
 
 
 class Import(NamedTuple):

@@ -133,12 +133,18 @@ def patch_base_offset(buffer: bytearray | memoryview, base_offset: int, term: in
     _PATCH.pack_into(buffer, 0, base_offset, term)
 
 
+def is_batch(data: bytes | bytearray | memoryview) -> bool:
+    """Tells a stored batch from the other commands of a partition, which never begin like one."""
+    if len(data) < HEADER_BYTES:
+        return False
+    header = _HEADER.unpack_from(data)
+    return bool(header[10] == MAGIC and header[4] == VERSION and header[2] == len(data) and header[8] >= 1)
+
+
 def span_of(entry: Entry) -> Span | None:
     """What an entry holds for readers: its batch's place and time, or None when it is no batch."""
     data = entry.data
-    if entry.kind != DATA or len(data) < HEADER_BYTES:
+    if entry.kind != DATA or not is_batch(data):
         return None
     header = _HEADER.unpack_from(data)
-    if header[10] != MAGIC or header[4] != VERSION or header[2] != len(data) or header[8] < 1:
-        return None
     return Span(header[0], header[8], header[12])

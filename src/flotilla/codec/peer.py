@@ -20,7 +20,7 @@ from google.protobuf.message import DecodeError
 
 from flotilla.codec.generated import peer_pb2
 from flotilla.codec.peer_messages import CODECS, COPY_BYTES_MAX, Buffer, Incoming, Outgoing
-from flotilla.raft.messages import Append, Message, RepairReply, SnapshotChunk
+from flotilla.raft.messages import Append, Message, Proposal, RepairReply, SnapshotChunk
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.ids import NO_NODE, GroupId
 from flotilla.types.limits import ENTRY_BYTES_MAX, PEER_FRAME_BYTES_MAX
@@ -86,6 +86,8 @@ def framed_bytes_max(message: Message) -> int:
             configuration.learners_next,
         ):
             size += _MEMBER_BYTES_MAX * (1 + len(nodes))
+        size += len(message.data)
+    elif isinstance(message, Proposal):
         size += len(message.data)
     return size
 

@@ -23,6 +23,7 @@ from flotilla.raft.messages import (
     Heartbeat,
     HeartbeatReply,
     Message,
+    Proposal,
     Quiesce,
     ReadReply,
     ReadRequest,
@@ -299,6 +300,15 @@ def _read_timeouts_now(frame: Incoming, rows: list[peer_pb2.TimeoutNow]) -> None
         frame.messages.append((row.group, TimeoutNow(frame.sender, frame.target, row.term)))
 
 
+def _write_proposal(frame: Outgoing, group: GroupId, message: Proposal) -> None:
+    frame.columns["proposals"].append(peer_pb2.Proposal(group=group, term=message.term, data=bytes(message.data)))
+
+
+def _read_proposals(frame: Incoming, rows: list[peer_pb2.Proposal]) -> None:
+    for row in rows:
+        frame.messages.append((row.group, Proposal(frame.sender, frame.target, row.term, row.data)))
+
+
 def _write_read_request(frame: Outgoing, group: GroupId, message: ReadRequest) -> None:
     frame.columns["read_requests"].append(peer_pb2.ReadRequest(group=group, term=message.term, read_id=message.read_id))
 
@@ -382,6 +392,7 @@ CODECS: dict[type[Message], MessageCodec] = {
     SnapshotChunk: MessageCodec("snapshot_chunks", 1, _write_snapshot_chunk, _read_snapshot_chunks),
     SnapshotReply: MessageCodec("snapshot_replies", 1, _write_snapshot_reply, _read_snapshot_replies),
     TimeoutNow: MessageCodec("timeouts_now", 1, _write_timeout_now, _read_timeouts_now),
+    Proposal: MessageCodec("proposals", 1, _write_proposal, _read_proposals),
     ReadRequest: MessageCodec("read_requests", 1, _write_read_request, _read_read_requests),
     ReadReply: MessageCodec("read_replies", 1, _write_read_reply, _read_read_replies),
     RepairRequest: MessageCodec("repair_requests", 1, _write_repair_request, _read_repair_requests),

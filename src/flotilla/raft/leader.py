@@ -6,6 +6,7 @@ entry that opens the term makes older ones commit with it (paper 5.4.2).
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from flotilla.raft.messages import (
     Heartbeat,
     HeartbeatReply,
     Message,
+    Proposal,
     Quiesce,
     ReadReply,
     ReadRequest,
@@ -36,6 +38,7 @@ from flotilla.raft.roles import LEADER
 from flotilla.types.errors import (
     ConfigurationChangeError,
     CorruptionError,
+    FlotillaError,
     InvalidArgumentError,
     NotLeaderError,
     OverloadedError,
@@ -396,6 +399,12 @@ def _on_read_request(node: "RaftNode", request: ReadRequest) -> None:
         _add_read(node, request.sender, request.read_id)
 
 
+def _on_proposal(node: "RaftNode", proposal: Proposal) -> None:
+    # Refused proposals are as good as lost messages: who cares sends them again.
+    with suppress(FlotillaError):
+        propose(node, proposal.data)
+
+
 def own_log_written(node: "RaftNode") -> None:
     """The own copy counts like any other: when it is durable."""
     progress = node.progress.get(node.id)
@@ -470,4 +479,5 @@ STEPS: dict[type[Message], Callable[["RaftNode", Any], None]] = {
     HeartbeatReply: _on_heartbeat_reply,
     SnapshotReply: _on_snapshot_reply,
     ReadRequest: _on_read_request,
+    Proposal: _on_proposal,
 }

@@ -188,6 +188,13 @@ class TimeoutNow(Message):
 
 
 @dataclass(slots=True)
+class Proposal(Message):
+    """A follower passes a proposal on. Nobody answers: what comes of it is seen when it is applied."""
+
+    data: bytes | memoryview
+
+
+@dataclass(slots=True)
 class ReadRequest(Message):
     """A follower asks the leader for a read index."""
 

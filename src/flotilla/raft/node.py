@@ -34,6 +34,7 @@ from flotilla.raft.messages import (
     Heartbeat,
     HeartbeatReply,
     Message,
+    Proposal,
     Quiesce,
     ReadState,
     Ready,
@@ -191,6 +192,13 @@ class RaftNode:
     def propose(self, data: bytes | memoryview) -> Index:
         """Asks to log `data`; its index in this term. Raises NotLeaderError, OverloadedError, UnavailableError."""
         return leader.propose(self, data)
+
+    def forward(self, data: bytes) -> None:
+        """Proposes without waiting for what comes of it, through the leader if that is another node."""
+        if self.role == LEADER:
+            leader.propose(self, data)
+        elif self.leader != NO_NODE:
+            self.messages.append(Proposal(self.id, self.leader, self.term, data))
 
     def propose_change(self, change: ConfigurationChange) -> Index:
         """Asks to change the members. Raises ConfigurationChangeError when it is not possible or one is under way."""

@@ -27,6 +27,8 @@ class ReplicaOptions:
     snapshot_entries: int = 10_000
     #: That many entries stay in the log before the snapshot, for followers that are a little behind.
     trail_entries: int = 1_000
+    #: The log is the data: a snapshot does not shorten it, only retention does.
+    keeps_log: bool = False
     #: A read that was sent to the leader is given up after this many ticks.
     read_ticks_max: int = 50
 
@@ -94,13 +96,15 @@ class Replica:
 
     # Requests. The answer comes through `replies`, also when it is an error.
 
-    def propose(self, data: bytes | memoryview, token: object) -> None:
+    def propose(self, data: bytes | memoryview, token: object) -> bool:
+        """False: refused; the answer says why, and nothing was logged."""
         try:
             index = self.raft.propose(data)
         except FlotillaError as error:
             self.replies.append((token, error))
-        else:
-            self._wait_for(index, token)
+            return False
+        self._wait_for(index, token)
+        return True
 
     def change_members(self, change: ConfigurationChange, token: object) -> None:
         try:
@@ -128,6 +132,11 @@ class Replica:
             self._proposal_term = self.raft.term
         assert index not in self._proposals
         self._proposals[index] = token
+
+    def is_serving(self) -> bool:
+        """Leads, and has applied everything that its log held when its term began."""
+        raft = self.raft
+        return raft.role == LEADER and self.applied >= raft.log.base and raft.log.term(self.applied) == raft.term
 
     # Time and progress.
 
@@ -221,7 +230,7 @@ class Replica:
         """The snapshot is durable: the log before it, but for a trail, is not needed any more."""
         self.snapshot_under_way = False
         self._snapshot_index = max(self._snapshot_index, meta.index)
-        first = meta.index + 1 - self.options.trail_entries
+        first = 0 if self.options.keeps_log else meta.index + 1 - self.options.trail_entries
         if first > self.log.first_index():
             self.log.compact(first, self.raft.log.term(first - 1))
             self.raft.log_compacted()

@@ -81,9 +81,10 @@ class Driver:
 
     # Inputs: they only record.
 
-    def add_replica(self, group: GroupId, machine: StateMachine) -> Replica:
+    def add_replica(self, group: GroupId, machine: StateMachine, options: ReplicaOptions | None = None) -> Replica:
         """Takes part in a group that the store holds."""
-        replica = Replica(group, self.node, self._store.groups[group], machine, self._random, self._options.replica)
+        options = options or self._options.replica
+        replica = Replica(group, self.node, self._store.groups[group], machine, self._random, options)
         self.replicas[group] = replica
         self._touch(replica)
         return replica
@@ -113,12 +114,21 @@ class Driver:
             if self._retry_in_ticks == 0:
                 self._retry()
 
-    def propose(self, group: GroupId, data: bytes | memoryview, token: object) -> None:
+    def propose(self, group: GroupId, data: bytes | memoryview, token: object) -> bool:
+        """False: refused, nothing was logged; the answer says why."""
         replica = self.replicas[group]
+        accepted = False
         if self.storage_error is not None:
             replica.replies.append((token, self.storage_error))
         else:
-            replica.propose(data, token)
+            accepted = replica.propose(data, token)
+        self._touch(replica)
+        return accepted
+
+    def forward(self, group: GroupId, data: bytes) -> None:
+        """Proposes here or at the leader, without an answer."""
+        replica = self.replicas[group]
+        replica.raft.forward(data)
         self._touch(replica)
 
     def read(self, group: GroupId, query: object, token: object) -> None:

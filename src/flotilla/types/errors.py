@@ -16,6 +16,10 @@
     |- ProducerFencedError      a newer epoch of the same producer has taken over
     |- OutOfWindowError         too old to tell whether the batch was stored before; nothing was stored now
     |- OffsetOutOfRangeError    beyond what the partition holds
+    |- DeadlineError            no answer in time, and nothing was done (client)
+    |- ConnectionClosedError    the client was closed, or belongs to another process; nothing was done (client)
+    |- BufferFullError          a producer holds as many records as it may (client)
+    |- UnsupportedError         this version does not offer it (client)
     `- UnknownError             an error or an answer of a newer version, which this one has no name for
 
 The code is protocol and never changes; the name may. `retryable` says whether the same call can
@@ -53,6 +57,11 @@ SEQUENCE_GAP = ErrorCode(12, "SEQUENCE_GAP", False, 409, "FAILED_PRECONDITION")
 PRODUCER_FENCED = ErrorCode(13, "PRODUCER_FENCED", False, 409, "FAILED_PRECONDITION")
 OUT_OF_WINDOW = ErrorCode(14, "OUT_OF_WINDOW", False, 409, "FAILED_PRECONDITION")
 OFFSET_OUT_OF_RANGE = ErrorCode(15, "OFFSET_OUT_OF_RANGE", False, 416, "OUT_OF_RANGE")
+#: From 32 on: raised by client libraries, never by a broker.
+DEADLINE = ErrorCode(32, "DEADLINE", True, 504, "DEADLINE_EXCEEDED")
+CONNECTION_CLOSED = ErrorCode(33, "CONNECTION_CLOSED", False, 503, "CANCELLED")
+BUFFER_FULL = ErrorCode(34, "BUFFER_FULL", True, 429, "RESOURCE_EXHAUSTED")
+UNSUPPORTED = ErrorCode(35, "UNSUPPORTED", False, 501, "UNIMPLEMENTED")
 #: Never sent: what a code that is not in this table becomes. Not knowing what happened, nobody should just retry.
 UNKNOWN = ErrorCode(0, "UNKNOWN", False, 500, "UNKNOWN")
 
@@ -147,6 +156,22 @@ class OffsetOutOfRangeError(FlotillaError):
     row = OFFSET_OUT_OF_RANGE
 
 
+class DeadlineError(FlotillaError):
+    row = DEADLINE
+
+
+class ConnectionClosedError(FlotillaError):
+    row = CONNECTION_CLOSED
+
+
+class BufferFullError(FlotillaError):
+    row = BUFFER_FULL
+
+
+class UnsupportedError(FlotillaError):
+    row = UNSUPPORTED
+
+
 class UnknownError(FlotillaError):
     row = UNKNOWN
 
@@ -167,5 +192,9 @@ ALL_ERRORS: tuple[type[FlotillaError], ...] = (
     ProducerFencedError,
     OutOfWindowError,
     OffsetOutOfRangeError,
+    DeadlineError,
+    ConnectionClosedError,
+    BufferFullError,
+    UnsupportedError,
     UnknownError,
 )

@@ -128,9 +128,13 @@ class TopicInfo:
 
 @dataclass(slots=True)
 class GetMetadata(Request):
-    """All topics when none is named. A topic that does not exist is left out of the answer."""
+    """All topics when none is named. A topic that does not exist is left out of the answer.
+
+    With `create`, topics that are missing come to be where the cluster allows it: ask again to see them.
+    """
 
     topics: list[str] = field(default_factory=list)
+    create: bool = False
 
 
 @dataclass(slots=True)

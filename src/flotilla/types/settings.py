@@ -177,8 +177,12 @@ class NodeSettings:
         ),
     )
 
-    auto_create_topics: bool = field(
+    await_init: bool = field(
         default=False,
+        metadata=_row(Switch(), "Cluster", "Wait for `flotilla cluster init` instead of founding a cluster alone."),
+    )
+    auto_create_topics: bool = field(
+        default=True,
         metadata=_row(Switch(), "Topics", "Create a topic when somebody first produces to it.", Scope.CLUSTER),
     )
     default_partitions: int = field(

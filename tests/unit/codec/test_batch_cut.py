@@ -37,6 +37,11 @@ def test_a_cut_knows_its_place_and_its_producer(batch, data):
     assert piece.producer_sequence == (source.producer_sequence + first) % 2**32
 
 
+def test_a_sequence_begins_again_after_the_largest():
+    batch = encode_batch(FULL, producer_id=1, sequence=2**32 - 1)
+    assert [check(cut(batch, first, 1)).producer_sequence for first in range(3)] == [2**32 - 1, 0, 1]
+
+
 def test_a_cut_of_a_cut_is_a_cut():
     records = [Record(b"v" * n, key=b"k" * (n % 5), timestamp_ms=n) for n in range(100)]
     batch = encode_batch(records)

@@ -250,6 +250,23 @@ def test_a_view_may_skip_the_checksum_and_nothing_else():
         BatchView(spoiled[:-1], verify=False)
 
 
+@pytest.mark.parametrize(
+    ("at", "layout", "fields"),
+    [(68, "I", (10,)), (90, "H", (1,)), (92, "I", (1,)), (96, "ii", (1, 3)), (96, "ii", (0, 2)), (96, "ii", (0, 4))],
+)
+def test_a_batch_of_one_is_read_as_strictly_as_any(at, layout, fields):
+    with pytest.raises(InvalidArgumentError):
+        decode_batch(overwritten(encode_batch([Record(b"one")]), at, layout, *fields))
+
+
+@pytest.mark.parametrize(("first", "second"), [(0, -1), (0, 7), (-3, 3), (4, 3)])
+def test_a_view_refuses_the_record_whose_offsets_are_wrong(first, second):
+    batch = encode_batch([Record(b"one"), Record(b"two")])
+    view = BatchView(overwritten(batch, COLUMNS_AT, "ii", first, second))
+    with pytest.raises(InvalidArgumentError, match="outside"):
+        view.value(0)
+
+
 def test_a_foreign_batch_has_no_columns():
     with pytest.raises(InvalidArgumentError, match="format 2"):
         decode_batch(overwritten(encode_batch([Record(b"x")]), 21, "B", 2))

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%flotilla/codec/generated/client.proto\x12\x12\x66lotilla.client.v1\"\xae\x06\n\x07Request\x12\x16\n\x0e\x63orrelation_id\x18\x01 \x01(\x04\x12*\n\x05hello\x18\x02 \x01(\x0b\x32\x19.flotilla.client.v1.HelloH\x00\x12.\n\x07produce\x18\x03 \x01(\x0b\x32\x1b.flotilla.client.v1.ProduceH\x00\x12*\n\x05\x66\x65tch\x18\x04 \x01(\x0b\x32\x19.flotilla.client.v1.FetchH\x00\x12\x37\n\x0clist_offsets\x18\x05 \x01(\x0b\x32\x1f.flotilla.client.v1.ListOffsetsH\x00\x12\x39\n\rcommit_offset\x18\x06 \x01(\x0b\x32 .flotilla.client.v1.CommitOffsetH\x00\x12\x35\n\x0bread_offset\x18\x07 \x01(\x0b\x32\x1e.flotilla.client.v1.ReadOffsetH\x00\x12\x37\n\x0cget_metadata\x18\x08 \x01(\x0b\x32\x1f.flotilla.client.v1.GetMetadataH\x00\x12\x37\n\x0c\x63reate_topic\x18\t \x01(\x0b\x32\x1f.flotilla.client.v1.CreateTopicH\x00\x12\x35\n\x0b\x61lter_topic\x18\n \x01(\x0b\x32\x1e.flotilla.client.v1.AlterTopicH\x00\x12\x37\n\x0c\x64\x65lete_topic\x18\x0b \x01(\x0b\x32\x1f.flotilla.client.v1.DeleteTopicH\x00\x12\x37\n\x0cinit_cluster\x18\x0c \x01(\x0b\x32\x1f.flotilla.client.v1.InitClusterH\x00\x12\x37\n\x0cjoin_cluster\x18\r \x01(\x0b\x32\x1f.flotilla.client.v1.JoinClusterH\x00\x12\x35\n\x0bremove_node\x18\x0e \x01(\x0b\x32\x1e.flotilla.client.v1.RemoveNodeH\x00\x12\x45\n\x13transfer_leadership\x18\x0f \x01(\x0b\x32&.flotilla.client.v1.TransferLeadershipH\x00\x42\x06\n\x04\x62ody\"\xb0\x04\n\x08Response\x12\x16\n\x0e\x63orrelation_id\x18\x01 \x01(\x04\x12*\n\x05\x65rror\x18\x02 \x01(\x0b\x32\x19.flotilla.client.v1.ErrorH\x00\x12.\n\x07welcome\x18\x03 \x01(\x0b\x32\x1b.flotilla.client.v1.WelcomeH\x00\x12\x30\n\x08produced\x18\x04 \x01(\x0b\x32\x1c.flotilla.client.v1.ProducedH\x00\x12.\n\x07\x66\x65tched\x18\x05 \x01(\x0b\x32\x1b.flotilla.client.v1.FetchedH\x00\x12\x37\n\x0coffset_found\x18\x06 \x01(\x0b\x32\x1f.flotilla.client.v1.OffsetFoundH\x00\x12?\n\x10offset_committed\x18\x07 \x01(\x0b\x32#.flotilla.client.v1.OffsetCommittedH\x00\x12\x30\n\x08metadata\x18\x08 \x01(\x0b\x32\x1c.flotilla.client.v1.MetadataH\x00\x12\x35\n\x0btopic_reply\x18\t \x01(\x0b\x32\x1e.flotilla.client.v1.TopicReplyH\x00\x12\x39\n\rcluster_reply\x18\n \x01(\x0b\x32 .flotilla.client.v1.ClusterReplyH\x00\x12(\n\x04\x64one\x18\x0b \x01(\x0b\x32\x18.flotilla.client.v1.DoneH\x00\x42\x06\n\x04\x62ody\"N\n\x05\x45rror\x12\x0c\n\x04\x63ode\x18\x01 \x01(\r\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x0e\n\x06leader\x18\x03 \x01(\t\x12\x16\n\x0eretry_after_ms\x18\x04 \x01(\r\"A\n\x05Hello\x12\x13\n\x0bversion_min\x18\x01 \x01(\r\x12\x13\n\x0bversion_max\x18\x02 \x01(\r\x12\x0e\n\x06\x63lient\x18\x03 \x01(\t\"k\n\x07Welcome\x12\x0f\n\x07version\x18\x01 \x01(\r\x12\x0c\n\x04node\x18\x02 \x01(\x04\x12\x12\n\ncluster_id\x18\x03 \x01(\t\x12\x17\n\x0f\x66rame_bytes_max\x18\x04 \x01(\r\x12\x14\n\x0crequests_max\x18\x05 \x01(\r\"+\n\x07Produce\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\r\"2\n\x08Produced\x12\x13\n\x0b\x62\x61se_offset\x18\x01 \x01(\x04\x12\x11\n\tduplicate\x18\x02 \x01(\x08\"]\n\x05\x46\x65tch\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\r\x12\x0e\n\x06offset\x18\x03 \x01(\x04\x12\x11\n\tmax_bytes\x18\x04 \x01(\r\x12\x0f\n\x07wait_ms\x18\x05 \x01(\r\"F\n\x07\x46\x65tched\x12\x11\n\tlog_start\x18\x01 \x01(\x04\x12\x13\n\x0bnext_offset\x18\x02 \x01(\x04\x12\x13\n\x0b\x62\x61tch_bytes\x18\x03 \x03(\r\"E\n\x0bListOffsets\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\r\x12\x14\n\x0ctimestamp_ms\x18\x03 \x01(\x12\"\x1d\n\x0bOffsetFound\x12\x0e\n\x06offset\x18\x01 \x01(\x12\"^\n\x0c\x43ommitOffset\x12\r\n\x05group\x18\x01 \x01(\t\x12\r\n\x05topic\x18\x02 \x01(\t\x12\x11\n\tpartition\x18\x03 \x01(\r\x12\x0e\n\x06offset\x18\x04 \x01(\x04\x12\r\n\x05reset\x18\x05 \x01(\x08\"!\n\x0fOffsetCommitted\x12\x0e\n\x06offset\x18\x01 \x01(\x04\"=\n\nReadOffset\x12\r\n\x05group\x18\x01 \x01(\t\x12\r\n\x05topic\x18\x02 \x01(\t\x12\x11\n\tpartition\x18\x03 \x01(\r\"\x1d\n\x0bGetMetadata\x12\x0e\n\x06topics\x18\x01 \x03(\t\"F\n\x06\x42roker\x12\x0c\n\x04node\x18\x01 \x01(\x04\x12\x0e\n\x06\x63lient\x18\x02 \x01(\t\x12\x0c\n\x04http\x18\x03 \x01(\t\x12\x10\n\x08is_alive\x18\x04 \x01(\x08\"=\n\tPartition\x12\x0e\n\x06number\x18\x01 \x01(\r\x12\x0e\n\x06leader\x18\x02 \x01(\x04\x12\x10\n\x08replicas\x18\x03 \x03(\x04\"\xc6\x01\n\x05Topic\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08topic_id\x18\x02 \x01(\x04\x12\x31\n\npartitions\x18\x03 \x03(\x0b\x32\x1d.flotilla.client.v1.Partition\x12\x39\n\x08settings\x18\x04 \x03(\x0b\x32\'.flotilla.client.v1.Topic.SettingsEntry\x1a/\n\rSettingsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x8a\x01\n\x08Metadata\x12\x12\n\ncluster_id\x18\x01 \x01(\t\x12\x12\n\ncontroller\x18\x02 \x01(\x04\x12+\n\x07\x62rokers\x18\x03 \x03(\x0b\x32\x1a.flotilla.client.v1.Broker\x12)\n\x06topics\x18\x04 \x03(\x0b\x32\x19.flotilla.client.v1.Topic\"\xbe\x01\n\x0b\x43reateTopic\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x12\n\npartitions\x18\x02 \x01(\r\x12\x1a\n\x12replication_factor\x18\x03 \x01(\r\x12?\n\x08settings\x18\x04 \x03(\x0b\x32-.flotilla.client.v1.CreateTopic.SettingsEntry\x1a/\n\rSettingsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xa0\x01\n\nAlterTopic\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x12\n\npartitions\x18\x02 \x01(\r\x12>\n\x08settings\x18\x03 \x03(\x0b\x32,.flotilla.client.v1.AlterTopic.SettingsEntry\x1a/\n\rSettingsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x1c\n\x0b\x44\x65leteTopic\x12\r\n\x05topic\x18\x01 \x01(\t\"6\n\nTopicReply\x12(\n\x05topic\x18\x01 \x01(\x0b\x32\x19.flotilla.client.v1.Topic\"v\n\x0bInitCluster\x12\x39\n\x05nodes\x18\x01 \x03(\x0b\x32*.flotilla.client.v1.InitCluster.NodesEntry\x1a,\n\nNodesEntry\x12\x0b\n\x03key\x18\x01 \x01(\x04\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"G\n\x0bJoinCluster\x12\x0c\n\x04node\x18\x01 \x01(\x04\x12\x0c\n\x04peer\x18\x02 \x01(\t\x12\x0e\n\x06\x63lient\x18\x03 \x01(\t\x12\x0c\n\x04http\x18\x04 \x01(\t\"\x1a\n\nRemoveNode\x12\x0c\n\x04node\x18\x01 \x01(\x04\"\x8c\x01\n\x0c\x43lusterReply\x12\x12\n\ncluster_id\x18\x01 \x01(\t\x12:\n\x05peers\x18\x02 \x03(\x0b\x32+.flotilla.client.v1.ClusterReply.PeersEntry\x1a,\n\nPeersEntry\x12\x0b\n\x03key\x18\x01 \x01(\x04\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"B\n\x12TransferLeadership\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\r\x12\n\n\x02to\x18\x03 \x01(\x04\"\x06\n\x04\x44oneb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%flotilla/codec/generated/client.proto\x12\x12\x66lotilla.client.v1\"\xae\x06\n\x07Request\x12\x16\n\x0e\x63orrelation_id\x18\x01 \x01(\x04\x12*\n\x05hello\x18\x02 \x01(\x0b\x32\x19.flotilla.client.v1.HelloH\x00\x12.\n\x07produce\x18\x03 \x01(\x0b\x32\x1b.flotilla.client.v1.ProduceH\x00\x12*\n\x05\x66\x65tch\x18\x04 \x01(\x0b\x32\x19.flotilla.client.v1.FetchH\x00\x12\x37\n\x0clist_offsets\x18\x05 \x01(\x0b\x32\x1f.flotilla.client.v1.ListOffsetsH\x00\x12\x39\n\rcommit_offset\x18\x06 \x01(\x0b\x32 .flotilla.client.v1.CommitOffsetH\x00\x12\x35\n\x0bread_offset\x18\x07 \x01(\x0b\x32\x1e.flotilla.client.v1.ReadOffsetH\x00\x12\x37\n\x0cget_metadata\x18\x08 \x01(\x0b\x32\x1f.flotilla.client.v1.GetMetadataH\x00\x12\x37\n\x0c\x63reate_topic\x18\t \x01(\x0b\x32\x1f.flotilla.client.v1.CreateTopicH\x00\x12\x35\n\x0b\x61lter_topic\x18\n \x01(\x0b\x32\x1e.flotilla.client.v1.AlterTopicH\x00\x12\x37\n\x0c\x64\x65lete_topic\x18\x0b \x01(\x0b\x32\x1f.flotilla.client.v1.DeleteTopicH\x00\x12\x37\n\x0cinit_cluster\x18\x0c \x01(\x0b\x32\x1f.flotilla.client.v1.InitClusterH\x00\x12\x37\n\x0cjoin_cluster\x18\r \x01(\x0b\x32\x1f.flotilla.client.v1.JoinClusterH\x00\x12\x35\n\x0bremove_node\x18\x0e \x01(\x0b\x32\x1e.flotilla.client.v1.RemoveNodeH\x00\x12\x45\n\x13transfer_leadership\x18\x0f \x01(\x0b\x32&.flotilla.client.v1.TransferLeadershipH\x00\x42\x06\n\x04\x62ody\"\xb0\x04\n\x08Response\x12\x16\n\x0e\x63orrelation_id\x18\x01 \x01(\x04\x12*\n\x05\x65rror\x18\x02 \x01(\x0b\x32\x19.flotilla.client.v1.ErrorH\x00\x12.\n\x07welcome\x18\x03 \x01(\x0b\x32\x1b.flotilla.client.v1.WelcomeH\x00\x12\x30\n\x08produced\x18\x04 \x01(\x0b\x32\x1c.flotilla.client.v1.ProducedH\x00\x12.\n\x07\x66\x65tched\x18\x05 \x01(\x0b\x32\x1b.flotilla.client.v1.FetchedH\x00\x12\x37\n\x0coffset_found\x18\x06 \x01(\x0b\x32\x1f.flotilla.client.v1.OffsetFoundH\x00\x12?\n\x10offset_committed\x18\x07 \x01(\x0b\x32#.flotilla.client.v1.OffsetCommittedH\x00\x12\x30\n\x08metadata\x18\x08 \x01(\x0b\x32\x1c.flotilla.client.v1.MetadataH\x00\x12\x35\n\x0btopic_reply\x18\t \x01(\x0b\x32\x1e.flotilla.client.v1.TopicReplyH\x00\x12\x39\n\rcluster_reply\x18\n \x01(\x0b\x32 .flotilla.client.v1.ClusterReplyH\x00\x12(\n\x04\x64one\x18\x0b \x01(\x0b\x32\x18.flotilla.client.v1.DoneH\x00\x42\x06\n\x04\x62ody\"N\n\x05\x45rror\x12\x0c\n\x04\x63ode\x18\x01 \x01(\r\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x0e\n\x06leader\x18\x03 \x01(\t\x12\x16\n\x0eretry_after_ms\x18\x04 \x01(\r\"A\n\x05Hello\x12\x13\n\x0bversion_min\x18\x01 \x01(\r\x12\x13\n\x0bversion_max\x18\x02 \x01(\r\x12\x0e\n\x06\x63lient\x18\x03 \x01(\t\"k\n\x07Welcome\x12\x0f\n\x07version\x18\x01 \x01(\r\x12\x0c\n\x04node\x18\x02 \x01(\x04\x12\x12\n\ncluster_id\x18\x03 \x01(\t\x12\x17\n\x0f\x66rame_bytes_max\x18\x04 \x01(\r\x12\x14\n\x0crequests_max\x18\x05 \x01(\r\"+\n\x07Produce\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\r\"2\n\x08Produced\x12\x13\n\x0b\x62\x61se_offset\x18\x01 \x01(\x04\x12\x11\n\tduplicate\x18\x02 \x01(\x08\"]\n\x05\x46\x65tch\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\r\x12\x0e\n\x06offset\x18\x03 \x01(\x04\x12\x11\n\tmax_bytes\x18\x04 \x01(\r\x12\x0f\n\x07wait_ms\x18\x05 \x01(\r\"F\n\x07\x46\x65tched\x12\x11\n\tlog_start\x18\x01 \x01(\x04\x12\x13\n\x0bnext_offset\x18\x02 \x01(\x04\x12\x13\n\x0b\x62\x61tch_bytes\x18\x03 \x03(\r\"E\n\x0bListOffsets\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\r\x12\x14\n\x0ctimestamp_ms\x18\x03 \x01(\x12\"\x1d\n\x0bOffsetFound\x12\x0e\n\x06offset\x18\x01 \x01(\x12\"^\n\x0c\x43ommitOffset\x12\r\n\x05group\x18\x01 \x01(\t\x12\r\n\x05topic\x18\x02 \x01(\t\x12\x11\n\tpartition\x18\x03 \x01(\r\x12\x0e\n\x06offset\x18\x04 \x01(\x04\x12\r\n\x05reset\x18\x05 \x01(\x08\"!\n\x0fOffsetCommitted\x12\x0e\n\x06offset\x18\x01 \x01(\x04\"=\n\nReadOffset\x12\r\n\x05group\x18\x01 \x01(\t\x12\r\n\x05topic\x18\x02 \x01(\t\x12\x11\n\tpartition\x18\x03 \x01(\r\"-\n\x0bGetMetadata\x12\x0e\n\x06topics\x18\x01 \x03(\t\x12\x0e\n\x06\x63reate\x18\x02 \x01(\x08\"F\n\x06\x42roker\x12\x0c\n\x04node\x18\x01 \x01(\x04\x12\x0e\n\x06\x63lient\x18\x02 \x01(\t\x12\x0c\n\x04http\x18\x03 \x01(\t\x12\x10\n\x08is_alive\x18\x04 \x01(\x08\"=\n\tPartition\x12\x0e\n\x06number\x18\x01 \x01(\r\x12\x0e\n\x06leader\x18\x02 \x01(\x04\x12\x10\n\x08replicas\x18\x03 \x03(\x04\"\xc6\x01\n\x05Topic\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08topic_id\x18\x02 \x01(\x04\x12\x31\n\npartitions\x18\x03 \x03(\x0b\x32\x1d.flotilla.client.v1.Partition\x12\x39\n\x08settings\x18\x04 \x03(\x0b\x32\'.flotilla.client.v1.Topic.SettingsEntry\x1a/\n\rSettingsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x8a\x01\n\x08Metadata\x12\x12\n\ncluster_id\x18\x01 \x01(\t\x12\x12\n\ncontroller\x18\x02 \x01(\x04\x12+\n\x07\x62rokers\x18\x03 \x03(\x0b\x32\x1a.flotilla.client.v1.Broker\x12)\n\x06topics\x18\x04 \x03(\x0b\x32\x19.flotilla.client.v1.Topic\"\xbe\x01\n\x0b\x43reateTopic\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x12\n\npartitions\x18\x02 \x01(\r\x12\x1a\n\x12replication_factor\x18\x03 \x01(\r\x12?\n\x08settings\x18\x04 \x03(\x0b\x32-.flotilla.client.v1.CreateTopic.SettingsEntry\x1a/\n\rSettingsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xa0\x01\n\nAlterTopic\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x12\n\npartitions\x18\x02 \x01(\r\x12>\n\x08settings\x18\x03 \x03(\x0b\x32,.flotilla.client.v1.AlterTopic.SettingsEntry\x1a/\n\rSettingsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x1c\n\x0b\x44\x65leteTopic\x12\r\n\x05topic\x18\x01 \x01(\t\"6\n\nTopicReply\x12(\n\x05topic\x18\x01 \x01(\x0b\x32\x19.flotilla.client.v1.Topic\"v\n\x0bInitCluster\x12\x39\n\x05nodes\x18\x01 \x03(\x0b\x32*.flotilla.client.v1.InitCluster.NodesEntry\x1a,\n\nNodesEntry\x12\x0b\n\x03key\x18\x01 \x01(\x04\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"G\n\x0bJoinCluster\x12\x0c\n\x04node\x18\x01 \x01(\x04\x12\x0c\n\x04peer\x18\x02 \x01(\t\x12\x0e\n\x06\x63lient\x18\x03 \x01(\t\x12\x0c\n\x04http\x18\x04 \x01(\t\"\x1a\n\nRemoveNode\x12\x0c\n\x04node\x18\x01 \x01(\x04\"\x8c\x01\n\x0c\x43lusterReply\x12\x12\n\ncluster_id\x18\x01 \x01(\t\x12:\n\x05peers\x18\x02 \x03(\x0b\x32+.flotilla.client.v1.ClusterReply.PeersEntry\x1a,\n\nPeersEntry\x12\x0b\n\x03key\x18\x01 \x01(\x04\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"B\n\x12TransferLeadership\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\r\x12\n\n\x02to\x18\x03 \x01(\x04\"\x06\n\x04\x44oneb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -70,43 +70,43 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_READOFFSET']._serialized_start=2194
   _globals['_READOFFSET']._serialized_end=2255
   _globals['_GETMETADATA']._serialized_start=2257
-  _globals['_GETMETADATA']._serialized_end=2286
-  _globals['_BROKER']._serialized_start=2288
-  _globals['_BROKER']._serialized_end=2358
-  _globals['_PARTITION']._serialized_start=2360
-  _globals['_PARTITION']._serialized_end=2421
-  _globals['_TOPIC']._serialized_start=2424
-  _globals['_TOPIC']._serialized_end=2622
-  _globals['_TOPIC_SETTINGSENTRY']._serialized_start=2575
-  _globals['_TOPIC_SETTINGSENTRY']._serialized_end=2622
-  _globals['_METADATA']._serialized_start=2625
-  _globals['_METADATA']._serialized_end=2763
-  _globals['_CREATETOPIC']._serialized_start=2766
-  _globals['_CREATETOPIC']._serialized_end=2956
-  _globals['_CREATETOPIC_SETTINGSENTRY']._serialized_start=2575
-  _globals['_CREATETOPIC_SETTINGSENTRY']._serialized_end=2622
-  _globals['_ALTERTOPIC']._serialized_start=2959
-  _globals['_ALTERTOPIC']._serialized_end=3119
-  _globals['_ALTERTOPIC_SETTINGSENTRY']._serialized_start=2575
-  _globals['_ALTERTOPIC_SETTINGSENTRY']._serialized_end=2622
-  _globals['_DELETETOPIC']._serialized_start=3121
-  _globals['_DELETETOPIC']._serialized_end=3149
-  _globals['_TOPICREPLY']._serialized_start=3151
-  _globals['_TOPICREPLY']._serialized_end=3205
-  _globals['_INITCLUSTER']._serialized_start=3207
-  _globals['_INITCLUSTER']._serialized_end=3325
-  _globals['_INITCLUSTER_NODESENTRY']._serialized_start=3281
-  _globals['_INITCLUSTER_NODESENTRY']._serialized_end=3325
-  _globals['_JOINCLUSTER']._serialized_start=3327
-  _globals['_JOINCLUSTER']._serialized_end=3398
-  _globals['_REMOVENODE']._serialized_start=3400
-  _globals['_REMOVENODE']._serialized_end=3426
-  _globals['_CLUSTERREPLY']._serialized_start=3429
-  _globals['_CLUSTERREPLY']._serialized_end=3569
-  _globals['_CLUSTERREPLY_PEERSENTRY']._serialized_start=3525
-  _globals['_CLUSTERREPLY_PEERSENTRY']._serialized_end=3569
-  _globals['_TRANSFERLEADERSHIP']._serialized_start=3571
-  _globals['_TRANSFERLEADERSHIP']._serialized_end=3637
-  _globals['_DONE']._serialized_start=3639
-  _globals['_DONE']._serialized_end=3645
+  _globals['_GETMETADATA']._serialized_end=2302
+  _globals['_BROKER']._serialized_start=2304
+  _globals['_BROKER']._serialized_end=2374
+  _globals['_PARTITION']._serialized_start=2376
+  _globals['_PARTITION']._serialized_end=2437
+  _globals['_TOPIC']._serialized_start=2440
+  _globals['_TOPIC']._serialized_end=2638
+  _globals['_TOPIC_SETTINGSENTRY']._serialized_start=2591
+  _globals['_TOPIC_SETTINGSENTRY']._serialized_end=2638
+  _globals['_METADATA']._serialized_start=2641
+  _globals['_METADATA']._serialized_end=2779
+  _globals['_CREATETOPIC']._serialized_start=2782
+  _globals['_CREATETOPIC']._serialized_end=2972
+  _globals['_CREATETOPIC_SETTINGSENTRY']._serialized_start=2591
+  _globals['_CREATETOPIC_SETTINGSENTRY']._serialized_end=2638
+  _globals['_ALTERTOPIC']._serialized_start=2975
+  _globals['_ALTERTOPIC']._serialized_end=3135
+  _globals['_ALTERTOPIC_SETTINGSENTRY']._serialized_start=2591
+  _globals['_ALTERTOPIC_SETTINGSENTRY']._serialized_end=2638
+  _globals['_DELETETOPIC']._serialized_start=3137
+  _globals['_DELETETOPIC']._serialized_end=3165
+  _globals['_TOPICREPLY']._serialized_start=3167
+  _globals['_TOPICREPLY']._serialized_end=3221
+  _globals['_INITCLUSTER']._serialized_start=3223
+  _globals['_INITCLUSTER']._serialized_end=3341
+  _globals['_INITCLUSTER_NODESENTRY']._serialized_start=3297
+  _globals['_INITCLUSTER_NODESENTRY']._serialized_end=3341
+  _globals['_JOINCLUSTER']._serialized_start=3343
+  _globals['_JOINCLUSTER']._serialized_end=3414
+  _globals['_REMOVENODE']._serialized_start=3416
+  _globals['_REMOVENODE']._serialized_end=3442
+  _globals['_CLUSTERREPLY']._serialized_start=3445
+  _globals['_CLUSTERREPLY']._serialized_end=3585
+  _globals['_CLUSTERREPLY_PEERSENTRY']._serialized_start=3541
+  _globals['_CLUSTERREPLY_PEERSENTRY']._serialized_end=3585
+  _globals['_TRANSFERLEADERSHIP']._serialized_start=3587
+  _globals['_TRANSFERLEADERSHIP']._serialized_end=3653
+  _globals['_DONE']._serialized_start=3655
+  _globals['_DONE']._serialized_end=3661
 # @@protoc_insertion_point(module_scope)

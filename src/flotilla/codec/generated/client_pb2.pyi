@@ -189,10 +189,12 @@ class ReadOffset(_message.Message):
     def __init__(self, group: _Optional[str] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ...) -> None: ...
 
 class GetMetadata(_message.Message):
-    __slots__ = ("topics",)
+    __slots__ = ("topics", "create")
     TOPICS_FIELD_NUMBER: _ClassVar[int]
+    CREATE_FIELD_NUMBER: _ClassVar[int]
     topics: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, topics: _Optional[_Iterable[str]] = ...) -> None: ...
+    create: bool
+    def __init__(self, topics: _Optional[_Iterable[str]] = ..., create: _Optional[bool] = ...) -> None: ...
 
 class Broker(_message.Message):
     __slots__ = ("node", "client", "http", "is_alive")

@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Frame(_message.Message):
-    __slots__ = ("version", "sender", "target", "runs", "entries", "heartbeats", "heartbeat_replies", "quiesces", "appends", "append_replies", "commit_news", "vote_requests", "vote_replies", "snapshot_chunks", "snapshot_replies", "timeouts_now", "read_requests", "read_replies", "repair_requests", "repair_replies")
+    __slots__ = ("version", "sender", "target", "runs", "entries", "heartbeats", "heartbeat_replies", "quiesces", "appends", "append_replies", "commit_news", "vote_requests", "vote_replies", "snapshot_chunks", "snapshot_replies", "timeouts_now", "read_requests", "read_replies", "repair_requests", "repair_replies", "proposals")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     SENDER_FIELD_NUMBER: _ClassVar[int]
     TARGET_FIELD_NUMBER: _ClassVar[int]
@@ -28,6 +28,7 @@ class Frame(_message.Message):
     READ_REPLIES_FIELD_NUMBER: _ClassVar[int]
     REPAIR_REQUESTS_FIELD_NUMBER: _ClassVar[int]
     REPAIR_REPLIES_FIELD_NUMBER: _ClassVar[int]
+    PROPOSALS_FIELD_NUMBER: _ClassVar[int]
     version: int
     sender: int
     target: int
@@ -48,7 +49,8 @@ class Frame(_message.Message):
     read_replies: _containers.RepeatedCompositeFieldContainer[ReadReply]
     repair_requests: _containers.RepeatedCompositeFieldContainer[RepairRequest]
     repair_replies: _containers.RepeatedCompositeFieldContainer[RepairReply]
-    def __init__(self, version: _Optional[int] = ..., sender: _Optional[int] = ..., target: _Optional[int] = ..., runs: _Optional[_Iterable[int]] = ..., entries: _Optional[_Iterable[int]] = ..., heartbeats: _Optional[_Iterable[int]] = ..., heartbeat_replies: _Optional[_Iterable[int]] = ..., quiesces: _Optional[_Iterable[int]] = ..., appends: _Optional[_Iterable[int]] = ..., append_replies: _Optional[_Iterable[int]] = ..., commit_news: _Optional[_Iterable[int]] = ..., vote_requests: _Optional[_Iterable[_Union[VoteRequest, _Mapping]]] = ..., vote_replies: _Optional[_Iterable[_Union[VoteReply, _Mapping]]] = ..., snapshot_chunks: _Optional[_Iterable[_Union[SnapshotChunk, _Mapping]]] = ..., snapshot_replies: _Optional[_Iterable[_Union[SnapshotReply, _Mapping]]] = ..., timeouts_now: _Optional[_Iterable[_Union[TimeoutNow, _Mapping]]] = ..., read_requests: _Optional[_Iterable[_Union[ReadRequest, _Mapping]]] = ..., read_replies: _Optional[_Iterable[_Union[ReadReply, _Mapping]]] = ..., repair_requests: _Optional[_Iterable[_Union[RepairRequest, _Mapping]]] = ..., repair_replies: _Optional[_Iterable[_Union[RepairReply, _Mapping]]] = ...) -> None: ...
+    proposals: _containers.RepeatedCompositeFieldContainer[Proposal]
+    def __init__(self, version: _Optional[int] = ..., sender: _Optional[int] = ..., target: _Optional[int] = ..., runs: _Optional[_Iterable[int]] = ..., entries: _Optional[_Iterable[int]] = ..., heartbeats: _Optional[_Iterable[int]] = ..., heartbeat_replies: _Optional[_Iterable[int]] = ..., quiesces: _Optional[_Iterable[int]] = ..., appends: _Optional[_Iterable[int]] = ..., append_replies: _Optional[_Iterable[int]] = ..., commit_news: _Optional[_Iterable[int]] = ..., vote_requests: _Optional[_Iterable[_Union[VoteRequest, _Mapping]]] = ..., vote_replies: _Optional[_Iterable[_Union[VoteReply, _Mapping]]] = ..., snapshot_chunks: _Optional[_Iterable[_Union[SnapshotChunk, _Mapping]]] = ..., snapshot_replies: _Optional[_Iterable[_Union[SnapshotReply, _Mapping]]] = ..., timeouts_now: _Optional[_Iterable[_Union[TimeoutNow, _Mapping]]] = ..., read_requests: _Optional[_Iterable[_Union[ReadRequest, _Mapping]]] = ..., read_replies: _Optional[_Iterable[_Union[ReadReply, _Mapping]]] = ..., repair_requests: _Optional[_Iterable[_Union[RepairRequest, _Mapping]]] = ..., repair_replies: _Optional[_Iterable[_Union[RepairReply, _Mapping]]] = ..., proposals: _Optional[_Iterable[_Union[Proposal, _Mapping]]] = ...) -> None: ...
 
 class VoteRequest(_message.Message):
     __slots__ = ("group", "term", "last_index", "last_term", "pre", "transfer")
@@ -121,6 +123,16 @@ class TimeoutNow(_message.Message):
     group: int
     term: int
     def __init__(self, group: _Optional[int] = ..., term: _Optional[int] = ...) -> None: ...
+
+class Proposal(_message.Message):
+    __slots__ = ("group", "term", "data")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    TERM_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    group: int
+    term: int
+    data: bytes
+    def __init__(self, group: _Optional[int] = ..., term: _Optional[int] = ..., data: _Optional[bytes] = ...) -> None: ...
 
 class ReadRequest(_message.Message):
     __slots__ = ("group", "term", "read_id")

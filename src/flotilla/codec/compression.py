@@ -1,0 +1,78 @@
+"""Compression of a batch's columns, bounded in both directions.
+
+Compressing is a wish: what is small, does not shrink, or would grow beyond the ratio again is stored
+as it is. Decompressing reserves exactly the size that the batch declares, and only after that size was
+held against the limit and against the ratio: a small lie cannot cost much memory. lz4 is the raw block
+format (the size stands in the directory); zstd is one frame that says the same size itself.
+"""
+
+from typing import Final
+
+import lz4.block  # type: ignore[import-untyped]
+import zstandard
+
+from flotilla.types.errors import InvalidArgumentError
+from flotilla.types.limits import COMPRESSION_RATIO_MAX, KIB, MIB
+
+NONE: Final = 0
+LZ4: Final = 1
+ZSTD: Final = 2
+NAMES: Final[dict[int, str]] = {NONE: "none", LZ4: "lz4", ZSTD: "zstd"}
+
+#: Below this the gain is less than the cost of trying.
+_WORTHWHILE_BYTES_MIN: Final = 1 * KIB
+#: Level 1 gives most of the gain at half the cost of the usual 3.
+_ZSTD_LEVEL: Final = 1
+#: Frames that ask for a larger window than any batch can fill are refused.
+_ZSTD_WINDOW_BYTES_MAX: Final = 32 * MIB
+
+
+def compress(compression: int, body: bytes) -> tuple[int, bytes]:
+    """What to store and how it is compressed: as wished, or not at all."""
+    if compression == NONE:
+        return NONE, body
+    if compression not in NAMES:
+        raise InvalidArgumentError(f"unknown compression {compression}")
+    if len(body) < _WORTHWHILE_BYTES_MIN:
+        return NONE, body
+    packed: bytes
+    if compression == LZ4:
+        packed = lz4.block.compress(body, store_size=False)
+    else:
+        packed = zstandard.ZstdCompressor(level=_ZSTD_LEVEL).compress(body)
+    if len(packed) >= len(body) or len(packed) * COMPRESSION_RATIO_MAX < len(body):
+        return NONE, body
+    return compression, packed
+
+
+def decompress(compression: int, packed: memoryview, body_bytes: int, body_bytes_max: int) -> bytes:
+    """Exactly `body_bytes` bytes. Raises InvalidArgumentError, before reserving more than is allowed."""
+    if compression not in (LZ4, ZSTD):
+        raise InvalidArgumentError(f"unknown compression {compression}")
+    if body_bytes > body_bytes_max:
+        raise InvalidArgumentError(f"the batch opens to {body_bytes} bytes, at most {body_bytes_max} are allowed")
+    if body_bytes > len(packed) * COMPRESSION_RATIO_MAX:
+        raise InvalidArgumentError(f"{len(packed)} bytes must not open to {body_bytes}")
+    body = _lz4(packed, body_bytes) if compression == LZ4 else _zstd(packed, body_bytes)
+    if len(body) != body_bytes:
+        raise InvalidArgumentError(f"the batch says {body_bytes} bytes of columns and holds {len(body)}")
+    return body
+
+
+def _lz4(packed: memoryview, body_bytes: int) -> bytes:
+    try:
+        body: bytes = lz4.block.decompress(packed, uncompressed_size=body_bytes)
+    except (lz4.block.LZ4BlockError, ValueError) as error:
+        raise InvalidArgumentError(f"the batch is no lz4 block: {error}") from error
+    return body
+
+
+def _zstd(packed: memoryview, body_bytes: int) -> bytes:
+    try:
+        # The library reserves what the frame itself declares, so that is looked at first.
+        if zstandard.frame_content_size(packed) != body_bytes:
+            raise InvalidArgumentError(f"the zstd frame does not declare {body_bytes} bytes")
+        opener = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES_MAX)
+        return opener.decompress(packed, max_output_size=body_bytes, allow_extra_data=False)
+    except (zstandard.ZstdError, ValueError) as error:
+        raise InvalidArgumentError(f"the batch is no zstd frame: {error}") from error

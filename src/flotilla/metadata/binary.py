@@ -1,0 +1,116 @@
+"""Integers and texts to bytes and back: the small vocabulary of metadata commands and snapshots.
+
+Integers are unsigned LEB128, so that ids cost a byte or two; texts are their length and UTF-8.
+The same values always give the same bytes. Reading is total: whatever is not well formed raises
+InvalidArgumentError and nothing else, and no length is believed beyond the bytes that are there.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from flotilla.types.errors import InvalidArgumentError
+
+INTEGER_MAX: Final = 2**64 - 1
+_SHIFT_MAX: Final = 63
+
+
+class Writer:
+    """Collects bytes."""
+
+    __slots__ = ("_data",)
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+
+    def integer(self, value: int) -> None:
+        assert 0 <= value <= INTEGER_MAX, f"{value} is no unsigned 64 bit integer"
+        data = self._data
+        while value > 0x7F:
+            data.append((value & 0x7F) | 0x80)
+            value >>= 7
+        data.append(value)
+
+    def text(self, value: str) -> None:
+        # Lone surrogates have no bytes; what cannot be read back is refused before it is proposed.
+        encoded = value.encode("utf-8")
+        self.integer(len(encoded))
+        self._data += encoded
+
+    def integers(self, values: tuple[int, ...]) -> None:
+        self.integer(len(values))
+        for value in values:
+            self.integer(value)
+
+    def pairs(self, values: Iterable[tuple[str, int]]) -> None:
+        listed = tuple(values)
+        self.integer(len(listed))
+        for name, value in listed:
+            self.text(name)
+            self.integer(value)
+
+    def texts(self, values: tuple[str, ...]) -> None:
+        self.integer(len(values))
+        for value in values:
+            self.text(value)
+
+    def finish(self) -> bytes:
+        return bytes(self._data)
+
+
+class Reader:
+    """Walks over bytes in the order in which a Writer put them there."""
+
+    __slots__ = ("_at", "_data")
+
+    def __init__(self, data: bytes | memoryview, at: int = 0) -> None:
+        self._data = bytes(data)
+        self._at = at
+
+    def integer(self) -> int:
+        data = self._data
+        at = self._at
+        value = 0
+        shift = 0
+        while True:
+            if at >= len(data) or shift > _SHIFT_MAX:
+                raise InvalidArgumentError("an integer has no end")
+            byte = data[at]
+            at += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                break
+            shift += 7
+        if value > INTEGER_MAX:
+            raise InvalidArgumentError("an integer has more than 64 bits")
+        self._at = at
+        return value
+
+    def count(self) -> int:
+        """How many items follow; each takes a byte at least, so a larger count than bytes is a lie."""
+        count = self.integer()
+        if count > len(self._data) - self._at:
+            raise InvalidArgumentError(f"{count} items are said to follow and are not there")
+        return count
+
+    def text(self) -> str:
+        length = self.count()
+        start = self._at
+        self._at = start + length
+        try:
+            return self._data[start : self._at].decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise InvalidArgumentError("a text is not UTF-8") from error
+
+    def integers(self) -> tuple[int, ...]:
+        return tuple([self.integer() for _ in range(self.count())])
+
+    def pairs(self) -> tuple[tuple[str, int], ...]:
+        return tuple([(self.text(), self.integer()) for _ in range(self.count())])
+
+    def texts(self) -> tuple[str, ...]:
+        return tuple([self.text() for _ in range(self.count())])
+
+    def finish(self) -> None:
+        """Everything was read."""
+        if self._at != len(self._data):
+            raise InvalidArgumentError(f"{len(self._data) - self._at} bytes are left over")

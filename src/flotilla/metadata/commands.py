@@ -1,0 +1,241 @@
+"""Everything that can happen to the cluster's metadata: one value type per command, and its bytes.
+
+Little endian, 32 bytes of head, then the command's own fields in the order of its class (`binary`):
+
+    offset size field      meaning
+         0   1  version    of this layout: 1
+         1   1  kind       which command; a number is never given to another one
+         2   6  zero
+         8   8  now_ms     the leader's time when it proposed the command
+        16  14  zero
+        30   2  magic      0x444D ("MD"), where a record batch keeps its own: no command looks like a batch
+
+Encoding asserts what `check` functions and types promise; decoding is total and raises
+InvalidArgumentError for anything else. The sense of a command is for the machine to judge.
+"""
+
+from dataclasses import dataclass
+from struct import Struct
+from typing import Final, TypeAlias
+
+from flotilla.metadata.binary import Reader, Writer
+from flotilla.types.errors import InvalidArgumentError
+from flotilla.types.ids import GroupId, NodeId
+
+VERSION: Final = 1
+MAGIC: Final = 0x444D
+
+_HEAD = Struct("<BB6xQ14xH")
+HEAD_BYTES: Final = _HEAD.size
+assert HEAD_BYTES == 32
+
+
+@dataclass(frozen=True, slots=True)
+class InitCluster:
+    """Gives the cluster its id, once. Repeating it word for word is fine."""
+
+    cluster_id: str
+    founders: tuple[NodeId, ...]
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterBroker:
+    """A node tells where it can be reached; it does so at every start."""
+
+    cluster_id: str
+    node: NodeId
+    client_address: str
+    peer_address: str
+    http_address: str
+    grpc_address: str
+    version: str
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class SetBrokerState:
+    """Starts or ends the draining of a broker."""
+
+    node: NodeId
+    state: int
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveBroker:
+    """A broker without replicas leaves for good: its id is never taken again."""
+
+    node: NodeId
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTopic:
+    name: str
+    partitions: int
+    replication_factor: int
+    #: Only what differs from the table of settings.
+    settings: tuple[tuple[str, int], ...]
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class AlterTopic:
+    name: str
+    #: What is set anew, and the names of what goes back to the table.
+    settings: tuple[tuple[str, int], ...]
+    reset: tuple[str, ...]
+    #: How many there shall be in all; 0 leaves it as it is.
+    partitions: int
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteTopic:
+    name: str
+    #: When not 0, only the topic of this id is meant, not a later one of the same name.
+    topic_id: int
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConfirmRemoved:
+    """A node has removed its data of these groups, durably."""
+
+    node: NodeId
+    groups: tuple[GroupId, ...]
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class SetReplicas:
+    """Where a partition lives from now on. Nodes that lose it get a tombstone."""
+
+    group: GroupId
+    replicas: tuple[NodeId, ...]
+    now_ms: int
+
+
+Command: TypeAlias = (
+    InitCluster
+    | RegisterBroker
+    | SetBrokerState
+    | RemoveBroker
+    | CreateTopic
+    | AlterTopic
+    | DeleteTopic
+    | ConfirmRemoved
+    | SetReplicas
+)
+
+_INIT_CLUSTER: Final = 1
+_REGISTER_BROKER: Final = 2
+_SET_BROKER_STATE: Final = 3
+_REMOVE_BROKER: Final = 4
+_CREATE_TOPIC: Final = 5
+_ALTER_TOPIC: Final = 6
+_DELETE_TOPIC: Final = 7
+_CONFIRM_REMOVED: Final = 8
+_SET_REPLICAS: Final = 9
+
+
+def encode_command(command: Command) -> bytes:
+    """The body of a log entry. The same command always gives the same bytes."""
+    writer = Writer()
+    kind = _write_fields(command, writer)
+    return _HEAD.pack(VERSION, kind, command.now_ms, MAGIC) + writer.finish()
+
+
+def _write_fields(command: Command, writer: Writer) -> int:
+    """Writes a command's own fields and tells its kind."""
+    match command:
+        case InitCluster():
+            writer.text(command.cluster_id)
+            writer.integers(command.founders)
+            return _INIT_CLUSTER
+        case RegisterBroker():
+            writer.text(command.cluster_id)
+            writer.integer(command.node)
+            writer.text(command.client_address)
+            writer.text(command.peer_address)
+            writer.text(command.http_address)
+            writer.text(command.grpc_address)
+            writer.text(command.version)
+            return _REGISTER_BROKER
+        case SetBrokerState():
+            writer.integer(command.node)
+            writer.integer(command.state)
+            return _SET_BROKER_STATE
+        case RemoveBroker():
+            writer.integer(command.node)
+            return _REMOVE_BROKER
+        case CreateTopic():
+            writer.text(command.name)
+            writer.integer(command.partitions)
+            writer.integer(command.replication_factor)
+            writer.pairs(command.settings)
+            return _CREATE_TOPIC
+        case AlterTopic():
+            writer.text(command.name)
+            writer.pairs(command.settings)
+            writer.texts(command.reset)
+            writer.integer(command.partitions)
+            return _ALTER_TOPIC
+        case DeleteTopic():
+            writer.text(command.name)
+            writer.integer(command.topic_id)
+            return _DELETE_TOPIC
+        case ConfirmRemoved():
+            writer.integer(command.node)
+            writer.integers(command.groups)
+            return _CONFIRM_REMOVED
+        case SetReplicas():
+            writer.integer(command.group)
+            writer.integers(command.replicas)
+            return _SET_REPLICAS
+
+
+def decode_command(data: bytes | memoryview) -> Command:
+    """Raises InvalidArgumentError for bytes that `encode_command` did not make."""
+    if len(data) < HEAD_BYTES:
+        raise InvalidArgumentError(f"{len(data)} bytes are too few for a metadata command")
+    version, kind, now_ms, magic = _HEAD.unpack_from(data)
+    if version != VERSION or magic != MAGIC:
+        raise InvalidArgumentError(f"no metadata command of version {VERSION}")
+    reader = Reader(data, HEAD_BYTES)
+    command = _read_fields(kind, reader, now_ms)
+    reader.finish()
+    return command
+
+
+def _read_fields(kind: int, reader: Reader, now_ms: int) -> Command:
+    # Arguments are evaluated from left to right, which is the order in which they were written.
+    if kind == _INIT_CLUSTER:
+        return InitCluster(reader.text(), reader.integers(), now_ms)
+    if kind == _REGISTER_BROKER:
+        return RegisterBroker(
+            reader.text(),
+            reader.integer(),
+            reader.text(),
+            reader.text(),
+            reader.text(),
+            reader.text(),
+            reader.text(),
+            now_ms,
+        )
+    if kind == _SET_BROKER_STATE:
+        return SetBrokerState(reader.integer(), reader.integer(), now_ms)
+    if kind == _REMOVE_BROKER:
+        return RemoveBroker(reader.integer(), now_ms)
+    if kind == _CREATE_TOPIC:
+        return CreateTopic(reader.text(), reader.integer(), reader.integer(), reader.pairs(), now_ms)
+    if kind == _ALTER_TOPIC:
+        return AlterTopic(reader.text(), reader.pairs(), reader.texts(), reader.integer(), now_ms)
+    if kind == _DELETE_TOPIC:
+        return DeleteTopic(reader.text(), reader.integer(), now_ms)
+    if kind == _CONFIRM_REMOVED:
+        return ConfirmRemoved(reader.integer(), reader.integers(), now_ms)
+    if kind == _SET_REPLICAS:
+        return SetReplicas(reader.integer(), reader.integers(), now_ms)
+    raise InvalidArgumentError(f"unknown metadata command {kind}")

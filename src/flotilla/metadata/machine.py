@@ -1,0 +1,194 @@
+"""The state machine of the metadata group: committed commands in, replies and answers out.
+
+Deterministic and total: an entry that makes no sense is answered with an error and changes nothing.
+A command is judged first (`rules`), wholly, and only then put into the tables (`state`). The applied
+index is part of the state, so that no entry can be applied twice, also after a restart.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from hashlib import sha256
+from typing import Any, Protocol
+
+from flotilla.metadata.commands import (
+    AlterTopic,
+    Command,
+    ConfirmRemoved,
+    CreateTopic,
+    DeleteTopic,
+    InitCluster,
+    RegisterBroker,
+    RemoveBroker,
+    SetBrokerState,
+    SetReplicas,
+    decode_command,
+)
+from flotilla.metadata.placement import place
+from flotilla.metadata.queries import (
+    AssignmentOf,
+    AssignmentsTo,
+    DescribeCluster,
+    ListBrokers,
+    ListTopics,
+    StateHash,
+    TombstonesFor,
+    TopicById,
+    TopicByName,
+)
+from flotilla.metadata.rules import altered_settings, check_command, placeable_brokers
+from flotilla.metadata.snapshot import decode_snapshot, encode_snapshot
+from flotilla.metadata.state import ClusterState
+from flotilla.metadata.values import ACTIVE, Broker, Cluster, Partition, Topic
+from flotilla.types.errors import FlotillaError, InvalidArgumentError
+from flotilla.types.ids import Index, NodeId
+from flotilla.types.topics import check_settings
+
+
+class LoggedEntry(Protocol):
+    """What the machine needs of a committed entry."""
+
+    @property
+    def index(self) -> Index: ...
+
+    @property
+    def data(self) -> bytes | memoryview: ...
+
+
+class MetadataMachine:
+    """Brokers, topics and placement of one cluster."""
+
+    def __init__(self) -> None:
+        self.state = ClusterState()
+        #: The index of the newest entry whose effect the state holds.
+        self.applied: Index = 0
+        self._handlers: dict[type[Any], Callable[[Any], object]] = {
+            InitCluster: self._init_cluster,
+            RegisterBroker: self._register_broker,
+            SetBrokerState: self._set_broker_state,
+            RemoveBroker: self._remove_broker,
+            CreateTopic: self._create_topic,
+            AlterTopic: self._alter_topic,
+            DeleteTopic: self._delete_topic,
+            ConfirmRemoved: self._confirm_removed,
+            SetReplicas: self._set_replicas,
+        }
+        self._answers: dict[type[Any], Callable[[Any], object]] = {
+            DescribeCluster: lambda _: self.state.cluster,
+            ListBrokers: lambda _: [broker for _, broker in sorted(self.state.brokers.items())],
+            ListTopics: lambda _: list(self.state.topics.values()),
+            TopicByName: lambda query: self.state.topic(query.name),
+            TopicById: lambda query: self.state.topics.get(query.topic_id),
+            AssignmentOf: lambda query: self.state.assignments.get(query.group),
+            AssignmentsTo: lambda query: self.state.assignments_to(query.node),
+            TombstonesFor: lambda query: self.state.tombstones_for(query.node),
+            StateHash: lambda _: self.state_hash(),
+        }
+
+    # What a replica calls.
+
+    def apply(self, entry: LoggedEntry) -> object:
+        """The value that the command made or changed, or a FlotillaError; None where there is nothing to show."""
+        assert entry.index > self.applied, f"entry {entry.index} was applied before ({self.applied})"
+        self.applied = entry.index
+        try:
+            command = decode_command(entry.data)
+            check_command(self.state, command)
+        except FlotillaError as error:
+            return error.with_traceback(None)
+        return self._handlers[type(command)](command)
+
+    def read(self, query: object) -> object:
+        answer = self._answers.get(type(query))
+        if answer is None:
+            return InvalidArgumentError(f"metadata cannot be asked for {type(query).__name__}")
+        return answer(query)
+
+    def snapshot(self) -> bytes:
+        return encode_snapshot(self.applied, self.state)
+
+    def restore(self, data: bytes) -> None:
+        """Raises CorruptionError and keeps the state when the bytes are no snapshot."""
+        self.applied, self.state = decode_snapshot(data) if data else (0, ClusterState())
+
+    def check(self, command: Command) -> FlotillaError | None:
+        """What applying the command would be refused with now: asked before it is proposed."""
+        try:
+            check_command(self.state, command)
+        except FlotillaError as error:
+            return error.with_traceback(None)
+        return None
+
+    def state_hash(self) -> str:
+        return sha256(self.snapshot()).hexdigest()
+
+    # Effects of commands that have been judged.
+
+    def _init_cluster(self, command: InitCluster) -> Cluster:
+        if not self.state.cluster.cluster_id:
+            self.state.cluster = Cluster(command.cluster_id, command.founders, command.now_ms)
+        return self.state.cluster
+
+    def _register_broker(self, command: RegisterBroker) -> Broker:
+        known = self.state.brokers.get(command.node)
+        broker = Broker(
+            node=command.node,
+            client_address=command.client_address,
+            peer_address=command.peer_address,
+            http_address=command.http_address,
+            grpc_address=command.grpc_address,
+            version=command.version,
+            # A restart does not end a draining.
+            state=known.state if known is not None else ACTIVE,
+            registered_at_ms=command.now_ms,
+        )
+        self.state.put_broker(broker)
+        return broker
+
+    def _set_broker_state(self, command: SetBrokerState) -> Broker:
+        broker = replace(self.state.brokers[command.node], state=command.state)
+        self.state.put_broker(broker)
+        return broker
+
+    def _remove_broker(self, command: RemoveBroker) -> None:
+        if command.node in self.state.brokers:
+            self.state.remove_broker(command.node, command.now_ms)
+
+    def _create_topic(self, command: CreateTopic) -> Topic:
+        topic = Topic(
+            topic_id=self.state.next_topic_id,
+            name=command.name,
+            replication_factor=command.replication_factor,
+            chosen=check_settings(dict(command.settings)),
+            partitions=self._new_partitions(0, command.partitions, command.replication_factor),
+            created_at_ms=command.now_ms,
+        )
+        self.state.put_topic(topic)
+        return topic
+
+    def _alter_topic(self, command: AlterTopic) -> Topic:
+        topic = self.state.topics[self.state.names[command.name]]
+        have = len(topic.partitions)
+        partitions = topic.partitions
+        if command.partitions > have:
+            partitions += self._new_partitions(have, command.partitions - have, topic.replication_factor)
+        altered = replace(topic, chosen=altered_settings(topic, command), partitions=partitions)
+        self.state.put_topic(altered)
+        return altered
+
+    def _new_partitions(self, first: int, count: int, replication_factor: int) -> tuple[Partition, ...]:
+        brokers: list[NodeId] = placeable_brokers(self.state)
+        load = {node: self.state.load(node) for node in brokers}
+        placed = place(brokers, load, partitions=count, replication_factor=replication_factor)
+        return self.state.new_partitions(first, placed)
+
+    def _delete_topic(self, command: DeleteTopic) -> Topic:
+        topic = self.state.topics[self.state.names[command.name]]
+        self.state.remove_topic(topic, command.now_ms)
+        return topic
+
+    def _confirm_removed(self, command: ConfirmRemoved) -> None:
+        for group in command.groups:
+            self.state.confirm_removed(group, command.node)
+
+    def _set_replicas(self, command: SetReplicas) -> Partition:
+        return self.state.set_replicas(command.group, command.replicas, command.now_ms)

@@ -1,0 +1,219 @@
+"""Whether a command makes sense in the present state: one function per command, and no effects.
+
+The machine asks before it applies and the leader's service before it proposes, so that what is
+refused is refused at the door, with the same words. A function returns or raises a FlotillaError.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from flotilla.metadata.commands import (
+    AlterTopic,
+    Command,
+    ConfirmRemoved,
+    CreateTopic,
+    DeleteTopic,
+    InitCluster,
+    RegisterBroker,
+    RemoveBroker,
+    SetBrokerState,
+    SetReplicas,
+)
+from flotilla.metadata.state import ClusterState
+from flotilla.metadata.values import ACTIVE, DRAINING, Topic
+from flotilla.types.errors import (
+    AlreadyExistsError,
+    ConfigurationChangeError,
+    InvalidArgumentError,
+    NotFoundError,
+    OverloadedError,
+    UnavailableError,
+)
+from flotilla.types.ids import NO_NODE, NodeId
+from flotilla.types.topics import (
+    BROKER_COUNT_MAX,
+    PARTITIONS,
+    REPLICATION_FACTOR,
+    REPLICATION_FACTOR_MAX,
+    SETTING_BY_NAME,
+    TOPIC_COUNT_MAX,
+    check_setting,
+    check_settings,
+    check_topic_name,
+)
+
+CLUSTER_ID_LENGTH_MAX: Final = 64
+ADDRESS_LENGTH_MAX: Final = 255
+VERSION_LENGTH_MAX: Final = 64
+#: Ids travel as unsigned integers of 32 bits in names of files and in settings.
+NODE_MAX: Final[NodeId] = 2**32 - 1
+#: What the head of a command holds.
+_TIME_MS_MAX = 2**63 - 1
+
+
+def check_command(state: ClusterState, command: Command) -> None:
+    """Raises the error that applying the command now would be answered with."""
+    if not 0 <= command.now_ms <= _TIME_MS_MAX:
+        raise InvalidArgumentError(f"{command.now_ms} ms is no time")
+    _RULES[type(command)](state, command)
+
+
+def placeable_brokers(state: ClusterState) -> list[NodeId]:
+    """Who may get new replicas, by id. Raises UnavailableError when nobody may."""
+    brokers = [node for node, broker in sorted(state.brokers.items()) if broker.state == ACTIVE]
+    if not brokers:
+        raise UnavailableError("no broker can take replicas")
+    return brokers
+
+
+def altered_settings(topic: Topic, command: AlterTopic) -> tuple[tuple[str, int], ...]:
+    """What the topic has set after the command. Raises InvalidArgumentError."""
+    changes = _distinct(command.settings)
+    for name in command.reset:
+        if name not in SETTING_BY_NAME:
+            raise InvalidArgumentError(f"there is no topic setting {name!r}")
+        if name in changes:
+            raise InvalidArgumentError(f"{name} is set and reset at once")
+    kept = {name: value for name, value in topic.chosen if name not in command.reset}
+    return check_settings({**kept, **changes})
+
+
+def _distinct(settings: tuple[tuple[str, int], ...]) -> dict[str, int]:
+    values = dict(settings)
+    if len(values) != len(settings):
+        raise InvalidArgumentError("a setting is named twice")
+    return values
+
+
+def _init_cluster(state: ClusterState, command: InitCluster) -> None:
+    _check_text("the cluster id", command.cluster_id, CLUSTER_ID_LENGTH_MAX)
+    if not 0 < len(command.founders) <= BROKER_COUNT_MAX:
+        raise InvalidArgumentError("a cluster is founded by at least one node")
+    _check_nodes(command.founders)
+    known = state.cluster
+    if known.cluster_id and (known.cluster_id, known.founders) != (command.cluster_id, command.founders):
+        raise AlreadyExistsError(f"this is cluster {known.cluster_id}, founded by {list(known.founders)}")
+
+
+def _register_broker(state: ClusterState, command: RegisterBroker) -> None:
+    if not state.cluster.cluster_id:
+        raise UnavailableError("the cluster has not been initialised")
+    if command.cluster_id != state.cluster.cluster_id:
+        raise InvalidArgumentError(f"this is cluster {state.cluster.cluster_id}, not {command.cluster_id!r}")
+    _check_nodes((command.node,))
+    if command.node in state.removed_nodes:
+        raise ConfigurationChangeError(f"node {command.node} was removed; it can come back under another id only")
+    _check_text("the client address", command.client_address, ADDRESS_LENGTH_MAX)
+    _check_text("the peer address", command.peer_address, ADDRESS_LENGTH_MAX)
+    for name, address in (("HTTP", command.http_address), ("gRPC", command.grpc_address)):
+        if address:
+            _check_text(f"the {name} address", address, ADDRESS_LENGTH_MAX)
+    _check_text("the version", command.version, VERSION_LENGTH_MAX)
+    if command.node not in state.brokers and len(state.brokers) >= BROKER_COUNT_MAX:
+        raise OverloadedError(f"a cluster has at most {BROKER_COUNT_MAX} brokers")
+
+
+def _set_broker_state(state: ClusterState, command: SetBrokerState) -> None:
+    if command.state not in (ACTIVE, DRAINING):
+        raise InvalidArgumentError(f"{command.state} is no state of a broker")
+    if command.node not in state.brokers:
+        raise NotFoundError(f"there is no broker {command.node}")
+
+
+def _remove_broker(state: ClusterState, command: RemoveBroker) -> None:
+    if command.node in state.removed_nodes:
+        return
+    if command.node not in state.brokers:
+        raise NotFoundError(f"there is no broker {command.node}")
+    replicas = state.load(command.node).replicas
+    if replicas:
+        raise ConfigurationChangeError(f"broker {command.node} still holds {replicas} replicas")
+
+
+def _create_topic(state: ClusterState, command: CreateTopic) -> None:
+    check_topic_name(command.name)
+    check_setting(PARTITIONS, command.partitions)
+    check_setting(REPLICATION_FACTOR, command.replication_factor)
+    check_settings(_distinct(command.settings))
+    if command.name in state.names:
+        raise AlreadyExistsError(f"topic {command.name} exists")
+    if len(state.topics) >= TOPIC_COUNT_MAX:
+        raise OverloadedError(f"a cluster has at most {TOPIC_COUNT_MAX} topics")
+    placeable_brokers(state)
+
+
+def _alter_topic(state: ClusterState, command: AlterTopic) -> None:
+    topic = _known_topic(state, command.name)
+    altered_settings(topic, command)
+    if command.partitions:
+        check_setting(PARTITIONS, command.partitions)
+        have = len(topic.partitions)
+        if command.partitions < have:
+            raise InvalidArgumentError(f"topic {topic.name} has {have} partitions and can only get more")
+        if command.partitions > have:
+            placeable_brokers(state)
+
+
+def _delete_topic(state: ClusterState, command: DeleteTopic) -> None:
+    topic = _known_topic(state, command.name)
+    if command.topic_id not in (0, topic.topic_id):
+        raise NotFoundError(f"topic {command.name} is another one now: {topic.topic_id}, not {command.topic_id}")
+
+
+def _confirm_removed(state: ClusterState, command: ConfirmRemoved) -> None:
+    # Groups of which nothing is owed are passed over: the node may be repeating itself.
+    for group in command.groups:
+        assignment = state.assignments.get(group)
+        if assignment is not None and command.node in assignment.replicas:
+            raise InvalidArgumentError(f"group {group} lives at node {command.node} and was not to be removed")
+
+
+def _set_replicas(state: ClusterState, command: SetReplicas) -> None:
+    if command.group not in state.assignments:
+        raise NotFoundError(f"no partition has group {command.group}")
+    if not 0 < len(command.replicas) <= REPLICATION_FACTOR_MAX:
+        raise InvalidArgumentError(f"a partition has 1 to {REPLICATION_FACTOR_MAX} replicas")
+    _check_nodes(command.replicas)
+    tombstone = state.tombstones.get(command.group)
+    for node in command.replicas:
+        if node not in state.brokers:
+            raise ConfigurationChangeError(f"there is no broker {node}")
+        # Data under a tombstone may vanish at any moment; it must not become a replica again before it has.
+        if tombstone is not None and node in tombstone.waiting:
+            raise ConfigurationChangeError(f"node {node} has not yet removed what it held of group {command.group}")
+
+
+def _known_topic(state: ClusterState, name: str) -> Topic:
+    topic = state.topic(name)
+    if topic is None:
+        raise NotFoundError(f"there is no topic {name!r}")
+    return topic
+
+
+def _check_nodes(nodes: tuple[NodeId, ...]) -> None:
+    if len(set(nodes)) != len(nodes):
+        raise InvalidArgumentError("a node is named twice")
+    for node in nodes:
+        if not NO_NODE < node <= NODE_MAX:
+            raise InvalidArgumentError(f"{node} is no node id")
+
+
+def _check_text(noun: str, text: str, length_max: int) -> None:
+    if not 0 < len(text) <= length_max:
+        raise InvalidArgumentError(f"{noun} has 1 to {length_max} characters")
+    if not (text.isascii() and text.isprintable()) or " " in text:
+        raise InvalidArgumentError(f"{noun} has printable ASCII characters and no spaces")
+
+
+# Looked up by type; each rule takes the command of its row.
+_RULES: Final[dict[type[Any], Callable[[ClusterState, Any], None]]] = {
+    InitCluster: _init_cluster,
+    RegisterBroker: _register_broker,
+    SetBrokerState: _set_broker_state,
+    RemoveBroker: _remove_broker,
+    CreateTopic: _create_topic,
+    AlterTopic: _alter_topic,
+    DeleteTopic: _delete_topic,
+    ConfirmRemoved: _confirm_removed,
+    SetReplicas: _set_replicas,
+}

@@ -1,0 +1,184 @@
+"""The tables of the cluster's metadata and the indexes beside them.
+
+Owns consistency, not judgement: whoever calls a mutator has checked that it makes sense. The
+indexes (names, groups, what each node holds and how much, what each node must remove) follow every
+change, so that describing one topic among many or listing one node's replicas never walks over all.
+
+Invariants, asserted where they could break:
+1. topic ids and group ids only grow and are never given twice;
+2. no node is both a replica of a group and named by a tombstone of it;
+3. a node with replicas is a broker.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from flotilla.metadata.placement import Load
+from flotilla.metadata.values import (
+    FIRST_PARTITION_GROUP,
+    Assignment,
+    Broker,
+    Cluster,
+    Partition,
+    Tombstone,
+    Topic,
+)
+from flotilla.types.ids import GroupId, NodeId
+
+_NO_CLUSTER = Cluster("", (), 0)
+
+
+class ClusterState:
+    """All there is to know, and nothing of how it came about."""
+
+    __slots__ = (
+        "_assigned",
+        "_leaders",
+        "_tombstoned",
+        "assignments",
+        "brokers",
+        "cluster",
+        "names",
+        "next_group",
+        "next_topic_id",
+        "removed_nodes",
+        "tombstones",
+        "topics",
+    )
+
+    def __init__(self) -> None:
+        self.cluster = _NO_CLUSTER
+        self.brokers: dict[NodeId, Broker] = {}
+        #: Brokers that left, and when. Their ids are not taken again: an empty disk under a known id
+        #: could vote for what it has forgotten.
+        self.removed_nodes: dict[NodeId, int] = {}
+        #: By id, which is also the order of creation: altering replaces in place.
+        self.topics: dict[int, Topic] = {}
+        self.tombstones: dict[GroupId, Tombstone] = {}
+        self.next_topic_id = 1
+        self.next_group: GroupId = FIRST_PARTITION_GROUP
+        # Indexes.
+        self.names: dict[str, int] = {}
+        self.assignments: dict[GroupId, Assignment] = {}
+        self._assigned: dict[NodeId, dict[GroupId, None]] = {}
+        self._leaders: dict[NodeId, int] = {}
+        self._tombstoned: dict[NodeId, dict[GroupId, None]] = {}
+
+    # Questions.
+
+    def topic(self, name: str) -> Topic | None:
+        topic_id = self.names.get(name)
+        return None if topic_id is None else self.topics[topic_id]
+
+    def load(self, node: NodeId) -> Load:
+        return Load(len(self._assigned.get(node, ())), self._leaders.get(node, 0))
+
+    def assignments_to(self, node: NodeId) -> dict[GroupId, Assignment]:
+        return {group: self.assignments[group] for group in sorted(self._assigned.get(node, ()))}
+
+    def tombstones_for(self, node: NodeId) -> list[Tombstone]:
+        return [self.tombstones[group] for group in sorted(self._tombstoned.get(node, ()))]
+
+    # Changes.
+
+    def put_broker(self, broker: Broker) -> None:
+        assert broker.node not in self.removed_nodes
+        self.brokers[broker.node] = broker
+
+    def remove_broker(self, node: NodeId, now_ms: int) -> None:
+        """It takes its unconfirmed removals with it: nobody will ask that disk again."""
+        assert not self._assigned.get(node), "a broker with replicas cannot leave"
+        for tombstone in self.tombstones_for(node):
+            self.confirm_removed(tombstone.group, node)
+        del self.brokers[node]
+        self.removed_nodes[node] = now_ms
+
+    def new_partitions(self, first: int, placed: Iterable[tuple[NodeId, ...]]) -> tuple[Partition, ...]:
+        """Partitions numbered from `first`, each with a group id of its own. They belong to no topic yet."""
+        partitions = []
+        for number, replicas in enumerate(placed, first):
+            partitions.append(Partition(number, self.next_group, replicas))
+            self.next_group += 1
+        return tuple(partitions)
+
+    def put_topic(self, topic: Topic) -> None:
+        """A new topic, or a known one with other settings or more partitions."""
+        known = self.topics.get(topic.topic_id)
+        if known is None:
+            assert topic.name not in self.names, "a name belongs to one topic"
+            assert topic.topic_id >= self.next_topic_id, "a topic id is never given twice"
+            self.next_topic_id = topic.topic_id + 1
+            self.names[topic.name] = topic.topic_id
+        added = topic.partitions[len(known.partitions) :] if known is not None else topic.partitions
+        self.topics[topic.topic_id] = topic
+        for partition in added:
+            self._assign(partition.group, Assignment(topic.topic_id, partition.number, partition.replicas))
+
+    def remove_topic(self, topic: Topic, now_ms: int) -> None:
+        """Leaves a tombstone for each group at each of its replicas."""
+        del self.topics[topic.topic_id]
+        del self.names[topic.name]
+        for partition in topic.partitions:
+            assignment = self._unassign(partition.group)
+            self.add_tombstone(partition.group, assignment, assignment.replicas, now_ms)
+
+    def set_replicas(self, group: GroupId, replicas: tuple[NodeId, ...], now_ms: int) -> Partition:
+        before = self._unassign(group)
+        topic = self.topics[before.topic_id]
+        partition = replace(topic.partitions[before.partition], replicas=replicas)
+        partitions = (*topic.partitions[: before.partition], partition, *topic.partitions[before.partition + 1 :])
+        self.topics[topic.topic_id] = replace(topic, partitions=partitions)
+        self._assign(group, Assignment(topic.topic_id, partition.number, replicas))
+        dropped = tuple(node for node in before.replicas if node not in replicas)
+        if dropped:
+            self.add_tombstone(group, before, dropped, now_ms)
+        return partition
+
+    def add_tombstone(self, group: GroupId, assignment: Assignment, nodes: tuple[NodeId, ...], now_ms: int) -> None:
+        """Adds `nodes` to those who must remove their data of `group`; a group has one tombstone at most."""
+        known = self.tombstones.get(group)
+        waiting = tuple(sorted({*nodes, *known.waiting})) if known is not None else tuple(sorted(nodes))
+        self.put_tombstone(Tombstone(group, assignment.topic_id, assignment.partition, waiting, now_ms))
+
+    def put_tombstone(self, tombstone: Tombstone) -> None:
+        live = self.assignments.get(tombstone.group)
+        self.tombstones[tombstone.group] = tombstone
+        for node in tombstone.waiting:
+            assert live is None or node not in live.replicas, "a live replica must not be removed"
+            self._tombstoned.setdefault(node, {})[tombstone.group] = None
+
+    def confirm_removed(self, group: GroupId, node: NodeId) -> None:
+        """No effect when nothing is owed, so that a confirmation can be repeated."""
+        tombstone = self.tombstones.get(group)
+        if tombstone is None or node not in tombstone.waiting:
+            return
+        _forget(self._tombstoned, node, group)
+        waiting = tuple(other for other in tombstone.waiting if other != node)
+        if waiting:
+            self.tombstones[group] = replace(tombstone, waiting=waiting)
+        else:
+            del self.tombstones[group]
+
+    def _assign(self, group: GroupId, assignment: Assignment) -> None:
+        assert group not in self.assignments, "a group belongs to one partition"
+        assert assignment.replicas
+        self.assignments[group] = assignment
+        leader = assignment.replicas[0]
+        self._leaders[leader] = self._leaders.get(leader, 0) + 1
+        for node in assignment.replicas:
+            assert node in self.brokers, "only a broker holds replicas"
+            self._assigned.setdefault(node, {})[group] = None
+
+    def _unassign(self, group: GroupId) -> Assignment:
+        assignment = self.assignments.pop(group)
+        self._leaders[assignment.replicas[0]] -= 1
+        for node in assignment.replicas:
+            _forget(self._assigned, node, group)
+        return assignment
+
+
+def _forget(index: dict[NodeId, dict[GroupId, None]], node: NodeId, group: GroupId) -> None:
+    groups = index[node]
+    del groups[group]
+    if not groups:
+        del index[node]

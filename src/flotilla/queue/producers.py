@@ -1,0 +1,259 @@
+"""What a partition remembers of its producers, so that a batch sent twice is stored once.
+
+A producer numbers its records without gaps; a batch is named by (producer, epoch, first sequence).
+The newest batches of all producers form one window, bounded by count and by time. Inside of it every
+repetition is recognised and answered with the offset of its first storing, whichever of several
+pipelined batches it is. A producer whose batches have all left the window is remembered by its last
+sequence only: it may go on, but what it repeats from before is refused, never stored again. That
+memory has the same bounds. A producer that is forgotten too must begin anew with sequence 0.
+
+Memory: two array slots and one reference per batch (24 bytes), so that a full window of one producer
+costs little more than 2 MB, and a stranger that came by once a few hundred bytes.
+
+Time is not stored per batch. A stamp says "whatever is stored by now is at least as old as this",
+so nothing is forgotten before its time, however rarely somebody stamps, and a batch costs no clock.
+"""
+
+from array import array
+from bisect import bisect_right
+from collections import OrderedDict, deque
+from dataclasses import dataclass
+from typing import Final, NamedTuple, TypeAlias
+
+from flotilla.types.errors import FlotillaError, OutOfWindowError, ProducerFencedError, SequenceGapError
+from flotilla.types.ids import Offset
+
+SEQUENCE_MASK: Final = 2**32 - 1
+#: A sequence less than half the circle behind is old, anything else is ahead.
+_BEHIND_MAX: Final = 2**31
+#: Evicted slots are cut off an array when there are this many and they are half of it.
+_SLACK_MIN: Final = 64
+#: Stamps closer together than this fraction of the window add no memory worth having.
+_MARKS: Final = 256
+
+
+class New:
+    """The batch follows what is stored: it may be stored."""
+
+    __slots__ = ()
+
+
+@dataclass(slots=True)
+class Duplicate:
+    """The batch is stored already; its first record is at `first_offset`."""
+
+    first_offset: Offset
+
+
+NEW: Final = New()
+Verdict: TypeAlias = New | Duplicate | FlotillaError
+
+
+class Idle(NamedTuple):
+    """A producer without a batch in the window."""
+
+    epoch: int
+    next_sequence: int
+    last_offset: Offset
+
+
+class Mark(NamedTuple):
+    """Batches below `end` were stored at `stamp_ms` or before."""
+
+    stamp_ms: int
+    end: Offset
+
+
+class Producer:
+    """A producer with batches in the window, the oldest first. Slots below `head` have left it."""
+
+    __slots__ = ("epoch", "epoch_start", "head", "next_sequence", "offsets", "producer_id", "sequences")
+
+    def __init__(self, producer_id: int, epoch: int, next_sequence: int) -> None:
+        self.producer_id = producer_id
+        self.epoch = epoch
+        #: Of the record to come, unwrapped: it goes on counting where the wire begins again at 0.
+        self.next_sequence = next_sequence
+        #: First sequence (unwrapped) and first offset of each batch.
+        self.sequences = array("Q")
+        self.offsets = array("Q")
+        self.head = 0
+        #: Slots below are of older epochs: they take room in the window but answer nobody.
+        self.epoch_start = 0
+
+    def find(self, sequence: int, count: int) -> Verdict:
+        """Whether a batch that does not follow the last one was stored before."""
+        behind = (self.next_sequence - sequence) & SEQUENCE_MASK
+        if behind > _BEHIND_MAX:
+            return gap(self.producer_id, self.next_sequence, sequence)
+        first = self.next_sequence - behind
+        low = max(self.head, self.epoch_start)
+        at = bisect_right(self.sequences, first, low) - 1
+        if at < low:
+            return out_of_window(self.producer_id, sequence)
+        end = self.sequences[at + 1] if at + 1 < len(self.sequences) else self.next_sequence
+        if first + count > end:
+            # A repetition has the borders of the first time, or lies inside them; this is something else.
+            return gap(self.producer_id, self.next_sequence, sequence)
+        return Duplicate(self.offsets[at] + first - self.sequences[at])
+
+    def compact(self) -> None:
+        head = self.head
+        if head >= _SLACK_MIN and head * 2 >= len(self.offsets):
+            del self.sequences[:head]
+            del self.offsets[:head]
+            self.epoch_start = max(self.epoch_start - head, 0)
+            self.head = 0
+
+
+def gap(producer_id: int, expected: int, sequence: int) -> SequenceGapError:
+    return SequenceGapError(
+        f"producer {producer_id} sent sequence {sequence} where {expected & SEQUENCE_MASK} should follow"
+    )
+
+
+def fenced(producer_id: int, epoch: int, newest: int) -> ProducerFencedError:
+    return ProducerFencedError(f"epoch {epoch} of producer {producer_id} was ended by epoch {newest}")
+
+
+def out_of_window(producer_id: int, sequence: int) -> OutOfWindowError:
+    return OutOfWindowError(f"sequence {sequence} of producer {producer_id} is older than what is remembered")
+
+
+class ProducerTable:
+    """All producers of one partition."""
+
+    def __init__(self, entries_max: int, window_ms: int) -> None:
+        assert entries_max > 0
+        assert window_ms > 0
+        self.entries_max = entries_max
+        self.window_ms = window_ms
+        self.producers: dict[int, Producer] = {}
+        #: In the order in which their last batch left the window, which is the order of last_offset. Not a
+        #: plain dict: looking for the first key of one walks over all that were deleted before it.
+        self.idle: OrderedDict[int, Idle] = OrderedDict()
+        #: One reference for each batch in the window, in the order of offsets.
+        self.ring: deque[Producer] = deque()
+        self.marks: deque[Mark] = deque()
+
+    def __len__(self) -> int:
+        """Batches in the window."""
+        return len(self.ring)
+
+    def check(self, producer_id: int, epoch: int, sequence: int, count: int) -> Verdict:
+        """Whether the batch is new, stored already, or neither. Changes nothing."""
+        producer = self.producers.get(producer_id)
+        if producer is not None:
+            if epoch == producer.epoch:
+                if sequence == producer.next_sequence & SEQUENCE_MASK:
+                    return NEW
+                return producer.find(sequence, count)
+            return begin_epoch(producer_id, producer.epoch, epoch, sequence)
+        idle = self.idle.get(producer_id)
+        if idle is None:
+            return NEW if sequence == 0 else out_of_window(producer_id, sequence)
+        if epoch != idle.epoch:
+            return begin_epoch(producer_id, idle.epoch, epoch, sequence)
+        behind = (idle.next_sequence - sequence) & SEQUENCE_MASK
+        if behind == 0:
+            return NEW
+        if behind > _BEHIND_MAX:
+            return gap(producer_id, idle.next_sequence, sequence)
+        return out_of_window(producer_id, sequence)
+
+    def record(self, producer_id: int, epoch: int, sequence: int, count: int, base_offset: Offset) -> None:
+        """A batch was stored. Its leader has checked it, against this table and what was under way then.
+
+        A producer may be unknown here although it was known when the batch was admitted: batches of
+        others that were under way before it can have pushed it out of the window.
+        """
+        producer = self.producers.get(producer_id)
+        if producer is None:
+            producer = self._enter(producer_id, epoch, sequence)
+        elif producer.epoch != epoch:
+            assert epoch > producer.epoch, "a fenced epoch was stored"
+            producer.epoch = epoch
+            producer.epoch_start = len(producer.offsets)
+            producer.next_sequence = sequence
+        first = producer.next_sequence
+        assert first & SEQUENCE_MASK == sequence, "a batch was stored out of sequence"
+        producer.sequences.append(first)
+        producer.offsets.append(base_offset)
+        producer.next_sequence = first + count
+        self.ring.append(producer)
+        if len(self.ring) > self.entries_max:
+            self._evict()
+
+    def _enter(self, producer_id: int, epoch: int, sequence: int) -> Producer:
+        idle = self.idle.pop(producer_id, None)
+        if idle is not None:
+            assert epoch >= idle.epoch, "a fenced epoch was stored"
+            assert epoch > idle.epoch or sequence == idle.next_sequence, "a batch was stored out of sequence"
+        producer = Producer(producer_id, epoch, sequence)
+        self.producers[producer_id] = producer
+        return producer
+
+    def _evict(self) -> None:
+        """The oldest batch leaves the window."""
+        producer = self.ring.popleft()
+        producer.head += 1
+        if producer.head < len(producer.offsets):
+            if producer.head >= _SLACK_MIN:
+                producer.compact()
+            return
+        del self.producers[producer.producer_id]
+        last_offset = producer.offsets[-1]
+        next_sequence = producer.next_sequence & SEQUENCE_MASK
+        self.idle[producer.producer_id] = Idle(producer.epoch, next_sequence, last_offset)
+        if len(self.idle) > self.entries_max:
+            self.idle.popitem(last=False)
+
+    # Time.
+
+    def wants_stamp(self, now_ms: int, next_offset: Offset) -> bool:
+        """Whether a stamp would help to forget anything that could not be forgotten without it."""
+        if not self.ring and not self.idle:
+            return False
+        if self.marks and self.marks[0].stamp_ms + self.window_ms <= now_ms:
+            return True
+        return self._is_mark_due(now_ms, next_offset)
+
+    def _is_mark_due(self, now_ms: int, next_offset: Offset) -> bool:
+        if not self.marks:
+            return next_offset > 0
+        newest = self.marks[-1]
+        return next_offset > newest.end and now_ms - newest.stamp_ms >= self.window_ms // _MARKS
+
+    def stamp(self, now_ms: int, next_offset: Offset) -> None:
+        """It is `now_ms`, and everything below next_offset has been stored."""
+        if self._is_mark_due(now_ms, next_offset):
+            self.marks.append(Mark(now_ms, next_offset))
+        while self.marks and self.marks[0].stamp_ms + self.window_ms <= now_ms:
+            self._forget_below(self.marks.popleft().end)
+
+    def _forget_below(self, end: Offset) -> None:
+        ring = self.ring
+        while ring and ring[0].offsets[ring[0].head] < end:
+            self._evict()
+        while self.idle:
+            producer_id = next(iter(self.idle))
+            if self.idle[producer_id].last_offset >= end:
+                break
+            del self.idle[producer_id]
+
+    def configure(self, entries_max: int, window_ms: int) -> None:
+        """Other bounds from now on; what is beyond them is forgotten at once, or at the next stamp."""
+        self.entries_max = entries_max
+        self.window_ms = window_ms
+        while len(self.ring) > entries_max:
+            self._evict()
+        while len(self.idle) > entries_max:
+            self.idle.popitem(last=False)
+
+
+def begin_epoch(producer_id: int, known: int, epoch: int, sequence: int) -> Verdict:
+    """A batch of another epoch than the known one: a newer one begins at 0, an older one has ended."""
+    assert epoch != known
+    if epoch < known:
+        return fenced(producer_id, epoch, known)
+    return NEW if sequence == 0 else gap(producer_id, 0, sequence)

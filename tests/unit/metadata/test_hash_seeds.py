@@ -1,0 +1,35 @@
+"""Two processes that hash differently come to the same state, byte by byte."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+
+SCRIPT = """
+from flotilla.metadata.commands import AlterTopic, DeleteTopic
+from tests.unit.metadata.entries import cluster
+
+log = cluster(5)
+for number in range(40):
+    log.create(f"topic-{number * 7 % 40}", 3, 3, max_deliveries=2, retention_bytes=number)
+for number in range(0, 40, 3):
+    log.command(AlterTopic(f"topic-{number}", (("visibility_ms", 900),), ("max_deliveries",), 5, 7))
+    log.command(DeleteTopic(f"topic-{number + 1}", 0, 8))
+print(log.machine.state_hash())
+"""
+
+
+def state_hash(seed: str) -> str:
+    environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, check=True, timeout=60
+    )
+    return done.stdout.strip()
+
+
+def test_the_state_does_not_depend_on_how_texts_are_hashed():
+    hashes = [state_hash(seed) for seed in ("1", "2")]
+    assert len(hashes[0]) == 64
+    assert hashes[0] == hashes[1]

@@ -1,0 +1,35 @@
+"""Two processes that hash differently come to the same state, byte by byte."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+
+SCRIPT = """
+from flotilla.queue.commands import CommitOffset
+from flotilla.queue.queries import ListPositions
+from tests.unit.queue.batches import new_log
+
+log = new_log(entries_max=7)
+for number in range(40):
+    log.append(producer=1 + number % 9, sequence=number // 9)
+    log.command(CommitOffset(f"group-{number * 7 % 40}", number, number))
+assert list(log.machine.read(ListPositions())) == sorted(log.machine.positions)
+print(log.machine.state_hash())
+"""
+
+
+def state_hash(seed: str) -> str:
+    environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, check=True, timeout=60
+    )
+    return done.stdout.strip()
+
+
+def test_the_state_does_not_depend_on_how_texts_are_hashed():
+    hashes = [state_hash(seed) for seed in ("1", "2")]
+    assert len(hashes[0]) == 64
+    assert hashes[0] == hashes[1]
