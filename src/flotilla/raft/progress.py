@@ -1,11 +1,11 @@
 """What a leader knows of one other replica, and how fast it may send to it.
 
-    state      meaning                                            leaves it when
-    PROBE      where the logs agree is unknown: one append,       accepted -> REPLICATE
-               then wait for the answer or a heartbeat's          behind the log's start -> SNAPSHOT
-    REPLICATE  appends are pipelined, bounded by bytes and count  refused or link lost -> PROBE
-    SNAPSHOT   the log does not reach back far enough: chunks     installed or caught up -> PROBE
-               of a snapshot go out, one at a time
+state      meaning                                            leaves it when
+PROBE      where the logs agree is unknown: one append,       accepted -> REPLICATE
+           then wait for the answer or a heartbeat's          behind the log's start -> SNAPSHOT
+REPLICATE  appends are pipelined, bounded by bytes and count  refused or link lost -> PROBE
+SNAPSHOT   the log does not reach back far enough: chunks     installed or caught up -> PROBE
+           of a snapshot go out, one at a time
 """
 
 from collections import deque

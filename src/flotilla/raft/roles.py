@@ -1,10 +1,10 @@
 """The four roles of a replica. Numbers, because they are compared on every message.
 
-    FOLLOWER -> PRE_CANDIDATE   no leader heard in time, or the link to it broke
-    PRE_CANDIDATE -> CANDIDATE  a quorum would vote
-    CANDIDATE -> LEADER         a quorum voted
-    FOLLOWER -> CANDIDATE       the leader asked this node to take over
-    any -> FOLLOWER             a newer term, a leader of this term, a lost election, or no quorum heard
+FOLLOWER -> PRE_CANDIDATE   no leader heard in time, or the link to it broke
+PRE_CANDIDATE -> CANDIDATE  a quorum would vote
+CANDIDATE -> LEADER         a quorum voted
+FOLLOWER -> CANDIDATE       the leader asked this node to take over
+any -> FOLLOWER             a newer term, a leader of this term, a lost election, or no quorum heard
 """
 
 FOLLOWER = 1

@@ -1,10 +1,14 @@
-"""What a front end needs of the service: one door for all operations."""
+"""What a front end needs of the service, and what the service needs of the node it runs on."""
 
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
+from flotilla.raft.membership import ConfigurationChange
+from flotilla.raft.messages import Configuration
+from flotilla.replica.ports import StateMachine
+from flotilla.replica.replica import Replica, ReplicaOptions
 from flotilla.types.errors import FlotillaError
-from flotilla.types.ids import NodeId
+from flotilla.types.ids import GroupId, NodeId
 from flotilla.types.operations import Reply, Request
 
 #: Called exactly once for each request, at once or later, always on the loop.
@@ -23,3 +27,46 @@ class Service(Protocol):
 
     def handle(self, request: Request, done: Done) -> Cancel | None:
         """Starts an operation. Never raises for what a client sent. None: it was answered or cannot be given up."""
+
+
+class Consensus(Protocol):
+    """The groups that this node takes part in."""
+
+    def replica(self, group: GroupId) -> Replica | None: ...
+
+    def propose(self, group: GroupId, data: bytes | memoryview, reply: Callable[[object], None]) -> bool:
+        """False: refused, nothing was logged. The answer comes by `reply` either way, never before this returns."""
+
+    def forward(self, group: GroupId, data: bytes) -> None:
+        """Proposes here or at the group's leader, without an answer."""
+
+    def read(self, group: GroupId, query: object, reply: Callable[[object], None]) -> None: ...
+
+    def change_members(self, group: GroupId, change: ConfigurationChange, reply: Callable[[object], None]) -> None: ...
+
+    def transfer(self, group: GroupId, to: NodeId) -> None:
+        """Raises NotLeaderError or InvalidArgumentError."""
+
+    def host(
+        self, group: GroupId, configuration: Configuration, machine: StateMachine, options: ReplicaOptions
+    ) -> None:
+        """Takes part in a group from now on; its log is new unless the store holds it already."""
+
+    def drop(self, group: GroupId) -> None:
+        """Leaves a group and removes its data."""
+
+
+class Outside(Protocol):
+    """Time, and who can be reached."""
+
+    def now_ms(self) -> int:
+        """The wall clock."""
+
+    def later(self, delay_ms: int, action: Callable[[], None]) -> Cancel: ...
+
+    def is_up(self, node: NodeId) -> bool: ...
+
+    def connect(self, node: NodeId, peer_address: str) -> None:
+        """Opens links to a node; a known one at the same address stays as it is."""
+
+    def disconnect(self, node: NodeId) -> None: ...

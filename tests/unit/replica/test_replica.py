@@ -1,0 +1,150 @@
+"""One replica driven by hand: who is answered, with what, and when."""
+
+from random import Random
+
+import pytest
+
+from flotilla.raft.membership import ADD_LEARNER, Change, ConfigurationChange
+from flotilla.raft.messages import NOOP, Append, Configuration, Entry, HardState, Snapshot, SnapshotMeta
+from flotilla.replica.ports import Recovered
+from flotilla.replica.replica import Replica, ReplicaOptions
+from flotilla.sim.ledger import Ledger, command
+from flotilla.types.errors import (
+    ConfigurationChangeError,
+    CorruptionError,
+    NotLeaderError,
+    OutcomeUnknownError,
+    UnavailableError,
+)
+from flotilla.types.ids import Index, Term
+from tests.scenarios.store import MemoryLog
+
+ALONE = Configuration(voters=(1,))
+THREE = Configuration(voters=(1, 2, 3))
+
+
+class Log(MemoryLog):
+    """A group's log in memory, as far as a replica needs it."""
+
+    is_snapshot_rotten = False
+
+    def recovered(self) -> Recovered:
+        return Recovered(HardState(), self.snapshot(), self.configuration(), self.configuration_entries())
+
+    def read_snapshot(self) -> Snapshot | None:
+        if self.is_snapshot_rotten:
+            raise CorruptionError("rot")
+        return self.newest_snapshot
+
+    def compact(self, first_index: Index, term_before: Term = 0) -> None:
+        super().compact(first_index)
+
+
+def replica(
+    configuration: Configuration = ALONE, options: ReplicaOptions | None = None, log: Log | None = None
+) -> Replica:
+    log = log or Log(configuration)
+    return Replica(7, 1, log, Ledger(), Random(3), options or ReplicaOptions(read_ticks_max=5))  # type: ignore[arg-type]
+
+
+def turn(subject: Replica) -> None:
+    """Everything durable at once."""
+    while subject.raft.has_ready():
+        ready = subject.raft.ready()
+        subject.log.save(ready)  # type: ignore[attr-defined]
+        subject.take_reads(ready.reads)
+        subject.apply(ready.committed)
+        subject.raft.advance(ready.number)
+    subject.fail_orphans()
+
+
+def leading(configuration: Configuration = ALONE, options: ReplicaOptions | None = None) -> Replica:
+    subject = replica(configuration, options)
+    subject.raft.campaign()
+    turn(subject)
+    return subject
+
+
+def test_a_proposal_is_answered_when_it_is_applied():
+    subject = leading()
+    assert subject.is_serving()
+    assert subject.propose(command(5), "token")
+    assert subject.replies == []
+    turn(subject)
+    assert [token for token, _ in subject.replies] == ["token"]
+
+
+def test_a_follower_refuses_at_once():
+    subject = replica(THREE)
+    assert not subject.propose(command(5), "token")
+    assert [(token, type(result)) for token, result in subject.replies] == [("token", NotLeaderError)]
+    assert not subject.is_serving()
+
+
+def test_proposals_of_a_lost_leadership_are_of_unknown_outcome():
+    subject = leading()
+    subject.propose(command(5), "token")
+    subject.raft.step_down()
+    turn(subject)
+    assert [(token, type(result)) for token, result in subject.replies] == [("token", OutcomeUnknownError)]
+
+
+def test_a_membership_change_is_answered_with_the_configuration():
+    subject = leading()
+    subject.change_members(ConfigurationChange((Change(ADD_LEARNER, 4),)), "token")
+    turn(subject)
+    assert subject.replies == [("token", Configuration(voters=(1,), learners=(4,)))]
+    subject.change_members(ConfigurationChange(), "nothing to leave")
+    assert isinstance(subject.replies[-1][1], ConfigurationChangeError)
+
+
+def test_a_read_sees_what_was_acknowledged_before_it():
+    subject = leading()
+    subject.propose(command(5), "write")
+    turn(subject)
+    subject.read(None, "read")
+    turn(subject)
+    token, result = subject.replies[-1]
+    assert token == "read"
+    assert result == subject.machine.read(None)
+
+
+def test_a_read_that_nobody_confirms_is_given_up():
+    subject = replica(THREE)
+    subject.raft.step(Append(2, 1, 1, 0, 0, 0, [Entry(1, 1, NOOP, b"")]))
+    turn(subject)
+    subject.read(None, "token")
+    for _ in range(5):
+        assert subject.replies == []
+        subject.tick()
+    assert [(token, type(result)) for token, result in subject.replies] == [("token", UnavailableError)]
+
+
+@pytest.mark.parametrize(("keeps_log", "first"), [(False, 9), (True, 1)])
+def test_a_snapshot_shortens_the_log_unless_the_log_is_the_data(keeps_log: bool, first: int):
+    subject = leading(options=ReplicaOptions(snapshot_entries=4, trail_entries=3, keeps_log=keeps_log))
+    for number in range(10):
+        subject.propose(command(number), number)
+    turn(subject)
+    assert subject.wants_snapshot()
+    snapshot = subject.take_snapshot()
+    assert snapshot is not None
+    assert snapshot.meta.index == 11
+    assert not subject.wants_snapshot()
+    assert subject.take_snapshot() is None, "one at a time"
+    subject.snapshot_taken(snapshot.meta)
+    assert subject.log.first_index() == first
+    assert not subject.wants_snapshot()
+
+
+def test_a_replica_whose_snapshot_is_rotten_takes_part_in_nothing_until_the_leader_sends_one():
+    log = Log(THREE)
+    log.install(Snapshot(SnapshotMeta(9, 2, 9, 2, THREE, 0), b""))
+    log.is_snapshot_rotten = True
+    subject = replica(THREE, log=log)
+    assert subject.raft.damaged == [(0, 10)]
+    for _ in range(40):
+        subject.tick()
+    assert subject.raft.term == 0
+    subject.read(None, "token")
+    assert isinstance(subject.replies[-1][1], UnavailableError)

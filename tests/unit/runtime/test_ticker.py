@@ -1,0 +1,45 @@
+"""Ticks keep to the clock, and a long pause does not come back as a storm of them."""
+
+import asyncio
+import time
+
+import uvloop
+
+from flotilla.runtime.ticker import CATCH_UP_TICKS_MAX, Ticker
+
+
+def test_ticks_follow_the_clock_and_catch_up_only_a_little() -> None:
+    async def scenario() -> None:
+        ticks: list[int] = []
+        news = asyncio.Event()
+
+        def tick(count: int) -> None:
+            ticks.append(count)
+            news.set()
+
+        ticker = Ticker(tick, interval_ms=5)
+        ticker.start()
+        started = time.monotonic()
+        while len(ticks) < 10:
+            news.clear()
+            await news.wait()
+        assert time.monotonic() - started >= 0.045
+        assert max(ticks) <= CATCH_UP_TICKS_MAX
+
+        ticks.clear()
+        # The process stands still for twenty ticks.
+        until = time.monotonic() + 0.1
+        while time.monotonic() < until:
+            pass
+        while not ticks:
+            news.clear()
+            await news.wait()
+        assert ticks[0] == CATCH_UP_TICKS_MAX
+
+        ticker.stop()
+        ticks.clear()
+        await asyncio.sleep(0.02)
+        assert ticks == []
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(scenario())
