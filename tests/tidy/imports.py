@@ -49,7 +49,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     # Beside the layers: the simulator runs the real core, storage and driver on simulated devices.
     "sim": (*_CORE, "storage", "runtime.driver"),
     # Composition roots, where everything meets.
-    "server": (*_CORE, *_ADAPTERS, "service", "frontends"),
+    "node": (*_CORE, *_ADAPTERS),
+    "server": (*_CORE, *_ADAPTERS, "node", "service", "frontends", "client"),
     "testing": (*_CORE, *_ADAPTERS, "service", "client", "sim"),
 }
 

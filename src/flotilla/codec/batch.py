@@ -30,6 +30,7 @@ from typing import Final
 
 from crc32c import crc32c
 
+from flotilla.queue.facts import BatchFacts
 from flotilla.raft.messages import DATA, Entry
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.limits import ENTRY_BYTES_MAX
@@ -133,18 +134,27 @@ def patch_base_offset(buffer: bytearray | memoryview, base_offset: int, term: in
     _PATCH.pack_into(buffer, 0, base_offset, term)
 
 
-def is_batch(data: bytes | bytearray | memoryview) -> bool:
-    """Tells a stored batch from the other commands of a partition, which never begin like one."""
-    if len(data) < HEADER_BYTES:
-        return False
-    header = _HEADER.unpack_from(data)
-    return bool(header[10] == MAGIC and header[4] == VERSION and header[2] == len(data) and header[8] >= 1)
-
-
 def span_of(entry: Entry) -> Span | None:
     """What an entry holds for readers: its batch's place and time, or None when it is no batch."""
-    data = entry.data
-    if entry.kind != DATA or not is_batch(data):
+    if entry.kind != DATA:
+        return None
+    header = _unpack(entry.data)
+    return None if header is None else Span(header[0], header[8], header[12])
+
+
+def facts_of(data: bytes | bytearray | memoryview) -> BatchFacts | None:
+    """What the partition's state machine must know of a batch; None for its other commands. Total."""
+    header = _unpack(data)
+    if header is None:
+        return None
+    return BatchFacts(header[0], header[8], header[12], header[13], header[9], header[14], len(data))
+
+
+def _unpack(data: bytes | bytearray | memoryview) -> tuple[int, ...] | None:
+    """The header of a stored batch. The other commands of a partition never begin like one."""
+    if len(data) < HEADER_BYTES:
         return None
     header = _HEADER.unpack_from(data)
-    return Span(header[0], header[8], header[12])
+    if header[10] != MAGIC or header[4] != VERSION or header[2] != len(data) or header[8] < 1:
+        return None
+    return header

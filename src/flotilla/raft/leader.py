@@ -152,6 +152,7 @@ def tick(node: "RaftNode") -> None:
     options = node.options
     node.idle_ticks += 1
     node.heartbeat_elapsed += 1
+    node.news_ticks += 1
     if node.election_elapsed >= options.election_ticks:
         node.election_elapsed = 0
         node.transferee = NO_NODE
@@ -239,7 +240,7 @@ def has_work(node: "RaftNode") -> bool:
         return True
     last, committed = node.log.last_index, node.log.committed
     return any(
-        peer != node.id and (_wants_append(node, progress, last) or _wants_commit_news(progress, committed))
+        peer != node.id and (_wants_append(node, progress, last) or _wants_commit_news(node, progress, committed))
         for peer, progress in node.progress.items()
     )
 
@@ -254,8 +255,12 @@ def _wants_append(node: "RaftNode", progress: Progress, last: Index) -> bool:
     )
 
 
-def _wants_commit_news(progress: Progress, committed: Index) -> bool:
-    return progress.state == REPLICATE and progress.commit_sent < min(committed, progress.match)
+def _wants_commit_news(node: "RaftNode", progress: Progress, committed: Index) -> bool:
+    return (
+        node.news_ticks >= node.options.commit_news_ticks
+        and progress.state == REPLICATE
+        and progress.commit_sent < min(committed, progress.match)
+    )
 
 
 def flush(node: "RaftNode") -> None:
@@ -271,10 +276,15 @@ def flush(node: "RaftNode") -> None:
         while _wants_append(node, progress, last):
             if not _send_append(node, peer, progress):
                 break
-        if _wants_commit_news(progress, node.log.committed):
-            commit = min(node.log.committed, progress.match)
-            progress.commit_sent = commit
-            node.messages.append(CommitNews(node.id, peer, node.term, commit))
+        if _wants_commit_news(node, progress, node.log.committed):
+            _send_commit_news(node, peer, progress)
+    node.news_ticks = 0
+
+
+def _send_commit_news(node: "RaftNode", peer: NodeId, progress: Progress) -> None:
+    commit = min(node.log.committed, progress.match)
+    progress.commit_sent = commit
+    node.messages.append(CommitNews(node.id, peer, node.term, commit))
 
 
 def _send_append(node: "RaftNode", peer: NodeId, progress: Progress) -> bool:
@@ -444,6 +454,10 @@ def _confirm_reads(node: "RaftNode") -> None:
         if asking == NO_NODE:
             node.read_states.append(ReadState(read_id, index))
         else:
+            # The asker can serve the read only when it knows of the commit.
+            progress = node.progress.get(asking)
+            if progress is not None and progress.commit_sent < min(node.log.committed, progress.match):
+                _send_commit_news(node, asking, progress)
             node.messages.append(ReadReply(node.id, asking, node.term, read_id, index))
 
 

@@ -116,6 +116,8 @@ class RaftNode:
         self.election_elapsed = 0
         self.heartbeat_elapsed = 0
         self.idle_ticks = 0
+        #: Leaders: for how many ticks some follower has not been told of a commit.
+        self.news_ticks = 0
         self.election_timeout = self._draw_election_timeout()
         #: A sleeping group neither ticks nor speaks; any message or proposal wakes it.
         self.quiescent = False

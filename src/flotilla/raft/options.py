@@ -15,6 +15,9 @@ class RaftOptions:
     quiesce_ticks: int = 30
     #: After a lost link the voters stand one after the other, this many ticks apart, so that votes do not split.
     succession_ticks: int = 2
+    #: News of the commit index that no append carries waits this many ticks, so that under load it rides on the
+    #: next append instead of costing a message of its own; 0 sends it at once.
+    commit_news_ticks: int = 0
     append_bytes_max: int = limits.APPEND_BYTES_MAX
     inflight_bytes_max: int = limits.INFLIGHT_BYTES_MAX
     inflight_count_max: int = limits.INFLIGHT_COUNT_MAX

@@ -212,6 +212,15 @@ def test_a_snapshot_keeps_epochs_apart():
     assert restored.producers.check(1, 1, 0, 1) == Duplicate(3)
 
 
+def test_batches_leave_the_window_in_their_order_also_after_a_snapshot():
+    log = new_log(entries_max=3)
+    for producer, sequence in ((2, 0), (1, 0), (2, 1)):
+        log.append(producer=producer, sequence=sequence)
+    restored = new_log().machine
+    restored.restore(log.machine.snapshot())
+    assert [producer.producer_id for producer in restored.producers.ring] == [2, 1, 2]
+
+
 def test_nothing_restores_the_beginning():
     log = busy()
     log.machine.restore(b"")

@@ -1,0 +1,200 @@
+"""A batch from its first record to its answer, and the promise given for each record in it.
+
+The records of a batch share one fate, so there is one state for all of them: a delivery is a position in a
+batch and nothing else, which makes a future per record nearly free. A batch is encoded when it is first
+sent; when it has to travel under other numbers later, only its header is written anew.
+
+One thread fills and reads, another may resolve: whoever waits is called exactly once, by whichever of
+the two sees the end and the waiting together first.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+from flotilla.client.calls import Call
+from flotilla.codec.batch import HEADER_BYTES, pack_header, parse_header
+from flotilla.codec.records import encode_batch, encode_values
+from flotilla.types.errors import FlotillaError
+from flotilla.types.ids import Offset
+from flotilla.types.records import Record
+
+#: The batch has no number yet, or needs another.
+UNNUMBERED = -1
+
+
+class Receipt(NamedTuple):
+    """Where a record is stored: on disk at a majority of replicas."""
+
+    partition: int
+    offset: Offset
+
+
+class Batch:
+    """Records for one partition that share priority and deliver-at."""
+
+    __slots__ = (
+        "_callbacks",
+        "_data",
+        "_values",
+        "attempts",
+        "base_offset",
+        "call",
+        "count",
+        "deadline_ms",
+        "error",
+        "is_done",
+        "is_observed",
+        "is_unsure",
+        "last_error",
+        "opened_ms",
+        "partition",
+        "records",
+        "sequence",
+        "size_bytes",
+        "template",
+    )
+
+    def __init__(self, partition: int, opened_ms: int, deadline_ms: int) -> None:
+        self.partition = partition
+        #: When its first record came, and when all of them are overdue.
+        self.opened_ms = opened_ms
+        self.deadline_ms = deadline_ms
+        self.records: list[Record] = []
+        #: Instead of records: values that share everything else, which the template says.
+        self._values: list[bytes] = []
+        self.template: Record | None = None
+        self.count = 0
+        self.size_bytes = 0
+        # What the lane knows of it.
+        self._data = b""
+        self.sequence = UNNUMBERED
+        #: The attempt under way.
+        self.call: Call | None = None
+        #: An attempt may have stored it.
+        self.is_unsure = False
+        self.attempts = 0
+        self.last_error: FlotillaError | None = None
+        # What became of it.
+        self.base_offset: Offset = -1
+        self.error: FlotillaError | None = None
+        self.is_done = False
+        #: Somebody has been told of the error.
+        self.is_observed = False
+        self._callbacks: deque[Callable[[], None]] = deque()
+
+    @classmethod
+    def of_values(
+        cls, partition: int, values: list[bytes], size_bytes: int, template: Record, *, opened_ms: int, deadline_ms: int
+    ) -> "Batch":
+        batch = cls(partition, opened_ms, deadline_ms)
+        batch._values = values
+        batch.template = template
+        batch.count = len(values)
+        batch.size_bytes = size_bytes
+        return batch
+
+    def number(self, producer_id: int, epoch: int, sequence: int, compression: int) -> bytes:
+        """The bytes of the batch under these numbers. Raises InvalidArgumentError when its records do not fit."""
+        if self._data:
+            header = parse_header(self._data)
+            body = memoryview(self._data)[HEADER_BYTES:]
+            self._data = b"".join(
+                (
+                    pack_header(
+                        body,
+                        count=header.count,
+                        first_time_ms=header.first_time_ms,
+                        max_time_ms=header.max_time_ms,
+                        compression=header.compression,
+                        producer_id=producer_id,
+                        producer_epoch=epoch,
+                        producer_sequence=sequence,
+                    ),
+                    body,
+                )
+            )
+        else:
+            self._data = self._encode(producer_id, epoch, sequence, compression)
+            # The bytes say it all.
+            self.records = []
+            self._values = []
+        self.sequence = sequence
+        return self._data
+
+    def _encode(self, producer_id: int, epoch: int, sequence: int, compression: int) -> bytes:
+        shared = self.template
+        if shared is None:
+            return encode_batch(
+                self.records,
+                compression=compression,
+                producer_id=producer_id,
+                producer_epoch=epoch,
+                sequence=sequence,
+            )
+        return encode_values(
+            self._values,
+            timestamp_ms=shared.timestamp_ms,
+            priority=shared.priority,
+            content_type=shared.content_type,
+            deliver_at_ms=shared.deliver_at_ms,
+            ttl_ms=shared.ttl_ms,
+            max_deliveries=shared.max_deliveries,
+            compression=compression,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            sequence=sequence,
+        )
+
+    @property
+    def is_flying(self) -> bool:
+        return self.call is not None
+
+    @property
+    def data(self) -> bytes:
+        return self._data
+
+    def resolve(self, base_offset: Offset, error: FlotillaError | None = None) -> None:
+        """The end: stored at `base_offset`, or not."""
+        assert not self.is_done
+        self.base_offset = base_offset
+        self.error = error
+        self._data = b""
+        self.is_done = True
+        self._call_back()
+
+    def when_done(self, callback: Callable[[], None]) -> None:
+        """Calls back when the batch is done, at once if it is."""
+        self._callbacks.append(callback)
+        if self.is_done:
+            self._call_back()
+
+    def _call_back(self) -> None:
+        while True:
+            try:
+                callback = self._callbacks.popleft()
+            except IndexError:
+                return
+            callback()
+
+
+class Delivery:
+    """What became, or will become, of one record that was sent. Both shells add a way to wait for it."""
+
+    __slots__ = ("_batch", "_position")
+
+    def __init__(self, batch: Batch, position: int) -> None:
+        self._batch = batch
+        self._position = position
+
+    def done(self) -> bool:
+        """Whether the record is stored, or has failed."""
+        return self._batch.is_done
+
+    def _receipt(self) -> Receipt:
+        batch = self._batch
+        assert batch.is_done
+        if batch.error is not None:
+            batch.is_observed = True
+            raise batch.error
+        return Receipt(batch.partition, batch.base_offset + self._position)

@@ -1,0 +1,55 @@
+"""A record from what people write: payload, key and the fields that few records have."""
+
+from collections.abc import Iterable, Mapping
+from typing import TypedDict
+
+from flotilla.types.records import CONTENT_BYTES, DEFAULT_LIMITS, Headers, Record, RecordLimits, check_record
+
+#: A broker knows the limit of the topic; here only what no topic can allow is refused.
+_LIMITS = RecordLimits(value_bytes_max=DEFAULT_LIMITS.batch_bytes_max)
+
+
+class RecordFields(TypedDict, total=False):
+    """What a record may have beside payload and key. Everything may be left out."""
+
+    #: Ordered; a name may occur more than once. Text is written as UTF-8.
+    headers: Mapping[str, bytes | str] | Iterable[tuple[str, bytes | str]]
+    #: 0 to 7; a higher one is delivered earlier.
+    priority: int
+    #: A code of `flotilla.types.records`.
+    content_type: int
+    #: Not delivered to queue groups before so much time has passed.
+    delay_ms: int
+    #: Worth nothing after so much time.
+    ttl_ms: int
+    #: Stored once however often it is sent inside the window.
+    idempotency_key: str | bytes
+    #: Attempts before the dead-letter topic.
+    max_deliveries: int
+    #: When it was made; now, unless said otherwise.
+    timestamp_ms: int
+
+
+def make_record(payload: bytes, key: bytes | None, fields: RecordFields, now_ms: int) -> Record:
+    """Raises InvalidArgumentError when no broker would take it. `now_ms` is the time of day."""
+    delay_ms = fields.get("delay_ms", 0)
+    idempotency_key = fields.get("idempotency_key", b"")
+    record = Record(
+        payload,
+        key,
+        _headers(fields["headers"]) if "headers" in fields else (),
+        fields.get("timestamp_ms", now_ms),
+        fields.get("priority", 0),
+        fields.get("content_type", CONTENT_BYTES),
+        now_ms + delay_ms if delay_ms else 0,
+        fields.get("ttl_ms", 0),
+        idempotency_key.encode() if isinstance(idempotency_key, str) else idempotency_key,
+        fields.get("max_deliveries", 0),
+    )
+    check_record(record, _LIMITS)
+    return record
+
+
+def _headers(given: Mapping[str, bytes | str] | Iterable[tuple[str, bytes | str]]) -> Headers:
+    pairs = given.items() if isinstance(given, Mapping) else given
+    return tuple((name, value.encode() if isinstance(value, str) else value) for name, value in pairs)

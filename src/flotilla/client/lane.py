@@ -1,0 +1,212 @@
+"""The way of one producer's batches to one partition: in order, each stored once.
+
+Records are numbered without gaps, so a broker stores a batch only behind the one before it and recognises
+one that it has. Several batches may be in flight. When an attempt fails, nothing more is sent until all
+others have come back, and then everything is sent again from the oldest on: no batch ever overtakes.
+
+A batch that fails for good leaves a gap that nothing of its epoch can follow. The lane then begins a new
+epoch with number 0, which also makes brokers refuse stragglers of the old one. But a batch that may
+have been stored keeps its old number until that is certain: under a new number it would be stored twice.
+So it is sent again as it was; the answer is its offset, or SEQUENCE_GAP, which says that it is not there.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+from flotilla.client.batches import UNNUMBERED, Batch
+from flotilla.client.calls import REPEATABLE, Call, Outcome, deadline_passed, is_passing, outcome_unknown
+from flotilla.client.routes import Route
+from flotilla.client.session import Session
+from flotilla.client.timers import Timer
+from flotilla.types.errors import (
+    FlotillaError,
+    InvalidArgumentError,
+    OutcomeUnknownError,
+    OutOfWindowError,
+    SequenceGapError,
+)
+from flotilla.types.operations import Produce, Produced
+
+_SEQUENCE_MASK = 2**32 - 1
+_EPOCH_MAX = 2**16 - 1
+
+
+class Lane:
+    def __init__(
+        self,
+        session: Session,
+        route: Route,
+        *,
+        producer_id: int,
+        in_flight_max: int,
+        compression: int,
+        resolved: Callable[[Batch], None],
+    ) -> None:
+        """`resolved` is called after each batch that has come to its end, when there may be room for another."""
+        assert producer_id > 0
+        self._session = session
+        self._route = route
+        self._in_flight_max = in_flight_max
+        self._compression = compression
+        self._resolved = resolved
+        self._producer_id = producer_id
+        self._epoch = 0
+        self._next_sequence = 0
+        #: Batches without an end, in their order.
+        self._batches: dict[Batch, None] = {}
+        self._flying_count = 0
+        #: An attempt failed: nothing is sent before all others are back and the timer, if any, has run out.
+        self._is_holding = False
+        self._pause: Timer | None = None
+        #: Attempts that failed since the last one that did not.
+        self._attempts = 0
+        #: A number will never be stored: nothing new may be sent in this epoch.
+        self._is_broken = False
+        self._expiry: Timer | None = None
+
+    @property
+    def has_room(self) -> bool:
+        """A batch that is added now does not wait for others; beyond that, it had better wait for company."""
+        return len(self._batches) < self._in_flight_max
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._batches
+
+    def add(self, batch: Batch) -> None:
+        self._batches[batch] = None
+        self._pump()
+
+    def abandon(self, error: FlotillaError) -> None:
+        """Nobody waits any longer: every batch ends now."""
+        for batch in list(self._batches):
+            batch.is_unsure = batch.is_unsure or batch.is_flying
+            self._fail(batch, error)
+
+    def _pump(self) -> None:
+        self._expire()
+        while (batch := self._next_to_send()) is not None:
+            self._send(batch)
+        self._watch()
+
+    def _next_to_send(self) -> Batch | None:
+        """The oldest batch that may be sent now."""
+        if self._pause is not None or (self._is_holding and self._flying_count):
+            return None
+        self._is_holding = False
+        if self._flying_count >= self._in_flight_max:
+            return None
+        waiting = [batch for batch in self._batches if not batch.is_flying]
+        if self._is_broken:
+            unsure = [batch for batch in waiting if batch.is_unsure]
+            if unsure or self._flying_count:
+                waiting = unsure
+            else:
+                self._begin_epoch()
+        return waiting[0] if waiting else None
+
+    def _begin_epoch(self) -> None:
+        self._is_broken = False
+        self._next_sequence = 0
+        self._epoch += 1
+        if self._epoch > _EPOCH_MAX:
+            self._epoch = 0
+            self._producer_id = new_producer_id(self._session)
+        for batch in self._batches:
+            batch.sequence = UNNUMBERED
+
+    def _send(self, batch: Batch) -> None:
+        if batch.sequence == UNNUMBERED:
+            try:
+                batch.number(self._producer_id, self._epoch, self._next_sequence, self._compression)
+            except InvalidArgumentError as error:
+                self._fail(batch, error)
+                return
+            self._next_sequence = (self._next_sequence + batch.count) & _SEQUENCE_MASK
+        request = Produce(self._route.topic, self._route.partition, batch.data)
+        done = partial(self._returned, batch)
+        batch.call = Call(request, self._route, batch.deadline_ms, done, effect=REPEATABLE, is_single=True)
+        self._flying_count += 1
+        self._session.submit(batch.call, self._session.now_ms)
+
+    def _returned(self, batch: Batch, outcome: Outcome) -> None:
+        assert batch.call is not None
+        batch.is_unsure = batch.is_unsure or batch.call.is_unsure
+        batch.call = None
+        self._flying_count -= 1
+        if not batch.is_done:
+            if isinstance(outcome, Produced):
+                self._attempts = 0
+                self._end(batch, outcome.base_offset, None)
+            else:
+                assert isinstance(outcome, FlotillaError)
+                batch.attempts += 1
+                batch.last_error = outcome
+                self._judge(batch, outcome)
+        self._pump()
+
+    def _judge(self, batch: Batch, error: FlotillaError) -> None:
+        """An attempt came back with an error: whether there is another one."""
+        if self._session.is_closed or batch.deadline_ms <= self._session.now_ms:
+            self._fail(batch, error)
+        elif isinstance(error, SequenceGapError):
+            batch.is_unsure = False
+            if batch is next(iter(self._batches)):
+                # Nothing is under way that could close the gap.
+                self._is_broken = True
+            self._hold(error)
+        elif isinstance(error, OutOfWindowError) and not batch.is_unsure:
+            # The broker has forgotten this producer; only number 0 can follow that.
+            self._is_broken = True
+            self._hold(error)
+        elif is_passing(error, batch.attempts):
+            self._hold(error)
+        else:
+            self._fail(batch, error)
+
+    def _hold(self, error: FlotillaError) -> None:
+        self._is_holding = True
+        if self._pause is None:
+            session = self._session
+            self._attempts += 1
+            delay_ms = session.options.backoff.delay_ms(self._attempts, error, session.chance)
+            if delay_ms:
+                self._pause = session.timers.at(session.now_ms + delay_ms, self._resume)
+
+    def _resume(self) -> None:
+        self._pause = None
+        self._pump()
+
+    # Ends.
+
+    def _expire(self) -> None:
+        now_ms = self._session.now_ms
+        for batch in list(self._batches):
+            if not batch.is_flying and batch.deadline_ms <= now_ms:
+                self._fail(batch, deadline_passed(batch.last_error))
+
+    def _watch(self) -> None:
+        """Sees to it that waiting batches end in time; those in flight are the session's matter."""
+        due_ms = min([batch.deadline_ms for batch in self._batches if not batch.is_flying], default=0)
+        if self._expiry is not None and (self._expiry.action is None or self._expiry.when_ms != due_ms):
+            self._expiry.cancel()
+            self._expiry = None
+        if due_ms and self._expiry is None:
+            self._expiry = self._session.timers.at(due_ms, self._pump)
+
+    def _fail(self, batch: Batch, error: FlotillaError) -> None:
+        if batch.sequence != UNNUMBERED:
+            self._is_broken = True
+        if batch.is_unsure and not isinstance(error, OutcomeUnknownError):
+            error = outcome_unknown(batch.last_error or error)
+        self._end(batch, -1, error)
+
+    def _end(self, batch: Batch, base_offset: int, error: FlotillaError | None) -> None:
+        del self._batches[batch]
+        batch.resolve(base_offset, error)
+        self._resolved(batch)
+
+
+def new_producer_id(session: Session) -> int:
+    """Drawn at random: nobody has to be asked, and nobody else has it. Never 0, which means none."""
+    return session.chance.getrandbits(63) + 1

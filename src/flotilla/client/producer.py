@@ -1,0 +1,314 @@
+"""The core of a producer without threads or sockets: records in, batches on their lanes.
+
+    RecordBuffer   gathers records into batches, within a bound on memory; filled by whoever sends
+    ProducerCore   moves batches from the buffer to the lanes of their partitions; lives with the session
+
+A batch leaves when it is full, or when its linger has passed and its lane has room: so an idle producer
+sends at once and a busy one sends large batches by itself. Records are gathered by partition, priority and
+deliver-at, which a batch has in common; the order of sending is kept among records that share all three.
+The two classes are apart because they may be used from two threads: the first needs a lock then, the
+second belongs to the session's thread.
+"""
+
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from itertools import accumulate
+from random import Random
+from typing import TypeAlias
+
+from flotilla.client.batches import Batch
+from flotilla.client.lane import Lane, new_producer_id
+from flotilla.client.partitioner import StickyPartition, partition_of
+from flotilla.client.routes import Route
+from flotilla.client.session import Session
+from flotilla.client.timers import Timer
+from flotilla.codec.compression import NAMES
+from flotilla.types.errors import FlotillaError, InvalidArgumentError
+from flotilla.types.limits import BATCH_RECORD_COUNT_MAX, ENTRY_BYTES_MAX, KIB, MIB
+from flotilla.types.records import Record
+
+#: What a record costs beyond its bytes, in the buffer and in a batch, roughly.
+_RECORD_BYTES = 64
+#: Room in a batch for its header, and for offsets that the estimate above does not cover.
+_BATCH_SLACK_BYTES = 64 * KIB
+
+#: Partition, priority, deliver-at.
+_Key: TypeAlias = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerOptions:
+    #: How long a record may wait for company.
+    linger_ms: int = 0
+    #: A batch is full at either of these.
+    batch_bytes: int = 256 * KIB
+    batch_records: int = 10_000
+    #: Records that were sent and not answered; beyond that, sending waits.
+    buffer_bytes_max: int = 32 * MIB
+    #: Batches in flight to one partition.
+    in_flight_max: int = 8
+    #: From sending to the answer.
+    timeout_ms: int = 30_000
+    #: none, lz4 or zstd.
+    compression: str = "none"
+
+    def __post_init__(self) -> None:
+        if self.compression not in NAMES.values():
+            raise InvalidArgumentError(f"compression is one of {', '.join(NAMES.values())}, not {self.compression!r}")
+        for name in ("batch_bytes", "batch_records", "buffer_bytes_max", "in_flight_max", "timeout_ms"):
+            if getattr(self, name) < 1:
+                raise InvalidArgumentError(f"{name} is at least 1")
+        if self.linger_ms < 0:
+            raise InvalidArgumentError("linger_ms is at least 0")
+        if self.batch_bytes > ENTRY_BYTES_MAX - _BATCH_SLACK_BYTES or self.batch_records > BATCH_RECORD_COUNT_MAX:
+            raise InvalidArgumentError(
+                f"a batch has at most {BATCH_RECORD_COUNT_MAX} records and {ENTRY_BYTES_MAX} bytes"
+            )
+
+
+class RecordBuffer:
+    def __init__(self, options: ProducerOptions, chance: Random) -> None:
+        self._options = options
+        self._sticky = StickyPartition(chance)
+        #: Set when the topic is known; nothing can be added before.
+        self.partitions = 0
+        #: Of records without an answer.
+        self.used_bytes = 0
+        #: Batches that still take records, the oldest first, and those that are full, in order.
+        self._open: dict[_Key, Batch] = {}
+        self._full: deque[Batch] = deque()
+        #: Every batch without an answer.
+        self.unresolved: dict[Batch, None] = {}
+
+    def has_room(self, size_bytes: int) -> bool:
+        """Whether a record fits the bound; a large one may always come alone."""
+        return self.used_bytes + size_bytes <= self._options.buffer_bytes_max or not self.used_bytes
+
+    @property
+    def is_waiting(self) -> bool:
+        """Batches wait for their lane."""
+        return bool(self._open or self._full)
+
+    @property
+    def has_full(self) -> bool:
+        return bool(self._full)
+
+    def add(self, record: Record, size_bytes: int, partition: int | None, now_ms: int, timeout_ms: int) -> Batch:
+        """The batch that the record is now the last one of."""
+        if partition is None:
+            key = record.key
+            partition = self._sticky.current(self.partitions) if key is None else partition_of(key, self.partitions)
+        place = (partition, record.priority, record.deliver_at_ms)
+        batch = self._open.get(place)
+        if batch is not None and batch.size_bytes + size_bytes > self._options.batch_bytes:
+            self._seal(place)
+            batch = None
+        if batch is None:
+            batch = self._begin(Batch(partition, now_ms, now_ms + timeout_ms))
+            self._open[place] = batch
+        batch.deadline_ms = min(batch.deadline_ms, now_ms + timeout_ms)
+        batch.records.append(record)
+        batch.count += 1
+        batch.size_bytes += size_bytes
+        self.used_bytes += size_bytes
+        if batch.count >= self._options.batch_records:
+            self._seal(place)
+        return batch
+
+    def add_values(self, values: list[bytes], size_bytes: int, template: Record, now_ms: int, timeout_ms: int) -> Batch:
+        """A batch of its own for values that differ in nothing else; see `cut`."""
+        batch = Batch.of_values(
+            self._sticky.current(self.partitions),
+            values,
+            size_bytes,
+            template,
+            opened_ms=now_ms,
+            deadline_ms=now_ms + timeout_ms,
+        )
+        self._sticky.move()
+        self._begin(batch)
+        self._full.append(batch)
+        self.used_bytes += size_bytes
+        return batch
+
+    def cut(self, values: Sequence[bytes]) -> list[tuple[list[bytes], int]]:
+        """Values in pieces that each make a batch, with the size of each. Raises InvalidArgumentError."""
+        try:
+            ends = list(accumulate(map(len, values)))
+        except TypeError as error:
+            raise InvalidArgumentError(f"a payload is bytes: {error}") from error
+        pieces = []
+        first = 0
+        while first < len(values):
+            before = ends[first - 1] if first else 0
+            end = bisect_right(ends, before + self._options.batch_bytes, first)
+            end = max(first + 1, min(end, first + self._options.batch_records))
+            piece = list(values[first:end])
+            pieces.append((piece, ends[end - 1] - before + _RECORD_BYTES * len(piece)))
+            first = end
+        return pieces
+
+    def _begin(self, batch: Batch) -> Batch:
+        self.unresolved[batch] = None
+        return batch
+
+    def _seal(self, place: _Key) -> None:
+        batch = self._open.pop(place)
+        self._full.append(batch)
+        if place[0] == self._sticky.current(self.partitions):
+            self._sticky.move()
+
+    def take(self, now_ms: int, has_room: Callable[[int], bool], *, is_flushing: bool) -> list[Batch]:
+        """Batches that should leave now: full ones in any case, the others if they waited and their lane has room."""
+        linger_ms = 0 if is_flushing else self._options.linger_ms
+        for place, batch in list(self._open.items()):
+            is_ready = batch.opened_ms + linger_ms <= now_ms and has_room(place[0])
+            # One that is overdue ends in its lane.
+            if is_ready or batch.deadline_ms <= now_ms:
+                self._seal(place)
+        taken = list(self._full)
+        self._full.clear()
+        return taken
+
+    def next_due_ms(self, now_ms: int) -> int | None:
+        """When `take` must be called again although nothing is added and no lane gets room."""
+        linger_ms = self._options.linger_ms
+        ends = [batch.opened_ms + linger_ms for batch in self._open.values()]
+        ends += [batch.deadline_ms for batch in self._open.values()]
+        return min([end_ms for end_ms in ends if end_ms > now_ms], default=None)
+
+    def release(self, batch: Batch) -> None:
+        """The batch has its answer."""
+        self.unresolved.pop(batch, None)
+        self.used_bytes -= batch.size_bytes
+
+
+class ProducerCore:
+    def __init__(
+        self,
+        session: Session,
+        topic: str,
+        options: ProducerOptions,
+        buffer: RecordBuffer,
+        lock: AbstractContextManager[object],
+        released: Callable[[], None],
+    ) -> None:
+        """`lock` guards the buffer; `released` is called, without it, when there is room again."""
+        self._session = session
+        self._topic = topic
+        self._options = options
+        self._buffer = buffer
+        self._lock = lock
+        self._released = released
+        self._producer_id = new_producer_id(session)
+        self._compression = {name: code for code, name in NAMES.items()}[options.compression]
+        self._lanes: dict[int, Lane] = {}
+        self._timer: Timer | None = None
+        #: Nothing lingers any more.
+        self._is_flushing = False
+        self._is_pumping = False
+
+    def resolve(self, deadline_ms: int, done: Callable[[FlotillaError | None], None], now_ms: int) -> None:
+        """Finds out how many partitions the topic has, before the first record."""
+
+        def found(outcome: object) -> None:
+            if isinstance(outcome, FlotillaError):
+                done(outcome)
+            else:
+                self._adapt()
+                done(None)
+
+        self._session.resolve(self._topic, deadline_ms, found, now_ms, create=True)
+
+    def _adapt(self) -> None:
+        """A topic may have got more partitions. It never has fewer."""
+        topic = self._session.routes.topics.get(self._topic)
+        if topic is not None:
+            self._buffer.partitions = max(self._buffer.partitions, len(topic.partitions))
+
+    def flush(self, now_ms: int) -> None:
+        """From now on until the buffer is empty, nothing lingers."""
+        self._is_flushing = True
+        self.pump(now_ms)
+
+    def pump(self, now_ms: int) -> None:
+        """Moves what should leave to its lane."""
+        self._session.now_ms = now_ms
+        if self._is_pumping:
+            return
+        self._is_pumping = True
+        try:
+            self._pump()
+        finally:
+            self._is_pumping = False
+
+    def _pump(self) -> None:
+        session = self._session
+        while True:
+            with self._lock:
+                self._adapt()
+                batches = self._buffer.take(session.now_ms, self._has_room, is_flushing=self._is_flushing)
+                if not self._buffer.is_waiting:
+                    self._is_flushing = False
+                due_ms = self._buffer.next_due_ms(session.now_ms)
+            if not batches:
+                break
+            for batch in batches:
+                self._lane(batch.partition).add(batch)
+        if self._timer is not None and self._timer.when_ms != due_ms:
+            self._timer.cancel()
+            self._timer = None
+        if due_ms is not None and self._timer is None:
+            self._timer = session.timers.at(due_ms, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self.pump(self._session.now_ms)
+
+    def abandon(self, error: FlotillaError) -> None:
+        """Every record without an answer ends now."""
+        with self._lock:
+            waiting = self._buffer.take(self._session.now_ms, lambda partition: True, is_flushing=True)
+        for lane in self._lanes.values():
+            lane.abandon(error)
+        for batch in waiting:
+            batch.resolve(-1, error)
+            self._resolved(batch)
+
+    def _lane(self, partition: int) -> Lane:
+        lane = self._lanes.get(partition)
+        if lane is None:
+            lane = self._lanes[partition] = Lane(
+                self._session,
+                Route(self._topic, partition),
+                producer_id=self._producer_id,
+                in_flight_max=self._options.in_flight_max,
+                compression=self._compression,
+                resolved=self._resolved,
+            )
+        return lane
+
+    def _has_room(self, partition: int) -> bool:
+        lane = self._lanes.get(partition)
+        return lane is None or lane.has_room
+
+    def _resolved(self, batch: Batch) -> None:
+        with self._lock:
+            self._buffer.release(batch)
+            is_waiting = self._buffer.is_waiting
+        self._released()
+        if is_waiting:
+            self.pump(self._session.now_ms)
+
+
+def record_bytes(record: Record) -> int:
+    """What a record takes in the buffer."""
+    size_bytes = len(record.value) + _RECORD_BYTES + len(record.idempotency_key)
+    if record.key is not None:
+        size_bytes += len(record.key)
+    for name, value in record.headers:
+        size_bytes += len(name) + len(value)
+    return size_bytes

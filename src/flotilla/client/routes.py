@@ -1,0 +1,103 @@
+"""What the client knows of the cluster: brokers, topics, and who leads what. Every bit of it may be out of date.
+
+Learned from metadata answers and from brokers that say who leads in their place. Nothing here asks for
+anything: the session does, whenever something is missing or proved wrong. Brokers that were given at the
+beginning are kept for ever, in an order that differs from client to client so that a thousand of them
+do not begin at the same node, and they come after the brokers that were learned.
+"""
+
+from collections.abc import Sequence
+from random import Random
+from typing import NamedTuple
+
+from flotilla.types.address import Address, parse_address
+from flotilla.types.operations import Metadata, TopicInfo
+
+
+class Route(NamedTuple):
+    """Where a request must go. No topic: see `partition`."""
+
+    topic: str = ""
+    partition: int = 0
+
+
+#: Anybody can answer.
+ANY = Route()
+#: Whoever leads the metadata group.
+CONTROLLER = Route("", -1)
+
+
+class Routes:
+    def __init__(self, bootstrap: Sequence[Address], chance: Random) -> None:
+        assert bootstrap
+        self._bootstrap = list(bootstrap)
+        chance.shuffle(self._bootstrap)
+        self._chance = chance
+        self._brokers: list[Address] = []
+        self._leaders: dict[Route, Address] = {}
+        self.topics: dict[str, TopicInfo] = {}
+        #: Metadata were received at least once, and nothing has proved them wrong since.
+        self.is_fresh = False
+
+    def find(self, route: Route) -> Address | None:
+        """Where to send; None when that must be found out first, or nobody leads."""
+        return self._leaders.get(route)
+
+    def candidates(self) -> list[Address]:
+        """Everybody who may know more, once each, the most promising first."""
+        return list(dict.fromkeys([*self._brokers, *self._bootstrap]))
+
+    def update(self, metadata: Metadata, asked: Sequence[str]) -> None:
+        """Takes over an answer about `asked` topics; of the others it says nothing."""
+        addresses = {}
+        for broker in metadata.brokers:
+            address = _address(broker.client)
+            if address is not None:
+                addresses[broker.node] = address
+        alive = [addresses[broker.node] for broker in metadata.brokers if broker.is_alive and broker.node in addresses]
+        self._chance.shuffle(alive)
+        self._brokers = alive
+        self._set(CONTROLLER, addresses.get(metadata.controller))
+        for name in asked:
+            self._forget_topic(name)
+        for topic in metadata.topics:
+            self.learn(topic)
+            for part in topic.partitions:
+                self._set(Route(topic.name, part.number), addresses.get(part.leader))
+        self.is_fresh = True
+
+    def learn(self, topic: TopicInfo) -> None:
+        """A topic as an answer described it; who leads its partitions is not taken from there."""
+        self.topics[topic.name] = topic
+
+    def redirect(self, route: Route, address: str) -> bool:
+        """A broker said who leads instead. False: it did not know, or it is no address."""
+        found = _address(address) if address else None
+        self._set(route, found)
+        if found is None:
+            self.is_fresh = False
+        return found is not None
+
+    def doubt(self, route: Route) -> None:
+        """What is known of this route led nowhere."""
+        self._leaders.pop(route, None)
+        self.is_fresh = False
+
+    def _forget_topic(self, name: str) -> None:
+        topic = self.topics.pop(name, None)
+        if topic is not None:
+            for part in topic.partitions:
+                self._leaders.pop(Route(name, part.number), None)
+
+    def _set(self, route: Route, address: Address | None) -> None:
+        if address is None:
+            self._leaders.pop(route, None)
+        else:
+            self._leaders[route] = address
+
+
+def _address(text: str) -> Address | None:
+    try:
+        return parse_address(text)
+    except ValueError:
+        return None

@@ -1,0 +1,383 @@
+"""One client's connection without a socket or a clock: bytes in, requests out; answers in, bytes out.
+
+    new        only Hello is understood, in a small frame and soon
+    open       requests are handed out while the bounds allow, and answered in any order
+    draining   what came before is answered; new requests are refused
+    closing    nothing is taken in any more; what is to be written leaves, then the connection ends
+
+A request counts as under way until its answer has been handed to the socket, so that a client that
+does not read is soon not read from either, and no client gets more than its bound of requests
+into one turn of the loop. Its batch counts, here and in the budget of the server, until it is answered.
+Time is counted in ticks: after a pause of this process one tick finds old silence, not many.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from flotilla.codec.client import (
+    NO_CORRELATION,
+    PROTOCOL_VERSION_MAX,
+    PROTOCOL_VERSION_MIN,
+    Answer,
+    Buffers,
+    decode_request,
+    encode_response,
+)
+from flotilla.frontends.tcp.budget import ByteBudget
+from flotilla.frontends.tcp.inbox import LARGE_BYTES_MIN, Inbox
+from flotilla.service.ports import Cancel
+from flotilla.types import limits
+from flotilla.types.errors import FlotillaError, InvalidArgumentError, OverloadedError, UnavailableError
+from flotilla.types.ids import NodeId
+from flotilla.types.operations import Fetched, Hello, Metadata, Produce, Reply, Request, Welcome
+
+TICK_MS = 1_000
+
+NEW = "new"
+OPEN = "open"
+DRAINING = "draining"
+CLOSING = "closing"
+
+#: Answers that nobody misses: the same question can be asked again.
+_REPEATABLE = (Fetched, Metadata)
+#: What a client is told to wait before it asks again.
+_OVERLOADED_RETRY_MS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    requests_max: int = limits.CONNECTION_REQUEST_COUNT_MAX
+    request_bytes_max: int = limits.CONNECTION_REQUEST_BYTES_MAX
+    output_bytes_max: int = limits.CONNECTION_OUTPUT_BYTES_MAX
+    frame_bytes_max: int = limits.CLIENT_FRAME_BYTES_MAX
+
+
+class Budgets:
+    """What all connections share: small frames and large ones apart, so that slow large ones stop nobody else."""
+
+    __slots__ = ("large", "small")
+
+    def __init__(self, bytes_max: int = limits.SERVER_REQUEST_BYTES_MAX) -> None:
+        self.small = ByteBudget(bytes_max)
+        self.large = ByteBudget(bytes_max)
+
+    def of(self, length: int) -> ByteBudget:
+        return self.small if length < LARGE_BYTES_MIN else self.large
+
+
+class Host(Protocol):
+    """Who answers a Hello. The service is one."""
+
+    @property
+    def node(self) -> NodeId: ...
+
+    @property
+    def cluster_id(self) -> str: ...
+
+
+class Ticket:
+    """A request under way. `answer` is its Done; a second answer, or one that comes too late, is dropped."""
+
+    __slots__ = ("_connection", "batch_bytes", "correlation_id", "request")
+
+    def __init__(self, connection: "Connection", correlation_id: int, request: Request, batch_bytes: int) -> None:
+        self._connection = connection
+        self.correlation_id = correlation_id
+        self.request = request
+        #: What it holds of the budgets.
+        self.batch_bytes = batch_bytes
+
+    def answer(self, answer: Reply | FlotillaError) -> None:
+        self._connection.answer(self, answer)
+
+
+def is_too_slow(ticks: int, moved_bytes: int) -> bool:
+    """Whether a transfer that has lasted so long should have come further."""
+    allowed_ms = limits.TRANSFER_MS_MAX + moved_bytes * 1000 // limits.TRANSFER_BYTES_PER_SECOND_MIN
+    return ticks * TICK_MS > allowed_ms
+
+
+class Connection:
+    def __init__(
+        self,
+        host: Host,
+        budgets: Budgets,
+        wake: Callable[[], None],
+        connection_limits: ConnectionLimits | None = None,
+    ) -> None:
+        """`wake` is called when there is something to write, or when requests may be handed out again."""
+        self.state = NEW
+        #: Why it ends, for people; empty while it does not.
+        self.reason = ""
+        self._host = host
+        self._budgets = budgets
+        self._wake = wake
+        self._limits = connection_limits or ConnectionLimits()
+        self._inbox = Inbox(min(limits.HANDSHAKE_FRAME_BYTES_MAX, self._limits.frame_bytes_max))
+        #: Bytes of a budget that were taken for the frame under way.
+        self._frame_bytes = 0
+        self._is_waiting = False
+        #: Given to the service and not answered, with what gives them up.
+        self._tickets: dict[Ticket, Cancel | None] = {}
+        self._batch_bytes = 0
+        self._output: Buffers = []
+        self.output_bytes = 0
+        #: What the socket's side holds because the client does not take it; kept up to date by that side.
+        self.unwritten_bytes = 0
+        #: How many requests are answered in `_output`.
+        self._output_count = 0
+        self._heard = True
+        self._silent_ticks = 0
+        self._frame_ticks = 0
+        self._frame_number = 0
+
+    # Bytes in, requests out.
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether more bytes are wanted now. A closing connection reads in order to forget."""
+        return self.state == CLOSING or (not self._is_waiting and self._has_room)
+
+    @property
+    def request_count(self) -> int:
+        return len(self._tickets) + self._output_count
+
+    @property
+    def _has_room(self) -> bool:
+        return (
+            len(self._tickets) + self._output_count < self._limits.requests_max
+            and self._batch_bytes < self._limits.request_bytes_max
+            and not self._is_overfull
+        )
+
+    @property
+    def _is_overfull(self) -> bool:
+        return self.output_bytes + self.unwritten_bytes >= self._limits.output_bytes_max
+
+    def room(self) -> memoryview | None:
+        """Where the next bytes shall be received; None: anywhere, to be handed over by `feed`."""
+        return self._inbox.room() if self.state != CLOSING else None
+
+    def received(self, count: int) -> None:
+        """So many bytes were put into room()."""
+        self._heard = True
+        if self.state != CLOSING:
+            self._inbox.received(count)
+
+    def feed(self, data: memoryview) -> None:
+        """More bytes. They may be overwritten after the next `keep`."""
+        self._heard = True
+        if self.state != CLOSING:
+            self._inbox.put(data)
+
+    def keep(self) -> None:
+        self._inbox.keep()
+
+    def next_request(self) -> Ticket | None:
+        """The next request to hand to the service; None when bytes or room are missing."""
+        while self.state != CLOSING and not self._is_waiting and self._has_room:
+            try:
+                frame = self._next_frame()
+                if frame is None:
+                    break
+                ticket = self._understand(frame)
+            except InvalidArgumentError as error:
+                self.fail(error)
+                break
+            if ticket is not None:
+                return ticket
+        return None
+
+    def started(self, ticket: Ticket, cancel: Cancel | None) -> None:
+        """The service has taken the request; `cancel` gives it up."""
+        if cancel is not None and ticket in self._tickets:
+            self._tickets[ticket] = cancel
+
+    def _next_frame(self) -> bytearray | None:
+        inbox = self._inbox
+        if not inbox.is_begun:
+            length = inbox.next_length()
+            if length is None:
+                return None
+            if not self._frame_bytes and not self._reserve(length):
+                return None
+            inbox.begin(length)
+        return inbox.take()
+
+    def _reserve(self, length: int) -> bool:
+        """Takes of the budget what the next frame needs, or waits for it. A handshake is small and soon over."""
+        if self.state == NEW:
+            return True
+        budget = self._budgets.of(length)
+        if not budget.take(length):
+            self._is_waiting = True
+            budget.wait(self, length, lambda: self._granted(length))
+            return False
+        self._frame_bytes = length
+        return True
+
+    def _granted(self, length: int) -> None:
+        self._is_waiting = False
+        self._frame_bytes = length
+        self._wake()
+
+    def _release(self, count: int) -> None:
+        if count:
+            self._budgets.of(count).give(count)
+
+    def _understand(self, frame: bytearray) -> Ticket | None:
+        """What a whole frame asks for. None: it was answered here."""
+        held, self._frame_bytes = self._frame_bytes, 0
+        try:
+            correlation_id, request = decode_request(frame)
+        except InvalidArgumentError:
+            self._release(held)
+            raise
+        if type(request) is not Produce:
+            # Nothing of the frame is kept.
+            self._release(held)
+            held = 0
+        if self.state == OPEN and isinstance(request, Request):
+            ticket = Ticket(self, correlation_id, request, held)
+            self._tickets[ticket] = None
+            self._batch_bytes += held
+            return ticket
+        self._release(held)
+        self._converse(correlation_id, request)
+        return None
+
+    def _converse(self, correlation_id: int, request: Request | Hello | FlotillaError) -> None:
+        """Everything that is no matter of the service."""
+        if self.state == NEW:
+            if isinstance(request, Hello):
+                self._greet(correlation_id, request)
+            else:
+                self.fail(InvalidArgumentError("the first request on a connection is Hello"), correlation_id)
+        elif isinstance(request, FlotillaError):
+            self._send(correlation_id, request)
+        elif isinstance(request, Hello):
+            self._send(correlation_id, InvalidArgumentError("Hello has been said"))
+        else:
+            self._send(correlation_id, UnavailableError("the broker is shutting down"))
+
+    def _greet(self, correlation_id: int, hello: Hello) -> None:
+        low, high = max(hello.version_min, PROTOCOL_VERSION_MIN), min(hello.version_max, PROTOCOL_VERSION_MAX)
+        if low > high:
+            offered = f"protocol versions {hello.version_min} to {hello.version_max} are not spoken here"
+            spoken = f"this broker speaks {PROTOCOL_VERSION_MIN} to {PROTOCOL_VERSION_MAX}"
+            self.fail(InvalidArgumentError(f"{offered}; {spoken}"), correlation_id)
+            return
+        self.state = OPEN
+        self._inbox.frame_bytes_max = self._limits.frame_bytes_max
+        host = self._host
+        welcome = Welcome(high, host.node, host.cluster_id, self._limits.frame_bytes_max, self._limits.requests_max)
+        self._send(correlation_id, welcome)
+
+    # Answers in, bytes out.
+
+    def answer(self, ticket: Ticket, answer: Reply | FlotillaError) -> None:
+        if ticket not in self._tickets:
+            return
+        self._forget(ticket)
+        if self.state == CLOSING:
+            return
+        if type(answer) in _REPEATABLE and self._is_overfull:
+            answer = OverloadedError("too many answers wait to be read on this connection")
+            answer.retry_after_ms = _OVERLOADED_RETRY_MS
+        self._send(ticket.correlation_id, answer)
+
+    def take_output(self) -> Buffers:
+        """Everything there is to write; the requests it answers are under way no longer."""
+        output = self._output
+        self._output = []
+        self.output_bytes = 0
+        self._output_count = 0
+        return output
+
+    def _forget(self, ticket: Ticket) -> None:
+        del self._tickets[ticket]
+        self._batch_bytes -= ticket.batch_bytes
+        self._release(ticket.batch_bytes)
+
+    def _send(self, correlation_id: int, answer: Answer) -> None:
+        try:
+            buffers = encode_response(correlation_id, answer)
+        except InvalidArgumentError as error:
+            # An answer that fits no frame. The client can ask for less.
+            buffers = encode_response(correlation_id, error)
+        if not self._output:
+            self._wake()
+        self._output += buffers
+        self._output_count += 1
+        for buffer in buffers:
+            self.output_bytes += len(buffer)
+
+    # The end.
+
+    def drain(self) -> None:
+        """Answers what is under way and refuses the rest; what waits for news is told that there will be none."""
+        if self.state == NEW:
+            self.finish("shutting down")
+        elif self.state == OPEN:
+            self.state = DRAINING
+            for ticket, cancel in list(self._tickets.items()):
+                if cancel is not None:
+                    cancel()
+                    self.answer(ticket, UnavailableError("the broker is shutting down"))
+            self._wake()
+
+    @property
+    def is_drained(self) -> bool:
+        return self.state == DRAINING and not self._tickets and not self._output
+
+    def fail(self, error: FlotillaError, correlation_id: int = NO_CORRELATION) -> None:
+        """Says what is wrong and ends the connection: the stream has lost its place, or its client has no time."""
+        if self.state != CLOSING:
+            self._send(correlation_id, error)
+            self.finish(str(error))
+
+    def finish(self, reason: str) -> None:
+        """Takes nothing in any more and gives up what can be given up. Idempotent: the first reason stands."""
+        if self.state == CLOSING:
+            return
+        self.state = CLOSING
+        self.reason = reason
+        if self._is_waiting:
+            self._is_waiting = False
+            self._budgets.small.leave(self)
+            self._budgets.large.leave(self)
+        self._release(self._frame_bytes)
+        self._frame_bytes = 0
+        self._inbox = Inbox(self._limits.frame_bytes_max)
+        # Requests that cannot be given up stay, with what they hold, until the service is done with them.
+        for ticket, cancel in list(self._tickets.items()):
+            if cancel is not None and ticket in self._tickets:
+                self._forget(ticket)
+                cancel()
+        self._wake()
+
+    # Time.
+
+    def tick(self) -> None:
+        """A second has passed. Ends the connection if its client has let a time run out."""
+        heard, self._heard = self._heard, False
+        self._silent_ticks = 0 if heard or self.request_count else self._silent_ticks + 1
+        if self.state == NEW:
+            self._frame_ticks += 1
+            if self._frame_ticks * TICK_MS > limits.HANDSHAKE_MS_MAX:
+                self.fail(UnavailableError(f"no Hello within {limits.HANDSHAKE_MS_MAX} ms"))
+        elif self._is_frame_late():
+            self.fail(UnavailableError("a frame takes too long"))
+        elif self._silent_ticks * TICK_MS >= limits.IDLE_MS_MAX:
+            self.finish("idle")
+
+    def _is_frame_late(self) -> bool:
+        """Whether the client is too slow in sending the frame under way; waits of our own do not count."""
+        inbox = self._inbox
+        if self._frame_number != inbox.taken_count or not self.is_reading or not inbox.is_midway:
+            self._frame_number = inbox.taken_count
+            self._frame_ticks = 0
+            return False
+        self._frame_ticks += 1
+        return is_too_slow(self._frame_ticks, inbox.waiting_bytes)

@@ -1,0 +1,162 @@
+"""The TCP door of a broker: listens, and brings connections and the service together.
+
+There is no task, future or timer per request or per connection: requests are served inside the read
+that completes them, answers are written once per turn of the loop, and one coarse timer looks after
+all time limits. A fault in the service costs the connection that met it, and is reported.
+"""
+
+import asyncio
+
+from flotilla.frontends.tcp.channel import Channel
+from flotilla.frontends.tcp.connection import TICK_MS, Budgets, Connection, ConnectionLimits, Ticket
+from flotilla.service.ports import Service
+from flotilla.types.errors import OverloadedError
+from flotilla.types.limits import CONNECTION_COUNT_MAX, KIB, SERVER_REQUEST_BYTES_MAX
+
+#: One read takes at most this much of small frames.
+SCRATCH_BYTES = 128 * KIB
+#: What a client is told to wait before it tries to connect again.
+_REFUSED_RETRY_MS = 1_000
+
+
+class TcpServer:
+    def __init__(
+        self,
+        service: Service,
+        *,
+        connections_max: int = CONNECTION_COUNT_MAX,
+        connection_limits: ConnectionLimits | None = None,
+        request_bytes_max: int = SERVER_REQUEST_BYTES_MAX,
+        tick_ms: int = TICK_MS,
+    ) -> None:
+        self._service = service
+        self._connections_max = connections_max
+        self._limits = connection_limits or ConnectionLimits()
+        self._budgets = Budgets(request_bytes_max)
+        self._tick_ms = tick_ms
+        self._scratch = memoryview(bytearray(SCRATCH_BYTES))
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._listener: asyncio.Server | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._channels: dict[Channel, None] = {}
+        #: Those with something to do at the end of this turn of the loop.
+        self._scheduled: list[Channel] = []
+        #: Set while nobody is connected.
+        self._is_empty = asyncio.Event()
+        self._is_empty.set()
+        self._accepted_count = 0
+        self._refused_count = 0
+        self._request_count = 0
+        #: Of connections that are gone.
+        self._received_bytes = 0
+        self._sent_bytes = 0
+
+    async def start(self, host: str, port: int) -> int:
+        """Listens; returns the port, which the system chose if `port` is 0."""
+        self._loop = asyncio.get_running_loop()
+        self._listener = await self._loop.create_server(lambda: Channel(self), host, port)
+        self._timer = self._loop.call_later(self._tick_ms / 1000, self._on_timer)
+        bound: int = self._listener.sockets[0].getsockname()[1]
+        return bound
+
+    def stop_accepting(self) -> None:
+        """Nobody new comes in; those who are connected go on."""
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
+
+    async def close(self, drain_ms: int = 0) -> None:
+        """Ends every connection: what is under way may be answered within drain_ms, and is cut off after that."""
+        self.stop_accepting()
+        for channel in list(self._channels):
+            channel.connection.drain()
+        if drain_ms:
+            try:
+                await asyncio.wait_for(self._is_empty.wait(), drain_ms / 1000)
+            except TimeoutError:
+                pass
+        for channel in list(self._channels):
+            channel.cut("shutting down")
+        await self._is_empty.wait()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def tick(self) -> None:
+        """A second has passed."""
+        for channel in list(self._channels):
+            channel.tick()
+
+    def statistics(self) -> dict[str, int]:
+        channels = self._channels
+        small, large = self._budgets.small, self._budgets.large
+        return {
+            "connections": len(channels),
+            "connections_accepted_total": self._accepted_count,
+            "connections_refused_total": self._refused_count,
+            "requests_total": self._request_count,
+            "requests_under_way": sum(channel.connection.request_count for channel in channels),
+            "request_bytes_under_way": small.used_bytes + large.used_bytes,
+            "output_bytes_waiting": sum(
+                channel.connection.output_bytes + channel.connection.unwritten_bytes for channel in channels
+            ),
+            "connections_waiting_for_memory": small.waiting_count + large.waiting_count,
+            "received_bytes_total": self._received_bytes + sum(channel.received_bytes for channel in channels),
+            "sent_bytes_total": self._sent_bytes + sum(channel.sent_bytes for channel in channels),
+        }
+
+    # What channels call.
+
+    @property
+    def scratch(self) -> memoryview:
+        return self._scratch
+
+    def connection_for(self, channel: Channel) -> Connection:
+        return Connection(self._service, self._budgets, lambda: self.schedule(channel), self._limits)
+
+    def entered(self, channel: Channel) -> None:
+        self._channels[channel] = None
+        self._is_empty.clear()
+        if len(self._channels) > self._connections_max:
+            self._refused_count += 1
+            error = OverloadedError(f"{self._connections_max} clients are connected")
+            error.retry_after_ms = _REFUSED_RETRY_MS
+            channel.connection.fail(error)
+        else:
+            self._accepted_count += 1
+
+    def schedule(self, channel: Channel) -> None:
+        if channel.is_scheduled:
+            return
+        channel.is_scheduled = True
+        if not self._scheduled:
+            assert self._loop is not None
+            self._loop.call_soon(self._flush)
+        self._scheduled.append(channel)
+
+    def serve(self, channel: Channel, ticket: Ticket) -> None:
+        self._request_count += 1
+        try:
+            channel.connection.started(ticket, self._service.handle(ticket.request, ticket.answer))
+        except Exception as error:
+            assert self._loop is not None
+            message = f"the service failed at {type(ticket.request).__name__}"
+            self._loop.call_exception_handler({"message": message, "exception": error})
+            channel.cut(message)
+
+    def lost(self, channel: Channel) -> None:
+        del self._channels[channel]
+        self._received_bytes += channel.received_bytes
+        self._sent_bytes += channel.sent_bytes
+        if not self._channels:
+            self._is_empty.set()
+
+    def _flush(self) -> None:
+        scheduled, self._scheduled = self._scheduled, []
+        for channel in scheduled:
+            channel.flush()
+
+    def _on_timer(self) -> None:
+        assert self._loop is not None
+        self._timer = self._loop.call_later(self._tick_ms / 1000, self._on_timer)
+        self.tick()

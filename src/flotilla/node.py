@@ -1,0 +1,100 @@
+"""One node: where storage, links and runtime meet.
+
+A Node is one process's part of a cluster: it opens the store, takes part in every group that the
+store holds, and brings the links and the runtime together. Nothing is decided here.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+from flotilla.peers.network import PeerNetwork
+from flotilla.raft.messages import Configuration, Entry
+from flotilla.replica.ports import StateMachine
+from flotilla.replica.replica import ReplicaOptions
+from flotilla.runtime.driver import DriverOptions
+from flotilla.runtime.node import NodeRuntime
+from flotilla.runtime.ticker import TICK_MS
+from flotilla.storage.options import StoreOptions
+from flotilla.storage.posix import PosixDisk
+from flotilla.storage.store import NodeStore
+from flotilla.types.address import Address
+from flotilla.types.ids import GroupId, NodeId
+from flotilla.types.span import Span
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSettings:
+    node: NodeId
+    #: Sixteen bytes that all nodes of a cluster share.
+    cluster: bytes
+    data: Path
+    listen: Address
+    peers: Mapping[NodeId, Address]
+    store: StoreOptions = field(default_factory=StoreOptions)
+    driver: DriverOptions = field(default_factory=lambda: DriverOptions(ReplicaOptions()))
+    tick_ms: int = TICK_MS
+
+
+class Node:
+    def __init__(
+        self,
+        settings: NodeSettings,
+        machine: Callable[[GroupId], StateMachine | None],
+        describe: Callable[[Entry], Span | None],
+    ) -> None:
+        """Opens the store and recovers; `machine` makes the state machine of a group. Nothing runs before `start`.
+
+        A group for which it makes none waits until somebody hosts it.
+        """
+        chance = Random()
+        self._machine = machine
+        self._disk = PosixDisk(str(settings.data))
+        self.store = NodeStore.open(self._disk, settings.store, describe)
+        self.network = PeerNetwork(
+            node=settings.node,
+            cluster=settings.cluster,
+            listen=settings.listen,
+            peers=settings.peers,
+            chance=chance,
+        )
+        self.runtime = NodeRuntime(
+            node=settings.node,
+            store=self.store,
+            links=self.network,
+            chance=chance,
+            options=settings.driver,
+            tick_ms=settings.tick_ms,
+        )
+        for group in self.store.groups:
+            self._take_part(group, machine(group), None)
+
+    def create_group(self, group: GroupId, configuration: Configuration) -> None:
+        """Takes part in a new group; without effect if the store holds it already."""
+        if group not in self.store.groups:
+            self.host(group, configuration, self._machine(group), None)
+
+    def host(
+        self,
+        group: GroupId,
+        configuration: Configuration,
+        machine: StateMachine | None,
+        options: ReplicaOptions | None,
+    ) -> None:
+        """Takes part in a group; its log is new unless the store holds it."""
+        if group not in self.store.groups:
+            self.store.create_group(group, configuration)
+        self._take_part(group, machine, options)
+
+    def _take_part(self, group: GroupId, machine: StateMachine | None, options: ReplicaOptions | None) -> None:
+        if machine is not None and group not in self.runtime.driver.replicas:
+            self.runtime.driver.add_replica(group, machine, options)
+
+    async def start(self) -> None:
+        await self.runtime.start()
+
+    async def stop(self) -> None:
+        await self.runtime.stop()
+        self.store.close()
+        self._disk.close()

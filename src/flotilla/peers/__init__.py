@@ -1,0 +1,1 @@
+"""L3: links between nodes. One connection each way per pair of nodes carries the messages of all groups."""

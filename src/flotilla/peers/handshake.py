@@ -1,0 +1,104 @@
+"""The first frame each way on a link: who is there, and may it come in.
+
+The dialling node says Hello, the other answers Welcome; only then do messages flow. Both have a
+fixed layout that never changes, so that any two versions can at least refuse each other by name;
+bytes behind the known fields are ignored and leave room. The incarnation is drawn anew at every
+start of a process: it tells a node that redials from a second process that claims the same id.
+Values and judgement only: nothing here knows of sockets.
+"""
+
+import struct
+from collections.abc import Container
+from dataclasses import dataclass
+
+from flotilla.types.ids import NodeId
+
+PROTOCOL_VERSION_MIN = 1
+PROTOCOL_VERSION_MAX = 1
+
+#: Nobody who has not introduced himself may send a longer frame.
+HANDSHAKE_BYTES_MAX = 256
+
+CLUSTER_ID_BYTES = 16
+
+_MAGIC = b"FLTP"
+# magic, lowest and highest version spoken, cluster, sender, addressee, incarnation.
+_HELLO = struct.Struct(">4sHH16sQQQ")
+# magic, verdict, version chosen, sender.
+_WELCOME = struct.Struct(">4sHHQ")
+
+#: Verdicts. Protocol: the numbers never change.
+ACCEPTED = 0
+REFUSED_VERSION = 1
+REFUSED_CLUSTER = 2
+REFUSED_ADDRESSEE = 3
+REFUSED_STRANGER = 4
+REFUSED_DUPLICATE = 5
+
+VERDICT_TEXT = {
+    ACCEPTED: "accepted",
+    REFUSED_VERSION: "no protocol version in common",
+    REFUSED_CLUSTER: "the node belongs to another cluster",
+    REFUSED_ADDRESSEE: "the address belongs to another node",
+    REFUSED_STRANGER: "the node is not a member",
+    REFUSED_DUPLICATE: "another process is connected under this node id",
+}
+
+
+class HandshakeError(Exception):
+    """The first frame is not a handshake at all: no peer of ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    cluster: bytes
+    sender: NodeId
+    to: NodeId
+    incarnation: int
+    version_min: int = PROTOCOL_VERSION_MIN
+    version_max: int = PROTOCOL_VERSION_MAX
+
+
+@dataclass(frozen=True, slots=True)
+class Welcome:
+    verdict: int
+    sender: NodeId
+    version: int = 0
+
+
+def encode_hello(hello: Hello) -> bytes:
+    assert len(hello.cluster) == CLUSTER_ID_BYTES
+    return _HELLO.pack(
+        _MAGIC, hello.version_min, hello.version_max, hello.cluster, hello.sender, hello.to, hello.incarnation
+    )
+
+
+def decode_hello(frame: bytes | bytearray) -> Hello:
+    if len(frame) < _HELLO.size or frame[:4] != _MAGIC:
+        raise HandshakeError("not a hello")
+    _, version_min, version_max, cluster, sender, to, incarnation = _HELLO.unpack_from(frame)
+    return Hello(cluster, sender, to, incarnation, version_min, version_max)
+
+
+def encode_welcome(welcome: Welcome) -> bytes:
+    return _WELCOME.pack(_MAGIC, welcome.verdict, welcome.version, welcome.sender)
+
+
+def decode_welcome(frame: bytes | bytearray) -> Welcome:
+    if len(frame) < _WELCOME.size or frame[:4] != _MAGIC:
+        raise HandshakeError("not a welcome")
+    _, verdict, version, sender = _WELCOME.unpack_from(frame)
+    return Welcome(verdict, sender, version)
+
+
+def judge(hello: Hello, *, cluster: bytes, node: NodeId, members: Container[NodeId]) -> int:
+    """The verdict on a hello, from the most general reason to the most particular."""
+    if hello.version_max < PROTOCOL_VERSION_MIN or hello.version_min > PROTOCOL_VERSION_MAX:
+        return REFUSED_VERSION
+    if hello.cluster != cluster:
+        return REFUSED_CLUSTER
+    if hello.to != node:
+        return REFUSED_ADDRESSEE
+    if hello.sender == node or hello.sender not in members:
+        return REFUSED_STRANGER
+    return ACCEPTED

@@ -1,0 +1,233 @@
+"""The way to one peer: a connection this node dials, for the messages of all groups.
+
+All messages of a turn of the loop leave together at its end, in one write and as few frames as
+their size allows. While there is no connection they are not kept: when it comes back they would
+be old news, and Raft repeats what still matters. A socket that does not keep up has a bounded
+queue in front of it.
+
+    waiting --timer--> dialling --connected--> introducing --Welcome--> open
+       ^------------------- any failure, after a jittered back-off -------'
+"""
+
+import asyncio
+import random
+from dataclasses import dataclass
+from typing import Protocol
+
+from flotilla.codec.frames import LENGTH_BYTES, frame_header
+from flotilla.codec.peer import encode_frame, framed_bytes_max
+from flotilla.peers.connection import Connection
+from flotilla.peers.handshake import (
+    ACCEPTED,
+    VERDICT_TEXT,
+    HandshakeError,
+    Hello,
+    Welcome,
+    decode_welcome,
+    encode_hello,
+)
+from flotilla.peers.send_queue import SendQueue
+from flotilla.raft.messages import Message
+from flotilla.types.address import Address
+from flotilla.types.ids import GroupId, NodeId
+from flotilla.types.limits import MIB, PEER_QUEUE_BYTES_MAX
+
+#: Messages share a frame up to about this size; the receiver works on one while the next is under way.
+FRAME_BYTES_TARGET = 1 * MIB
+
+DIAL_TIMEOUT_MS = 1_000
+BACKOFF_MIN_MS = 20
+BACKOFF_MAX_MS = 1_000
+
+
+class LinkOwner(Protocol):
+    def link_opened(self, peer: NodeId) -> None: ...
+
+    def link_closed(self, peer: NodeId) -> None: ...
+
+
+@dataclass(slots=True)
+class LinkCounters:
+    dialled: int = 0
+    refused: int = 0
+    #: How often something was handed to the socket.
+    writes: int = 0
+    sent_bytes: int = 0
+    #: Messages thrown away because there was no connection.
+    undelivered_messages: int = 0
+
+
+class Link:
+    def __init__(
+        self,
+        hello: Hello,
+        address: Address,
+        owner: LinkOwner,
+        chance: random.Random,
+        queue_bytes_max: int = PEER_QUEUE_BYTES_MAX,
+    ) -> None:
+        self.peer = hello.to
+        self.address = address
+        self.counters = LinkCounters()
+        self.queue = SendQueue(queue_bytes_max)
+        #: Messages of the current turn.
+        self._unsent: list[tuple[GroupId, Message]] = []
+        #: Why the last attempt failed or the last connection ended; for people.
+        self.last_failure = ""
+        self._hello = hello
+        self._owner = owner
+        self._chance = chance
+        self._connection: Connection | None = None
+        self._dialling: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._backoff_ms = BACKOFF_MIN_MS
+        self._is_closed = False
+
+    @property
+    def is_open(self) -> bool:
+        return self._connection is not None and self._connection.is_open and not self._connection.is_closed
+
+    def send(self, messages: list[tuple[GroupId, Message]]) -> None:
+        """Keeps them for the end of the turn."""
+        if self.is_open:
+            self._unsent += messages
+        else:
+            self.counters.undelivered_messages += len(messages)
+
+    def flush(self) -> None:
+        """The turn ends: all its messages share frames, and the socket gets what it takes now."""
+        connection = self._connection
+        if connection is None:
+            return
+        queue = self.queue
+        if self._unsent:
+            for batch in split(self._unsent):
+                body = encode_frame(batch)
+                size_bytes = sum(map(len, body))
+                queue.push([frame_header(size_bytes), *body], LENGTH_BYTES + size_bytes)
+            self._unsent = []
+        while queue and not connection.is_paused:
+            before = queue.size_bytes
+            self.counters.writes += 1
+            connection.write(queue.pop(FRAME_BYTES_TARGET))
+            self.counters.sent_bytes += before - queue.size_bytes
+
+    def check(self) -> None:
+        if self._connection is not None:
+            self._connection.check()
+
+    def dial(self) -> None:
+        """Dials at once, unless a connection exists or is under way."""
+        if self._is_closed or self._connection is not None or self._dialling is not None:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self.counters.dialled += 1
+        self._dialling = asyncio.get_running_loop().create_task(self._dial())
+
+    def move(self, address: Address) -> None:
+        """The peer lives elsewhere now."""
+        if address != self.address:
+            self.address = address
+            if self._connection is not None:
+                self._connection.cut("the peer has moved")
+
+    def close(self) -> None:
+        """Lets what is written leave, and never dials again."""
+        self._is_closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._dialling is not None:
+            self._dialling.cancel()
+        if self._connection is not None:
+            self.flush()
+            self._connection.finish("shutting down")
+
+    async def _dial(self) -> None:
+        try:
+            async with asyncio.timeout(DIAL_TIMEOUT_MS / 1000):
+                await asyncio.get_running_loop().create_connection(
+                    lambda: Connection(self), self.address.host, self.address.port
+                )
+        except (OSError, TimeoutError) as error:
+            self.last_failure = str(error) or "no answer"
+            if self._connection is None:
+                self._dial_later()
+        finally:
+            self._dialling = None
+
+    def _dial_later(self) -> None:
+        if self._is_closed:
+            return
+        delay_ms = self._backoff_ms * (0.5 + self._chance.random() / 2)
+        self._backoff_ms = min(2 * self._backoff_ms, BACKOFF_MAX_MS)
+        self._timer = asyncio.get_running_loop().call_later(delay_ms / 1000, self._timer_fired)
+
+    def _timer_fired(self) -> None:
+        self._timer = None
+        self.dial()
+
+    # What the connection reports.
+
+    def connection_made(self, connection: Connection) -> None:
+        assert self._connection is None
+        self._connection = connection
+        hello = encode_hello(self._hello)
+        connection.write([frame_header(len(hello)), hello])
+
+    def frame_received(self, connection: Connection, frame: bytes | bytearray) -> None:
+        if connection.is_open:
+            # Messages of the peer come over the connection it dials itself.
+            connection.cut("messages on the wrong connection")
+            return
+        try:
+            failure = self._judge(decode_welcome(frame))
+        except HandshakeError as error:
+            failure = str(error)
+        if failure:
+            self.counters.refused += 1
+            connection.cut(failure)
+            return
+        connection.open()
+        self._backoff_ms = BACKOFF_MIN_MS
+        self.last_failure = ""
+        self._owner.link_opened(self.peer)
+
+    def _judge(self, welcome: Welcome) -> str:
+        """Why the answer will not do; empty if it will."""
+        if welcome.verdict != ACCEPTED:
+            return VERDICT_TEXT.get(welcome.verdict, f"refused with verdict {welcome.verdict}")
+        if welcome.sender != self.peer:
+            return f"node {welcome.sender} answered instead of node {self.peer}"
+        if not self._hello.version_min <= welcome.version <= self._hello.version_max:
+            return f"protocol version {welcome.version} was chosen"
+        return ""
+
+    def connection_writable(self, connection: Connection) -> None:
+        self.flush()
+
+    def connection_lost(self, connection: Connection) -> None:
+        assert connection is self._connection
+        self._connection = None
+        self.queue.clear()
+        self.counters.undelivered_messages += len(self._unsent)
+        self._unsent = []
+        self.last_failure = connection.reason or "closed by the peer"
+        if connection.is_open:
+            self._owner.link_closed(self.peer)
+        self._dial_later()
+
+
+def split(messages: list[tuple[GroupId, Message]]) -> list[list[tuple[GroupId, Message]]]:
+    """Cuts what is to be sent into frames of about FRAME_BYTES_TARGET, keeping the order."""
+    frames: list[list[tuple[GroupId, Message]]] = []
+    frame_bytes = FRAME_BYTES_TARGET
+    for item in messages:
+        size_bytes = framed_bytes_max(item[1])
+        if frame_bytes + size_bytes > FRAME_BYTES_TARGET:
+            frames.append([])
+            frame_bytes = 0
+        frames[-1].append(item)
+        frame_bytes += size_bytes
+    return frames

@@ -1,0 +1,185 @@
+"""All links of a node: how its driver speaks to the other nodes and hears whether they are there.
+
+Each node dials every other one, and messages travel only from the dialling side; so a pair of
+nodes has two connections, and neither has to agree with the other about which one counts. A peer
+is *up* while both are open. Losing either is reported at once: it is a hint, wrong at times, and
+nothing but speed may depend on it.
+
+Every connection carries something at least each CHECK_INTERVAL_MS in both directions; one that
+falls silent, or stops taking bytes, is cut.
+"""
+
+import asyncio
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from flotilla.peers.connection import CHECK_INTERVAL_MS
+from flotilla.peers.handshake import Hello
+from flotilla.peers.link import Link
+from flotilla.peers.server import PeerServer, ServerCounters
+from flotilla.raft.messages import Message
+from flotilla.types.address import Address
+from flotilla.types.ids import GroupId, NodeId
+
+
+class PeerEvents(Protocol):
+    """What a node is told of its peers, on the loop."""
+
+    def receive(self, messages: list[tuple[GroupId, Message]]) -> None: ...
+
+    def peer_up(self, peer: NodeId) -> None: ...
+
+    def peer_down(self, peer: NodeId) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class PeerHealth:
+    peer: NodeId
+    is_up: bool
+    last_failure: str
+    queued_bytes: int
+    dropped_frames: int
+    undelivered_messages: int
+    sent_bytes: int
+
+
+class PeerNetwork:
+    def __init__(
+        self,
+        *,
+        node: NodeId,
+        cluster: bytes,
+        listen: Address,
+        peers: Mapping[NodeId, Address],
+        chance: random.Random,
+        check_interval_ms: int = CHECK_INTERVAL_MS,
+    ) -> None:
+        self.node = node
+        self._check_interval_s = check_interval_ms / 1000
+        self._cluster = cluster
+        self._listen = listen
+        self._chance = chance
+        self._incarnation = chance.getrandbits(64)
+        self._server = PeerServer(node, cluster, self)
+        self._links: dict[NodeId, Link] = {}
+        self._up: dict[NodeId, None] = {}
+        self._events: PeerEvents | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        for peer, address in peers.items():
+            self.add_peer(peer, address)
+
+    async def start(self, events: PeerEvents) -> None:
+        """Listens and dials; from here on events come."""
+        self._events = events
+        port = await self._server.start(self._listen.host, self._listen.port)
+        self._listen = Address(self._listen.host, port)
+        for link in self._links.values():
+            link.dial()
+        self._timer = asyncio.get_running_loop().call_later(self._check_interval_s, self._check)
+
+    def close(self) -> None:
+        """Ends all connections; written bytes still leave. No event comes any more."""
+        self._events = None
+        if self._timer is not None:
+            self._timer.cancel()
+        for link in self._links.values():
+            link.close()
+        self._server.close()
+
+    @property
+    def address(self) -> Address:
+        """Where this node listens; with the real port once started."""
+        return self._listen
+
+    @property
+    def counters(self) -> ServerCounters:
+        return self._server.counters
+
+    def add_peer(self, peer: NodeId, address: Address) -> None:
+        """Makes a node known, or tells that it has moved."""
+        assert peer != self.node
+        link = self._links.get(peer)
+        if link is not None:
+            link.move(address)
+            return
+        hello = Hello(self._cluster, self.node, peer, self._incarnation)
+        link = self._links[peer] = Link(hello, address, self, self._chance)
+        self._server.members[peer] = None
+        if self._events is not None:
+            link.dial()
+
+    def is_up(self, peer: NodeId) -> bool:
+        return peer in self._up
+
+    def remove_peer(self, peer: NodeId) -> None:
+        link = self._links.pop(peer, None)
+        if link is not None:
+            link.close()
+            self._server.remove(peer)
+            self._weigh(peer)
+
+    def send(self, to: NodeId, messages: list[tuple[GroupId, Message]]) -> None:
+        """Queues for the end of the turn. To a node that is unknown or away, messages are lost."""
+        link = self._links.get(to)
+        if link is not None:
+            link.send(messages)
+
+    def flush(self) -> None:
+        """The turn ends: one write per peer."""
+        for link in self._links.values():
+            link.flush()
+
+    def health(self) -> list[PeerHealth]:
+        return [
+            PeerHealth(
+                peer=peer,
+                is_up=peer in self._up,
+                last_failure=link.last_failure,
+                queued_bytes=link.queue.size_bytes,
+                dropped_frames=link.queue.dropped_count,
+                undelivered_messages=link.counters.undelivered_messages,
+                sent_bytes=link.counters.sent_bytes,
+            )
+            for peer, link in self._links.items()
+        ]
+
+    def _check(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(self._check_interval_s, self._check)
+        for link in self._links.values():
+            link.check()
+        self._server.check()
+
+    def _weigh(self, peer: NodeId) -> None:
+        """Reports a change between up and down."""
+        link = self._links.get(peer)
+        is_up = link is not None and link.is_open and self._server.has(peer)
+        if is_up == (peer in self._up):
+            return
+        if is_up:
+            self._up[peer] = None
+        else:
+            del self._up[peer]
+        if self._events is not None:
+            (self._events.peer_up if is_up else self._events.peer_down)(peer)
+
+    # What links and the server report.
+
+    def received(self, messages: list[tuple[GroupId, Message]]) -> None:
+        if self._events is not None:
+            self._events.receive(messages)
+
+    def link_opened(self, peer: NodeId) -> None:
+        self._weigh(peer)
+
+    def link_closed(self, peer: NodeId) -> None:
+        self._weigh(peer)
+
+    def peer_entered(self, peer: NodeId) -> None:
+        # It lives: do not sit out the back-off.
+        self._links[peer].dial()
+        self._weigh(peer)
+
+    def peer_left(self, peer: NodeId) -> None:
+        self._weigh(peer)

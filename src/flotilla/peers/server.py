@@ -1,0 +1,161 @@
+"""The door for other nodes: accepts their connections and takes in their messages.
+
+A connection may speak only after its Hello was accepted. There is at most one per peer: the same
+process dialling again replaces its own old connection; another process under the same id is
+refused while the first is alive. Connections that have not introduced themselves are few and
+short-lived, and no frame of theirs may be longer than a handshake.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Protocol
+
+from flotilla.codec.frames import frame_header
+from flotilla.codec.peer import decode_frame
+from flotilla.peers.connection import Connection
+from flotilla.peers.handshake import (
+    ACCEPTED,
+    PROTOCOL_VERSION_MAX,
+    REFUSED_DUPLICATE,
+    VERDICT_TEXT,
+    HandshakeError,
+    Hello,
+    Welcome,
+    decode_hello,
+    encode_welcome,
+    judge,
+)
+from flotilla.raft.messages import Message
+from flotilla.types.errors import InvalidArgumentError
+from flotilla.types.ids import GroupId, NodeId
+from flotilla.types.limits import PEER_HANDSHAKE_COUNT_MAX
+
+
+class ServerOwner(Protocol):
+    def received(self, messages: list[tuple[GroupId, Message]]) -> None: ...
+
+    def peer_entered(self, peer: NodeId) -> None: ...
+
+    def peer_left(self, peer: NodeId) -> None: ...
+
+
+@dataclass(slots=True)
+class ServerCounters:
+    accepted: int = 0
+    #: Handshakes refused, or not handshakes at all.
+    refused: int = 0
+    #: Connections cut because a frame could not be understood or did not belong here.
+    damaged: int = 0
+    received_frames: int = 0
+    received_bytes: int = 0
+
+
+class PeerServer:
+    def __init__(self, node: NodeId, cluster: bytes, owner: ServerOwner) -> None:
+        self.counters = ServerCounters()
+        self._node = node
+        self._cluster = cluster
+        self._owner = owner
+        #: Who may come in; kept in step with the links.
+        self.members: dict[NodeId, None] = {}
+        self._strangers: dict[Connection, None] = {}
+        #: Of each peer inside: its connection, and which of its lives it belongs to.
+        self._inside: dict[NodeId, tuple[Connection, int]] = {}
+        self._names: dict[Connection, NodeId] = {}
+        self._listener: asyncio.Server | None = None
+
+    async def start(self, host: str, port: int) -> int:
+        """Listens; returns the port, which the system chose if `port` is 0."""
+        self._listener = await asyncio.get_running_loop().create_server(lambda: Connection(self), host, port)
+        bound: int = self._listener.sockets[0].getsockname()[1]
+        return bound
+
+    def close(self) -> None:
+        if self._listener is not None:
+            self._listener.close()
+        for connection in [*self._strangers, *self._names]:
+            connection.finish("shutting down")
+
+    def has(self, peer: NodeId) -> bool:
+        return peer in self._inside
+
+    def remove(self, peer: NodeId) -> None:
+        """The peer is no member any more."""
+        self.members.pop(peer, None)
+        if peer in self._inside:
+            self._inside[peer][0].cut("no longer a member")
+
+    def check(self) -> None:
+        for connection in [*self._strangers, *self._names]:
+            connection.check()
+
+    # What connections report.
+
+    def connection_made(self, connection: Connection) -> None:
+        self._strangers[connection] = None
+        if len(self._strangers) > PEER_HANDSHAKE_COUNT_MAX:
+            connection.cut("too many handshakes at once")
+
+    def frame_received(self, connection: Connection, frame: bytes | bytearray) -> None:
+        if not connection.is_open:
+            self._introduce(connection, frame)
+            return
+        peer = self._names[connection]
+        self.counters.received_frames += 1
+        self.counters.received_bytes += len(frame)
+        try:
+            messages = decode_frame(frame)
+            # All messages of a frame have the same two ends.
+            if messages and (messages[0][1].sender != peer or messages[0][1].to != self._node):
+                raise InvalidArgumentError("a frame names other ends than those of its link")
+        except InvalidArgumentError as error:
+            self.counters.damaged += 1
+            connection.cut(str(error))
+            return
+        self._owner.received(messages)
+
+    def connection_writable(self, connection: Connection) -> None:
+        """Only pings are written here: nothing waits."""
+
+    def connection_lost(self, connection: Connection) -> None:
+        self._strangers.pop(connection, None)
+        peer = self._names.pop(connection, None)
+        if peer is not None and self._inside[peer][0] is connection:
+            del self._inside[peer]
+            self._owner.peer_left(peer)
+
+    def _introduce(self, connection: Connection, frame: bytes | bytearray) -> None:
+        try:
+            hello = decode_hello(frame)
+        except HandshakeError as error:
+            self.counters.refused += 1
+            connection.cut(str(error))
+            return
+        verdict = judge(hello, cluster=self._cluster, node=self._node, members=self.members)
+        if verdict == ACCEPTED and self._is_taken(hello):
+            verdict = REFUSED_DUPLICATE
+        version = min(PROTOCOL_VERSION_MAX, hello.version_max) if verdict == ACCEPTED else 0
+        welcome = encode_welcome(Welcome(verdict, self._node, version))
+        connection.write([frame_header(len(welcome)), welcome])
+        if verdict == ACCEPTED:
+            self._admit(connection, hello)
+        else:
+            self.counters.refused += 1
+            connection.finish(VERDICT_TEXT[verdict])
+
+    def _is_taken(self, hello: Hello) -> bool:
+        """Whether a live connection of another process holds this node id."""
+        present = self._inside.get(hello.sender)
+        return present is not None and present[1] != hello.incarnation and not present[0].is_closed
+
+    def _admit(self, connection: Connection, hello: Hello) -> None:
+        connection.open()
+        self.counters.accepted += 1
+        del self._strangers[connection]
+        self._names[connection] = hello.sender
+        replaced = self._inside.get(hello.sender)
+        self._inside[hello.sender] = (connection, hello.incarnation)
+        if replaced is None:
+            self._owner.peer_entered(hello.sender)
+        else:
+            replaced[0].cut("replaced by a newer connection")

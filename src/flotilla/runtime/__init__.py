@@ -1,0 +1,1 @@
+"""L3: a node at work: the driver, its threads and its clock."""

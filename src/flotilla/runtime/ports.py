@@ -1,0 +1,30 @@
+"""What the runtime of a node needs of its links to other nodes. `peers/` brings the real ones."""
+
+from typing import Protocol
+
+from flotilla.raft.messages import Message
+from flotilla.types.ids import GroupId, NodeId
+
+
+class LinkEvents(Protocol):
+    """What links tell a node, on its loop."""
+
+    def receive(self, messages: list[tuple[GroupId, Message]]) -> None: ...
+
+    def peer_up(self, peer: NodeId) -> None: ...
+
+    def peer_down(self, peer: NodeId) -> None:
+        """The peer cannot be reached or has fallen silent. A hint: it may be wrong."""
+
+
+class Links(Protocol):
+    async def start(self, events: LinkEvents) -> None: ...
+
+    def close(self) -> None:
+        """Lets go of all peers. No event comes afterwards."""
+
+    def send(self, to: NodeId, messages: list[tuple[GroupId, Message]]) -> None:
+        """Queues for the end of the turn; may lose, never blocks."""
+
+    def flush(self) -> None:
+        """The turn ends: everything queued leaves now."""

@@ -1,0 +1,217 @@
+"""The composition root: a broker process, a node with metadata, partitions and the doors for clients.
+
+How a cluster comes to be, each way safe to repeat: alone (no peers), by a list of peers that all of them are
+given, by `cluster init` over nodes that wait, or by joining a running cluster. What a node is part of stands
+in its data directory, and from then on that counts, not the flags.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from math import ceil
+from pathlib import Path
+
+from flotilla import __version__
+from flotilla.client.aio import AsyncClient
+from flotilla.codec.batch import facts_of, span_of
+from flotilla.frontends.tcp.server import TcpServer
+from flotilla.metadata.commands import RegisterBroker
+from flotilla.raft.membership import ConfigurationChange
+from flotilla.raft.messages import Configuration
+from flotilla.raft.options import RaftOptions
+from flotilla.replica.ports import StateMachine
+from flotilla.replica.replica import Replica, ReplicaOptions
+from flotilla.runtime.driver import DriverOptions
+from flotilla.runtime.identity import Identity, claim
+from flotilla.runtime.logs import get_logger
+from flotilla.runtime.ticker import TICK_MS
+from flotilla.node import Node
+from flotilla.node import NodeSettings as NodeParts
+from flotilla.service.broker import Broker
+from flotilla.service.catalog import METADATA_GROUP, Catalog, CatalogMachine
+from flotilla.service.membership import Membership
+from flotilla.service.ports import Cancel
+from flotilla.storage.options import StoreOptions
+from flotilla.types.address import Address, parse_address
+from flotilla.types.errors import FlotillaError
+from flotilla.types.ids import GroupId, NodeId
+from flotilla.types.settings import NodeSettings
+
+log = get_logger("broker")
+
+#: How long a stopping node lets requests finish.
+DRAIN_MS = 2_000
+JOIN_RETRY_MS = 500
+
+
+class LoopConsensus:
+    """Implements service.ports.Consensus with a node's runtime."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._runtime = node.runtime
+
+    def replica(self, group: GroupId) -> Replica | None:
+        return self._runtime.driver.replicas.get(group)
+
+    def propose(self, group: GroupId, data: bytes | memoryview, reply: Callable[[object], None]) -> bool:
+        return self._runtime.propose(group, data, reply)
+
+    def forward(self, group: GroupId, data: bytes) -> None:
+        self._runtime.forward(group, data)
+
+    def read(self, group: GroupId, query: object, reply: Callable[[object], None]) -> None:
+        self._runtime.read(group, query, reply)
+
+    def change_members(self, group: GroupId, change: ConfigurationChange, reply: Callable[[object], None]) -> None:
+        self._runtime.change_members(group, change, reply)
+
+    def transfer(self, group: GroupId, to: NodeId) -> None:
+        self._runtime.transfer(group, to)
+
+    def host(
+        self, group: GroupId, configuration: Configuration, machine: StateMachine, options: ReplicaOptions
+    ) -> None:
+        self._node.host(group, configuration, machine, options)
+
+    def drop(self, group: GroupId) -> None:
+        self._runtime.drop(group)
+
+
+class LoopOutside:
+    """Implements service.ports.Outside with the loop, the clock and the links."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def later(self, delay_ms: int, action: Callable[[], None]) -> Cancel:
+        loop = asyncio.get_running_loop()
+        handle = loop.call_later(delay_ms / 1000, action) if delay_ms else loop.call_soon(action)
+        return handle.cancel
+
+    def is_up(self, node: NodeId) -> bool:
+        return node == self._node.runtime.node or self._node.network.is_up(node)
+
+    def connect(self, node: NodeId, peer_address: str) -> None:
+        self._node.network.add_peer(node, parse_address(peer_address))
+
+    def disconnect(self, node: NodeId) -> None:
+        self._node.network.remove_peer(node)
+
+
+def _replica_options(settings: NodeSettings) -> ReplicaOptions:
+    return ReplicaOptions(
+        raft=RaftOptions(
+            election_ticks=ceil(settings.election_timeout_ms / TICK_MS),
+            heartbeat_ticks=ceil(settings.heartbeat_ms / TICK_MS),
+            quiesce_ticks=ceil(settings.quiesce_ms / TICK_MS),
+            commit_news_ticks=1,
+            proposal_bytes_max=settings.proposal_bytes_max,
+            proposal_count_max=settings.proposal_count_max,
+        )
+    )
+
+
+class Server:
+    """One broker. `start` returns when it listens; it may not be part of a cluster by then."""
+
+    def __init__(self, settings: NodeSettings) -> None:
+        self.settings = settings
+        self._is_new = claim(Path(settings.data_dir), Identity(settings.node_id, settings.cluster_id))
+        self._machine = CatalogMachine()
+        self._replica_options = _replica_options(settings)
+        parts = NodeParts(
+            node=settings.node_id,
+            cluster=settings.cluster_digest,
+            data=Path(settings.data_dir),
+            listen=settings.peer_listen,
+            peers=settings.other_peers,
+            store=StoreOptions(
+                journal_bytes=settings.journal_file_bytes,
+                segment_bytes=settings.segment_file_bytes,
+                open_files_max=settings.open_files_max,
+            ),
+            driver=DriverOptions(self._replica_options),
+        )
+        self.node = Node(parts, lambda group: self._machine if group == METADATA_GROUP else None, span_of)
+        self._consensus = LoopConsensus(self.node)
+        self._outside = LoopOutside(self.node)
+        self.catalog = Catalog(self._machine, self._consensus, self._outside)
+        keeps_log = replace(self._replica_options, keeps_log=True)
+        self.membership = Membership(settings.node_id, self.catalog, self._consensus, self._outside, facts_of, keeps_log)
+        self.broker = Broker(settings, self.catalog, self.membership, self._consensus, self._outside, self._found)
+        self._tcp = TcpServer(self.broker)
+        self._joining: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Listens to clients and peers, and takes up or founds what this node is part of."""
+        settings = self.settings
+        await self.node.start()
+        if not settings.join and not settings.await_init:
+            self._found({peer: str(address) for peer, address in settings.other_peers.items()})
+        port = await self._tcp.start(settings.listen.host, settings.listen.port)
+        own = self._registration(port)
+        self.membership.start(own)
+        if settings.join and METADATA_GROUP not in self.node.store.groups:
+            self._joining = asyncio.create_task(self._join(own))
+        log.info("listening", node=settings.node_id, clients=own.client_address, peers=own.peer_address)
+
+    async def stop(self) -> None:
+        """Takes no more requests, finishes those under way, hands leadership over, and closes."""
+        self._tcp.stop_accepting()
+        if self._joining is not None:
+            self._joining.cancel()
+        await self.node.runtime.hand_over()
+        self.broker.close()
+        await self._tcp.close(DRAIN_MS)
+        await self.node.stop()
+        log.info("stopped", node=self.settings.node_id)
+
+    @property
+    def client_address(self) -> str:
+        """Where clients are told to connect."""
+        return self._client_address
+
+    def _registration(self, port: int) -> RegisterBroker:
+        settings = self.settings
+        advertised = settings.advertise or Address(settings.listen.host, port)
+        self._client_address = str(advertised)
+        peer = settings.peer_advertise or dict(settings.peers).get(settings.node_id) or self.node.network.address
+        return RegisterBroker(
+            cluster_id=settings.cluster_id,
+            node=settings.node_id,
+            client_address=str(advertised),
+            peer_address=str(peer),
+            http_address="",
+            grpc_address="",
+            version=__version__,
+            now_ms=self._outside.now_ms(),
+        )
+
+    def _found(self, others: dict[NodeId, str]) -> None:
+        """Becomes a founder of a cluster with these nodes; without effect for a node that is part of one."""
+        for node, address in others.items():
+            self._outside.connect(node, address)
+        voters = tuple(sorted((self.settings.node_id, *others)))
+        self.node.create_group(METADATA_GROUP, Configuration(voters=voters))
+
+    async def _join(self, own: RegisterBroker) -> None:
+        """Asks the running cluster until it lets this node in; then everything comes by replication."""
+        servers = [str(address) for address in self.settings.join]
+        while True:
+            try:
+                async with AsyncClient(servers) as client:
+                    reply = await client.join_cluster(own.node, own.peer_address, own.client_address, own.http_address)
+            except FlotillaError as error:
+                log.warning("joining failed, trying again", error=str(error))
+                await asyncio.sleep(JOIN_RETRY_MS / 1000)
+                continue
+            for node, address in reply.peers.items():
+                if node != own.node:
+                    self._outside.connect(node, address)
+            self.node.create_group(METADATA_GROUP, Configuration())
+            return

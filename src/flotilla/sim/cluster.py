@@ -1,0 +1,84 @@
+"""The nodes of a run, the network between them and the witnesses beside them."""
+
+from random import Random
+
+from flotilla.raft.messages import Configuration
+from flotilla.raft.node import RaftNode
+from flotilla.runtime.driver import DriverOptions
+from flotilla.sim.clock import NodeClock
+from flotilla.sim.network import Network
+from flotilla.sim.node import DOWN, RUNNING, SimNode, Surroundings
+from flotilla.sim.plan import Plan
+from flotilla.sim.sometimes import Sometimes
+from flotilla.sim.story import Story
+from flotilla.sim.witness import GroupWitness
+from flotilla.sim.world import World
+from flotilla.types.ids import GroupId, NodeId
+
+
+class Cluster:
+    """Everything that exists in a run besides the people who use it and the faults it meets."""
+
+    __slots__ = ("network", "nodes", "plan", "sometimes", "story", "witnesses", "world")
+
+    def __init__(self, world: World, plan: Plan, *, is_told: bool) -> None:
+        self.world = world
+        self.plan = plan
+        self.sometimes = Sometimes()
+        self.story = Story(world, is_told=is_told)
+        self.network = Network(world, plan.weather, self._deliver, self._hint)
+        members = Configuration(voters=tuple(range(1, plan.nodes + 1)))
+        self.witnesses: dict[GroupId, GroupWitness] = {
+            group: GroupWitness(group, members, self.sometimes, self.story) for group in range(1, plan.groups + 1)
+        }
+        around = Surroundings(
+            world,
+            self.network,
+            self.witnesses,
+            self.sometimes,
+            self.story,
+            DriverOptions(replica=plan.replica),
+            plan.store,
+        )
+        random = world.stream("clocks")
+        self.nodes: dict[NodeId, SimNode] = {}
+        for node_id in range(1, plan.nodes + plan.spares + 1):
+            drift_ppm = random.randint(-plan.drift_ppm_max, plan.drift_ppm_max)
+            node = SimNode(node_id, around, NodeClock(drift_ppm))
+            self.nodes[node_id] = node
+            self.network.add(node_id)
+            if node_id <= plan.nodes:
+                node.memberships = dict.fromkeys(self.witnesses, members)
+
+    def start(self) -> None:
+        for node in self.nodes.values():
+            node.start()
+
+    def restart(self, node: SimNode, interrupt_after: int = -1) -> None:
+        """Starts a node that is down and may come back; tries again later when its disk does not let it."""
+        if node.status == DOWN and not node.is_lost:
+            self.story.tell(node.id, "starts")
+            if not node.start(interrupt_after) and not node.is_lost:
+                self.world.after(1_000_000, self.restart, node)
+
+    def running(self) -> list[SimNode]:
+        return [node for node in self.nodes.values() if node.status == RUNNING]
+
+    def leader(self, group: GroupId) -> SimNode | None:
+        """The newest leader, if its process runs. It may have been deposed without knowing."""
+        node = self.nodes.get(self.witnesses[group].leader)
+        return node if node is not None and node.status == RUNNING else None
+
+    def raft(self, node: SimNode, group: GroupId) -> RaftNode | None:
+        if node.driver is None or group not in node.driver.replicas:
+            return None
+        return node.driver.replicas[group].raft
+
+    def pick_group(self, random: Random) -> GroupId:
+        return 1 + random.randrange(self.plan.groups)
+
+    def _deliver(self, to: NodeId, sender: NodeId, frame: bytes) -> None:
+        self.nodes[to].frame_arrived(frame)
+
+    def _hint(self, node: NodeId, peer: NodeId, is_up: bool) -> None:
+        self.nodes[node].peer_changed(peer, is_up)

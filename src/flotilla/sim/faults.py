@@ -1,0 +1,265 @@
+"""What goes wrong, when and to whom.
+
+A fault is drawn every now and then from those the seed has chosen. Many aim: at the leader, at the
+follower that would take over, at whoever answered last, at a node that is joining; crashes wait for
+a named point of the driver. Whatever lasts ends by itself, and all of it ends with `heal`.
+"""
+
+from collections.abc import Callable
+from random import Random
+
+from flotilla.runtime.driver import CRASH_POINTS
+from flotilla.sim.cluster import Cluster
+from flotilla.sim.disk import UNLIMITED_BYTES
+from flotilla.sim.network import Weather
+from flotilla.sim.node import DOWN, PAUSED, RUNNING, SimNode
+from flotilla.sim.plan import FAULTS, draw_weather
+from flotilla.sim.workload import Workload
+from flotilla.sim.world import MS, SECOND
+
+
+class FaultInjector:
+    """Draws faults until it is told to heal."""
+
+    __slots__ = ("_cluster", "_is_over", "_kinds", "_random", "_weights", "_workload", "count")
+
+    def __init__(self, cluster: Cluster, workload: Workload) -> None:
+        self._cluster = cluster
+        self._workload = workload
+        self._random: Random = cluster.world.stream("faults")
+        self._kinds = [name for name in cluster.plan.faults if name in _ACTIONS]
+        self._weights = [FAULTS[name] for name in self._kinds]
+        self._is_over = False
+        self.count = 0
+
+    def start(self) -> None:
+        if self._kinds:
+            self._schedule()
+
+    def heal(self) -> None:
+        """Everything is repaired but what a disk has lost."""
+        self._is_over = True
+        cluster = self._cluster
+        cluster.network.heal()
+        cluster.network.clear(Weather(silence_us=cluster.plan.weather.silence_us))
+        for node in cluster.nodes.values():
+            node.slow_us = 0
+            node.armed_point = None
+            node.disk.set_capacity(UNLIMITED_BYTES)
+            node.disk.fail_next_sync(0)
+            node.disk.fail_next_write(0)
+            node.resume()
+            cluster.restart(node)
+
+    def _schedule(self) -> None:
+        if self._is_over:
+            return
+        delay_us = int(self._random.expovariate(1.0) * self._cluster.plan.fault_interval_us)
+        self._cluster.world.after(delay_us + 1, self._strike)
+
+    def _strike(self) -> None:
+        self._schedule()
+        if self._random.random() < 0.5:
+            # Most of a run is quiet: half of the faults wait until there is something to disturb.
+            self._workload.burst_actions.append(self._inflict)
+        else:
+            self._inflict()
+
+    def _inflict(self) -> None:
+        if self._is_over:
+            return
+        kind = self._random.choices(self._kinds, self._weights)[0]
+        self.count += 1
+        _ACTIONS[kind](self)
+
+    def _later(self, delay_us: int, action: Callable[..., None], *arguments: object) -> None:
+        self._cluster.world.after(delay_us, self._unless_over, action, arguments)
+
+    def _unless_over(self, action: Callable[..., None], arguments: tuple[object, ...]) -> None:
+        if not self._is_over:
+            action(*arguments)
+
+    def _length_us(self) -> int:
+        """Short, medium or long: past a heartbeat, past an election, past a silence."""
+        longest_us = self._random.choice((50 * MS, 3 * SECOND, 20 * SECOND))
+        return int(self._random.random() * longest_us) + 1
+
+    def _target(self) -> SimNode:
+        """Somebody it hurts to lose."""
+        cluster, random = self._cluster, self._random
+        group = cluster.pick_group(random)
+        dice = random.random()
+        leader = cluster.leader(group)
+        if leader is not None and dice < 0.7:
+            raft = cluster.raft(leader, group)
+            others = [(one.match, peer) for peer, one in raft.progress.items() if peer != leader.id] if raft else []
+            if dice < 0.4 or raft is None or not others:
+                return leader
+            if dice < 0.6:
+                return cluster.nodes[max(others)[1]]
+            joining = raft.configuration.learners or (min(others)[1],)
+            return cluster.nodes[joining[0]]
+        return cluster.nodes[1 + random.randrange(len(cluster.nodes))]
+
+    # Processes and machines.
+
+    def _crash(self) -> None:
+        node = self._target()
+        node.crash(power=True, announced=self._random.random() < 0.7)
+        self._restart_later(node)
+
+    def _restart_later(self, node: SimNode) -> None:
+        """One time in four the power goes again while it recovers."""
+        interrupt_after = int(self._random.random() * 40) if self._random.random() < 0.25 else -1
+        self._later(self._length_us(), self._cluster.restart, node, interrupt_after)
+
+    def _kill(self) -> None:
+        node = self._target()
+        node.crash(power=False)
+        self._restart_later(node)
+
+    def _crash_at_point(self) -> None:
+        node = self._target()
+        if node.status == RUNNING:
+            node.armed_point = self._random.choice(CRASH_POINTS)
+            node.armed_after = int(self._random.random() * self._random.random() * 6)
+            self._later(self._length_us() + 200 * MS, self._after_point, node)
+
+    def _after_point(self, node: SimNode) -> None:
+        node.armed_point = None
+        self._cluster.restart(node)
+
+    def _blackout(self) -> None:
+        self._cluster.sometimes.seen("whole cluster lost power")
+        self._cluster.story.tell(0, "the power fails everywhere")
+        for node in self._cluster.nodes.values():
+            node.crash(power=True, announced=False)
+            self._restart_later(node)
+
+    def _pause(self) -> None:
+        node = self._target()
+        node.pause()
+        length_us = self._length_us()
+        if length_us > 3 * SECOND:
+            self._cluster.sometimes.seen("paused past an election")
+        self._later(length_us, self._resume, node)
+
+    def _resume(self, node: SimNode) -> None:
+        if node.status == PAUSED:
+            for group, witness in self._cluster.witnesses.items():
+                raft = self._cluster.raft(node, group)
+                if raft is not None and raft.leader == node.id and witness.leader != node.id:
+                    self._cluster.sometimes.seen("paused leader deposed")
+        node.resume()
+
+    def _clock(self) -> None:
+        node = self._target()
+        self._cluster.sometimes.seen("clock jumped")
+        node.clock.jump(int(self._random.uniform(-3600, 3600)) * SECOND)
+        most = self._cluster.plan.drift_ppm_max
+        node.clock.drift(self._random.randint(-most, most), self._cluster.world.now_us)
+
+    # The network.
+
+    def _partition(self) -> None:
+        ids = list(self._cluster.nodes)
+        side = self._random.sample(ids, self._random.randint(1, len(ids) - 1))
+        self._cluster.sometimes.seen("partitioned")
+        self._cluster.story.tell(0, f"the network splits: {sorted(side)} and the rest")
+        self._cluster.network.partition(side)
+        self._later(self._length_us(), self._mend)
+
+    def _isolate(self) -> None:
+        node = self._target()
+        self._cluster.sometimes.seen("leader isolated")
+        self._cluster.story.tell(node.id, "is cut off")
+        self._cluster.network.isolate(node.id)
+        self._later(self._length_us(), self._mend)
+
+    def _cut_one_way(self) -> None:
+        node = self._target()
+        others = [other for other in self._cluster.nodes if other != node.id]
+        outward = self._random.random() < 0.5
+        self._cluster.sometimes.seen("cut one way")
+        for other in self._random.sample(others, self._random.randint(1, len(others))):
+            sender, to = (node.id, other) if outward else (other, node.id)
+            self._cluster.story.tell(sender, f"is not heard by node {to} any more")
+            self._cluster.network.cut(sender, to)
+        self._later(self._length_us(), self._mend)
+
+    def _mend(self) -> None:
+        self._cluster.story.tell(0, "the network is whole again")
+        self._cluster.network.heal()
+
+    def _change_weather(self) -> None:
+        self._cluster.story.tell(0, "the weather changes")
+        self._cluster.network.clear(draw_weather(self._random))
+        self._later(self._length_us(), self._cluster.network.clear, self._cluster.plan.weather)
+
+    # Disks.
+
+    def _slow_disk(self) -> None:
+        node = self._target()
+        node.slow_us = self._random.choice((20 * MS, 200 * MS, 2 * SECOND))
+        self._cluster.story.tell(node.id, "has a slow disk")
+        self._later(self._length_us(), self._usual_disk, node)
+
+    def _usual_disk(self, node: SimNode) -> None:
+        node.slow_us = 0
+        node.disk.set_capacity(UNLIMITED_BYTES)
+
+    def _fail_sync(self) -> None:
+        node = self._target()
+        self._cluster.story.tell(node.id, "fails to sync its disk")
+        node.disk.fail_next_sync(self._random.choice((1, 1, 3)))
+
+    def _fail_write(self) -> None:
+        node = self._target()
+        self._cluster.sometimes.seen("write failed")
+        self._cluster.story.tell(node.id, "fails to write to its disk")
+        node.disk.fail_next_write(self._random.choice((1, 1, 3)))
+
+    def _fill_disk(self) -> None:
+        node = self._target()
+        self._cluster.story.tell(node.id, "runs out of room")
+        node.disk.set_capacity(node.disk.used_bytes + self._random.randrange(4096))
+        self._later(self._length_us(), self._usual_disk, node)
+
+    def _rot(self) -> None:
+        node = self._cluster.nodes[self._cluster.plan.victim]
+        if node.is_lost:
+            return
+        for _ in range(self._random.choice((1, 1, 3))):
+            damage = node.disk.rot()
+            if damage is not None:
+                node.is_rotten = True
+                self._cluster.sometimes.seen("disk rotted")
+                self._cluster.story.tell(node.id, f"has {damage.length} rotten bytes in {damage.path}")
+        if self._random.random() < 0.5 and node.status != DOWN:
+            node.crash(power=True)
+            self._restart_later(node)
+
+    def _wipe(self) -> None:
+        node = self._cluster.nodes[self._cluster.plan.victim]
+        if not node.is_lost:
+            node.wipe()
+
+
+_ACTIONS: dict[str, Callable[[FaultInjector], None]] = {
+    "crash": FaultInjector._crash,
+    "kill": FaultInjector._kill,
+    "point": FaultInjector._crash_at_point,
+    "blackout": FaultInjector._blackout,
+    "pause": FaultInjector._pause,
+    "partition": FaultInjector._partition,
+    "one-way": FaultInjector._cut_one_way,
+    "isolate": FaultInjector._isolate,
+    "weather": FaultInjector._change_weather,
+    "slow-disk": FaultInjector._slow_disk,
+    "sync-fail": FaultInjector._fail_sync,
+    "write-fail": FaultInjector._fail_write,
+    "disk-full": FaultInjector._fill_disk,
+    "rot": FaultInjector._rot,
+    "wipe": FaultInjector._wipe,
+    "clock": FaultInjector._clock,
+}

@@ -1,0 +1,493 @@
+"""A simulated process on a simulated machine: the real driver, replicas, codec and store.
+
+The disk survives a crash, memory does not. The node is what the driver calls its ports: it puts frames
+on the network as bytes, lets disk work take its time, and dies where it is told to. Work under way
+when the power goes is done in part: the disk is interrupted in the middle of any of its operations.
+
+Every input ends with `pump` and with a look by the witnesses, so the checkers run after every event.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from flotilla.codec.peer import decode_frame, encode_frame
+from flotilla.raft.messages import Configuration, Entry, Message
+from flotilla.raft.node import RaftNode
+from flotilla.replica.ports import Block, Job
+from flotilla.runtime.driver import Driver, DriverOptions
+from flotilla.sim.clock import NodeClock
+from flotilla.sim.crash import SimulatedCrash
+from flotilla.sim.disk import SimDisk
+from flotilla.sim.network import Network
+from flotilla.sim.sometimes import Sometimes
+from flotilla.sim.story import Story
+from flotilla.sim.watch import WatchedLedger, WatchedStore
+from flotilla.sim.witness import GroupWitness
+from flotilla.sim.world import MS, SECOND, World
+from flotilla.storage.options import StoreOptions
+from flotilla.storage.store import NodeStore
+from flotilla.types.errors import CorruptionError, DiskFullError, FlotillaError, StorageFailedError
+from flotilla.types.ids import GroupId, NodeId
+from flotilla.types.span import Span
+
+DOWN = 0
+RUNNING = 1
+PAUSED = 2
+
+#: After a failure of the disk the driver counts ticks until it tries again, also when all groups sleep.
+RETRY_US = 10 * SECOND
+
+#: The real ticker makes up for at most this many ticks after a pause.
+CATCH_UP_TICKS_MAX = 3
+
+
+class Token(Protocol):
+    """Whoever waits for an answer."""
+
+    def answered(self, node: "SimNode", result: object) -> None: ...
+
+
+class Surroundings:
+    """What all nodes of a run share."""
+
+    __slots__ = ("driver_options", "network", "sometimes", "store_options", "story", "witnesses", "world")
+
+    def __init__(
+        self,
+        world: World,
+        network: Network,
+        witnesses: dict[GroupId, GroupWitness],
+        sometimes: Sometimes,
+        story: Story,
+        driver_options: DriverOptions,
+        store_options: StoreOptions,
+    ) -> None:
+        self.world = world
+        self.network = network
+        self.witnesses = witnesses
+        self.sometimes = sometimes
+        self.story = story
+        self.driver_options = driver_options
+        self.store_options = store_options
+
+
+class SimNode:
+    """See the module. Implements `DriverPorts`."""
+
+    __slots__ = (
+        "_around",
+        "_block",
+        "_busy_until_us",
+        "_deferred",
+        "_driver_random",
+        "_is_ticking",
+        "_jobs",
+        "_last_tick_us",
+        "_paused_at_us",
+        "_rafts",
+        "_random",
+        "armed_after",
+        "armed_point",
+        "clock",
+        "disk",
+        "driver",
+        "id",
+        "incarnation",
+        "is_lost",
+        "is_rotten",
+        "memberships",
+        "slow_us",
+        "status",
+        "store",
+    )
+
+    def __init__(self, node_id: NodeId, around: Surroundings, clock: NodeClock) -> None:
+        self._around = around
+        self.id = node_id
+        self.clock = clock
+        self.disk = SimDisk(around.world.stream(f"disk {node_id}"))
+        #: Chance of this machine: how long its disk takes, how far it gets before the power goes.
+        self._random = around.world.stream(f"machine {node_id}")
+        #: Chance that the product draws from.
+        self._driver_random = around.world.stream(f"driver {node_id}")
+        self.status = DOWN
+        #: Rises with every start and crash: what was scheduled for an earlier process is void.
+        self.incarnation = 0
+        self.driver: Driver | None = None
+        self.store: WatchedStore | None = None
+        self._rafts: list[tuple[GroupWitness, RaftNode]] = []
+        #: Groups this node should host, and the configuration each begins with.
+        self.memberships: dict[GroupId, Configuration] = {}
+        #: Its disk was lost: it must not come back before the others have removed it.
+        self.is_lost = False
+        #: Its disk has rotted since it was last replaced: what it recovers may be less than it had.
+        self.is_rotten = False
+        #: Extra time of every write, for a slow disk.
+        self.slow_us = 0
+        self.armed_point: str | None = None
+        self.armed_after = 0
+        self._block: Block | None = None
+        self._jobs: deque[Job] = deque()
+        self._deferred: list[tuple[Callable[..., None], tuple[object, ...]]] = []
+        self._paused_at_us = 0
+        self._last_tick_us = 0
+        self._is_ticking = False
+        self._busy_until_us = 0
+
+    # Life and death.
+
+    def start(self, interrupt_after: int = -1) -> bool:
+        """Opens the store and begins to take part. False: not possible now.
+
+        With `interrupt_after` the power goes during that operation of the disk, if recovery gets so far.
+        """
+        assert self.status == DOWN
+        around = self._around
+        if interrupt_after >= 0:
+            self.disk.interrupt_after(interrupt_after)
+        try:
+            self._open()
+        except SimulatedCrash as crash:
+            around.sometimes.seen("crashed while recovering")
+            self._die(crash.point, power=True)
+            return False
+        except (DiskFullError, StorageFailedError):
+            self._give_up_start()
+            return False
+        except CorruptionError as error:
+            if not self.is_rotten:
+                raise
+            around.sometimes.seen("store beyond repair")
+            around.story.tell(self.id, f"cannot open its store: {error}")
+            self.wipe()
+            return False
+        self.disk.interrupt_after(-1)
+        around.network.forget(self.id)
+        around.network.set_heard(self.id, True)
+        return True
+
+    def _give_up_start(self) -> None:
+        """The disk does not let it: the process ends before it took part in anything."""
+        self.disk.stop()
+        self.status = DOWN
+        self.incarnation += 1
+        self.driver = None
+        self.store = None
+        self._rafts = []
+
+    def _open(self) -> None:
+        around = self._around
+        self.incarnation += 1
+        real = NodeStore.open(self.disk, around.store_options, _describe)
+        self.store = WatchedStore(self.id, real, around.witnesses, around.sometimes)
+        for group, configuration in self.memberships.items():
+            if group not in real.groups:
+                self.store.create_group(group, configuration)
+        self.driver = Driver(self.id, self.store, self, self._driver_random, around.driver_options)
+        self.status = RUNNING
+        self._rafts = []
+        for group in sorted(real.groups):
+            self._add_replica(group)
+        self._last_tick_us = around.world.now_us
+        self._tick_again()
+        self.driver.pump()
+        self._observe()
+
+    def _add_replica(self, group: GroupId) -> None:
+        assert self.driver is not None
+        assert self.store is not None
+        witness = self._around.witnesses[group]
+        machine = WatchedLedger(self.id, witness)
+        replica = self.driver.add_replica(group, machine)
+        machine.raft = replica.raft
+        self.store.machines[group] = machine
+        witness.started(self.id, replica.raft, self.store.groups[group], trusted=not self.is_rotten)
+        if replica.raft.damaged:
+            self._around.sometimes.seen("damage found")
+        self._rafts.append((witness, replica.raft))
+
+    def host(self, group: GroupId) -> None:
+        """Begins to host a group as nobody in it, so that its leader can make it a member."""
+        if group in self.memberships:
+            return
+        self.memberships[group] = Configuration()
+        if self.status != DOWN:
+            assert self.store is not None
+            self.store.create_group(group, Configuration())
+            self._add_replica(group)
+            self._enter(self._nothing)
+
+    def crash(self, *, power: bool, announced: bool = True) -> None:
+        """The process ends. With `power` the machine ends too, and takes what was not synced."""
+        if self.status != DOWN:
+            self._die("", power=power, announced=announced)
+
+    def _die(self, point: str, *, power: bool, announced: bool = True) -> None:
+        around = self._around
+        if point:
+            around.sometimes.seen("crashed at a named point")
+        if not power:
+            around.sometimes.seen("process killed, machine up")
+        self._count_crash()
+        around.story.tell(self.id, f"dies at '{point}'" if point else ("loses power" if power else "is killed"))
+        self._interrupt_disk_work()
+        if power:
+            self._lose_power()
+        else:
+            self.disk.stop()
+        self.status = DOWN
+        self.incarnation += 1
+        self.driver = None
+        self.store = None
+        self._rafts = []
+        self._block = None
+        self._jobs.clear()
+        self._deferred.clear()
+        self.armed_point = None
+        around.network.set_heard(self.id, False, announced=announced)
+
+    def _lose_power(self) -> None:
+        disk, seen = self.disk, self._around.sometimes.seen
+        before = disk.bytes_at_stake_count, disk.names_at_stake_count
+        disk.crash()
+        if disk.bytes_at_stake_count > before[0]:
+            seen("unsynced bytes at a power loss")
+        if disk.names_at_stake_count > before[1]:
+            seen("unsynced names at a power loss")
+
+    def _count_crash(self) -> None:
+        seen = self._around.sometimes.seen
+        for witness, raft in self._rafts:
+            if witness.leader == self.id:
+                seen("leader crashed")
+            if raft.configuration.is_joint:
+                seen("crashed while joint")
+            if raft.incoming is not None or raft.installing is not None:
+                seen("crashed during a snapshot")
+
+    def _interrupt_disk_work(self) -> None:
+        """What the disk was doing is done in part."""
+        if self._block is not None and self._random.random() < 0.8:
+            self._around.sometimes.seen("crashed while writing")
+            self._do_in_part(self._write_block)
+        if self._jobs and self._random.random() < 0.8:
+            self._around.sometimes.seen("crashed in background work")
+            self._do_in_part(self._jobs[0].run)
+
+    def _do_in_part(self, work: Callable[[], None]) -> None:
+        self.disk.interrupt_after(int(self._random.random() * self._random.random() * 12))
+        try:
+            work()
+        except (SimulatedCrash, FlotillaError):
+            pass
+
+    def _write_block(self) -> None:
+        assert self.store is not None
+        assert self._block is not None
+        self.store.write_block(self._block)
+
+    def wipe(self) -> None:
+        """The disk is replaced by an empty one: this node lost its votes and must not come back as itself."""
+        if self.status != DOWN:
+            self._die("", power=True)
+        self._around.sometimes.seen("disk wiped")
+        self._around.story.tell(self.id, "has its disk replaced")
+        self.disk.wipe()
+        self.is_lost = True
+        self.is_rotten = False
+        self._around.network.renew(self.id)
+
+    def readmit(self) -> None:
+        """The others have removed the old self of a wiped node: it may come back as a stranger."""
+        self.is_lost = False
+        for group in self.memberships:
+            self.memberships[group] = Configuration()
+            self._around.witnesses[group].wiped(self.id)
+
+    def pause(self) -> None:
+        if self.status == RUNNING:
+            self.status = PAUSED
+            self._paused_at_us = self._around.world.now_us
+            self._around.story.tell(self.id, "is paused")
+            self._around.network.set_heard(self.id, False)
+
+    def resume(self) -> None:
+        """Time that passed meanwhile shows as a few ticks at once; then comes all that waited in the sockets."""
+        if self.status != PAUSED:
+            return
+        self.status = RUNNING
+        self._around.story.tell(self.id, "goes on")
+        self._around.network.set_heard(self.id, True)
+        missed = self.clock.missed_ticks(self._around.world.now_us - self._paused_at_us)
+        self._tick_again()
+        incarnation = self.incarnation
+        for _ in range(min(missed, CATCH_UP_TICKS_MAX)):
+            if self.incarnation == incarnation:
+                self._enter(self._tick_driver)
+        deferred, self._deferred = self._deferred, []
+        if self._random.random() < 0.5:
+            # Which socket is read first after a pause is anyone's guess: the clients' may come before the peers'.
+            deferred.sort(key=lambda one: one[0] != self._call)
+        for action, arguments in deferred:
+            if self.incarnation == incarnation:
+                self._enter(action, *arguments)
+
+    # Inputs. Each is one event: it enters the process, pumps, and is looked at.
+
+    def _enter(self, action: Callable[..., None], *arguments: object) -> None:
+        if self.status == PAUSED:
+            self._deferred.append((action, arguments))
+            return
+        driver = self.driver
+        if driver is None:
+            return
+        if not self._is_ticking:
+            self._tick_again()
+        try:
+            action(*arguments)
+            driver.pump()
+            self._observe()
+        except SimulatedCrash as crash:
+            self._observe()
+            self._die(crash.point, power=True)
+
+    def _observe(self) -> None:
+        for witness, raft in self._rafts:
+            witness.observe(self.id, raft)
+
+    def _after(self, delay_us: int, action: Callable[..., None], *arguments: object) -> None:
+        self._around.world.after(delay_us, self._fire, self.incarnation, action, arguments)
+
+    def _fire(self, incarnation: int, action: Callable[..., None], arguments: tuple[object, ...]) -> None:
+        if incarnation == self.incarnation:
+            action(*arguments)
+
+    def _tick(self) -> None:
+        if self.status != RUNNING:
+            return
+        self._enter(self._tick_driver)
+        self._last_tick_us = self._around.world.now_us
+        if self.driver is not None and (self.driver.storage_error or self._busy_until_us > self._last_tick_us):
+            self._is_ticking = True
+        else:
+            self._is_ticking = not all(raft.quiescent for _, raft in self._rafts)
+        if self._is_ticking:
+            self._after(self.clock.tick_interval_us, self._tick)
+
+    def _tick_again(self) -> None:
+        """A sleeping node needs no ticks, so it got none; the next one comes when it would have come anyway."""
+        self._is_ticking = True
+        interval_us = self.clock.tick_interval_us
+        passed_us = self._around.world.now_us - self._last_tick_us
+        self._after(interval_us - passed_us % interval_us, self._tick)
+
+    def _tick_driver(self) -> None:
+        assert self.driver is not None
+        self.driver.tick()
+
+    def frame_arrived(self, frame: bytes) -> None:
+        if self.status != DOWN:
+            self._enter(self._receive, frame)
+
+    def _receive(self, frame: bytes) -> None:
+        assert self.driver is not None
+        self.driver.receive(decode_frame(frame))
+
+    def peer_changed(self, peer: NodeId, is_up: bool) -> None:
+        self._around.sometimes.seen("peer reported down") if not is_up else None
+        self._enter(self._tell_peer, peer, is_up)
+
+    def _tell_peer(self, peer: NodeId, is_up: bool) -> None:
+        assert self.driver is not None
+        if is_up:
+            self.driver.peer_up(peer)
+        else:
+            self.driver.peer_down(peer)
+
+    def call(self, action: Callable[[Driver], None]) -> bool:
+        """A client's or an operator's request. False: nobody there, it was certainly not heard."""
+        if self.status == DOWN:
+            return False
+        self._enter(self._call, action)
+        return True
+
+    def _call(self, action: Callable[[Driver], None]) -> None:
+        assert self.driver is not None
+        action(self.driver)
+
+    @staticmethod
+    def _nothing() -> None:
+        return
+
+    # Ports of the driver.
+
+    def send(self, to: NodeId, messages: list[tuple[GroupId, Message]]) -> None:
+        witnesses = self._around.witnesses
+        for group, message in messages:
+            witnesses[group].sent(message)
+        self._around.network.send(self.id, to, b"".join(encode_frame(messages)))
+
+    def write(self, block: Block) -> None:
+        self._block = block
+        self._after(self._latency_us(100, 400), self._enter, self._block_done)
+
+    def _block_done(self) -> None:
+        assert self.driver is not None
+        block = self._block
+        assert block is not None
+        error: FlotillaError | None = None
+        try:
+            self._write_block()
+        except FlotillaError as failure:
+            error = failure
+            self._count_failure(failure)
+        self._block = None
+        if error is None and isinstance(self.driver.storage_error, DiskFullError):
+            self._around.sometimes.seen("disk full and recovered")
+        self.driver.block_written(block, error)
+
+    def run(self, job: Job) -> None:
+        """One after the other, as on the real thread for work that takes long."""
+        self._jobs.append(job)
+        if len(self._jobs) == 1:
+            self._start_job()
+
+    def _start_job(self) -> None:
+        self._after(self._latency_us(500, 20 * MS), self._enter, self._job_done)
+
+    def _job_done(self) -> None:
+        assert self.driver is not None
+        job = self._jobs[0]
+        error: FlotillaError | None = None
+        try:
+            job.run()
+        except FlotillaError as failure:
+            error = failure
+            self._count_failure(failure)
+        self._jobs.popleft()
+        if self._jobs:
+            self._start_job()
+        self.driver.job_done(job, error)
+
+    def _count_failure(self, failure: FlotillaError) -> None:
+        self._busy_until_us = self._around.world.now_us + RETRY_US
+        self._around.sometimes.seen("disk full" if isinstance(failure, DiskFullError) else "sync failed")
+
+    def _latency_us(self, least_us: int, spread_us: int) -> int:
+        return least_us + int(self._random.random() * spread_us) + self.slow_us
+
+    def reply(self, token: object, result: object) -> None:
+        token.answered(self, result)  # type: ignore[attr-defined]
+
+    def crash_point(self, name: str) -> None:
+        if self.armed_point is not None and self.armed_point == name:
+            self.armed_after -= 1
+            if self.armed_after < 0:
+                self.armed_point = None
+                raise SimulatedCrash(name)
+
+
+def _describe(entry: Entry) -> Span | None:
+    """Commands of a ledger hold no records for readers."""
+    return None

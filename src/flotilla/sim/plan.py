@@ -1,0 +1,159 @@
+"""What a seed stands for: the size of the cluster, its knobs, its weather, and which faults it meets.
+
+Swarm testing: every seed draws its own mix. Leaving a fault out is as telling as putting it in, since
+one kind often hides what another would show. Tiny limits make rare paths common: files of a few KiB,
+a snapshot every ten entries, one append in flight.
+"""
+
+from dataclasses import dataclass
+from random import Random
+
+from flotilla.raft.options import RaftOptions
+from flotilla.replica.replica import ReplicaOptions
+from flotilla.sim.clock import TICK_US
+from flotilla.sim.network import Weather
+from flotilla.sim.world import MS, SECOND
+from flotilla.storage.options import StoreOptions
+from flotilla.types.ids import NodeId
+from flotilla.types.limits import KIB, MIB
+
+#: Everything that can be done to a cluster, with its weight when a seed has drawn it.
+FAULTS: dict[str, int] = {
+    "crash": 6,
+    "kill": 3,
+    "point": 6,
+    "blackout": 2,
+    "pause": 4,
+    "partition": 4,
+    "one-way": 3,
+    "isolate": 4,
+    "weather": 3,
+    "slow-disk": 2,
+    "sync-fail": 2,
+    "write-fail": 2,
+    "disk-full": 2,
+    "rot": 3,
+    "wipe": 2,
+    "clock": 1,
+    "membership": 6,
+    "transfer": 3,
+    "snapshot": 3,
+}
+
+DEFAULT_TICKS = 3000
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything that a run draws before it begins."""
+
+    seed: int
+    nodes: int
+    #: Nodes that start outside of every group and may be made members.
+    spares: int
+    groups: int
+    chaos_us: int
+    faults: tuple[str, ...]
+    fault_interval_us: int
+    #: The one node whose disk may lose what it had. One is a minority of every configuration of three and more.
+    victim: NodeId
+    weather: Weather
+    drift_ppm_max: int
+    clients: int
+    think_us: int
+    timeout_us: int
+    read_share: float
+    padding_bytes_max: int
+    busy_us: int
+    idle_us: int
+    raft: RaftOptions
+    snapshot_entries: int
+    trail_entries: int
+    store: StoreOptions
+
+    @property
+    def replica(self) -> ReplicaOptions:
+        return ReplicaOptions(raft=self.raft, snapshot_entries=self.snapshot_entries, trail_entries=self.trail_entries)
+
+
+def draw_plan(
+    seed: int, *, nodes: int | None = None, ticks: int = DEFAULT_TICKS, faults: tuple[str, ...] | None = None
+) -> Plan:
+    """The plan of a seed. Given values take the place of drawn ones and shift nothing else."""
+    random = Random(f"{seed}/plan")
+    drawn_nodes = 5 if random.random() < 0.25 else 3
+    spares = random.choice((0, 1, 1, 2))
+    groups = random.choice((1, 1, 1, 1, 2, 3))
+    drawn_faults = _draw_faults(random)
+    count = drawn_nodes if nodes is None else nodes
+    chosen = drawn_faults if faults is None else faults
+    return Plan(
+        seed=seed,
+        nodes=count,
+        spares=spares if "membership" in chosen else 0,
+        groups=groups,
+        chaos_us=ticks * TICK_US,
+        faults=chosen,
+        fault_interval_us=random.choice((1, 3, 10, 20, 40)) * SECOND,
+        victim=1 + random.randrange(count),
+        weather=draw_weather(random),
+        drift_ppm_max=random.choice((0, 100, 10_000, 50_000)),
+        clients=random.choice((1, 2, 3)),
+        think_us=random.choice((10 * MS, 50 * MS, 200 * MS)),
+        timeout_us=random.choice((1, 3, 10)) * SECOND,
+        read_share=random.choice((0.1, 0.3, 0.6)),
+        padding_bytes_max=random.choice((0, 16, 200, 2000)),
+        busy_us=random.choice((50 * MS, 200 * MS, 1 * SECOND)),
+        idle_us=random.choice((3, 10, 20, 40)) * SECOND,
+        raft=_draw_raft(random),
+        snapshot_entries=random.choice((10, 20, 50, 200)),
+        trail_entries=random.choice((0, 1, 5, 20)),
+        store=StoreOptions(
+            journal_bytes=random.choice((32, 64, 256)) * KIB,
+            segment_bytes=random.choice((1 * KIB, 4 * KIB, 16 * KIB)),
+            index_interval_bytes=random.choice((64, 512, 4096)),
+            transfer_bytes=random.choice((512, 64 * KIB)),
+            open_files_max=random.choice((2, 16)),
+        ),
+    )
+
+
+def _draw_faults(random: Random) -> tuple[str, ...]:
+    dice = random.random()
+    if dice < 0.05:
+        return ()
+    chance = random.choice((0.2, 0.5, 0.8))
+    return tuple(name for name in FAULTS if random.random() < chance)
+
+
+def draw_weather(random: Random) -> Weather:
+    """From a calm room to a hostile sea."""
+    dice = random.random()
+    if dice < 0.3:
+        return Weather()
+    loss = random.choice((0.0, 0.01, 0.1, 0.3))
+    return Weather(
+        latency_min_us=random.choice((100, 1000, 5000)),
+        latency_spread_us=random.choice((500, 5000, 50_000)),
+        tail_chance=random.choice((0.0, 0.01, 0.1)),
+        tail_us=random.choice((10 * MS, 500 * MS, 3 * SECOND)),
+        loss=loss,
+        repeat=random.choice((0.0, 0.01, 0.2)),
+        reorder=random.choice((0.0, 0.1, 0.5)),
+        silence_us=random.choice((1, 3, 8)) * SECOND,
+    )
+
+
+def _draw_raft(random: Random) -> RaftOptions:
+    return RaftOptions(
+        quiesce_ticks=random.choice((0, 3, 3, 5, 5, 10, 10, 30)),
+        succession_ticks=random.choice((0, 2)),
+        append_bytes_max=random.choice((1, 200, 4 * KIB, 1 * MIB)),
+        inflight_bytes_max=random.choice((1, 1 * KIB, 16 * MIB)),
+        inflight_count_max=random.choice((1, 3, 256)),
+        proposal_bytes_max=random.choice((500, 64 * MIB)),
+        proposal_count_max=random.choice((2, 10, 8192)),
+        apply_bytes_max=random.choice((1, 500, 8 * MIB)),
+        read_count_max=random.choice((2, 4096)),
+        snapshot_chunk_bytes_max=random.choice((100, 1 * KIB, 1 * MIB)),
+    )

@@ -1,0 +1,206 @@
+"""One run: chaos, then healing, then it must go on, then everyone must agree, then the history is judged.
+
+A run is a function of its plan. It never raises for a fault of the product: what was found is in the
+result, with one command that finds it again.
+"""
+
+import traceback
+from dataclasses import dataclass, field
+
+from flotilla.sim.checkers.violation import Violation
+from flotilla.sim.clock import TICK_US
+from flotilla.sim.cluster import Cluster
+from flotilla.sim.crash import SimulatedCrash
+from flotilla.sim.faults import FaultInjector
+from flotilla.sim.history import check_history
+from flotilla.sim.node import SimNode
+from flotilla.sim.operator import Operator
+from flotilla.sim.plan import DEFAULT_TICKS, Plan
+from flotilla.sim.story import EVERYONE
+from flotilla.sim.workload import Workload
+from flotilla.sim.world import SECOND, World
+from flotilla.types.ids import GroupId, NodeId
+
+#: After the last fault every group must acknowledge an append within this time,
+PROGRESS_US = 30 * SECOND
+#: and all replicas must hold the same within this.
+CONVERGENCE_US = 120 * SECOND
+
+
+@dataclass(slots=True)
+class Result:
+    """What came of a run."""
+
+    plan: Plan
+    digest: int = 0
+    #: Empty when everything held.
+    promise: str = ""
+    failure: str = ""
+    simulated_us: int = 0
+    events: int = 0
+    acknowledged: int = 0
+    faults: int = 0
+    sometimes: dict[str, int] = field(default_factory=dict)
+    story: list[str] = field(default_factory=list)
+    command: str = ""
+
+    @property
+    def is_good(self) -> bool:
+        return not self.failure
+
+
+class Run:
+    """A cluster with its users, its operator and its bad luck."""
+
+    def __init__(self, plan: Plan, *, is_told: bool = False) -> None:
+        self.plan = plan
+        self.world = World(plan.seed)
+        self.cluster = Cluster(self.world, plan, is_told=is_told)
+        self.workload = Workload(self.cluster)
+        self.operator = Operator(self.cluster)
+        self.faults = FaultInjector(self.cluster, self.workload)
+
+    def go(self) -> None:
+        """Raises Violation, or whatever assertion of the product did not hold."""
+        self.cluster.start()
+        self.workload.start()
+        self.operator.start()
+        self.faults.start()
+        self.world.run_until(self.plan.chaos_us)
+        self._heal()
+        absent = self._hold_back()
+        self._wait_for_progress()
+        self._bring_back(absent)
+        self._wait_for_convergence()
+        self._judge()
+
+    def _heal(self) -> None:
+        self.cluster.story.tell(EVERYONE, "all faults end")
+        self.faults.heal()
+        self.operator.calm()
+        self.workload.calm()
+
+    def _hold_back(self) -> list[SimNode]:
+        """A minority stays away: the others must go on without it, whatever they know of it.
+
+        A node with a rotten disk may be unable to vote before a leader has repaired it, so it counts as away.
+        """
+        random = self.world.stream("hold back")
+        absent: list[SimNode] = []
+        for node in random.sample(list(self.cluster.nodes.values()), len(self.cluster.nodes)):
+            others = self.cluster.nodes.values()
+            away = {node.id, *(other.id for other in others if other.driver is None or other.is_rotten)}
+            if random.random() < 0.5 and node.driver is not None and self._can_spare(away):
+                node.crash(power=True, announced=random.random() < 0.5)
+                absent.append(node)
+        return absent
+
+    def _can_spare(self, away: set[NodeId]) -> bool:
+        """Whether every configuration in any log has a majority of each half without these."""
+        for group in self.cluster.witnesses:
+            for node in self.cluster.nodes.values():
+                raft = self.cluster.raft(node, group)
+                for _, configuration in raft.log.configurations if raft is not None else ():
+                    for voters in (configuration.voters, configuration.outgoing):
+                        if voters and 2 * sum(1 for voter in voters if voter not in away) <= len(voters):
+                            return False
+        return True
+
+    def _bring_back(self, absent: list[SimNode]) -> None:
+        for node in absent:
+            self.cluster.restart(node)
+        self.workload.read_again()
+
+    def _wait_for_progress(self) -> None:
+        before = {group: self._appended(group) for group in self.cluster.witnesses}
+        deadline_us = self.world.now_us + PROGRESS_US
+        while stuck := [group for group, count in before.items() if self._appended(group) == count]:
+            if self.world.now_us >= deadline_us:
+                raise Violation("progress after healing", f"groups {stuck} acknowledged nothing: {self.describe()}")
+            self.world.run_until(self.world.now_us + SECOND)
+
+    def _appended(self, group: GroupId) -> int:
+        return len(self.cluster.witnesses[group].application.commands)
+
+    def _wait_for_convergence(self) -> None:
+        self.cluster.story.tell(EVERYONE, "the clients stop")
+        deadline_us = self.world.now_us + CONVERGENCE_US
+        self.world.run_until(self.world.now_us + 2 * SECOND)
+        self.workload.stop()
+        while not all(self._has_converged(group) for group in self.cluster.witnesses):
+            if self.world.now_us >= deadline_us:
+                raise Violation("replicas converge", f"not after {CONVERGENCE_US // SECOND} s: {self.describe()}")
+            self.world.run_until(self.world.now_us + SECOND)
+
+    def _has_converged(self, group: GroupId) -> bool:
+        witness = self.cluster.witnesses[group]
+        configuration = witness.newest_configuration
+        if configuration.is_joint or any(node.is_lost for node in self.cluster.nodes.values()):
+            return False
+        for member in configuration.members():
+            driver = self.cluster.nodes[member].driver
+            if driver is None:
+                return False
+            replica = driver.replicas[group]
+            state = (len(witness.application.commands), witness.application.digests[-1])
+            if replica.applied != witness.log.commit or replica.machine.read(None) != state:
+                return False
+            if replica.raft.log.last_index != witness.log.commit or replica.raft.damaged:
+                return False
+        return True
+
+    def _judge(self) -> None:
+        for group, witness in self.cluster.witnesses.items():
+            problems = check_history(self.workload.histories[group].operations, witness.application.commands)
+            if problems:
+                raise Violation("linearizable history", f"group {group}: " + "; ".join(problems[:5]))
+
+    def describe(self) -> str:
+        """Where every replica stands, for a failure."""
+        parts = []
+        for group, witness in self.cluster.witnesses.items():
+            parts.append(f"group {group} committed {witness.log.commit}, {witness.newest_configuration}")
+            for node in self.cluster.nodes.values():
+                raft = self.cluster.raft(node, group)
+                if raft is None:
+                    parts.append(f"node {node.id} down" if node.driver is None else f"node {node.id} no member")
+                else:
+                    parts.append(
+                        f"node {node.id} role {raft.role} term {raft.term} leader {raft.leader} "
+                        f"log {raft.log.base}..{raft.log.last_index} committed {raft.log.committed} "
+                        f"handed {raft.log.handed} durable {raft.log.durable} damaged {raft.damaged} "
+                        f"quiescent {raft.quiescent} voters {raft.configuration.voters}"
+                    )
+        return "\n  ".join(parts)
+
+
+def simulate(plan: Plan, *, is_told: bool = False) -> Result:
+    """Runs a plan to its end or to the first broken promise."""
+    run = Run(plan, is_told=is_told)
+    result = Result(plan, command=repeat_command(plan))
+    try:
+        run.go()
+    except Violation as violation:
+        result.promise, result.failure = violation.promise, str(violation)
+    except (SimulatedCrash, Exception) as error:
+        result.promise = type(error).__name__
+        result.failure = "".join(traceback.format_exception(error, limit=-8))
+    world = run.world
+    result.digest = world.digest
+    result.simulated_us = world.now_us
+    result.events = world.event_count
+    result.acknowledged = sum(run.workload.done_count.values())
+    result.faults = run.faults.count
+    network = run.cluster.network
+    result.sometimes = run.cluster.sometimes.counts
+    result.sometimes["frame lost"] = network.dropped_count
+    result.sometimes["frame repeated"] = network.repeated_count
+    result.story = run.cluster.story.lines
+    return result
+
+
+def repeat_command(plan: Plan) -> str:
+    """One line that repeats a run, given as it was."""
+    ticks = plan.chaos_us // TICK_US
+    options = "" if ticks == DEFAULT_TICKS else f" --ticks {ticks}"
+    return f"flotilla sim --seed {plan.seed} --nodes {plan.nodes} --faults {','.join(plan.faults) or 'none'}{options}"

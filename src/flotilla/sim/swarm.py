@@ -1,0 +1,114 @@
+"""Many seeds over all cores, with what they found added up.
+
+Each seed runs in a worker process from the first to the last line, so nothing is shared and the order in
+which they finish means nothing. The first failures are kept; every failure has the command that repeats it.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from time import perf_counter
+
+from flotilla.sim.mutants import applied
+from flotilla.sim.plan import DEFAULT_TICKS, draw_plan
+from flotilla.sim.run import Result, simulate
+from flotilla.sim.world import SECOND
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What to run for every seed."""
+
+    nodes: int | None = None
+    ticks: int = DEFAULT_TICKS
+    faults: tuple[str, ...] | None = None
+    mutant: str = ""
+
+
+@dataclass(slots=True)
+class Totals:
+    """What a swarm found, added up."""
+
+    seeds: int = 0
+    simulated_us: int = 0
+    events: int = 0
+    acknowledged: int = 0
+    faults: int = 0
+    elapsed_s: float = 0.0
+    sometimes: dict[str, int] = field(default_factory=dict)
+    failures: list[Result] = field(default_factory=list)
+
+    def add(self, result: Result) -> None:
+        self.seeds += 1
+        self.simulated_us += result.simulated_us
+        self.events += result.events
+        self.acknowledged += result.acknowledged
+        self.faults += result.faults
+        for name, count in result.sometimes.items():
+            self.sometimes[name] = self.sometimes.get(name, 0) + count
+        if not result.is_good:
+            self.failures.append(result)
+
+    @property
+    def simulated_s(self) -> int:
+        return self.simulated_us // SECOND
+
+
+def run_seed(seed: int, order: Order) -> Result:
+    """One seed, in this process."""
+    plan = draw_plan(seed, nodes=order.nodes, ticks=order.ticks, faults=order.faults)
+    with ExitStack() as stack:
+        if order.mutant:
+            stack.enter_context(applied(order.mutant))
+        return simulate(plan)
+
+
+def run_swarm(
+    seeds: Iterable[int],
+    order: Order,
+    *,
+    workers: int | None = None,
+    failures_max: int = 5,
+    tell: Callable[[Result], None] | None = None,
+) -> Totals:
+    """Runs all seeds, or until enough of them failed. `tell` hears of every result as it comes."""
+    totals = Totals()
+    started_s = perf_counter()
+    for result in _results(seeds, order, workers or os.cpu_count() or 1, failures_max):
+        totals.add(result)
+        if tell is not None:
+            tell(result)
+    totals.failures.sort(key=lambda result: result.plan.seed)
+    totals.elapsed_s = perf_counter() - started_s
+    return totals
+
+
+def _results(seeds: Iterable[int], order: Order, workers: int, failures_max: int) -> Iterator[Result]:
+    failed = 0
+    if workers == 1:
+        for seed in seeds:
+            result = run_seed(seed, order)
+            yield result
+            failed += not result.is_good
+            if failed >= failures_max:
+                return
+        return
+    waiting = iter(seeds)
+    with ProcessPoolExecutor(workers, mp_context=get_context("fork")) as pool:
+        under_way: set[Future[Result]] = set()
+        while True:
+            while failed < failures_max and len(under_way) < 2 * workers:
+                following = next(waiting, None)
+                if following is None:
+                    break
+                under_way.add(pool.submit(run_seed, following, order))
+            if not under_way:
+                return
+            done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
+            for future in done:
+                result = future.result()
+                failed += not result.is_good
+                yield result

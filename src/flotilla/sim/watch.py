@@ -1,0 +1,124 @@
+"""Thin sleeves around a node's real store and its state machine, through which a witness looks.
+
+They change nothing and decide nothing; everything is handed on as it is.
+"""
+
+from collections.abc import Mapping
+
+from flotilla.raft.messages import Configuration, Entry, HardState, Snapshot, SnapshotMeta
+from flotilla.raft.node import RaftNode
+from flotilla.replica.ports import Block, GroupLog, Job, Store
+from flotilla.sim.ledger import Ledger
+from flotilla.sim.sometimes import Sometimes
+from flotilla.sim.witness import GroupWitness
+from flotilla.types.ids import GroupId, Index, NodeId
+
+
+class WatchedLedger(Ledger):
+    """A ledger whose every step is compared with the shadow."""
+
+    __slots__ = ("_node", "_witness", "raft")
+
+    def __init__(self, node: NodeId, witness: GroupWitness) -> None:
+        super().__init__()
+        self._node = node
+        self._witness = witness
+        #: Known once the replica exists.
+        self.raft: RaftNode | None = None
+
+    def apply(self, entry: Entry) -> object:
+        self._witness.log.stored(self._node, entry)
+        position = super().apply(entry)
+        commit = self.raft.log.committed if self.raft is not None else 0
+        application = self._witness.application
+        application.applied(self._node, entry.index, len(self.commands) - 1, self.commands[-1], self.digest, commit)
+        return position
+
+    def restore(self, data: bytes) -> None:
+        super().restore(data)
+        self._witness.application.restored(self._node, len(self.commands), self.digest)
+
+
+class WatchedStore:
+    """A store whose saves and finished blocks are entered in the books."""
+
+    __slots__ = ("_node", "_sometimes", "_store", "_witnesses", "machines")
+
+    def __init__(
+        self, node: NodeId, store: Store, witnesses: dict[GroupId, GroupWitness], sometimes: Sometimes
+    ) -> None:
+        self._node = node
+        self._store = store
+        self._witnesses = witnesses
+        self._sometimes = sometimes
+        self.machines: dict[GroupId, WatchedLedger] = {}
+
+    @property
+    def groups(self) -> Mapping[GroupId, GroupLog]:
+        return self._store.groups
+
+    def create_group(self, group: GroupId, configuration: Configuration) -> GroupLog:
+        return self._store.create_group(group, configuration)
+
+    def remove_group(self, group: GroupId) -> None:
+        self._store.remove_group(group)
+
+    def save(
+        self,
+        group: GroupId,
+        *,
+        hard_state: HardState | None = None,
+        entries: list[Entry] | None = None,
+        repaired: list[Entry] | None = None,
+        truncate_from: Index = 0,
+        snapshot: SnapshotMeta | None = None,
+    ) -> None:
+        machine = self.machines.get(group)
+        raft = machine.raft if machine is not None else None
+        witness = self._witnesses[group]
+        witness.saved(self._node, raft, hard_state, entries, repaired, truncate_from, snapshot)
+        if entries and entries[0].index <= self._store.groups[group].last_index():
+            self._sometimes.seen("entries overwritten")
+        self._store.save(
+            group,
+            hard_state=hard_state,
+            entries=entries,
+            repaired=repaired,
+            truncate_from=truncate_from,
+            snapshot=snapshot,
+        )
+
+    def take_block(self) -> Block | None:
+        block = self._store.take_block()
+        if block is not None:
+            for witness in self._witnesses.values():
+                books = witness.durability.books.get(self._node)
+                if books is not None:
+                    books.block_taken()
+        return block
+
+    def write_block(self, block: Block) -> None:
+        self._store.write_block(block)
+        # From here on the store owes it after any crash, whoever has heard of it.
+        for witness in self._witnesses.values():
+            books = witness.durability.books.get(self._node)
+            if books is not None:
+                books.block_durable()
+
+    def finish_block(self, block: Block) -> None:
+        self._store.finish_block(block)
+
+    def plan_maintenance(self) -> Job | None:
+        return self._store.plan_maintenance()
+
+    def finish_maintenance(self, job: Job) -> None:
+        self._store.finish_maintenance(job)
+
+    def plan_snapshot(self, group: GroupId, snapshot: Snapshot) -> Job:
+        return self._store.plan_snapshot(group, snapshot)
+
+    def finish_snapshot(self, job: Job) -> SnapshotMeta:
+        self._sometimes.seen("snapshot taken")
+        if any(log.first_index() > 1 for log in self._store.groups.values()):
+            self._sometimes.seen("log compacted")
+        return self._store.finish_snapshot(job)

@@ -1,0 +1,127 @@
+"""Real processes, real disks, real sockets: what was acknowledged is there, whoever dies."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from flotilla.storage.framing import SECTOR_BYTES, sectors
+from tests.integration.cluster import Cluster, run
+
+pytestmark = pytest.mark.slow
+
+
+def test_the_leader_is_killed_under_load_and_comes_back(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        first = await cluster.wait_leader()
+        assert await cluster.propose_many(first, 200) == 200
+        under_way = asyncio.ensure_future(cluster.propose_many(first, 300, padding=2000))
+        await asyncio.sleep(0.01)
+        await first.kill()
+        await under_way
+
+        second = await cluster.wait_leader(excluded=first.node)
+        assert await cluster.propose_many(second, 200) == 200
+        await first.start()
+        await cluster.check()
+        assert len(cluster.promised) >= 400
+
+    run(tmp_path, scenario)
+
+
+def test_all_are_killed_at_once(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        for _ in range(2):
+            leader = await cluster.wait_leader()
+            assert await cluster.propose_many(leader, 100, padding=4000) == 100
+            under_way = asyncio.ensure_future(cluster.propose_many(leader, 100, padding=4000))
+            await asyncio.sleep(0.01)
+            await cluster.kill()
+            await under_way
+            await cluster.start()
+        await cluster.check()
+        assert len(cluster.promised) >= 200
+
+    run(tmp_path, scenario)
+
+
+def test_a_torn_block_at_the_end_of_a_journal(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        leader = await cluster.wait_leader()
+        assert await cluster.propose_many(leader, 50) == 50
+        victim = next(node for node in cluster.nodes.values() if node is not leader)
+        await victim.kill()
+        tear_journal(victim.data)
+        assert await cluster.propose_many(leader, 50) == 50
+        await victim.start()
+        await cluster.check()
+
+        # The node with the mended journal must be able to carry the cluster.
+        await leader.kill()
+        heir = await cluster.wait_leader(excluded=leader.node)
+        assert await cluster.propose_many(heir, 50) == 50
+        await cluster.check()
+
+    run(tmp_path, scenario)
+
+
+def tear_journal(data: Path) -> None:
+    """Leaves the beginning of another block behind the last one, as a power cut in the middle of a write would."""
+    contents = {path: path.read_bytes() for path in sorted((data / "journal").iterdir())}
+    # The newest file may be a spare that nothing was written to yet.
+    journal, content = [(path, content) for path, content in contents.items() if content.strip(b"\0")][-1]
+    end = sectors(len(content.rstrip(b"\0")))
+    assert 0 < end < len(content) - SECTOR_BYTES
+    with journal.open("r+b") as file:
+        file.seek(end)
+        file.write(content[:120])
+
+
+def test_a_stopped_leader_wakes_up_and_follows(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        first = await cluster.wait_leader()
+        assert await cluster.propose_many(first, 50) == 50
+        first.pause()
+        while (second := await next_leader(cluster, first.node)) is None:
+            await asyncio.sleep(0.01)
+        assert await cluster.propose_many(cluster.nodes[second], 50) == 50
+        first.resume()
+        # Whatever it believes when it wakes up, it acknowledges nothing that is not kept.
+        await cluster.propose_many(first, 20)
+        await cluster.check()
+
+    async def next_leader(cluster: Cluster, stopped: int) -> int | None:
+        for node in cluster.nodes.values():
+            if node.node != stopped and (await node.ask("status"))["leads"]:
+                return node.node
+        return None
+
+    run(tmp_path, scenario)
+
+
+def test_a_node_that_is_stopped_in_order_hands_over_first(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        first = await cluster.wait_leader()
+        assert await cluster.propose_many(first, 50) == 50
+        await first.stop()
+        # By the time it is gone somebody else leads already; nobody had to miss it first.
+        statuses = [await node.ask("status") for node in cluster.nodes.values() if node.is_running]
+        assert [status["leads"] for status in statuses].count(True) == 1
+        second = await cluster.wait_leader()
+        assert await cluster.propose_many(second, 50) == 50
+        await first.start()
+        await cluster.check()
+
+    run(tmp_path, scenario)
+
+
+def test_idle_nodes_do_not_sync(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        leader = await cluster.wait_leader()
+        assert await cluster.propose_many(leader, 10) == 10
+        await cluster.check()
+        before = [(await node.ask("status"))["syncs"] for node in cluster.nodes.values()]
+        await asyncio.sleep(0.5)
+        assert [(await node.ask("status"))["syncs"] for node in cluster.nodes.values()] == before
+
+    run(tmp_path, scenario)

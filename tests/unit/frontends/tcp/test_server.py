@@ -1,0 +1,433 @@
+"""The TCP door on real sockets: good clients are served, bad ones harm only themselves."""
+
+import asyncio
+import socket
+import struct
+
+import pytest
+
+from flotilla.codec.frames import frame_header
+from flotilla.frontends.tcp.connection import ConnectionLimits
+from flotilla.types import limits
+from flotilla.types.errors import InvalidArgumentError, NotFoundError, OverloadedError, UnavailableError
+from flotilla.types.limits import KIB, MIB
+from flotilla.types.operations import DeleteTopic, Fetch, Fetched, Hello, Produce, Produced, RemoveNode, Welcome
+from tests.unit.frontends.tcp.frames import answers_in, asked
+from tests.unit.frontends.tcp.harness import run
+
+FETCH_ALL = Fetch("t", 0, 0, 1 * MIB)
+
+
+async def assert_unharmed(door):
+    """Somebody else can still come, be served, and leave."""
+    connections = door.count("connections")
+    client = await door.dial()
+    assert type(await client.call(50, Produce("unharmed", 0, b"b"))) is Produced
+    client.close()
+    await door.wait_until(lambda: door.count("connections") == connections)
+
+
+# Good clients.
+
+
+def test_a_batch_goes_in_and_comes_out():
+    async def test(door):
+        client = await door.dial(greet=False)
+        welcome = await client.call(1, Hello(1, 1, "test"))
+        assert welcome == Welcome(1, 3, "test", limits.CLIENT_FRAME_BYTES_MAX, 256)
+        assert await client.call(2, Produce("t", 0, b"one")) == Produced(0)
+        assert await client.call(3, FETCH_ALL) == Fetched([b"one"], 0, 1)
+        assert type(await client.call(4, DeleteTopic("t"))) is NotFoundError
+
+    run(test)
+
+
+@pytest.mark.parametrize("size", [0, 1, 64 * KIB, 200 * KIB, 3 * MIB])
+def test_batches_of_any_size(size):
+    async def test(door):
+        client = await door.dial()
+        batch = bytes(range(256)) * (size // 256) + b"x" * (size % 256)
+        assert await client.call(2, Produce("t", 0, batch)) == Produced(0)
+        assert await client.call(3, FETCH_ALL) == Fetched([batch], 0, 1)
+
+    run(test)
+
+
+def test_requests_are_pipelined():
+    async def test(door):
+        client = await door.dial()
+        for number in range(1000):
+            client.send(number + 10, Produce("t", 0, b"batch"))
+        answers = [await client.read() for _ in range(1000)]
+        assert answers == [(number + 10, Produced(number)) for number in range(1000)]
+
+    run(test)
+
+
+def test_a_long_poll_blocks_nobody():
+    async def test(door):
+        client = await door.dial()
+        client.send(2, Fetch("t", 0, 0, 1 * MIB, wait_ms=30_000))
+        assert type(await client.call(3, Fetch("other", 0, 0, 1))) is Fetched
+        client.send(4, Produce("t", 0, b"news"))
+        answers = dict([await client.read(), await client.read()])
+        assert answers == {4: Produced(0), 2: Fetched([b"news"], 0, 1)}
+
+    run(test)
+
+
+@pytest.mark.parametrize("name", ["../x", "/etc/passwd", "a\0b", "", "é" * 1000])
+def test_names_are_passed_on_untouched(name):
+    async def test(door):
+        client = await door.dial()
+        await client.call(2, Produce(name, 0, b"b"))
+        assert list(door.service.topics) == [name]
+
+    run(test)
+
+
+def test_answers_of_one_turn_leave_in_one_write():
+    async def test(door):
+        client = await door.dial()
+        for number in range(50):
+            client.send(number + 2, Fetch("t", 0, 0, 1, wait_ms=1000))
+        await door.wait_until(lambda: len(door.service.parked) == 50)
+        client.send(100, Produce("t", 0, b"news"))
+        assert len(answers_in(await client.reader.read(1 * MIB))) == 51
+
+    run(test)
+
+
+def test_statistics_count():
+    async def test(door):
+        client = await door.dial()
+        await client.call(2, Produce("t", 0, b"b" * 100))
+        client.send(3, Fetch("t", 0, 1, 1, wait_ms=1000))
+        await door.wait_until(lambda: bool(door.service.parked))
+        statistics = door.server.statistics()
+        assert statistics["connections"] == statistics["connections_accepted_total"] == 1
+        assert statistics["requests_total"] == 2
+        assert statistics["requests_under_way"] == 1
+        assert statistics["received_bytes_total"] > 100
+        before = statistics["sent_bytes_total"]
+        client.close()
+        await door.wait_until(lambda: door.count("connections") == 0)
+        assert door.count("sent_bytes_total") == before
+
+    run(test)
+
+
+# Bounds.
+
+
+def test_beyond_the_bound_of_requests_nothing_is_read_until_answers_leave():
+    async def test(door):
+        client = await door.dial()
+        door.service.held = []
+        for number in range(20):
+            client.send(number + 2, Produce("t", 0, b"b" * 20 * KIB))
+        await door.wait_until(lambda: door.service.handled_count == 4)
+        received = door.count("received_bytes_total")
+        # The next ones are read by nobody, however many come: they stay in the client's buffers.
+        for number in range(400):
+            client.send(number + 22, Produce("t", 0, b"b" * 20 * KIB))
+        await assert_unharmed_while_held(door)
+        assert door.service.handled_count == 5
+        assert door.count("received_bytes_total") < received + 1 * MIB
+        held, door.service.held = door.service.held, None
+        for done in held:
+            done(Produced(99))
+        answers = [await client.read() for _ in range(420)]
+        assert [number for number, _ in answers] == list(range(2, 422))
+
+    async def assert_unharmed_while_held(door):
+        other = await door.dial()
+        other.send(2, Produce("t", 0, b"b"))
+        await door.wait_until(lambda: door.service.handled_count == 5)
+
+    run(test, connection_limits=ConnectionLimits(requests_max=4))
+
+
+def test_what_waits_of_one_client_is_not_overwritten_by_another():
+    async def test(door):
+        client = await door.dial()
+        door.service.held = held = []
+        frames = [asked(number + 2, Produce(f"t{number}", 0, b"b" * 1000)) for number in range(3)]
+        # In one piece, so that the bound stops in the middle of what one read brought.
+        client.writer.write(b"".join(frames))
+        await door.wait_until(lambda: len(held) == 1)
+        other = await door.dial()
+        for number in range(5):
+            await other.call(number + 2, DeleteTopic("overwritten" * 300))
+        door.service.held = None
+        held[0](Produced(7))
+        assert [await client.read() for _ in range(3)] == [(2, Produced(7)), (3, Produced(0)), (4, Produced(0))]
+        assert door.service.topics == {"t1": [b"b" * 1000], "t2": [b"b" * 1000]}
+
+    run(test, connection_limits=ConnectionLimits(requests_max=1))
+
+
+def test_answers_that_nobody_takes_keep_their_requests_under_way():
+    async def test(door):
+        client = await door.dial()
+        await client.call(2, Produce("t", 0, b"b" * 3 * MIB))
+        client.writer.transport.pause_reading()
+        for number in range(40):
+            client.send(number + 3, FETCH_ALL)
+        await door.wait_until(lambda: door.count("requests_under_way") == 4)
+        await assert_unharmed(door)
+        # Some four answers went to the socket, four more wait for it; the other requests are not even read.
+        assert door.service.handled_count < 20
+        client.writer.transport.resume_reading()
+        answers = [await client.read() for _ in range(40)]
+        assert [number for number, _ in answers] == list(range(3, 43))
+
+    run(test, connection_limits=ConnectionLimits(requests_max=4))
+
+
+def test_a_client_that_never_reads_holds_little_and_is_cut_off():
+    async def test(door):
+        feeder = await door.dial()
+        for number in range(8):
+            await feeder.call(number + 2, Produce("t", 0, b"b" * 1 * MIB))
+        client = await door.dial()
+        client.writer.transport.pause_reading()
+        for number in range(256):
+            client.send(number + 2, FETCH_ALL)
+        await door.wait_until(lambda: door.count("output_bytes_waiting") >= 16 * MIB)
+        await assert_unharmed(door)
+        # At most one answer over the bound, and nobody reads what the client still wants.
+        assert door.count("output_bytes_waiting") < 16 * MIB + 9 * MIB
+        assert door.service.handled_count < 8 + 256
+        door.tick(limits.TRANSFER_MS_MAX // 1000)
+        await assert_unharmed(door)
+        assert door.count("connections") == 2
+        # The system's buffers took a part at first, which counts for the client.
+        door.tick(1000)
+        await door.wait_until(lambda: door.count("connections") == 1)
+        assert door.count("output_bytes_waiting") == 0
+        await assert_unharmed(door)
+
+    run(test, connection_limits=ConnectionLimits(output_bytes_max=16 * MIB))
+
+
+def test_a_client_that_reads_late_gets_everything_it_was_promised():
+    async def test(door):
+        client = await door.dial()
+        await client.call(2, Produce("t", 0, b"b" * 1 * MIB))
+        for number in range(40):
+            client.send(number + 3, FETCH_ALL)
+        await door.wait_until(lambda: door.count("output_bytes_waiting") >= 4 * MIB)
+        answers = [await client.read() for _ in range(40)]
+        assert [number for number, _ in answers] == list(range(3, 43))
+        assert {type(answer) for _, answer in answers} <= {Fetched, OverloadedError}
+        assert sum(type(answer) is Fetched for _, answer in answers) >= 4
+
+    run(test, connection_limits=ConnectionLimits(output_bytes_max=4 * MIB))
+
+
+def test_too_many_clients_are_told_so():
+    async def test(door):
+        first, second = await door.dial(), await door.dial()
+        third = await door.dial(greet=False)
+        number, error = await third.read()
+        assert (number, type(error)) == (0, OverloadedError)
+        assert error.retry_after_ms > 0
+        await third.wait_cut()
+        third.close()
+        await door.wait_until(lambda: door.count("connections") == 2)
+        assert door.count("connections_refused_total") == 1
+        second.close()
+        await door.wait_until(lambda: door.count("connections") == 1)
+        await assert_unharmed(door)
+        assert await first.call(2, Produce("t", 0, b"b")) == Produced(0)
+
+    run(test, connections_max=2)
+
+
+# Bad clients.
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        frame_header(2**31) + b"x" * 100_000,
+        frame_header(2**32 - 1),
+        b"GET / HTTP/1.1\r\nHost: broker\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(500),
+        bytes(64),
+        asked(1, Produce("t", 0, b"no hello")),
+        asked(1, Hello(7, 9)),
+        asked(1, Hello(1, 1)) + frame_header(limits.CLIENT_FRAME_BYTES_MAX + 1) + bytes(300_000),
+        asked(1, Hello(1, 1)) + frame_header(8) + b"\0\0\0\4\xff\xff\xff\xff",
+    ],
+    ids=["2 GiB", "4 GiB", "HTTP", "TLS", "zeros", "no hello", "version", "oversized", "garbage"],
+)
+def test_bad_bytes_are_answered_and_cut_off(data):
+    async def test(door):
+        bad = await door.dial(greet=False)
+        bad.writer.write(data)
+        _, answer = await bad.read()
+        if type(answer) is Welcome:
+            _, answer = await bad.read()
+        assert type(answer) is InvalidArgumentError
+        await bad.wait_cut()
+        bad.close()
+        await door.wait_until(lambda: door.count("connections") == 0)
+        assert door.count("request_bytes_under_way") == 0
+        await assert_unharmed(door)
+
+    run(test)
+
+
+def test_a_client_that_does_not_leave_when_it_should_is_cut_off():
+    async def test(door):
+        bad = await door.dial(greet=False)
+        bad.writer.write(frame_header(2**31))
+        await bad.read()
+        bad.writer.write(bytes(100_000))
+        door.tick(5)
+        await door.wait_until(lambda: door.count("connections") == 0)
+
+    run(test)
+
+
+def test_a_frame_that_is_never_finished():
+    async def test(door):
+        bad = await door.dial()
+        bad.writer.write(asked(2, Produce("t", 0, bytes(1 * MIB)))[:100_000])
+        await door.wait_until(lambda: door.count("request_bytes_under_way") > 1 * MIB)
+        bad.close()
+        await door.wait_until(lambda: door.count("connections") == 0)
+        assert door.count("request_bytes_under_way") == 0
+        await assert_unharmed(door)
+        assert "t" not in door.service.topics
+
+    run(test)
+
+
+def test_one_byte_a_second_is_cut_off():
+    async def test(door):
+        slow = await door.dial()
+        frame = asked(2, Produce("t", 0, bytes(100)))
+        for second in range(30):
+            received = door.count("received_bytes_total")
+            slow.writer.write(frame[second : second + 1])
+            if second < 11:
+                await door.wait_until(lambda before=received: door.count("received_bytes_total") > before)
+            door.tick(1)
+        number, error = await slow.read()
+        assert (number, type(error)) == (0, UnavailableError)
+        await slow.wait_cut()
+        await assert_unharmed(door)
+
+    run(test)
+
+
+def test_a_stranger_who_says_nothing_is_cut_off():
+    async def test(door):
+        stranger = await door.dial(greet=False)
+        known = await door.dial()
+        door.tick(limits.HANDSHAKE_MS_MAX // 1000 + 1)
+        number, error = await stranger.read()
+        assert (number, type(error)) == (0, UnavailableError)
+        await stranger.wait_cut()
+        assert await known.call(2, Produce("t", 0, b"b")) == Produced(0)
+
+    run(test)
+
+
+def test_an_idle_client_is_sent_away():
+    async def test(door):
+        idle, waiting = await door.dial(), await door.dial()
+        waiting.send(2, Fetch("t", 0, 0, 1, wait_ms=300_000))
+        await door.wait_until(lambda: bool(door.service.parked))
+        door.tick(limits.IDLE_MS_MAX // 1000 + 1)
+        assert await idle.reader.read() == b""
+        assert len(door.service.parked) == 1
+
+    run(test)
+
+
+@pytest.mark.parametrize("is_rude", [False, True])
+def test_who_leaves_gives_up_its_long_polls(is_rude):
+    async def test(door):
+        client = await door.dial()
+        client.send(2, Fetch("t", 0, 0, 1, wait_ms=300_000))
+        await door.wait_until(lambda: bool(door.service.parked))
+        if is_rude:
+            endpoint = client.writer.get_extra_info("socket")
+            endpoint.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            client.writer.transport.abort()
+        else:
+            client.close()
+        await door.wait_until(lambda: door.service.cancelled_count == 1)
+        await assert_unharmed(door)
+
+    run(test)
+
+
+def test_a_fault_of_the_service_costs_one_connection():
+    async def test(door):
+        reported = []
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: reported.append(context["message"]))
+        unlucky, other = await door.dial(), await door.dial()
+        unlucky.send(2, RemoveNode(1))
+        await unlucky.wait_cut()
+        assert reported == ["the service failed at RemoveNode"]
+        assert await other.call(2, Produce("t", 0, b"b")) == Produced(0)
+
+    run(test)
+
+
+# The end.
+
+
+def test_draining_answers_what_is_under_way():
+    async def test(door):
+        client, poller, idle = await door.dial(), await door.dial(), await door.dial()
+        poller.send(2, Fetch("t", 0, 0, 1, wait_ms=300_000))
+        door.service.held = held = []
+        client.send(2, Produce("t", 0, b"b"))
+        await door.wait_until(lambda: bool(held) and bool(door.service.parked))
+        closing = asyncio.create_task(door.server.close(drain_ms=10_000))
+        assert type((await poller.read())[1]) is UnavailableError
+        assert await idle.reader.read() == b""
+        with pytest.raises(OSError):
+            await door.dial()
+        client.send(3, Produce("t", 0, b"too late"))
+        assert type((await client.read())[1]) is UnavailableError
+        assert not closing.done()
+        held[0](Produced(5))
+        assert await client.read() == (2, Produced(5))
+        await client.wait_cut()
+        for each in (client, poller, idle):
+            each.close()
+        await closing
+
+    run(test)
+
+
+def test_draining_ends_in_time():
+    async def test(door):
+        client = await door.dial()
+        door.service.held = held = []
+        client.send(2, Produce("t", 0, b"b"))
+        await door.wait_until(lambda: bool(held))
+        await door.server.close(drain_ms=10)
+        await client.wait_cut()
+        held[0](Produced(1))
+
+    run(test)
+
+
+def test_stop_accepting_leaves_those_inside_alone():
+    async def test(door):
+        client = await door.dial()
+        door.server.stop_accepting()
+        await asyncio.sleep(0)
+        with pytest.raises(OSError):
+            await door.dial()
+        assert await client.call(2, Produce("t", 0, b"b")) == Produced(0)
+
+    run(test)

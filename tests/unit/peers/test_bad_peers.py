@@ -1,0 +1,302 @@
+"""Peers that lie, stammer, fall silent or stop listening: each costs a connection, none costs the node."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from flotilla.codec.frames import frame_header
+from flotilla.codec.peer import encode_frame
+from flotilla.peers import handshake
+from flotilla.peers.frame_buffer import PING
+from flotilla.peers.handshake import Hello, Welcome, encode_hello
+from flotilla.peers.network import PeerNetwork
+from flotilla.raft.messages import Heartbeat
+from flotilla.types.limits import PEER_FRAME_BYTES_MAX, PEER_HANDSHAKE_COUNT_MAX, PEER_QUEUE_BYTES_MAX
+from tests.unit.peers.harness import (
+    CLUSTER,
+    NOWHERE,
+    BarePeer,
+    Recorder,
+    append,
+    heartbeat,
+    listen_bare,
+    network,
+    pair,
+    run,
+)
+
+HELLO = Hello(CLUSTER, sender=2, to=1, incarnation=5)
+WELCOME = Welcome(handshake.ACCEPTED, sender=2, version=1)
+
+
+async def started(check_ms: int = 20) -> tuple[PeerNetwork, Recorder]:
+    """Node 1, which knows nodes 2 and 3 but cannot reach them."""
+    one, events = network(1, {2: NOWHERE, 3: NOWHERE}, check_ms=check_ms), Recorder()
+    await one.start(events)
+    return one, events
+
+
+@pytest.mark.parametrize(
+    ("hello", "verdict"),
+    [
+        (HELLO, handshake.ACCEPTED),
+        (replace(HELLO, version_min=7, version_max=8), handshake.REFUSED_VERSION),
+        (replace(HELLO, cluster=b"another cluster!"), handshake.REFUSED_CLUSTER),
+        (replace(HELLO, to=3), handshake.REFUSED_ADDRESSEE),
+        (replace(HELLO, sender=4), handshake.REFUSED_STRANGER),
+        (replace(HELLO, sender=1), handshake.REFUSED_STRANGER),
+    ],
+)
+def test_verdicts_are_told_and_acted_upon(hello: Hello, verdict: int) -> None:
+    async def scenario() -> None:
+        one, _ = await started()
+        peer = await BarePeer.dial(one.address)
+        assert (await peer.introduce(hello)).verdict == verdict
+        assert one.counters.refused == (verdict != handshake.ACCEPTED)
+        if verdict != handshake.ACCEPTED:
+            await peer.wait_cut()
+        peer.close()
+
+    run(scenario)
+
+
+def test_the_same_process_replaces_its_connection_and_another_is_refused() -> None:
+    async def scenario() -> None:
+        one, events = await started(check_ms=1000)
+        first = await BarePeer.dial(one.address)
+        await first.introduce(HELLO)
+        intruder = await BarePeer.dial(one.address)
+        assert (await intruder.introduce(replace(HELLO, incarnation=6))).verdict == handshake.REFUSED_DUPLICATE
+        await intruder.wait_cut()
+
+        second = await BarePeer.dial(one.address)
+        assert (await second.introduce(HELLO)).verdict == handshake.ACCEPTED
+        await first.wait_cut()
+        second.write_frame(b"".join(encode_frame([heartbeat(2, 1, 3)])))
+        await events.wait_until(lambda: len(events.messages) == 1)
+        for peer in (first, intruder, second):
+            peer.close()
+
+    run(scenario)
+
+
+def test_after_silence_a_new_process_may_take_the_place() -> None:
+    async def scenario() -> None:
+        one, _ = await started()
+        dead = await BarePeer.dial(one.address)
+        await dead.introduce(HELLO)
+        await dead.wait_cut()
+        heir = await BarePeer.dial(one.address)
+        assert (await heir.introduce(replace(HELLO, incarnation=6))).verdict == handshake.ACCEPTED
+        dead.close()
+        heir.close()
+
+    run(scenario)
+
+
+GARBAGE = b"GET / HTTP/1.1\r\n\r\n"
+DAMAGED = bytearray(b"".join(encode_frame([heartbeat(2, 1)])))
+DAMAGED[-1] ^= 1
+WRONG_SENDER = b"".join(encode_frame([heartbeat(3, 1)]))
+WRONG_TARGET = b"".join(encode_frame([heartbeat(2, 3)]))
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "counter"),
+    [
+        (GARBAGE, b"", ""),
+        (frame_header(18) + GARBAGE, b"", "refused"),
+        (frame_header(handshake.HANDSHAKE_BYTES_MAX + 1), b"", ""),
+        (None, frame_header(PEER_FRAME_BYTES_MAX + 1), ""),
+        (None, frame_header(18) + GARBAGE, "damaged"),
+        (None, frame_header(len(DAMAGED)) + bytes(DAMAGED), "damaged"),
+        (None, frame_header(len(WRONG_SENDER)) + WRONG_SENDER, "damaged"),
+        (None, frame_header(len(WRONG_TARGET)) + WRONG_TARGET, "damaged"),
+    ],
+    ids=["http", "no-hello", "long-hello", "long-frame", "no-frame", "damaged", "wrong-sender", "wrong-target"],
+)
+def test_what_cannot_be_understood_is_cut_and_counted(first: bytes | None, then: bytes, counter: str) -> None:
+    async def scenario() -> None:
+        one, events = await started(check_ms=1000)
+        good = await BarePeer.dial(one.address)
+        await good.introduce(replace(HELLO, sender=3))
+        bad = await BarePeer.dial(one.address)
+        if first is None:
+            await bad.introduce(HELLO)
+        bad.writer.write((first or b"") + then)
+        await bad.wait_cut()
+        if counter:
+            assert getattr(one.counters, counter) == 1
+        good.write_frame(b"".join(encode_frame([heartbeat(3, 1, 8)])))
+        await events.wait_until(lambda: len(events.messages) == 1)
+        assert events.messages == [heartbeat(3, 1, 8)]
+        good.close()
+        bad.close()
+
+    run(scenario)
+
+
+def test_strangers_are_few() -> None:
+    async def scenario() -> None:
+        one, _ = await started(check_ms=100_000)
+        crowd = [await BarePeer.dial(one.address) for _ in range(PEER_HANDSHAKE_COUNT_MAX + 5)]
+        for peer in crowd[PEER_HANDSHAKE_COUNT_MAX:]:
+            await peer.wait_cut()
+        assert (await crowd[0].introduce(HELLO)).verdict == handshake.ACCEPTED
+        for peer in crowd:
+            peer.close()
+
+    run(scenario)
+
+
+def test_a_stranger_who_spells_slowly_does_not_stay() -> None:
+    async def scenario() -> None:
+        one, _ = await started()
+        slow = await BarePeer.dial(one.address)
+
+        async def spell() -> None:
+            while True:
+                slow.writer.write(PING)
+                await asyncio.sleep(0.005)
+
+        spelling = asyncio.ensure_future(spell())
+        await slow.wait_cut()
+        spelling.cancel()
+        slow.close()
+
+    run(scenario)
+
+
+Serve = Callable[[BarePeer], Coroutine[Any, Any, None]]
+
+
+async def against(serve: Serve, check_ms: int = 20) -> tuple[PeerNetwork, Recorder, asyncio.Server]:
+    """Node 1 dials a node 2 that is worked by `serve`."""
+    listener, address = await listen_bare(serve)
+    one, events = network(1, {2: address}, check_ms=check_ms), Recorder()
+    await one.start(events)
+    return one, events, listener
+
+
+async def wait_failure(one: PeerNetwork, text: str) -> None:
+    while text not in one.health()[0].last_failure:
+        await asyncio.sleep(0.005)
+
+
+@pytest.mark.parametrize(
+    ("answer", "failure"),
+    [
+        (Welcome(handshake.REFUSED_CLUSTER, 2), "another cluster"),
+        (Welcome(99, 2), "verdict 99"),
+        (Welcome(handshake.ACCEPTED, 3, 1), "node 3 answered"),
+        (Welcome(handshake.ACCEPTED, 2, 9), "version 9"),
+    ],
+)
+def test_a_dialler_judges_the_answer(answer: Welcome, failure: str) -> None:
+    async def scenario() -> None:
+        async def serve(peer: BarePeer) -> None:
+            await peer.welcome(answer)
+            await peer.wait_cut()
+
+        one, events, listener = await against(serve)
+        await wait_failure(one, failure)
+        assert events.changes == []
+        listener.close()
+
+    run(scenario)
+
+
+def test_a_peer_that_falls_silent_is_cut_and_dialled_again() -> None:
+    async def scenario() -> None:
+        connections = 0
+
+        async def serve(peer: BarePeer) -> None:
+            nonlocal connections
+            connections += 1
+            await peer.welcome(WELCOME)
+            await peer.wait_cut()
+
+        one, _, listener = await against(serve)
+        await wait_failure(one, "silent")
+        while connections < 2:
+            await asyncio.sleep(0.005)
+        listener.close()
+
+    run(scenario)
+
+
+def test_a_peer_that_stops_reading_is_cut_and_memory_stays_bounded() -> None:
+    async def scenario() -> None:
+        async def serve(peer: BarePeer) -> None:
+            await peer.welcome(WELCOME)
+            peer.writer.transport.pause_reading()  # type: ignore[attr-defined]
+            while not peer.writer.transport.is_closing():
+                peer.writer.write(PING)
+                await asyncio.sleep(0.01)
+
+        one, _, listener = await against(serve, check_ms=40)
+        way = one._links[2]
+        while not way.is_open:
+            await asyncio.sleep(0.001)
+        body = bytes(1 << 20)
+        for _ in range(100):
+            one.send(2, [append(1, 2, body)])
+            one.flush()
+            assert one.health()[0].queued_bytes <= PEER_QUEUE_BYTES_MAX
+        assert one.health()[0].dropped_frames > 30
+        await wait_failure(one, "does not read")
+        listener.close()
+
+    run(scenario)
+
+
+def test_messages_on_the_dialled_connection_are_refused() -> None:
+    async def scenario() -> None:
+        async def serve(peer: BarePeer) -> None:
+            await peer.welcome(WELCOME)
+            peer.write_frame(b"".join(encode_frame([(1, Heartbeat(2, 1, 1, 1))])))
+            await peer.wait_cut()
+
+        one, events, listener = await against(serve)
+        await wait_failure(one, "wrong connection")
+        assert events.messages == []
+        listener.close()
+
+    run(scenario)
+
+
+def test_a_process_that_was_stopped_does_not_cut_links_that_are_well() -> None:
+    async def scenario() -> None:
+        _, events_one, _, events_two = await pair(check_ms=20)
+        # Both loops stand still far longer than the silence that kills a link.
+        stop_until = asyncio.get_running_loop().time() + 0.2
+        while asyncio.get_running_loop().time() < stop_until:
+            pass
+        await asyncio.sleep(0.1)
+        assert events_one.changes == [("up", 2)]
+        assert events_two.changes == [("up", 1)]
+
+    run(scenario)
+
+
+def test_the_hello_says_who_dials_whom() -> None:
+    async def scenario() -> None:
+        hellos: list[Hello] = []
+
+        async def serve(peer: BarePeer) -> None:
+            hellos.append(await peer.welcome(WELCOME))
+            await peer.wait_cut()
+
+        one, events, listener = await against(serve)
+        while not one._links[2].is_open:
+            await asyncio.sleep(0.001)
+        # One way is not enough: nothing comes from this peer.
+        assert events.changes == []
+        assert (hellos[0].cluster, hellos[0].sender, hellos[0].to) == (CLUSTER, 1, 2)
+        assert len(encode_hello(hellos[0])) < handshake.HANDSHAKE_BYTES_MAX
+        listener.close()
+
+    run(scenario)

@@ -1,0 +1,48 @@
+"""Who may come in."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flotilla.peers import handshake
+from flotilla.peers.handshake import Hello, Welcome, judge
+
+CLUSTER = b"0123456789abcdef"
+GOOD = Hello(cluster=CLUSTER, sender=2, to=1, incarnation=77)
+
+
+@pytest.mark.parametrize(
+    ("hello", "verdict"),
+    [
+        (GOOD, handshake.ACCEPTED),
+        (replace(GOOD, version_min=1, version_max=9), handshake.ACCEPTED),
+        (replace(GOOD, version_min=2, version_max=9), handshake.REFUSED_VERSION),
+        (replace(GOOD, version_min=0, version_max=0), handshake.REFUSED_VERSION),
+        (replace(GOOD, cluster=b"another cluster!"), handshake.REFUSED_CLUSTER),
+        (replace(GOOD, to=3), handshake.REFUSED_ADDRESSEE),
+        (replace(GOOD, sender=4), handshake.REFUSED_STRANGER),
+        (replace(GOOD, sender=1), handshake.REFUSED_STRANGER),
+        (replace(GOOD, cluster=b"another cluster!", version_min=2, version_max=2), handshake.REFUSED_VERSION),
+    ],
+)
+def test_verdicts(hello: Hello, verdict: int) -> None:
+    assert judge(hello, cluster=CLUSTER, node=1, members={2: None, 3: None}) == verdict
+    assert verdict in handshake.VERDICT_TEXT
+
+
+def test_both_frames_come_back_as_they_were_and_leave_room_for_more() -> None:
+    assert handshake.decode_hello(handshake.encode_hello(GOOD) + b"more") == GOOD
+    welcome = Welcome(handshake.REFUSED_CLUSTER, sender=1, version=1)
+    assert handshake.decode_welcome(handshake.encode_welcome(welcome) + b"more") == welcome
+    assert len(handshake.encode_hello(GOOD)) <= handshake.HANDSHAKE_BYTES_MAX
+
+
+@given(st.binary(max_size=80))
+def test_garbage_is_no_handshake(data: bytes) -> None:
+    for decode in (handshake.decode_hello, handshake.decode_welcome):
+        with pytest.raises(handshake.HandshakeError):
+            decode(b"G" + data)
+        with pytest.raises(handshake.HandshakeError):
+            decode(b"FLTP" + data[:8])

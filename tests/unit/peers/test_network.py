@@ -1,0 +1,125 @@
+"""Two nodes that behave: messages, order, size, going away and coming back."""
+
+import asyncio
+
+from flotilla.peers import link as link_module
+from flotilla.raft.messages import Append, Heartbeat
+from tests.unit.peers.harness import NOWHERE, Recorder, append, heartbeat, network, pair, run
+
+
+def test_messages_go_both_ways_in_order() -> None:
+    async def scenario() -> None:
+        one, events_one, two, events_two = await pair()
+        for commit in range(300):
+            one.send(2, [heartbeat(1, 2, commit), heartbeat(1, 2, commit + 1000)])
+        two.send(1, [heartbeat(2, 1, 5)])
+        one.flush()
+        two.flush()
+        await events_two.wait_until(lambda: len(events_two.messages) == 600)
+        await events_one.wait_until(lambda: len(events_one.messages) == 1)
+        commits = [message.commit for _, message in events_two.messages if isinstance(message, Heartbeat)]
+        assert commits == [commit + more for commit in range(300) for more in (0, 1000)]
+
+    run(scenario)
+
+
+def test_a_turn_leaves_at_its_end_in_one_frame() -> None:
+    async def scenario() -> None:
+        one, _, two, events_two = await pair(check_ms=100_000)
+        one.send(2, [heartbeat(1, 2)])
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert events_two.messages == []
+        one.send(2, [heartbeat(1, 2)])
+        one.flush()
+        await events_two.wait_until(lambda: len(events_two.messages) == 2)
+        assert two.counters.received_frames == 1
+
+    run(scenario)
+
+
+def test_large_entries_arrive_whole() -> None:
+    async def scenario() -> None:
+        one, _, two, events_two = await pair(check_ms=300)
+        bodies = [bytes([number]) * size for number, size in enumerate([10, 70_000, 17 << 20, 200_000, 3, 1 << 20])]
+        one.send(2, [append(1, 2, body) for body in bodies])
+        one.flush()
+        await events_two.wait_until(lambda: len(events_two.messages) == len(bodies))
+        received = [bytes(m.entries[0].data) for _, m in events_two.messages if isinstance(m, Append)]
+        assert received == bodies
+        assert two.counters.received_frames == 4, "small neighbours share a frame, large ones have their own"
+
+    run(scenario)
+
+
+def test_idle_links_stay_up_by_pings_alone() -> None:
+    async def scenario() -> None:
+        _, events_one, _, events_two = await pair(check_ms=5)
+        await asyncio.sleep(0.2)
+        assert events_one.changes == [("up", 2)]
+        assert events_two.changes == [("up", 1)]
+        assert events_one.messages == events_two.messages == []
+
+    run(scenario)
+
+
+def test_a_node_that_restarts_is_found_again() -> None:
+    async def scenario() -> None:
+        one, events_one, two, _ = await pair()
+        address = two.address
+        two.close()
+        await events_one.wait_change("down", 2)
+        one.send(2, [heartbeat(1, 2)])
+        assert one.health()[0].undelivered_messages == 1
+        events_one.changes.clear()
+
+        again, events_again = network(2, {1: one.address}, listen=address, seed=1), Recorder()
+        await again.start(events_again)
+        await events_one.wait_change("up", 2)
+        await events_again.wait_change("up", 1)
+        one.send(2, [heartbeat(1, 2, 9)])
+        one.flush()
+        await events_again.wait_until(lambda: len(events_again.messages) == 1)
+
+    run(scenario)
+
+
+def test_a_peer_that_dials_in_is_dialled_back_at_once() -> None:
+    async def scenario() -> None:
+        one, events_one = network(1, {2: NOWHERE}), Recorder()
+        await one.start(events_one)
+        # Let the back-off of the hopeless address grow beyond what the test allows.
+        link = one._links[2]
+        while link._backoff_ms < link_module.BACKOFF_MAX_MS:
+            await asyncio.sleep(0.01)
+        two, events_two = network(2, {1: one.address}), Recorder()
+        await two.start(events_two)
+        link.address = two.address
+        started = asyncio.get_running_loop().time()
+        await events_one.wait_change("up", 2)
+        assert asyncio.get_running_loop().time() - started < 0.4
+
+    run(scenario)
+
+
+def test_a_removed_peer_is_let_go_and_not_let_in() -> None:
+    async def scenario() -> None:
+        one, events_one, two, events_two = await pair()
+        one.remove_peer(2)
+        await events_one.wait_change("down", 2)
+        await events_two.wait_change("down", 1)
+        while "not a member" not in two.health()[0].last_failure:
+            await asyncio.sleep(0.005)
+        assert one.counters.refused > 0
+
+    run(scenario)
+
+
+def test_messages_to_an_unknown_node_are_lost_quietly() -> None:
+    async def scenario() -> None:
+        one = network(1, {})
+        await one.start(Recorder())
+        one.send(9, [heartbeat(1, 9)])
+        one.flush()
+
+    run(scenario)
