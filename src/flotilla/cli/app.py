@@ -1,19 +1,90 @@
-"""The `flotilla` command: verbs are registered here and live in modules of their own.
+"""The `flotilla` command: which verbs there are, and what becomes of an error.
 
-Nothing is decided here. A verb's module holds one function with typed parameters, which typer
-turns into arguments and help.
+Nothing is decided here. A verb's module holds functions with typed parameters, which typer turns into arguments and
+help; it is loaded when somebody asks for the verb, because most of them need a part of the package that the
+others do not, and a command in a script should start quickly.
 """
 
+from importlib import import_module
+from typing import Any
+
 import typer
+from typer.core import TyperGroup
+from typer.main import get_command as make_command
 
 from flotilla import __version__
+from flotilla.cli.exit_codes import INTERRUPTED, exit_code
+from flotilla.cli.output import complain
+from flotilla.types.errors import FlotillaError
+
+#: Each verb, in the order of the help, with the function or the group of verbs behind it.
+VERBS = {
+    "serve": "serve:serve",
+    "cluster": "cluster:cluster_app",
+    "topic": "topic:topic_app",
+    "produce": "produce:produce",
+    "consume": "consume:consume",
+    "shell": "shell:shell",
+    "demo": "demo:demo",
+    "bench": "bench:bench",
+    "sim": "sim:sim",
+    "config": "config:config_app",
+    "version": "app:version",
+}
+
+
+class Verbs(TyperGroup):
+    """Loads a verb when it is asked for, and turns typed errors into one line and an exit code."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in VERBS:
+            return None
+        if cmd_name not in self.commands:
+            self.commands[cmd_name] = load_verb(cmd_name)
+        return self.commands[cmd_name]
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and args[0] not in VERBS:
+            # Only what is loaded is looked through for a name that is close to the mistyped one.
+            for name in VERBS:
+                self.get_command(ctx, name)
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except FlotillaError as error:
+            complain(str(error))
+            raise typer.Exit(exit_code(error)) from None
+        except KeyboardInterrupt:
+            raise typer.Exit(INTERRUPTED.code) from None
+
+
+def load_verb(name: str) -> Any:
+    module, _, attribute = VERBS[name].partition(":")
+    found = getattr(import_module(f"flotilla.cli.{module}"), attribute)
+    if not isinstance(found, typer.Typer):
+        function, found = found, typer.Typer(add_completion=False)
+        found.command(name)(function)
+    command = make_command(found)
+    command.name = name
+    return command
+
+
+def version() -> None:
+    """Print the version."""
+    typer.echo(__version__)
+
 
 app = typer.Typer(
     name="flotilla",
-    help="A message queue in which every partition is its own Raft group.",
+    cls=Verbs,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
@@ -22,11 +93,5 @@ def root() -> None:
     """A message queue in which every partition is its own Raft group."""
 
 
-@app.command()
-def version() -> None:
-    """Print the version."""
-    typer.echo(__version__)
-
-
 def main() -> None:
-    app()
+    app(prog_name="flotilla")

@@ -187,9 +187,19 @@ class Delivery:
         self._batch = batch
         self._position = position
 
+    @property
+    def batch(self) -> Batch:
+        """What it travels with."""
+        return self._batch
+
     def done(self) -> bool:
         """Whether the record is stored, or has failed."""
         return self._batch.is_done
+
+    def exception(self) -> FlotillaError | None:
+        """Why the record failed; None while it has not, and when it is stored."""
+        self._batch.is_observed = self._batch.is_done
+        return self._batch.error
 
     def _receipt(self) -> Receipt:
         batch = self._batch

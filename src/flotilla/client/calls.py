@@ -20,7 +20,7 @@ from flotilla.types.errors import (
     StorageFailedError,
     UnknownError,
 )
-from flotilla.types.operations import Fetch, Reply, Request
+from flotilla.types.operations import Fetch, ListOffsets, Reply, Request
 
 READ: Final = "read"
 REPEATABLE: Final = "repeatable"
@@ -30,6 +30,8 @@ ONCE: Final = "once"
 NOT_FOUND_ATTEMPTS_MAX: Final = 4
 
 Outcome: TypeAlias = Reply | FlotillaError
+#: Requests whose topic may be too new for a broker. For others NOT_FOUND is an answer like any other.
+_LAGGING: Final = (Fetch, ListOffsets)
 #: What a broker may say although the request could have been carried out.
 _UNSURE: Final = (OutcomeUnknownError, StorageFailedError, UnknownError)
 
@@ -99,6 +101,8 @@ class Call:
     def may_repeat(self, error: FlotillaError) -> bool:
         """Whether another attempt is allowed and can help."""
         if self.effect == ONCE and self.is_unsure:
+            return False
+        if isinstance(error, NotFoundError) and not isinstance(self.request, _LAGGING):
             return False
         return is_passing(error, self.attempts)
 

@@ -97,8 +97,10 @@ class RecordBuffer:
         return bool(self._full)
 
     def add(self, record: Record, size_bytes: int, partition: int | None, now_ms: int, timeout_ms: int) -> Batch:
-        """The batch that the record is now the last one of."""
-        if partition is None:
+        """The batch that the record is now the last one of. Raises InvalidArgumentError."""
+        if partition is not None:
+            self.check_partition(partition)
+        else:
             key = record.key
             partition = self._sticky.current(self.partitions) if key is None else partition_of(key, self.partitions)
         place = (partition, record.priority, record.deliver_at_ms)
@@ -118,10 +120,22 @@ class RecordBuffer:
             self._seal(place)
         return batch
 
-    def add_values(self, values: list[bytes], size_bytes: int, template: Record, now_ms: int, timeout_ms: int) -> Batch:
+    def check_partition(self, partition: int) -> None:
+        if not 0 <= partition < self.partitions:
+            raise InvalidArgumentError(f"there is no partition {partition}, only {self.partitions} of them")
+
+    def add_values(
+        self,
+        values: list[bytes],
+        size_bytes: int,
+        template: Record,
+        partition: int | None,
+        now_ms: int,
+        timeout_ms: int,
+    ) -> Batch:
         """A batch of its own for values that differ in nothing else; see `cut`."""
         batch = Batch.of_values(
-            self._sticky.current(self.partitions),
+            self._sticky.current(self.partitions) if partition is None else partition,
             values,
             size_bytes,
             template,
@@ -194,9 +208,9 @@ class ProducerCore:
         options: ProducerOptions,
         buffer: RecordBuffer,
         lock: AbstractContextManager[object],
-        released: Callable[[], None],
+        released: Callable[[Batch], None],
     ) -> None:
-        """`lock` guards the buffer; `released` is called, without it, when there is room again."""
+        """`lock` guards the buffer; `released` is called, without it, for each batch that has come to its end."""
         self._session = session
         self._topic = topic
         self._options = options
@@ -211,23 +225,11 @@ class ProducerCore:
         self._is_flushing = False
         self._is_pumping = False
 
-    def resolve(self, deadline_ms: int, done: Callable[[FlotillaError | None], None], now_ms: int) -> None:
-        """Finds out how many partitions the topic has, before the first record."""
-
-        def found(outcome: object) -> None:
-            if isinstance(outcome, FlotillaError):
-                done(outcome)
-            else:
-                self._adapt()
-                done(None)
-
-        self._session.resolve(self._topic, deadline_ms, found, now_ms, create=True)
-
-    def _adapt(self) -> None:
-        """A topic may have got more partitions. It never has fewer."""
+    def adapt(self) -> None:
+        """A topic may have got more partitions."""
         topic = self._session.routes.topics.get(self._topic)
         if topic is not None:
-            self._buffer.partitions = max(self._buffer.partitions, len(topic.partitions))
+            self._buffer.partitions = len(topic.partitions)
 
     def flush(self, now_ms: int) -> None:
         """From now on until the buffer is empty, nothing lingers."""
@@ -249,7 +251,7 @@ class ProducerCore:
         session = self._session
         while True:
             with self._lock:
-                self._adapt()
+                self.adapt()
                 batches = self._buffer.take(session.now_ms, self._has_room, is_flushing=self._is_flushing)
                 if not self._buffer.is_waiting:
                     self._is_flushing = False
@@ -299,7 +301,7 @@ class ProducerCore:
         with self._lock:
             self._buffer.release(batch)
             is_waiting = self._buffer.is_waiting
-        self._released()
+        self._released(batch)
         if is_waiting:
             self.pump(self._session.now_ms)
 

@@ -91,6 +91,7 @@ class Reader:
     def _go_to(self, part: _Part, offset: Offset) -> None:
         part.position = part.fetch_offset = offset
         part.generation += 1
+        part.buffered_bytes = 0
         part.is_fetching = False
         part.is_lost = False
         if part is self._part:

@@ -36,8 +36,6 @@ class Routes:
         self._brokers: list[Address] = []
         self._leaders: dict[Route, Address] = {}
         self.topics: dict[str, TopicInfo] = {}
-        #: Metadata were received at least once, and nothing has proved them wrong since.
-        self.is_fresh = False
 
     def find(self, route: Route) -> Address | None:
         """Where to send; None when that must be found out first, or nobody leads."""
@@ -59,31 +57,23 @@ class Routes:
         self._brokers = alive
         self._set(CONTROLLER, addresses.get(metadata.controller))
         for name in asked:
-            self._forget_topic(name)
+            self.forget(name)
         for topic in metadata.topics:
-            self.learn(topic)
+            self.topics[topic.name] = topic
             for part in topic.partitions:
                 self._set(Route(topic.name, part.number), addresses.get(part.leader))
-        self.is_fresh = True
 
-    def learn(self, topic: TopicInfo) -> None:
-        """A topic as an answer described it; who leads its partitions is not taken from there."""
-        self.topics[topic.name] = topic
-
-    def redirect(self, route: Route, address: str) -> bool:
-        """A broker said who leads instead. False: it did not know, or it is no address."""
+    def redirect(self, route: Route, address: str) -> None:
+        """A broker said who leads instead, or that it does not know."""
         found = _address(address) if address else None
         self._set(route, found)
-        if found is None:
-            self.is_fresh = False
-        return found is not None
 
     def doubt(self, route: Route) -> None:
-        """What is known of this route led nowhere."""
+        """What is known of this route led nowhere: ask before it is used again."""
         self._leaders.pop(route, None)
-        self.is_fresh = False
 
-    def _forget_topic(self, name: str) -> None:
+    def forget(self, name: str) -> None:
+        """The topic is not what it was: it has to be asked for anew."""
         topic = self.topics.pop(name, None)
         if topic is not None:
             for part in topic.partitions:

@@ -189,7 +189,7 @@ class NodeStore:
         if self._job is not None:
             return None
         journal = self._journal
-        flush = flush or journal.number > self._keep_from or self._has_repairs
+        flush = flush or self._has_repairs or self._is_flush_due()
         wants_spare = journal.spare is None and self._spare_planned_for != journal.number
         if not flush and not self._garbage and not wants_spare:
             return None
@@ -207,6 +207,11 @@ class NodeStore:
             spare_number=journal.reserve_number() if wants_spare else 0,
         )
         return self._job
+
+    def _is_flush_due(self) -> bool:
+        """A file is full and holds what no segment has. A checkpoint that fills a file by itself is no reason."""
+        full_count = self._journal.number - self._keep_from
+        return full_count > 1 or (full_count == 1 and any(map(GroupFlush.is_needed, self._logs.values())))
 
     def finish_maintenance(self, job: Job) -> None:
         assert job is self._job

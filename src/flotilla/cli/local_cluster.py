@@ -1,0 +1,313 @@
+"""A cluster on this machine: real broker processes, their ports and folders, and how to kill and restart them.
+
+    with LocalCluster.on_free_ports(folder, node_count=3) as cluster:
+        cluster.start()
+        cluster.wait_ready()
+        Client(cluster.servers) ...
+        cluster.nodes[2].kill()
+
+Each node has a folder and a log file beside it, and `cluster.json` keeps who listens where, so that a cluster that was
+stopped comes back as it was. Attached nodes end with the process that started them, however that ends; detached ones
+stay. Whether a node runs is read from the lock that it holds on its folder, never from a process id alone.
+"""
+
+import fcntl
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import flotilla
+from flotilla.types.errors import (
+    AlreadyExistsError,
+    FlotillaError,
+    InvalidArgumentError,
+    NotFoundError,
+    UnavailableError,
+)
+from flotilla.types.settings import VARIABLE_PREFIX
+
+HOST = "127.0.0.1"
+LAYOUT_FILE = "cluster.json"
+READY_S_MAX = 30.0
+#: Beyond the time that a node itself takes for stopping.
+STOP_S_MAX = 15.0
+POLL_S = 0.02
+
+#: Below the ports that systems give to outgoing connections, so that none of those is in the way later.
+_FREE_PORTS = range(20_000, 32_000)
+#: The distance between two nodes, and the last digits of each service, as in the defaults.
+_NODE_STEP = 100
+_PEER, _GRPC, _HTTP = 1, 50, 80
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    client: int
+    peer: int
+    http: int
+    grpc: int
+
+
+@dataclass(slots=True)
+class LocalNode:
+    """One broker: a folder, its ports, and the process while there is one of ours."""
+
+    node: int
+    data: Path
+    ports: Ports
+    #: Of the process that was started last; 0: none.
+    pid: int = 0
+    process: "subprocess.Popen[bytes] | None" = None
+
+    @property
+    def address(self) -> str:
+        """Where clients connect."""
+        return f"{HOST}:{self.ports.client}"
+
+    @property
+    def peer_address(self) -> str:
+        return f"{HOST}:{self.ports.peer}"
+
+    @property
+    def log(self) -> Path:
+        return self.data.with_suffix(".log")
+
+    @property
+    def is_running(self) -> bool:
+        if self.process is not None:
+            return self.process.poll() is None
+        return bool(self.pid) and _is_locked(self.data / "lock") and _is_about(self.pid, self.data)
+
+    def kill(self) -> None:
+        """As `kill -9` does: without a word, at once."""
+        self._signal(signal.SIGKILL)
+        self.wait_gone()
+
+    def terminate(self) -> None:
+        """Asks it to stop in order."""
+        self._signal(signal.SIGTERM)
+
+    def pause(self) -> None:
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def wait_gone(self, timeout_s: float = STOP_S_MAX) -> int | None:
+        """Its exit code, None if that is not ours to know. Raises UnavailableError when it does not go."""
+        deadline = time.monotonic() + timeout_s
+        while self.is_running:
+            if time.monotonic() > deadline:
+                raise UnavailableError(f"node {self.node} (process {self.pid}) does not stop; see {self.log}")
+            time.sleep(POLL_S)
+        return self.process.returncode if self.process is not None else None
+
+    def last_words(self) -> str:
+        """The last line of its log that says something."""
+        lines = self.log.read_text("utf-8", "replace").split("\n") if self.log.exists() else []
+        return next((line for line in reversed(lines) if line.strip()), "it said nothing")
+
+    def _signal(self, number: int) -> None:
+        if self.is_running:
+            os.kill(self.pid, number)
+
+
+class LocalCluster:
+    def __init__(self, folder: Path, ports: Mapping[int, Ports], flags: Iterable[str] = ()) -> None:
+        """`flags` are given to every node, in the form of `flotilla serve`."""
+        self.folder = folder.resolve()
+        self.nodes = {node: LocalNode(node, self.folder / f"node{node}", its) for node, its in ports.items()}
+        self._flags = list(flags)
+
+    @classmethod
+    def on_free_ports(cls, folder: Path, *, node_count: int = 3, flags: Iterable[str] = ()) -> Self:
+        return cls(folder, dict(enumerate(_free_ports(node_count), 1)), flags)
+
+    @classmethod
+    def on_ports_from(cls, base_port: int, folder: Path, *, node_count: int = 3, flags: Iterable[str] = ()) -> Self:
+        """Each node has its services where a node alone has them, a hundred ports after the node before."""
+        bases = range(base_port, base_port + node_count * _NODE_STEP, _NODE_STEP)
+        ports = [Ports(base, base + _PEER, base + _HTTP, base + _GRPC) for base in bases]
+        return cls(folder, dict(enumerate(ports, 1)), flags)
+
+    @classmethod
+    def from_layout(cls, folder: Path, flags: Iterable[str] = ()) -> Self:
+        """A cluster that was started in this folder before. Raises NotFoundError."""
+        path = folder / LAYOUT_FILE
+        try:
+            nodes = json.loads(path.read_text("utf-8"))["nodes"]
+            cluster = cls(folder, {each["node"]: Ports(**each["ports"]) for each in nodes}, flags)
+            for each in nodes:
+                cluster.nodes[each["node"]].pid = int(each["pid"])
+        except FileNotFoundError:
+            raise NotFoundError(f"no cluster was started in {folder}") from None
+        except (ValueError, KeyError, TypeError) as error:
+            raise InvalidArgumentError(f"{path} is damaged: {error}") from error
+        return cluster
+
+    @property
+    def servers(self) -> list[str]:
+        return [node.address for node in self.nodes.values()]
+
+    @property
+    def running(self) -> list[LocalNode]:
+        return [node for node in self.nodes.values() if node.is_running]
+
+    def start(self, *, is_detached: bool = False) -> None:
+        """Starts every node. Raises AlreadyExistsError when one runs."""
+        if self.running:
+            raise AlreadyExistsError(f"the cluster in {self.folder} runs already; `flotilla cluster stop` ends it")
+        for node in self.nodes:
+            self.start_node(node, is_detached=is_detached)
+
+    def start_node(self, node: int, *, is_detached: bool = False) -> None:
+        chosen = self.nodes[node]
+        assert not chosen.is_running
+        chosen.data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with chosen.log.open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "flotilla.cli", *self._arguments(chosen, is_detached=is_detached)],
+                env=_environment(),
+                # An attached node stops at the end of its input, which comes even when this process is killed.
+                stdin=subprocess.DEVNULL if is_detached else subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                # Ctrl-C is for this process, which then stops its nodes in order.
+                start_new_session=True,
+            )
+        chosen.process = process
+        chosen.pid = process.pid
+        self._keep_layout()
+
+    def _arguments(self, node: LocalNode, *, is_detached: bool) -> list[str]:
+        arguments = {
+            "--node-id": str(node.node),
+            "--data-dir": str(node.data),
+            "--listen": node.address,
+            "--peer-listen": node.peer_address,
+            "--http-listen": f"{HOST}:{node.ports.http}",
+            "--grpc-listen": f"{HOST}:{node.ports.grpc}",
+            "--peers": ",".join(f"{each.node}={each.peer_address}" for each in self.nodes.values()),
+        }
+        pairs = [word for pair in arguments.items() for word in pair]
+        return ["serve", *pairs, *([] if is_detached else ["--stop-with-stdin"]), *self._flags]
+
+    def wait_ready(self, timeout_s: float = READY_S_MAX) -> None:
+        """Until all nodes see each other and one leads. Raises UnavailableError with what the culprit said last."""
+        from flotilla.client import Client
+
+        deadline = time.monotonic() + timeout_s
+        while True:
+            self._check_alive()
+            try:
+                with Client(self.servers, timeout_ms=1_000) as client:
+                    metadata = client.metadata()
+            except FlotillaError:
+                alive = 0
+            else:
+                alive = sum(broker.is_alive for broker in metadata.brokers) if metadata.controller else 0
+            if alive == len(self.nodes):
+                return
+            if time.monotonic() > deadline:
+                raise UnavailableError(f"{alive} of {len(self.nodes)} nodes are ready; see the logs in {self.folder}")
+            time.sleep(POLL_S)
+
+    def _check_alive(self) -> None:
+        for node in self.nodes.values():
+            if not node.is_running:
+                raise UnavailableError(f"node {node.node} ended: {node.last_words()}")
+
+    def restart_node(self, node: int) -> None:
+        """Starts a node that was killed or has ended on what it has on its disk."""
+        self.start_node(node)
+
+    def stop(self, timeout_s: float = STOP_S_MAX) -> None:
+        """All at once and in order; what does not stop in time is killed."""
+        running = self.running
+        for node in running:
+            node.resume()
+            node.terminate()
+        for node in running:
+            try:
+                node.wait_gone(timeout_s)
+            except UnavailableError:
+                node.kill()
+        for node in self.nodes.values():
+            if node.process is not None and node.process.stdin is not None:
+                node.process.stdin.close()
+
+    def kill(self) -> None:
+        """All at once, as a power cut does."""
+        for node in self.running:
+            node.kill()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _keep_layout(self) -> None:
+        nodes = [{"node": each.node, "pid": each.pid, "ports": asdict(each.ports)} for each in self.nodes.values()]
+        beside = self.folder / f"{LAYOUT_FILE}.new"
+        beside.write_text(json.dumps({"nodes": nodes}, indent=2) + "\n", "utf-8")
+        beside.rename(self.folder / LAYOUT_FILE)
+
+
+def _environment() -> dict[str, str]:
+    """Ours without settings, which are the nodes' own matter, and with this very package."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(VARIABLE_PREFIX)}
+    package = str(Path(flotilla.__file__).resolve().parents[1])
+    kept["PYTHONPATH"] = os.pathsep.join(filter(None, [package, kept.get("PYTHONPATH")]))
+    return kept
+
+
+def _free_ports(node_count: int) -> list[Ports]:
+    """Held until all are found, so that none is found twice."""
+    held: list[socket.socket] = []
+    try:
+        for port in random.sample(_FREE_PORTS, len(_FREE_PORTS)):
+            if len(held) == node_count * 4:
+                break
+            try:
+                held.append(socket.create_server((HOST, port)))
+            except OSError:
+                continue
+        found = [listener.getsockname()[1] for listener in held]
+    finally:
+        for listener in held:
+            listener.close()
+    return [Ports(*found[at : at + 4]) for at in range(0, len(found), 4)]
+
+
+def _is_locked(path: Path) -> bool:
+    """Whether a node holds the lock of its folder."""
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
+
+
+def _is_about(pid: int, data: Path) -> bool:
+    """Whether a process, as far as the system tells, is the node of this folder and not one that got its old id."""
+    try:
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except FileNotFoundError:
+        return not Path("/proc/self/cmdline").exists()
+    return os.fsencode(data) in command.split(b"\0")

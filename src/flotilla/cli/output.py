@@ -1,0 +1,77 @@
+"""How commands print: tables for people, JSON for machines, one line for a mistake.
+
+On a terminal a table has colours and fits the width. Elsewhere it is plain text with one line per row, whatever its
+length, so that `grep` and `awk` work. Values are data: brackets in them are no markup, and what could steer a
+terminal is shown escaped.
+"""
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+#: Wide enough that no row of a table is ever folded when nobody looks at it.
+_UNBOUNDED_WIDTH = 10_000
+
+
+def console(*, is_stderr: bool = False) -> Console:
+    """For this very moment: tests and pipes may replace the streams between two commands."""
+    stream = sys.stderr if is_stderr else sys.stdout
+    width = None if stream.isatty() else _UNBOUNDED_WIDTH
+    return Console(file=stream, width=width, highlight=False, soft_wrap=not stream.isatty())
+
+
+def print_json(value: object) -> None:
+    typer.echo(json.dumps(value, ensure_ascii=False))
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
+    """Integers stand at the right of their column, everything else at the left."""
+    kept = list(rows)
+    made = Table(box=None, pad_edge=False, header_style="bold")
+    for at, column in enumerate(columns):
+        is_number = bool(kept) and isinstance(kept[0][at], int)
+        made.add_column(column, justify="right" if is_number else "left", overflow="fold")
+    for row in kept:
+        made.add_row(*(cell if isinstance(cell, Text) else Text(shown(cell)) for cell in row))
+    return made
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    made = table(columns, rows)
+    printer = console()
+    if printer.is_terminal:
+        printer.print(made)
+        return
+    # Rich pads every line to the full width of its table; a pipe has no use for that.
+    with printer.capture() as capture:
+        printer.print(made)
+    for line in capture.get().splitlines():
+        typer.echo(line.rstrip())
+
+
+def shown(value: object) -> str:
+    """One printable line."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    text = f"{value:,}" if isinstance(value, int) else str(value)
+    return text if text.isprintable() else escaped(text)
+
+
+def escaped(text: str) -> str:
+    """Without anything that a terminal would obey."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def complain(message: str) -> None:
+    """One line on standard error."""
+    typer.echo(f"flotilla: {' '.join(message.split())}", err=True)
+
+
+def note(message: str) -> None:
+    """Something worth knowing that is no part of the result."""
+    typer.echo(message, err=True)

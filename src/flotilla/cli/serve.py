@@ -1,0 +1,144 @@
+"""`flotilla serve`: one broker in this process, until a signal ends it.
+
+The first SIGTERM or SIGINT stops it in order: no new clients, leadership handed over, what is under way answered and
+written, then exit code 0. The second one, or ten seconds, ends it at once, which costs nothing but a recovery at the
+next start. What keeps a broker from starting is one line that says what to change.
+"""
+
+import asyncio
+import errno
+import os
+import signal
+import socket
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+import uvloop
+
+from flotilla.cli.exit_codes import FAILED, OK
+from flotilla.cli.output import complain
+from flotilla.cli.settings_flags import setting_flags
+from flotilla.runtime.logs import configure_logs, get_logger
+from flotilla.runtime.process import tune_process
+from flotilla.types.address import Address
+from flotilla.types.settings import LoadedSettings, NodeSettings
+
+if TYPE_CHECKING:
+    from flotilla.server import Server
+
+#: Longer than handing over and draining together may take.
+STOP_S_MAX = 10
+#: What a shell reports for a process that a signal has ended.
+_SIGNALLED = 128
+
+log = get_logger("serve")
+
+
+@setting_flags
+def serve(
+    loaded: LoadedSettings,
+    stop_with_stdin: Annotated[
+        bool, typer.Option("--stop-with-stdin", help="Stop when standard input ends: with whoever holds its other end.")
+    ] = False,
+) -> None:
+    """Run a broker: alone, with --peers, or into a running cluster with --join.
+
+    SIGTERM and Ctrl-C stop it in order; a second one ends it at once.
+    """
+    if not __debug__:
+        complain("a broker does not run under `python -O`, which takes out the checks that keep data safe")
+        raise typer.Exit(FAILED.code)
+    settings = loaded.settings
+    configure_logs(level=settings.log_level, format=settings.log_format, stream=sys.stderr)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        code = runner.run(_run(settings, stop_with_stdin=stop_with_stdin))
+    raise typer.Exit(code)
+
+
+async def _run(settings: NodeSettings, *, stop_with_stdin: bool) -> int:
+    # Only now: everything that a broker is made of takes longer to load than most commands run.
+    from flotilla.server import Server
+
+    server = Server(settings)
+    try:
+        await server.start()
+    except OSError as error:
+        complain(_reason(settings, error))
+        await _stop(server)
+        return FAILED.code
+    tune_process()
+    return await _serve_until_stopped(server, stop_with_stdin=stop_with_stdin)
+
+
+async def _serve_until_stopped(server: "Server", *, stop_with_stdin: bool) -> int:
+    loop = asyncio.get_running_loop()
+    stopping = asyncio.Event()
+
+    def on_signal(number: int) -> None:
+        if stopping.is_set():
+            log.warning("ended by a second signal")
+            os._exit(_SIGNALLED + number)
+        log.info("stopping", signal=signal.Signals(number).name)
+        stopping.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, on_signal, number)
+    if stop_with_stdin:
+        await loop.connect_read_pipe(lambda: _EndOfInput(stopping), sys.stdin)
+    asked = asyncio.ensure_future(stopping.wait())
+    broken = asyncio.ensure_future(server.node.runtime.wait_stopped())
+    await asyncio.wait((asked, broken), return_when=asyncio.FIRST_COMPLETED)
+    asked.cancel()
+    if broken.done() and broken.exception() is not None:
+        log.error("the broker broke and stops as in a crash", error=broken.exception())
+        broken.result()
+    return await _stop(server)
+
+
+async def _stop(server: "Server") -> int:
+    try:
+        await asyncio.wait_for(server.stop(), STOP_S_MAX)
+    except TimeoutError:
+        log.error("it did not stop in time", seconds=STOP_S_MAX)
+        # Threads that hang would keep an ordinary exit waiting.
+        os._exit(FAILED.code)
+    return OK.code
+
+
+class _EndOfInput(asyncio.Protocol):
+    """Whoever started this process holds the other end of its input, and goes or lets go."""
+
+    def __init__(self, stopping: asyncio.Event) -> None:
+        self._stopping = stopping
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stopping.set()
+
+
+def _reason(settings: NodeSettings, error: OSError) -> str:
+    """The address that cannot be had, and the setting it stands in."""
+    for name in ("listen", "peer_listen", "http_listen", "grpc_listen"):
+        address: Address | None = getattr(settings, name)
+        if address is None:
+            continue
+        found = _listening_error(address)
+        if found is not None:
+            flag = f"--{name.replace('_', '-')}"
+            hint = f"; another one may run there already, {flag} takes another address"
+            is_taken = found.errno == errno.EADDRINUSE
+            return f"cannot listen at {address} ({flag}): {found.strerror}{hint if is_taken else ''}"
+    return f"cannot start: {error.strerror or error}"
+
+
+def _listening_error(address: Address) -> OSError | None:
+    try:
+        family, kind, protocol, _, where = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, protocol) as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(where)
+    except OSError as error:
+        return error
+    return None
+
+

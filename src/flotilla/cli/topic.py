@@ -1,0 +1,208 @@
+"""`flotilla topic`: create, list, describe, alter and delete topics.
+
+Settings are written `name=value`, as people write them (`retention_ms=7d`), and judged by the broker alone, so that
+an older command can set what a newer broker knows.
+"""
+
+import sys
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Annotated, Any, TypeAlias
+
+import typer
+
+from flotilla.cli.exit_codes import FAILED
+from flotilla.cli.output import note, print_json, print_table
+from flotilla.cli.servers import DEFAULT_SERVERS, DEFAULT_TIMEOUT, AsJson, Servers, Timeout, connect
+from flotilla.types.errors import AlreadyExistsError, InvalidArgumentError, NotFoundError
+from flotilla.types.ids import NO_NODE
+from flotilla.types.operations import TopicInfo
+from flotilla.types.topics import SETTING_BY_NAME, read_settings, resolve_settings, show_settings
+
+topic_app = typer.Typer(name="topic", help="Create, look at and change topics.", no_args_is_help=True)
+
+Name: TypeAlias = Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)]
+Settings: TypeAlias = Annotated[
+    list[str],
+    typer.Option("--set", metavar="NAME=VALUE", help="A setting of the topic, as in retention_ms=7d; repeatable."),
+]
+
+
+@topic_app.callback()
+def topic() -> None:
+    """Create, look at and change topics."""
+
+
+@topic_app.command("create")
+def create(
+    name: Name,
+    partitions: Annotated[int, typer.Option("--partitions", "-p", min=0, help="0: the cluster's default.")] = 0,
+    replication_factor: Annotated[
+        int, typer.Option("--replication-factor", "-r", min=0, help="0: the cluster's default.")
+    ] = 0,
+    settings: Settings = [],  # noqa: B006 - typer copies it.
+    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="Be content if it is there already.")] = False,
+    as_json: AsJson = False,
+    servers: Servers = DEFAULT_SERVERS,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+) -> None:
+    """Create a topic."""
+    chosen = read_pairs(settings)
+    with connect(servers, timeout) as client:
+        try:
+            made = client.create_topic(name, partitions=partitions, replication_factor=replication_factor, **chosen)
+        except AlreadyExistsError:
+            if not if_not_exists:
+                raise
+            made = client.describe_topic(name)
+    show_topic(made, as_json=as_json)
+
+
+@topic_app.command("list")
+def list_topics(
+    as_json: AsJson = False, servers: Servers = DEFAULT_SERVERS, timeout: Timeout = DEFAULT_TIMEOUT
+) -> None:
+    """List all topics."""
+    with connect(servers, timeout) as client:
+        topics = sorted(client.topics(), key=lambda each: each.name)
+    if as_json:
+        print_json([as_plain(each) for each in topics])
+    elif not topics:
+        note("there are no topics yet; `flotilla topic create NAME` makes one")
+    else:
+        columns = ("topic", "partitions", "replicas", "without leader", "set")
+        print_table(columns, [_line(each) for each in topics])
+
+
+def _line(topic: TopicInfo) -> tuple[object, ...]:
+    lost = sum(part.leader == NO_NODE for part in topic.partitions)
+    chosen = " ".join(f"{name}={text}" for name, text in _chosen(topic).items())
+    return topic.name, len(topic.partitions), replicas_of(topic), lost, chosen
+
+
+@topic_app.command("describe")
+def describe(
+    name: Name, as_json: AsJson = False, servers: Servers = DEFAULT_SERVERS, timeout: Timeout = DEFAULT_TIMEOUT
+) -> None:
+    """Show a topic: partitions with leader, replicas and offsets, and every setting."""
+    with connect(servers, timeout) as client:
+        found = client.describe_topic(name)
+        offsets = {
+            part.number: (
+                client.list_offsets(name, part.number, "earliest"),
+                client.list_offsets(name, part.number, "latest"),
+            )
+            for part in found.partitions
+            if part.leader != NO_NODE
+        }
+    if as_json:
+        print_json(as_plain(found, offsets))
+        return
+    rows = []
+    for part in found.partitions:
+        first, end = offsets.get(part.number, (-1, -1))
+        leader = part.leader if part.leader != NO_NODE else "none"
+        known = (first, end, end - first) if end >= 0 else ("?", "?", "?")
+        rows.append((part.number, leader, ",".join(map(str, part.replicas)), *known))
+    print_table(("partition", "leader", "replicas", "first", "next", "messages"), rows)
+    typer.echo()
+    chosen = _chosen(found)
+    in_force = show_settings(resolve_settings(read_settings(chosen).items()))
+    print_table(
+        ("setting", "value", "origin", "meaning"),
+        [
+            (key, text, "topic" if key in chosen else "default", SETTING_BY_NAME[key].help)
+            for key, text in in_force.items()
+        ],
+    )
+
+
+@topic_app.command("alter")
+def alter(
+    name: Name,
+    partitions: Annotated[int, typer.Option("--partitions", "-p", min=0, help="Partitions can only grow.")] = 0,
+    settings: Settings = [],  # noqa: B006 - typer copies it.
+    unset: Annotated[
+        list[str], typer.Option("--unset", metavar="NAME", help="Back to the default; repeatable.")
+    ] = [],  # noqa: B006 - typer copies it.
+    as_json: AsJson = False,
+    servers: Servers = DEFAULT_SERVERS,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+) -> None:
+    """Change a topic: more partitions, other settings."""
+    changes = {**read_pairs(settings), **dict.fromkeys(unset, "")}
+    if not partitions and not changes:
+        raise InvalidArgumentError("nothing to change: give --partitions, --set or --unset")
+    with connect(servers, timeout) as client:
+        altered = client.alter_topic(name, partitions=partitions, **changes)
+    show_topic(altered, as_json=as_json)
+
+
+@topic_app.command("delete")
+def delete(
+    names: Annotated[list[str], typer.Argument(metavar="TOPIC...", show_default=False)],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    if_exists: Annotated[bool, typer.Option("--if-exists", help="Be content if it is not there.")] = False,
+    as_json: AsJson = False,
+    servers: Servers = DEFAULT_SERVERS,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+) -> None:
+    """Delete topics with everything in them."""
+    if not yes and not _is_confirmed(names):
+        note("nothing was deleted")
+        raise typer.Exit(FAILED.code)
+    deleted = []
+    with connect(servers, timeout) as client:
+        for name in names:
+            try:
+                client.delete_topic(name)
+            except NotFoundError:
+                if not if_exists:
+                    raise
+            else:
+                deleted.append(name)
+    if as_json:
+        print_json({"deleted": deleted})
+    else:
+        typer.echo(f"deleted {', '.join(deleted)}" if deleted else "nothing to delete")
+
+
+def _is_confirmed(names: Iterable[str]) -> bool:
+    if not sys.stdin.isatty():
+        raise InvalidArgumentError("deleting cannot be undone; give --yes where nobody can be asked")
+    return typer.confirm(f"Delete {', '.join(names)} with all messages?")
+
+
+def read_pairs(texts: Iterable[str], flag: str = "--set") -> dict[str, str]:
+    pairs = {}
+    for text in texts:
+        name, sign, value = text.partition("=")
+        if not sign or not name:
+            raise InvalidArgumentError(f"{flag} {text!r}: expected name=value")
+        pairs[name] = value
+    return pairs
+
+
+def show_topic(topic: TopicInfo, *, as_json: bool) -> None:
+    if as_json:
+        print_json(as_plain(topic))
+        return
+    settings = "".join(f", {name}={text}" for name, text in _chosen(topic).items())
+    typer.echo(f"{topic.name}: {len(topic.partitions)} partition(s), {replicas_of(topic)} replica(s){settings}")
+
+
+def replicas_of(topic: TopicInfo) -> int:
+    return max((len(part.replicas) for part in topic.partitions), default=0)
+
+
+def _chosen(topic: TopicInfo) -> dict[str, str]:
+    """What was set for this topic, without what merely describes it."""
+    return {name: text for name, text in topic.settings.items() if name in SETTING_BY_NAME}
+
+
+def as_plain(topic: TopicInfo, offsets: dict[int, tuple[int, int]] | None = None) -> dict[str, Any]:
+    plain = asdict(topic)
+    for part in plain["partitions"]:
+        if offsets is not None and part["number"] in offsets:
+            part["first_offset"], part["next_offset"] = offsets[part["number"]]
+    return plain

@@ -1,0 +1,375 @@
+"""The client for coroutines. `sync.Client` has the same names and signatures."""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Literal, TypeAlias, TypeVar, Unpack
+
+from flotilla.client.aio_consumer import AsyncConsumer
+from flotilla.client.aio_producer import AsyncProducer
+from flotilla.client.batches import Receipt
+from flotilla.client.calls import ONCE, READ, REPEATABLE
+from flotilla.client.fields import RecordFields, make_record
+from flotilla.client.network import Network, time_of_day_ms
+from flotilla.client.positions import Start, commit_offset, list_offset, read_offset
+from flotilla.client.producer import ProducerOptions
+from flotilla.client.reader import ReaderOptions
+from flotilla.client.routes import ANY, CONTROLLER, Route
+from flotilla.client.setup import TIMEOUT_MS_DEFAULT, new_session, read_addresses, read_settings
+from flotilla.types.errors import (
+    ConnectionClosedError,
+    FlotillaError,
+    InvalidArgumentError,
+    NotFoundError,
+    UnsupportedError,
+)
+from flotilla.types.ids import NO_NODE, NodeId, Offset
+from flotilla.types.limits import KIB, MIB
+from flotilla.types.operations import (
+    AlterTopic,
+    ClusterReply,
+    CommitOffset,
+    CreateTopic,
+    DeleteTopic,
+    GetMetadata,
+    InitCluster,
+    JoinCluster,
+    Metadata,
+    RemoveNode,
+    Reply,
+    Request,
+    TopicInfo,
+    TopicReply,
+    TransferLeadership,
+)
+from flotilla.types.records import Record
+
+Mode: TypeAlias = Literal["queue", "stream", "manual"]
+Self = TypeVar("Self", bound="AsyncClient")
+
+
+class AsyncClient:
+    """A client of a Flotilla cluster, for coroutines of one event loop.
+
+    `addresses` names one or more brokers as `host:port`, by commas or as a list; the others are found by asking.
+    Nothing is connected before it is needed. Every call ends by its time limit, `timeout_ms` unless the call says
+    otherwise, and has one of three outcomes: it returns, so it is done; it raises OutcomeUnknownError, so it may
+    be done or not; it raises anything else, so it is certainly not done. A call that is cancelled may be done.
+    """
+
+    def __init__(
+        self,
+        addresses: str | Sequence[str] = "localhost:7600",
+        *,
+        timeout_ms: int = TIMEOUT_MS_DEFAULT,
+        name: str = "",
+    ) -> None:
+        """`name` tells people at the broker who is connected."""
+        self._addresses = read_addresses(addresses)
+        self._timeout_ms = timeout_ms
+        self._name = name
+        self._network: Network | None = None
+        #: For `produce`, by topic.
+        self._own_producers: dict[str, AsyncProducer] = {}
+        #: Whatever has to be closed with the client.
+        self._producers: dict[AsyncProducer, None] = {}
+        self._consumers: dict[AsyncConsumer, None] = {}
+        self._is_closed = False
+
+    # Topics.
+
+    async def create_topic(
+        self,
+        topic: str,
+        *,
+        partitions: int = 0,
+        replication_factor: int = 0,
+        timeout_ms: int | None = None,
+        **settings: int | str,
+    ) -> TopicInfo:
+        """Makes a topic. 0: as the cluster is set up. Raises AlreadyExistsError."""
+        request = CreateTopic(topic, partitions, replication_factor, read_settings(settings))
+        return await self._change_topic(request, ONCE, timeout_ms)
+
+    async def alter_topic(
+        self, topic: str, *, partitions: int = 0, timeout_ms: int | None = None, **settings: int | str
+    ) -> TopicInfo:
+        """Changes settings of a topic, or gives it more partitions (0: as many as it has). Raises NotFoundError."""
+        request = AlterTopic(topic, partitions, read_settings(settings))
+        return await self._change_topic(request, REPEATABLE, timeout_ms)
+
+    async def delete_topic(self, topic: str, *, timeout_ms: int | None = None) -> TopicInfo:
+        """Removes a topic with all its messages; what it was is returned. Raises NotFoundError."""
+        return await self._change_topic(DeleteTopic(topic), ONCE, timeout_ms)
+
+    async def topics(self, *, timeout_ms: int | None = None) -> list[TopicInfo]:
+        """All topics."""
+        return (await self.metadata(timeout_ms=timeout_ms)).topics
+
+    async def describe_topic(self, topic: str, *, timeout_ms: int | None = None) -> TopicInfo:
+        """One topic. Raises NotFoundError."""
+        found = await self.metadata([topic], timeout_ms=timeout_ms)
+        if not found.topics:
+            raise NotFoundError(f"there is no topic {topic!r}")
+        return found.topics[0]
+
+    # Producing.
+
+    async def produce(
+        self,
+        topic: str,
+        payload: bytes,
+        *,
+        key: bytes | None = None,
+        partition: int | None = None,
+        timeout_ms: int | None = None,
+        **fields: Unpack[RecordFields],
+    ) -> Receipt:
+        """Stores one record and returns where, when a majority of replicas has it on disk.
+
+        It is stored once, however often the client has to repeat itself on the way. Records with a key go to the
+        partition of that key unless one is named.
+        """
+        record = make_record(payload, key, fields, time_of_day_ms())
+        producer = self._own_producer(topic)
+        return await (await producer.send_record(record, partition, self._limit_ms(timeout_ms)))
+
+    async def produce_many(
+        self,
+        topic: str,
+        payloads: Iterable[bytes | Record],
+        *,
+        key: bytes | None = None,
+        partition: int | None = None,
+        timeout_ms: int | None = None,
+        **fields: Unpack[RecordFields],
+    ) -> Sequence[Receipt]:
+        """Stores many records, in few batches, and returns one receipt for each.
+
+        What is said by keyword holds for all; a whole `Record` in their place says everything itself. Raises the
+        error of the first batch that fails; others may be stored, and a note of the error says how many are.
+        """
+        producer = self._own_producer(topic)
+        return await producer.send_all(payloads, key, partition, self._limit_ms(timeout_ms), fields)
+
+    def producer(
+        self,
+        topic: str,
+        *,
+        linger_ms: int = 5,
+        batch_bytes: int = 256 * KIB,
+        batch_records: int = 10_000,
+        buffer_bytes_max: int = 32 * MIB,
+        in_flight_max: int = 8,
+        compression: str = "none",
+        timeout_ms: int | None = None,
+    ) -> AsyncProducer:
+        """A producer that sends in the background: `send` does not wait for the answer.
+
+        A batch leaves when it has `batch_bytes` or `batch_records`, or when its first record has waited `linger_ms`.
+        Up to `in_flight_max` batches are under way to each partition, and `buffer_bytes_max` in all. Records that have
+        no answer within `timeout_ms` fail. `compression` is none, lz4 or zstd.
+        """
+        options = ProducerOptions(
+            linger_ms,
+            batch_bytes,
+            batch_records,
+            buffer_bytes_max,
+            in_flight_max,
+            self._limit_ms(timeout_ms),
+            compression,
+        )
+        return self._new_producer(topic, options)
+
+    # Consuming.
+
+    def consumer(
+        self,
+        topic: str,
+        *,
+        group: str = "",
+        mode: Mode = "queue",
+        offset: Start | None = None,
+        timestamp_ms: int | None = None,
+        partitions: Sequence[int] | None = None,
+        skip_removed: bool = False,
+        fetch_bytes: int = 1 * MIB,
+        buffer_bytes_max: int = 32 * MIB,
+        timeout_ms: int | None = None,
+    ) -> AsyncConsumer:
+        """A reader of a topic. This version offers `mode="manual"`: the application names where to begin.
+
+        It begins at `offset` (a number, earliest or latest), or at the first record at or after `timestamp_ms`; if
+        neither is given, where `group` last committed, else at the oldest record. It reads all partitions, or those
+        named. When retention has removed what would be next it raises OffsetOutOfRangeError, or goes on with what is
+        left if `skip_removed` is set.
+        """
+        if mode != "manual":
+            raise UnsupportedError(f'this version reads with mode="manual" only; mode={mode!r} is not offered yet')
+        if offset is not None and timestamp_ms is not None:
+            raise InvalidArgumentError("a consumer begins at an offset or at a time, not at both")
+        if fetch_bytes < 1 or buffer_bytes_max < 1:
+            raise InvalidArgumentError("fetch_bytes and buffer_bytes_max are at least 1")
+        consumer = AsyncConsumer(
+            self._opened(),
+            topic,
+            group=group,
+            offset=offset,
+            timestamp_ms=timestamp_ms,
+            partitions=partitions,
+            options=ReaderOptions(fetch_bytes, buffer_bytes_max, skip_removed=skip_removed),
+            timeout_ms=self._limit_ms(timeout_ms),
+            closed=self._forget_consumer,
+        )
+        self._consumers[consumer] = None
+        return consumer
+
+    async def list_offsets(
+        self,
+        topic: str,
+        partition: int,
+        offset: Start | None = None,
+        *,
+        timestamp_ms: int | None = None,
+        timeout_ms: int | None = None,
+    ) -> Offset:
+        """The offset of the oldest record (earliest), of the next to be written (latest), or of the first record at
+        or after a time; -1: no record is that young."""
+        if (offset is None) == (timestamp_ms is None):
+            raise InvalidArgumentError("say either earliest or latest, or a time")
+        limit_ms = self._limit_ms(timeout_ms)
+        return await list_offset(self._opened(), topic, partition, offset, timestamp_ms or 0, limit_ms)
+
+    async def commit_offset(
+        self,
+        group: str,
+        topic: str,
+        partition: int,
+        offset: Offset,
+        *,
+        reset: bool = False,
+        timeout_ms: int | None = None,
+    ) -> Offset:
+        """Sets where a group goes on reading, and says where it stands now. It moves back only with `reset`."""
+        request = CommitOffset(group, topic, partition, offset, reset)
+        return await commit_offset(self._opened(), request, self._limit_ms(timeout_ms))
+
+    async def committed_offset(
+        self, group: str, topic: str, partition: int, *, timeout_ms: int | None = None
+    ) -> Offset | None:
+        """Where a group goes on reading; None when it never committed."""
+        return await read_offset(self._opened(), group, topic, partition, self._limit_ms(timeout_ms))
+
+    # The cluster.
+
+    async def metadata(self, topics: Sequence[str] = (), *, timeout_ms: int | None = None) -> Metadata:
+        """Brokers, and the topics that are named (all, if none is) with who leads what."""
+        reply = await self._call(GetMetadata(list(topics)), ANY, READ, timeout_ms)
+        assert isinstance(reply, Metadata)
+        return reply
+
+    async def cluster_status(self, *, timeout_ms: int | None = None) -> Metadata:
+        """Everything that the cluster tells of itself."""
+        return await self.metadata(timeout_ms=timeout_ms)
+
+    async def init_cluster(self, nodes: Mapping[NodeId, str], *, timeout_ms: int | None = None) -> ClusterReply:
+        """Forms a cluster out of waiting nodes: id to peer address. Doing it again with the same nodes is fine."""
+        return await self._change_cluster(InitCluster(dict(nodes)), ANY, timeout_ms)
+
+    async def join_cluster(
+        self, node: NodeId, *, peer: str, client: str, http: str = "", timeout_ms: int | None = None
+    ) -> ClusterReply:
+        """Makes a node a broker of this cluster; it says where it can be reached."""
+        return await self._change_cluster(JoinCluster(node, peer, client, http), CONTROLLER, timeout_ms)
+
+    async def remove_node(self, node: NodeId, *, timeout_ms: int | None = None) -> ClusterReply:
+        """Takes a node out of the cluster for good."""
+        return await self._change_cluster(RemoveNode(node), CONTROLLER, timeout_ms)
+
+    async def transfer_leadership(
+        self, topic: str, partition: int, to: NodeId = NO_NODE, *, timeout_ms: int | None = None
+    ) -> None:
+        """Has another replica lead a partition: the one named, or any."""
+        await self._call(TransferLeadership(topic, partition, to), Route(topic, partition), ONCE, timeout_ms)
+
+    # Its own life.
+
+    async def close(self, *, timeout_ms: int | None = None) -> None:
+        """Sends what producers still hold, up to the time limit, and ends every connection."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        try:
+            await self._close_all(timeout_ms)
+        finally:
+            if self._network is not None:
+                await self._network.close()
+
+    async def __aenter__(self: Self) -> Self:
+        self._opened()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await self.close()
+        except FlotillaError:
+            # What went wrong first is what is told.
+            if error is None:
+                raise
+
+    async def _close_all(self, timeout_ms: int | None) -> None:
+        for consumer in list(self._consumers):
+            await consumer.close()
+        closing = [producer.close(timeout_ms=timeout_ms) for producer in list(self._producers)]
+        for outcome in await asyncio.gather(*closing, return_exceptions=True):
+            if isinstance(outcome, BaseException):
+                raise outcome
+
+    # Inside.
+
+    def _opened(self) -> Network:
+        if self._is_closed:
+            raise ConnectionClosedError("the client is closed")
+        if self._network is None:
+            self._network = Network(new_session(self._addresses, self._name))
+        return self._network
+
+    def _limit_ms(self, timeout_ms: int | None) -> int:
+        limit_ms = self._timeout_ms if timeout_ms is None else timeout_ms
+        if limit_ms < 1:
+            raise InvalidArgumentError("timeout_ms is at least 1")
+        return limit_ms
+
+    async def _call(self, request: Request, route: Route, effect: str, timeout_ms: int | None) -> Reply:
+        return await self._opened().call(request, route, self._limit_ms(timeout_ms), effect)
+
+    async def _change_topic(self, request: Request, effect: str, timeout_ms: int | None) -> TopicInfo:
+        reply = await self._call(request, CONTROLLER, effect, timeout_ms)
+        assert isinstance(reply, TopicReply)
+        self._opened().session.routes.forget(reply.topic.name)
+        return reply.topic
+
+    async def _change_cluster(self, request: Request, route: Route, timeout_ms: int | None) -> ClusterReply:
+        reply = await self._call(request, route, REPEATABLE, timeout_ms)
+        assert isinstance(reply, ClusterReply)
+        return reply
+
+    def _own_producer(self, topic: str) -> AsyncProducer:
+        producer = self._own_producers.get(topic)
+        if producer is None:
+            options = ProducerOptions(timeout_ms=self._timeout_ms)
+            producer = self._own_producers[topic] = self._new_producer(topic, options)
+        return producer
+
+    def _new_producer(self, topic: str, options: ProducerOptions) -> AsyncProducer:
+        producer = AsyncProducer(self._opened(), topic, options, self._forget_producer)
+        self._producers[producer] = None
+        return producer
+
+    def _forget_producer(self, producer: AsyncProducer) -> None:
+        self._producers.pop(producer, None)
+
+    def _forget_consumer(self, consumer: AsyncConsumer) -> None:
+        self._consumers.pop(consumer, None)

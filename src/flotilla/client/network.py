@@ -1,0 +1,178 @@
+"""Carries out on an asyncio loop what the session asks for: connections, bytes and timers.
+
+The only place of the client that touches sockets; both shells use it, the blocking one from a thread of its
+own. Everything here runs on one loop. What a turn of the loop asks for leaves in one write per connection.
+"""
+
+import asyncio
+import socket
+import time
+from collections.abc import Callable
+from typing import cast
+
+from flotilla.client.calls import READ, Call, Outcome
+from flotilla.client.routes import Route
+from flotilla.client.session import Close, Dial, LinkId, Session, Write
+from flotilla.types.address import Address
+from flotilla.types.errors import FlotillaError
+from flotilla.types.operations import Reply, Request
+
+
+def now_ms() -> int:
+    """The clock of sessions: it never jumps."""
+    return time.monotonic_ns() // 1_000_000
+
+
+def time_of_day_ms() -> int:
+    """The clock of records."""
+    return time.time_ns() // 1_000_000
+
+
+class _Wire(asyncio.Protocol):
+    """One connection, as the loop sees it."""
+
+    def __init__(self, network: "Network", link: LinkId) -> None:
+        self._network = network
+        self._link = link
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        endpoint = transport.get_extra_info("socket")
+        if endpoint is not None:
+            endpoint.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        # Not checked: uvloop's transports do not derive from asyncio's, though they behave like them.
+        self._network.connected(self._link, cast(asyncio.Transport, transport))
+
+    def data_received(self, data: bytes) -> None:
+        self._network.received(self._link, data)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._network.disconnected(self._link, "" if error is None else str(error))
+
+
+class Network:
+    def __init__(self, session: Session) -> None:
+        """Belongs to the loop that runs now."""
+        self.session = session
+        self._loop = asyncio.get_running_loop()
+        self._dials: dict[LinkId, asyncio.Task[None]] = {}
+        self._transports: dict[LinkId, asyncio.Transport] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = 0
+        self._is_scheduled = False
+        #: Set while no connection and no attempt at one exists.
+        self._is_empty = asyncio.Event()
+        self._is_empty.set()
+
+    # What shells ask for.
+
+    def submit(
+        self, request: Request, route: Route, timeout_ms: int, done: Callable[[Outcome], None], effect: str = READ
+    ) -> Call:
+        """Starts a call; `done` is called once, by its deadline at the latest."""
+        time_ms = now_ms()
+        call = Call(request, route, time_ms + timeout_ms, done, effect=effect)
+        self.session.submit(call, time_ms)
+        self.wake()
+        return call
+
+    async def call(self, request: Request, route: Route, timeout_ms: int, effect: str = READ) -> Reply:
+        """Makes a call. Raises FlotillaError; if it is cancelled, nobody waits for the answer any more."""
+        future: asyncio.Future[Outcome] = self._loop.create_future()
+
+        def done(outcome: Outcome) -> None:
+            if not future.done():
+                future.set_result(outcome)
+
+        call = self.submit(request, route, timeout_ms, done, effect)
+        try:
+            outcome = await future
+        except BaseException:
+            self.session.cancel(call)
+            raise
+        if isinstance(outcome, FlotillaError):
+            raise outcome
+        return outcome
+
+    def wake(self) -> None:
+        """Something was asked of the session: it is carried out at the end of this turn of the loop."""
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._loop.call_soon(self.perform)
+
+    async def close(self) -> None:
+        """Ends every call and connection, and waits until the last one is gone."""
+        self.session.close()
+        self.perform()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        await self._is_empty.wait()
+
+    # What wires report.
+
+    def connected(self, link: LinkId, transport: asyncio.Transport) -> None:
+        self._transports[link] = transport
+        self.session.dialled(link, now_ms())
+        self.perform()
+
+    def received(self, link: LinkId, data: bytes) -> None:
+        self.session.received(link, data, now_ms())
+        self.perform()
+
+    def disconnected(self, link: LinkId, reason: str) -> None:
+        self._transports.pop(link, None)
+        self.session.lost(link, reason, now_ms())
+        self.perform()
+        self._note_empty()
+
+    # Carrying out.
+
+    def perform(self) -> None:
+        self._is_scheduled = False
+        for action in self.session.take_actions():
+            if isinstance(action, Write):
+                transport = self._transports.get(action.link)
+                if transport is not None:
+                    transport.writelines(action.buffers)
+            elif isinstance(action, Dial):
+                self._is_empty.clear()
+                self._dials[action.link] = self._loop.create_task(self._dial(action.link, action.address))
+            else:
+                self._hang_up(action)
+        self._set_timer()
+
+    def _hang_up(self, action: Close) -> None:
+        dial = self._dials.get(action.link)
+        if dial is not None:
+            dial.cancel()
+        transport = self._transports.get(action.link)
+        if transport is not None:
+            transport.abort()
+
+    async def _dial(self, link: LinkId, address: Address) -> None:
+        try:
+            await self._loop.create_connection(lambda: _Wire(self, link), address.host, address.port)
+        except OSError as error:
+            self.session.lost(link, error.strerror or str(error), now_ms())
+            self.perform()
+        finally:
+            del self._dials[link]
+            self._note_empty()
+
+    def _note_empty(self) -> None:
+        if not self._dials and not self._transports:
+            self._is_empty.set()
+
+    def _set_timer(self) -> None:
+        wake_ms = self.session.wake_ms
+        if self.session.is_closed or (self._timer is not None and self._timer_ms == wake_ms):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_ms = wake_ms
+        self._timer = self._loop.call_later(max(wake_ms - now_ms(), 0) / 1000, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self.session.tick(now_ms())
+        self.perform()
