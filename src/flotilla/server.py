@@ -75,6 +75,9 @@ class LoopConsensus:
     ) -> None:
         self._node.host(group, configuration, machine, options)
 
+    def campaign(self, group: GroupId) -> None:
+        self._runtime.campaign(group)
+
     def drop(self, group: GroupId) -> None:
         self._runtime.drop(group)
 
@@ -198,6 +201,8 @@ class Server:
             self._outside.connect(node, address)
         voters = tuple(sorted((self.settings.node_id, *others)))
         self.node.create_group(METADATA_GROUP, Configuration(voters=voters))
+        if not others:
+            self._consensus.campaign(METADATA_GROUP)
 
     async def _join(self, own: RegisterBroker) -> None:
         """Asks the running cluster until it lets this node in; then everything comes by replication."""
@@ -205,7 +210,9 @@ class Server:
         while True:
             try:
                 async with AsyncClient(servers) as client:
-                    reply = await client.join_cluster(own.node, own.peer_address, own.client_address, own.http_address)
+                    reply = await client.join_cluster(
+                        own.node, peer=own.peer_address, client=own.client_address, http=own.http_address
+                    )
             except FlotillaError as error:
                 log.warning("joining failed, trying again", error=str(error))
                 await asyncio.sleep(JOIN_RETRY_MS / 1000)

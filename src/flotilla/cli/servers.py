@@ -6,11 +6,12 @@ import typer
 
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.notation import parse_duration
-from flotilla.types.settings import SERVERS_VARIABLE
 
 if TYPE_CHECKING:
     from flotilla.client import Client
 
+#: For clients only: a node that finds it in its environment passes it over.
+SERVERS_VARIABLE = "FLOTILLA_SERVERS"
 DEFAULT_SERVERS = "127.0.0.1:7600"
 DEFAULT_TIMEOUT = "10s"
 

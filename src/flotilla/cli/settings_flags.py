@@ -13,11 +13,11 @@ from typing import Annotated, Any
 
 import typer
 
+from flotilla.cli.exit_codes import USAGE
+from flotilla.cli.servers import SERVERS_VARIABLE
 from flotilla.runtime.settings_loader import CONFIG_VARIABLE, load_settings
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.settings import SETTINGS, SETTINGS_BY_NAME, LoadedSettings, Setting
-
-USAGE_EXIT_CODE = 2
 
 _CONFIG = "config"
 
@@ -41,11 +41,13 @@ def setting_flags(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _load_or_exit(flags: dict[str, object], file: Path | None) -> LoadedSettings:
+    # Where clients find a cluster is often set for a whole machine, and no business of the node.
+    environ = {name: value for name, value in os.environ.items() if name != SERVERS_VARIABLE}
     try:
-        return load_settings(flags, os.environ, file)
+        return load_settings(flags, environ, file)
     except InvalidArgumentError as error:
         typer.echo(f"flotilla: {error}", err=True)
-        raise typer.Exit(USAGE_EXIT_CODE) from None
+        raise typer.Exit(USAGE.code) from None
 
 
 def _config_flag() -> Parameter:

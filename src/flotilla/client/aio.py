@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Literal, TypeAlias, TypeVar, Unpack
+from typing import TypeVar, Unpack
 
 from flotilla.client.aio_consumer import AsyncConsumer
 from flotilla.client.aio_producer import AsyncProducer
@@ -13,15 +13,21 @@ from flotilla.client.fields import RecordFields, make_record
 from flotilla.client.network import Network, time_of_day_ms
 from flotilla.client.positions import Start, commit_offset, list_offset, read_offset
 from flotilla.client.producer import ProducerOptions
-from flotilla.client.reader import ReaderOptions
 from flotilla.client.routes import ANY, CONTROLLER, Route
-from flotilla.client.setup import TIMEOUT_MS_DEFAULT, new_session, read_addresses, read_settings
+from flotilla.client.setup import (
+    TIMEOUT_MS_DEFAULT,
+    Mode,
+    new_session,
+    read_addresses,
+    read_settings,
+    read_timeout,
+    reader_options,
+)
 from flotilla.types.errors import (
     ConnectionClosedError,
     FlotillaError,
     InvalidArgumentError,
     NotFoundError,
-    UnsupportedError,
 )
 from flotilla.types.ids import NO_NODE, NodeId, Offset
 from flotilla.types.limits import KIB, MIB
@@ -44,7 +50,6 @@ from flotilla.types.operations import (
 )
 from flotilla.types.records import Record
 
-Mode: TypeAlias = Literal["queue", "stream", "manual"]
 Self = TypeVar("Self", bound="AsyncClient")
 
 
@@ -204,12 +209,14 @@ class AsyncClient:
         named. When retention has removed what would be next it raises OffsetOutOfRangeError, or goes on with what is
         left if `skip_removed` is set.
         """
-        if mode != "manual":
-            raise UnsupportedError(f'this version reads with mode="manual" only; mode={mode!r} is not offered yet')
-        if offset is not None and timestamp_ms is not None:
-            raise InvalidArgumentError("a consumer begins at an offset or at a time, not at both")
-        if fetch_bytes < 1 or buffer_bytes_max < 1:
-            raise InvalidArgumentError("fetch_bytes and buffer_bytes_max are at least 1")
+        options = reader_options(
+            mode,
+            offset,
+            timestamp_ms,
+            fetch_bytes=fetch_bytes,
+            buffer_bytes_max=buffer_bytes_max,
+            skip_removed=skip_removed,
+        )
         consumer = AsyncConsumer(
             self._opened(),
             topic,
@@ -217,7 +224,7 @@ class AsyncClient:
             offset=offset,
             timestamp_ms=timestamp_ms,
             partitions=partitions,
-            options=ReaderOptions(fetch_bytes, buffer_bytes_max, skip_removed=skip_removed),
+            options=options,
             timeout_ms=self._limit_ms(timeout_ms),
             closed=self._forget_consumer,
         )
@@ -337,10 +344,7 @@ class AsyncClient:
         return self._network
 
     def _limit_ms(self, timeout_ms: int | None) -> int:
-        limit_ms = self._timeout_ms if timeout_ms is None else timeout_ms
-        if limit_ms < 1:
-            raise InvalidArgumentError("timeout_ms is at least 1")
-        return limit_ms
+        return read_timeout(timeout_ms, self._timeout_ms)
 
     async def _call(self, request: Request, route: Route, effect: str, timeout_ms: int | None) -> Reply:
         return await self._opened().call(request, route, self._limit_ms(timeout_ms), effect)
@@ -348,7 +352,11 @@ class AsyncClient:
     async def _change_topic(self, request: Request, effect: str, timeout_ms: int | None) -> TopicInfo:
         reply = await self._call(request, CONTROLLER, effect, timeout_ms)
         assert isinstance(reply, TopicReply)
-        self._opened().session.routes.forget(reply.topic.name)
+        routes = self._opened().session.routes
+        if isinstance(request, DeleteTopic):
+            routes.forget(reply.topic.name)
+        else:
+            routes.learn(reply.topic)
         return reply.topic
 
     async def _change_cluster(self, request: Request, route: Route, timeout_ms: int | None) -> ClusterReply:

@@ -54,7 +54,8 @@ class AsyncConsumer:
                 while True:
                     self._news.clear()
                     messages = reader.take(max_messages)
-                    self._feed.fetch(reader, reader.wanted())
+                    if reader.may_want:
+                        self._feed.fetch(reader, reader.wanted())
                     if messages:
                         return messages
                     await self._wait()
@@ -104,9 +105,10 @@ class AsyncConsumer:
         while True:
             self._news.clear()
             message = reader.take_one()
+            if reader.may_want:
+                self._feed.fetch(reader, reader.wanted())
             if message is not None:
                 return message
-            self._feed.fetch(reader, reader.wanted())
             await self._wait()
 
     async def __aenter__(self: Self) -> Self:

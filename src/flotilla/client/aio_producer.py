@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import nullcontext
 from types import TracebackType
-from typing import Any, TypeVar, Unpack
+from typing import Any, TypeVar, Unpack, cast
 
 from flotilla.client.batches import Batch, Delivery, Receipt
 from flotilla.client.fields import RecordFields, make_record
@@ -144,16 +144,17 @@ class AsyncProducer:
     ) -> Sequence[Receipt]:
         """Sends many and waits for all. Raises the error of the first one that fails."""
         listed = list(payloads)
-        if key is not None or "headers" in fields or "idempotency_key" in fields or any_records(listed):
+        values = plain_values(listed, key, fields)
+        if values is None:
             return await self._send_records(listed, key, partition, timeout_ms, fields)
         template = make_record(b"", None, fields, time_of_day_ms())
         batches = []
         await self._make_ready(0, timeout_ms)
         if partition is not None:
             self._buffer.check_partition(partition)
-        for values, size_bytes in self._buffer.cut(listed):  # type: ignore[arg-type] # Records were ruled out.
+        for piece, size_bytes in self._buffer.cut(values):
             await self._make_ready(size_bytes, timeout_ms)
-            batches.append(self._buffer.add_values(values, size_bytes, template, partition, now_ms(), timeout_ms))
+            batches.append(self._buffer.add_values(piece, size_bytes, template, partition, now_ms(), timeout_ms))
             self._schedule()
         await wait_for(batches)
         raise_first(batches)
@@ -224,8 +225,13 @@ class AsyncProducer:
                 waiter.set_result(None)
 
 
-def any_records(payloads: Sequence[bytes | Record]) -> bool:
-    return Record in set(map(type, payloads))
+def plain_values(
+    payloads: Sequence[bytes | Record], key: bytes | None, fields: RecordFields
+) -> "Sequence[bytes] | None":
+    """The payloads, if they differ in nothing else and so need not become records; None otherwise."""
+    if key is not None or "headers" in fields or "idempotency_key" in fields or Record in set(map(type, payloads)):
+        return None
+    return cast("Sequence[bytes]", payloads)
 
 
 def as_record(payload: bytes | Record, key: bytes | None, fields: RecordFields, time_ms: int) -> Record:

@@ -36,10 +36,10 @@ class RecordFields(TypedDict, total=False):
 
 def make_record(payload: bytes, key: bytes | None, fields: RecordFields, now_ms: int) -> Record:
     """Raises InvalidArgumentError when no broker would take it. `now_ms` is the time of day."""
-    if not fields and type(payload) is bytes and len(payload) <= VALUE_BYTES_MAX:
-        # The common record, which needs no other look.
-        if key is None or (type(key) is bytes and len(key) <= KEY_BYTES_MAX):
-            return _RECORD((payload, key, (), now_ms, 0, CONTENT_BYTES, 0, 0, b"", 0))
+    is_plain = not fields and type(payload) is bytes and len(payload) <= VALUE_BYTES_MAX
+    if is_plain and (key is None or (type(key) is bytes and len(key) <= KEY_BYTES_MAX)):
+        # The common record needs no other look.
+        return _RECORD((payload, key, (), now_ms, 0, CONTENT_BYTES, 0, 0, b"", 0))
     delay_ms = fields.get("delay_ms", 0)
     idempotency_key = fields.get("idempotency_key", b"")
     record = Record(

@@ -73,6 +73,8 @@ class Reader:
         self._cursor = 0
         self._part: _Part | None = None
         self._errors: deque[FlotillaError] = deque()
+        #: Something has happened since `wanted` was last asked.
+        self.may_want = True
 
     @property
     def positions(self) -> dict[int, Offset]:
@@ -92,6 +94,7 @@ class Reader:
         part.position = part.fetch_offset = offset
         part.generation += 1
         part.buffered_bytes = 0
+        self.may_want = True
         part.is_fetching = False
         part.is_lost = False
         if part is self._part:
@@ -103,6 +106,7 @@ class Reader:
 
     def wanted(self) -> list[tuple[int, Wanted]]:
         """Requests to make now, each with the generation that its answer is to be reported with."""
+        self.may_want = False
         found: list[tuple[int, Wanted]] = []
         reserved = sum([part.is_fetching for part in self._parts.values()]) * self._options.fetch_bytes
         for part in self._parts.values():
@@ -133,6 +137,7 @@ class Reader:
             if generation != part.generation:
                 continue
             part.is_fetching = False
+            self.may_want = True
             if isinstance(outcome, Fetched):
                 self._store(part, outcome)
             elif isinstance(outcome, OffsetFound):
@@ -196,6 +201,7 @@ class Reader:
             if generation != part.generation:
                 continue
             part.buffered_bytes -= len(batch)
+            self.may_want = True
             if self._open(part, batch):
                 return True
         if self._errors and not has_some:

@@ -72,8 +72,13 @@ class Routes:
         """What is known of this route led nowhere: ask before it is used again."""
         self._leaders.pop(route, None)
 
+    def learn(self, topic: TopicInfo) -> None:
+        """A topic that came to be or was changed just now; who leads its partitions has to be asked for."""
+        self.forget(topic.name)
+        self.topics[topic.name] = topic
+
     def forget(self, name: str) -> None:
-        """The topic is not what it was: it has to be asked for anew."""
+        """The topic is gone, or may be another one."""
         topic = self.topics.pop(name, None)
         if topic is not None:
             for part in topic.partitions:

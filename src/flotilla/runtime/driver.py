@@ -141,6 +141,12 @@ class Driver:
         replica.change_members(change, token)
         self._touch(replica)
 
+    def campaign(self, group: GroupId) -> None:
+        """Stands for election now, with a pre-vote: for groups that have had no leader yet."""
+        replica = self.replicas[group]
+        replica.raft.campaign()
+        self._touch(replica)
+
     def transfer(self, group: GroupId, to: NodeId) -> None:
         replica = self.replicas[group]
         replica.raft.transfer(to)

@@ -111,6 +111,9 @@ class NodeRuntime:
     def change_members(self, group: GroupId, change: ConfigurationChange, reply: Reply) -> None:
         self._request(reply, self.driver.change_members, group, change, reply)
 
+    def campaign(self, group: GroupId) -> None:
+        self._input(self.driver.campaign, group)
+
     def transfer(self, group: GroupId, to: NodeId) -> None:
         """Asks to hand leadership over. Raises NotLeaderError, InvalidArgumentError."""
         self.driver.transfer(group, to)

@@ -17,7 +17,7 @@ from flotilla.service.catalog import METADATA_GROUP, Catalog
 from flotilla.service.partition import PartitionHost, WatchedMachine
 from flotilla.service.ports import Consensus, Done, Outside
 from flotilla.types.errors import FlotillaError, NotFoundError
-from flotilla.types.ids import GroupId, NodeId
+from flotilla.types.ids import NO_NODE, GroupId, NodeId
 from flotilla.types.operations import ClusterReply, JoinCluster
 from flotilla.types.records import RecordLimits
 
@@ -83,6 +83,9 @@ class Membership:
         self._consensus.host(group, Configuration(voters=tuple(sorted(replicas))), machine, self._options)
         replica = self._consensus.replica(group)
         assert replica is not None
+        if replicas[0] == self._node and replica.raft.leader == NO_NODE:
+            # Nobody waits for a timeout to lead what is new here.
+            self._consensus.campaign(group)
         limits = RecordLimits(value_bytes_max=topic.settings.payload_bytes_max)
         self.hosts[group] = PartitionHost(group, machine, replica, self._consensus, self._outside, limits)
 

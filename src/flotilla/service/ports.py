@@ -52,6 +52,9 @@ class Consensus(Protocol):
     ) -> None:
         """Takes part in a group from now on; its log is new unless the store holds it already."""
 
+    def campaign(self, group: GroupId) -> None:
+        """Stands for election in a group that has no leader yet."""
+
     def drop(self, group: GroupId) -> None:
         """Leaves a group and removes its data."""
 

@@ -284,12 +284,12 @@ def _never_probe_again(original: Any) -> Any:
     return on_heartbeat_reply
 
 
-def _forget_waiting_readies(original: Any) -> Any:
+def _strand_what_stores_nothing(original: Any) -> Any:
     def finish(self: Driver, written: list[Any]) -> None:
-        for _, ready in written:
-            if not ready.must_save:
-                ready.messages_after_sync = []
-        original(self, written)
+        if self._writing or any(ready.must_save for _, ready in written):
+            original(self, written)
+        else:
+            self._saved = written + self._saved
 
     return finish
 
@@ -360,6 +360,10 @@ MUTANTS: dict[str, Mutant] = dict(
             "a lost probe is never repeated",
             (_STEPS[LEADER], HeartbeatReply, _never_probe_again),
         ),
-        _mutant("mute", "answers that stored nothing are lost", (Driver, "_finish", _forget_waiting_readies)),
+        _mutant(
+            "strand",
+            "answers that store nothing wait for a block that does not come",
+            (Driver, "_finish", _strand_what_stores_nothing),
+        ),
     ]
 )

@@ -1,0 +1,229 @@
+"""`flotilla cluster`: form a cluster out of waiting nodes, look at one, or run one on this machine.
+
+`init` asks each waiting node who it is and where its peers reach it, and then tells all of them about all. Doing it
+again is safe: a node that is part of this very cluster agrees, and one of another cluster refuses.
+"""
+
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
+
+import typer
+from rich.live import Live
+from rich.text import Text
+
+from flotilla.cli.exit_codes import FAILED, UNAVAILABLE
+from flotilla.cli.local_cluster import LAYOUT_FILE, LocalCluster
+from flotilla.cli.output import console, note, print_json, print_table
+from flotilla.cli.servers import (
+    DEFAULT_SERVERS,
+    DEFAULT_TIMEOUT,
+    AsJson,
+    Servers,
+    Timeout,
+    connect,
+    read_duration,
+)
+from flotilla.types.errors import FlotillaError, InvalidArgumentError, UnavailableError
+from flotilla.types.ids import NO_NODE
+from flotilla.types.operations import Metadata
+
+DEFAULT_BASE_PORT = 7600
+DEFAULT_FOLDER = Path("flotilla-cluster")
+LOOK_S = 0.5
+_ASK_MS = 1_000
+
+cluster_app = typer.Typer(name="cluster", help="Form, look at and run clusters.", no_args_is_help=True)
+
+Folder: TypeAlias = Annotated[
+    Path, typer.Option("--data", metavar="DIR", help="Where the nodes keep their data, logs and ports.")
+]
+
+
+@cluster_app.callback()
+def cluster() -> None:
+    """Form, look at and run clusters."""
+
+
+# A cluster anywhere.
+
+
+@cluster_app.command("init")
+def init(
+    addresses: Annotated[
+        list[str], typer.Argument(metavar="HOST:PORT...", help="Client addresses of all nodes.", show_default=False)
+    ],
+    as_json: AsJson = False,
+    timeout: Timeout = "30s",
+) -> None:
+    """Form a cluster out of nodes that wait for it (`flotilla serve --await-init yes`). Safe to repeat."""
+    deadline = time.monotonic() + read_duration(timeout, "--timeout") / 1000
+    found: dict[int, tuple[str, str]] = {}
+    for address in addresses:
+        with connect(address, timeout) as client:
+            (node, peer), *_ = client.init_cluster({}).peers.items()
+        if node in found:
+            raise InvalidArgumentError(f"{found[node][0]} and {address} are both node {node}; no two may share an id")
+        found[node] = address, peer
+    peers = {node: peer for node, (_, peer) in sorted(found.items())}
+    for address, _ in found.values():
+        with connect(address, timeout) as client:
+            client.init_cluster(peers)
+    metadata = _wait_formed(addresses, len(peers), deadline)
+    _show_status(metadata, as_json=as_json)
+
+
+def _wait_formed(addresses: list[str], node_count: int, deadline: float) -> Metadata:
+    with connect(",".join(addresses)) as client:
+        while True:
+            metadata = client.metadata()
+            if metadata.controller != NO_NODE and len(metadata.brokers) >= node_count:
+                return metadata
+            if time.monotonic() > deadline:
+                raise UnavailableError("the nodes have been told, but not all have found each other; check their logs")
+            time.sleep(0.05)
+
+
+@cluster_app.command("status")
+def status(as_json: AsJson = False, servers: Servers = DEFAULT_SERVERS, timeout: Timeout = DEFAULT_TIMEOUT) -> None:
+    """Show the brokers: who is alive, who leads what. Exit code 4 when something is missing."""
+    with connect(servers, timeout) as client:
+        metadata = client.metadata()
+    _show_status(metadata, as_json=as_json)
+    if not _is_whole(metadata):
+        raise typer.Exit(UNAVAILABLE.code)
+
+
+def _is_whole(metadata: Metadata) -> bool:
+    is_led = all(part.leader != NO_NODE for topic in metadata.topics for part in topic.partitions)
+    return metadata.controller != NO_NODE and is_led and all(broker.is_alive for broker in metadata.brokers)
+
+
+def _show_status(metadata: Metadata, *, as_json: bool) -> None:
+    rows = broker_rows(metadata)
+    if as_json:
+        print_json(
+            {
+                "cluster_id": metadata.cluster_id,
+                "controller": metadata.controller,
+                "is_whole": _is_whole(metadata),
+                "topics": len(metadata.topics),
+                "partitions": sum(len(topic.partitions) for topic in metadata.topics),
+                "brokers": rows,
+            }
+        )
+        return
+    columns = ("node", "address", "alive", "controller", "leads", "replicas")
+    keys = ("node", "client", "is_alive", "is_controller", "leads", "replicas")
+    print_table(columns, [_painted([row[key] for key in keys]) for row in rows])
+    parts = sum(len(topic.partitions) for topic in metadata.topics)
+    lost = sum(part.leader == NO_NODE for topic in metadata.topics for part in topic.partitions)
+    name = metadata.cluster_id or "(not formed yet)"
+    missing = f", {lost} without a leader" if lost else ""
+    typer.echo(f"cluster {name}: {len(metadata.topics)} topic(s), {parts} partition(s){missing}")
+
+
+def _painted(cells: list[Any]) -> list[Any]:
+    cells[2] = Text("yes", "green") if cells[2] else Text("no", "bold red")
+    return cells
+
+
+def broker_rows(metadata: Metadata) -> list[dict[str, Any]]:
+    """One row for each broker, with what it leads and holds."""
+    parts = [part for topic in metadata.topics for part in topic.partitions]
+    return [
+        {
+            **asdict(broker),
+            "is_controller": broker.node == metadata.controller,
+            "leads": sum(part.leader == broker.node for part in parts),
+            "replicas": sum(broker.node in part.replicas for part in parts),
+        }
+        for broker in sorted(metadata.brokers, key=lambda each: each.node)
+    ]
+
+
+# A cluster on this machine.
+
+
+@cluster_app.command("start")
+def start(
+    nodes: Annotated[int, typer.Option("--nodes", min=1, max=9, help="How many brokers.")] = 3,
+    data: Folder = DEFAULT_FOLDER,
+    base_port: Annotated[
+        int, typer.Option("--base-port", min=1, max=60_000, help="Of the first node; the next is 100 ports further.")
+    ] = DEFAULT_BASE_PORT,
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Leave it running; `cluster stop` ends it.")] = False,
+) -> None:
+    """Run a local cluster as real processes. Ctrl-C stops all; started again, it has its data and ports again."""
+    if (data / LAYOUT_FILE).exists():
+        local = LocalCluster.from_layout(data)
+        note(f"going on with the {len(local.nodes)} node(s) in {data}")
+    else:
+        local = LocalCluster.on_ports_from(base_port, data, node_count=nodes)
+    try:
+        local.start(is_detached=detach)
+        local.wait_ready()
+    except BaseException:
+        _stop_started(local)
+        raise
+    servers = ",".join(local.servers)
+    if detach:
+        typer.echo(f"{len(local.nodes)} node(s) are running at {servers}")
+        typer.echo(f"stop them with: flotilla cluster stop --data {data}")
+        return
+    with local:
+        _watch(local, servers)
+
+
+def _stop_started(local: LocalCluster) -> None:
+    """Those that this process started; not a cluster that ran before and was in the way."""
+    for node in local.nodes.values():
+        if node.process is None:
+            node.pid = 0
+    local.stop()
+
+
+def _watch(local: LocalCluster, servers: str) -> None:
+    printer = console()
+    running = len(local.nodes)
+    note(f"{running} node(s) are running at {servers}; Ctrl-C stops them")
+    try:
+        with connect(servers, "1s") as client, Live(console=printer, transient=True, auto_refresh=False) as live:
+            while True:
+                for node in local.nodes.values():
+                    if node.process is not None and not node.is_running:
+                        note(f"node {node.node} ended: {node.last_words()}")
+                        node.process = None
+                        node.pid = 0
+                running = len(local.running)
+                if not running:
+                    raise typer.Exit(FAILED.code)
+                if printer.is_terminal:
+                    live.update(Text(_status_line(client, running, len(local.nodes))), refresh=True)
+                time.sleep(LOOK_S)
+    except KeyboardInterrupt:
+        note("stopping")
+
+
+def _status_line(client: Any, running: int, total: int) -> str:
+    try:
+        metadata: Metadata = client.metadata(timeout_ms=_ASK_MS)
+    except FlotillaError as error:
+        return f"{running} of {total} nodes run; no answer: {error.code}"
+    leads = " ".join(f"{row['node']}:{row['leads']}" for row in broker_rows(metadata))
+    return (
+        f"{running} of {total} nodes run · controller {metadata.controller or 'none'} · "
+        f"{len(metadata.topics)} topic(s) · partitions led {leads}"
+    )
+
+
+@cluster_app.command("stop")
+def stop(data: Folder = DEFAULT_FOLDER) -> None:
+    """Stop a local cluster that was left running. Its data stays. Safe to repeat."""
+    local = LocalCluster.from_layout(data)
+    count = len(local.running)
+    local.stop()
+    typer.echo(f"stopped {count} node(s)" if count else "no node was running")
+    sys.stdout.flush()

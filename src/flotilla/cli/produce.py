@@ -1,0 +1,187 @@
+"""`flotilla produce`: messages from an argument, from lines of a file, or from lines of standard input.
+
+A message counts when a majority of replicas has it on disk. The first failure ends the command with that error's exit
+code, and the line before it says how many messages are stored, so that a script knows where to go on.
+"""
+
+import os
+import sys
+import time
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, BinaryIO
+
+import typer
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn, TransferSpeedColumn
+
+from flotilla.cli.output import console, note, print_json
+from flotilla.cli.servers import DEFAULT_SERVERS, DEFAULT_TIMEOUT, AsJson, Servers, Timeout, connect
+from flotilla.cli.topic import read_pairs
+from flotilla.types.errors import FlotillaError, InvalidArgumentError
+
+if TYPE_CHECKING:
+    from flotilla.client import Delivery, Producer
+
+#: A line that is longer is refused before it fills the memory; no topic takes such a message.
+_LINE_BYTES_MAX = 17 * 1024 * 1024
+#: Answers that are waited for before more is sent; the producer itself bounds the bytes.
+_UNANSWERED_MAX = 100_000
+
+
+@dataclass(slots=True)
+class Tally:
+    """What is stored, by partition."""
+
+    counts: Counter[int] = field(default_factory=Counter)
+    last_offsets: dict[int, int] = field(default_factory=dict)
+
+    def add(self, partition: int, offset: int) -> None:
+        self.counts[partition] += 1
+        self.last_offsets[partition] = offset
+
+    @property
+    def total(self) -> int:
+        return self.counts.total()
+
+
+def produce(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)],
+    message: Annotated[
+        str | None, typer.Argument(metavar="[MESSAGE]", help="One message; without it, lines are read.", show_default=False)
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Option("--file", metavar="FILE", help="Send the lines of a file.", exists=True, dir_okay=False)
+    ] = None,
+    whole: Annotated[bool, typer.Option("--whole", help="Send all of the input as one message, not its lines.")] = False,
+    key: Annotated[str | None, typer.Option("--key", "-k", help="The key of every message.")] = None,
+    header: Annotated[
+        list[str], typer.Option("--header", "-H", metavar="NAME=VALUE", help="A header of every message; repeatable.")
+    ] = [],  # noqa: B006 - typer copies it.
+    partition: Annotated[int | None, typer.Option("--partition", "-p", min=0, help="Instead of the key's.")] = None,
+    rate: Annotated[
+        float | None, typer.Option("--rate", min=0.001, help="At most so many messages a second.", show_default="no limit")
+    ] = None,
+    as_json: AsJson = False,
+    servers: Servers = DEFAULT_SERVERS,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+) -> None:
+    """Send messages: an argument, the lines of a file, or those of standard input."""
+    if message is not None and file is not None:
+        raise InvalidArgumentError("give a message or --file, not both")
+    headers = tuple((name, text.encode()) for name, text in read_pairs(header, "--header").items())
+    key_bytes = None if key is None else os.fsencode(key)
+    started = time.monotonic()
+    tally = Tally()
+    with connect(servers, timeout) as client, client.producer(topic, compression="none") as producer:
+        sender = _Sender(producer, tally, key_bytes, headers, partition)
+        try:
+            with _payloads(message, file, is_whole=whole) as payloads:
+                sender.send_all(_paced(payloads, rate))
+        except FlotillaError:
+            if message is None:
+                note(f"{tally.total:,} messages were stored before this:")
+            raise
+    _report(tally, topic, time.monotonic() - started, as_json=as_json, is_single=message is not None)
+
+
+class _Sender:
+    """Keeps many messages under way and looks at the answers in the order of sending."""
+
+    def __init__(
+        self,
+        producer: "Producer",
+        tally: Tally,
+        key: bytes | None,
+        headers: tuple[tuple[str, bytes], ...],
+        partition: int | None,
+    ) -> None:
+        self._producer = producer
+        self._tally = tally
+        self._key = key
+        self._headers = headers
+        self._partition = partition
+        self._unanswered: deque[Delivery] = deque()
+
+    def send_all(self, payloads: Iterable[bytes]) -> None:
+        send = self._producer.send
+        for payload in payloads:
+            if self._headers:
+                sent = send(payload, key=self._key, partition=self._partition, headers=self._headers)
+            else:
+                sent = send(payload, key=self._key, partition=self._partition)
+            self._unanswered.append(sent)
+            while self._unanswered and (self._unanswered[0].done() or len(self._unanswered) > _UNANSWERED_MAX):
+                self._take_answer()
+        self._producer.flush()
+        while self._unanswered:
+            self._take_answer()
+
+    def _take_answer(self) -> None:
+        receipt = self._unanswered.popleft().result()
+        self._tally.add(receipt.partition, receipt.offset)
+
+
+@contextmanager
+def _payloads(message: str | None, file: Path | None, *, is_whole: bool) -> Iterator[Iterable[bytes]]:
+    if message is not None:
+        # Bytes that are no text in the user's locale arrive as they were typed.
+        yield [os.fsencode(message)]
+        return
+    if file is None:
+        if sys.stdin.isatty():
+            note("one message per line; Ctrl-D ends")
+        yield [sys.stdin.buffer.read()] if is_whole else _lines(sys.stdin.buffer)
+        return
+    with file.open("rb") as stream:
+        yield [stream.read()] if is_whole else _with_progress(_lines(stream), file.stat().st_size)
+
+
+def _lines(stream: BinaryIO) -> Iterator[bytes]:
+    while line := stream.readline(_LINE_BYTES_MAX):
+        if len(line) == _LINE_BYTES_MAX:
+            raise InvalidArgumentError(f"a line is longer than {_LINE_BYTES_MAX:,} bytes, which no message may be")
+        yield line.removesuffix(b"\n").removesuffix(b"\r")
+
+
+def _with_progress(lines: Iterator[bytes], size_bytes: int) -> Iterator[bytes]:
+    printer = console(is_stderr=True)
+    columns = (TextColumn("sending"), BarColumn(), TransferSpeedColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=printer, transient=True, disable=not printer.is_terminal) as progress:
+        task = progress.add_task("", total=size_bytes)
+        for line in lines:
+            yield line
+            progress.advance(task, len(line) + 1)
+
+
+def _paced(payloads: Iterable[bytes], rate: float | None) -> Iterable[bytes]:
+    if rate is None:
+        return payloads
+    return _at_rate(payloads, rate)
+
+
+def _at_rate(payloads: Iterable[bytes], rate: float) -> Iterator[bytes]:
+    started = time.monotonic()
+    for number, payload in enumerate(payloads):
+        ahead_s = started + number / rate - time.monotonic()
+        if ahead_s > 0:
+            time.sleep(ahead_s)
+        yield payload
+
+
+def _report(tally: Tally, topic: str, elapsed_s: float, *, as_json: bool, is_single: bool) -> None:
+    partitions = sorted(tally.counts)
+    if as_json:
+        parts = [
+            {"partition": number, "messages": tally.counts[number], "last_offset": tally.last_offsets[number]}
+            for number in partitions
+        ]
+        print_json({"topic": topic, "messages": tally.total, "seconds": round(elapsed_s, 3), "partitions": parts})
+    elif is_single:
+        number = partitions[0]
+        typer.echo(f"{topic} partition {number} offset {tally.last_offsets[number]}")
+    else:
+        spread = f" to {len(partitions)} partition(s)" if partitions else ""
+        typer.echo(f"{tally.total:,} messages{spread} of {topic} in {elapsed_s:.1f} s")

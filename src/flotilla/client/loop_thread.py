@@ -1,0 +1,112 @@
+"""A thread with an event loop, on which the blocking client lives.
+
+Everything that keeps state runs there, so an interrupt of the caller's thread finds nothing half done, and
+batches, fetches and timers go on while the application works. A round trip costs two changes of threads,
+about 15 µs with uvloop.
+
+A child process has no copy of the thread, and must not use the copy of its connections: after a fork every
+use is refused, so that nobody sends under the identity of another process.
+"""
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from flotilla.types.errors import ConnectionClosedError
+
+Result = TypeVar("Result")
+
+
+class _Forks:
+    """How often this process is the child of a fork that happened after the import."""
+
+    count = 0
+
+    @classmethod
+    def note(cls) -> None:
+        cls.count += 1
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_Forks.note)
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+class LoopThread:
+    def __init__(self) -> None:
+        self._loop = _new_loop()
+        self._born = _Forks.count
+        self._is_stopped = False
+        # A daemon: a program that forgot to close its client can end all the same.
+        self._thread = threading.Thread(target=self._run, name="flotilla-client", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_forever()
+        finally:
+            self._loop.close()
+
+    def check(self) -> None:
+        """Raises ConnectionClosedError when nothing can be done here."""
+        if self._is_stopped:
+            raise ConnectionClosedError("the client is closed")
+        if self._born != _Forks.count:
+            raise ConnectionClosedError("the client was opened by the parent process; open one in each process")
+
+    @property
+    def is_foreign(self) -> bool:
+        """It belongs to the process that this one was forked from."""
+        return self._born != _Forks.count
+
+    def post(self, action: Callable[..., object], *arguments: object) -> None:
+        """Has something done on the loop, soon."""
+        try:
+            self._loop.call_soon_threadsafe(action, *arguments)
+        except RuntimeError:
+            raise ConnectionClosedError("the client is closed") from None
+
+    def run(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """Runs a coroutine on the loop and waits for its end. An interrupt of the caller cancels it."""
+        if threading.current_thread() is self._thread:
+            work.close()
+            raise RuntimeError("a callback of the client cannot wait for the client")
+        try:
+            self.check()
+            future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        except BaseException:
+            work.close()
+            raise
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def stop(self, last: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Runs `last` on the loop and ends the thread. Harmless if it has ended, or is not of this process."""
+        if self._is_stopped:
+            return
+        self._is_stopped = True
+        if self.is_foreign:
+            return
+
+        def finish() -> None:
+            # The loop ends by itself then, whether somebody still waits for the thread or not.
+            self._loop.create_task(last()).add_done_callback(lambda task: self._loop.stop())
+
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(finish)
+        if threading.current_thread() is not self._thread:
+            self._thread.join()

@@ -1,0 +1,1 @@
+"""The HTTP door of a node: health, readiness and metrics."""

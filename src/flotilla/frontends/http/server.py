@@ -1,0 +1,65 @@
+"""The HTTP door of a node: listens in the node's own loop, and ends in order.
+
+Of uvicorn only the protocol is used. Its server class would install signal handlers, end the process when the
+port is taken, and wake up ten times a second; the node has its own ways for all of that.
+"""
+
+import asyncio
+
+from uvicorn.config import Config
+from uvicorn.server import ServerState
+
+from flotilla.frontends.http.app import make_app
+from flotilla.frontends.http.connection import HEAD_BYTES_MAX, IDLE_MS_MAX, Connection
+from flotilla.service.status import NodeStatus
+
+
+class HttpServer:
+    def __init__(self, status: NodeStatus, *, idle_ms_max: int = IDLE_MS_MAX) -> None:
+        self._idle_ms_max = idle_ms_max
+        self._config = Config(
+            make_app(status),
+            interface="asgi3",
+            http=Connection,
+            ws="none",
+            lifespan="off",
+            # Faults go to the loop's exception handler, and bad requests are not worth a line each.
+            log_config=None,
+            log_level="critical",
+            access_log=False,
+            proxy_headers=False,
+            h11_max_incomplete_event_size=HEAD_BYTES_MAX,
+            timeout_keep_alive=-(-idle_ms_max // 1000),
+        )
+        self._state = ServerState()
+        self._listener: asyncio.Server | None = None
+
+    async def start(self, host: str, port: int) -> int:
+        """Listens; returns the port, which the system chose if `port` is 0. Raises OSError."""
+        self._config.load()
+        loop = asyncio.get_running_loop()
+        self._listener = await loop.create_server(
+            lambda: Connection(self._config, self._state, self._idle_ms_max), host, port
+        )
+        bound: int = self._listener.sockets[0].getsockname()[1]
+        return bound
+
+    async def close(self, drain_ms: int = 0) -> None:
+        """Ends every connection: what is under way may be answered within drain_ms, and is cut off after that."""
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
+        for connection in list(self._state.connections):
+            connection.shutdown()
+        tasks = list(self._state.tasks)
+        if tasks and drain_ms:
+            await asyncio.wait(tasks, timeout=drain_ms / 1000)
+        for task in self._state.tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        for connection in list(self._state.connections):
+            connection.transport.abort()
+        # What was aborted is gone in the next turn of the loop.
+        while self._state.connections:
+            await asyncio.sleep(0)
