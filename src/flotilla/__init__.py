@@ -1,3 +1,68 @@
-"""Flotilla: a message queue in which every partition is its own Raft group."""
+"""Flotilla: a message queue in which every partition is its own Raft group.
+
+The client's names and all errors are imported from here. They are loaded when they are first used, so that
+importing the package costs nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from flotilla.client.aio import AsyncClient as AsyncClient
+    from flotilla.client.aio_consumer import AsyncConsumer as AsyncConsumer
+    from flotilla.client.aio_producer import AsyncProducer as AsyncProducer
+    from flotilla.client.batches import Receipt as Receipt
+    from flotilla.client.messages import Message as Message
+    from flotilla.client.sync import Client as Client
+    from flotilla.client.sync_consumer import Consumer as Consumer
+    from flotilla.client.sync_producer import Producer as Producer
+    from flotilla.types.errors import AlreadyExistsError as AlreadyExistsError
+    from flotilla.types.errors import BufferFullError as BufferFullError
+    from flotilla.types.errors import ConfigurationChangeError as ConfigurationChangeError
+    from flotilla.types.errors import ConnectionClosedError as ConnectionClosedError
+    from flotilla.types.errors import CorruptionError as CorruptionError
+    from flotilla.types.errors import DeadlineError as DeadlineError
+    from flotilla.types.errors import DiskFullError as DiskFullError
+    from flotilla.types.errors import FlotillaError as FlotillaError
+    from flotilla.types.errors import InvalidArgumentError as InvalidArgumentError
+    from flotilla.types.errors import NotFoundError as NotFoundError
+    from flotilla.types.errors import NotLeaderError as NotLeaderError
+    from flotilla.types.errors import OffsetOutOfRangeError as OffsetOutOfRangeError
+    from flotilla.types.errors import OutcomeUnknownError as OutcomeUnknownError
+    from flotilla.types.errors import OutOfWindowError as OutOfWindowError
+    from flotilla.types.errors import OverloadedError as OverloadedError
+    from flotilla.types.errors import ProducerFencedError as ProducerFencedError
+    from flotilla.types.errors import SequenceGapError as SequenceGapError
+    from flotilla.types.errors import StorageFailedError as StorageFailedError
+    from flotilla.types.errors import UnavailableError as UnavailableError
+    from flotilla.types.errors import UnknownError as UnknownError
+    from flotilla.types.errors import UnsupportedError as UnsupportedError
+    from flotilla.types.records import Record as Record
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "AsyncClient": "client.aio",
+    "AsyncConsumer": "client.aio_consumer",
+    "AsyncProducer": "client.aio_producer",
+    "Client": "client.sync",
+    "Consumer": "client.sync_consumer",
+    "Message": "client.messages",
+    "Producer": "client.sync_producer",
+    "Receipt": "client.batches",
+    "Record": "types.records",
+}
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name) or ("types.errors" if name.endswith("Error") else "")
+    if not home:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found: object = getattr(import_module(f"{__name__}.{home}"), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    from flotilla.types.errors import ALL_ERRORS
+
+    return sorted([*globals(), *_HOMES, "FlotillaError", *(error.__name__ for error in ALL_ERRORS)])

@@ -142,9 +142,19 @@ def test_thesis_4_1_no_change_before_an_entry_of_the_own_term_is_committed() -> 
         cluster.node(1).propose_change(ConfigurationChange((Change(ADD_VOTER, 4),)))
 
 
-def test_thesis_4_2_2_a_server_votes_whatever_its_own_configuration_says() -> None:
+def test_thesis_4_2_2_a_server_votes_also_when_its_own_configuration_leaves_it_out() -> None:
+    cluster = group()
+    outsiders = Configuration(voters=(1, 2, 3))
+    cluster.add(4, outsiders)
+    elect(cluster, 1)
+    (reply,) = only(tell(cluster, vote_request(1, 4, 9, last=(1, 1))), VoteReply)
+    assert reply.granted
+
+
+def test_thesis_4_2_2_but_not_before_it_knows_any_configuration() -> None:
+    """It may be a member that lost its disk, and with it its votes and acknowledgements."""
     cluster = group()
     newcomers(cluster, 4)
     elect(cluster, 1)
     (reply,) = only(tell(cluster, vote_request(1, 4, 9, last=(1, 1))), VoteReply)
-    assert reply.granted
+    assert not reply.granted

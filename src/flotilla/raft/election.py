@@ -69,8 +69,12 @@ def _request(node: "RaftNode", *, pre: bool, transfer: bool) -> None:
 
 
 def _on_vote_request(node: "RaftNode", request: VoteRequest) -> None:
-    """Any role: a vote is given once in a term, to a candidate whose log is at least as complete."""
-    may_vote = (
+    """Any role: a vote is given once in a term, to a candidate whose log is at least as complete.
+
+    A replica that knows no configuration may have been a member that lost its disk: whatever it had acknowledged
+    or voted for is forgotten, so it votes for nobody until the group's log has told it who it is.
+    """
+    may_vote = bool(node.configuration.voters) and (
         node.vote == request.sender
         or (node.vote == NO_NODE and node.leader == NO_NODE)
         or (request.pre and request.term > node.term)

@@ -177,7 +177,10 @@ class RaftLog:
         last = suffix[-1].index if suffix else meta.log_index
         self.pending_first = last + 1
         self.durable = last
-        self.committed = min(max(self.committed, meta.index), last)
+        # A suffix that was kept may end differently from the leader's log: only what the snapshot names is committed.
+        place = meta.index - meta.log_index - 1
+        agrees = place < 0 or (place < len(suffix) and suffix[place].term == meta.term)
+        self.committed = min(max(self.committed, meta.index if agrees else meta.log_index), last)
         self.handed = meta.index
         self.configurations = [(meta.index, meta.configuration)]
         for entry in suffix:

@@ -10,13 +10,20 @@ from dataclasses import dataclass, field
 from random import Random
 
 from flotilla.raft.configuration import decode_configuration
-from flotilla.raft.membership import ConfigurationChange
+from flotilla.raft.membership import ADD_VOTER, ConfigurationChange
 from flotilla.raft.messages import CONFIG, DATA, Configuration, Entry, ReadState, Snapshot, SnapshotMeta
 from flotilla.raft.node import RaftNode
 from flotilla.raft.options import RaftOptions
 from flotilla.raft.roles import LEADER
 from flotilla.replica.ports import GroupLog, StateMachine
-from flotilla.types.errors import CorruptionError, FlotillaError, NotLeaderError, OutcomeUnknownError, UnavailableError
+from flotilla.types.errors import (
+    ConfigurationChangeError,
+    CorruptionError,
+    FlotillaError,
+    NotLeaderError,
+    OutcomeUnknownError,
+    UnavailableError,
+)
 from flotilla.types.ids import GroupId, Index, NodeId, Term
 
 
@@ -108,11 +115,24 @@ class Replica:
 
     def change_members(self, change: ConfigurationChange, token: object) -> None:
         try:
+            self._require_learners_first(change)
             index = self.raft.propose_change(change)
         except FlotillaError as error:
             self.replies.append((token, error))
         else:
             self._wait_for(index, token)
+
+    def _require_learners_first(self, change: ConfigurationChange) -> None:
+        """Only who holds the group's log may become a voter: an empty one votes for nobody, and nobody could win."""
+        raft = self.raft
+        if raft.role != LEADER:
+            return
+        known_at = raft.log.configurations[-1][0]
+        for step in change.changes:
+            if step.kind == ADD_VOTER and not raft.configuration.is_voter(step.node):
+                progress = raft.progress.get(step.node)
+                if progress is None or progress.match < known_at:
+                    raise ConfigurationChangeError(f"node {step.node} must catch up as a learner before it votes")
 
     def read(self, query: object, token: object) -> None:
         """A linearizable read, on any replica that knows a leader."""

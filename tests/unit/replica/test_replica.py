@@ -4,8 +4,8 @@ from random import Random
 
 import pytest
 
-from flotilla.raft.membership import ADD_LEARNER, Change, ConfigurationChange
-from flotilla.raft.messages import NOOP, Append, Configuration, Entry, HardState, Snapshot, SnapshotMeta
+from flotilla.raft.membership import ADD_LEARNER, ADD_VOTER, Change, ConfigurationChange
+from flotilla.raft.messages import NOOP, Append, AppendReply, Configuration, Entry, HardState, Snapshot, SnapshotMeta
 from flotilla.replica.ports import Recovered
 from flotilla.replica.replica import Replica, ReplicaOptions
 from flotilla.sim.ledger import Ledger, command
@@ -96,6 +96,22 @@ def test_a_membership_change_is_answered_with_the_configuration():
     assert subject.replies == [("token", Configuration(voters=(1,), learners=(4,)))]
     subject.change_members(ConfigurationChange(), "nothing to leave")
     assert isinstance(subject.replies[-1][1], ConfigurationChangeError)
+
+
+def test_who_has_nothing_of_the_log_does_not_become_a_voter():
+    subject = leading()
+    subject.change_members(ConfigurationChange((Change(ADD_VOTER, 4),)), "stranger")
+    subject.change_members(ConfigurationChange((Change(ADD_LEARNER, 4),)), "learner")
+    turn(subject)
+    subject.change_members(ConfigurationChange((Change(ADD_VOTER, 4),)), "too early")
+    assert [token for token, result in subject.replies if isinstance(result, ConfigurationChangeError)] == [
+        "stranger",
+        "too early",
+    ]
+    subject.raft.step(AppendReply(4, 1, subject.raft.term, index=subject.raft.log.last_index, accepted=True))
+    subject.change_members(ConfigurationChange((Change(ADD_VOTER, 4),)), "caught up")
+    turn(subject)
+    assert subject.raft.configuration.voters == (1, 4)
 
 
 def test_a_read_sees_what_was_acknowledged_before_it():

@@ -1,0 +1,381 @@
+"""The client for threads. `aio.AsyncClient` has the same names and signatures.
+
+An AsyncClient does the work, on a thread with an event loop that is started when it is first needed. Only
+what has to be quick has a path of its own: producing and polling.
+"""
+
+import threading
+import warnings
+import weakref
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, TypeVar, Unpack
+
+from flotilla.client.aio import AsyncClient
+from flotilla.client.batches import Receipt
+from flotilla.client.fields import RecordFields, make_record
+from flotilla.client.loop_thread import LoopThread
+from flotilla.client.network import Network, now_ms, time_of_day_ms
+from flotilla.client.positions import Start
+from flotilla.client.producer import ProducerOptions
+from flotilla.client.setup import TIMEOUT_MS_DEFAULT, Mode, read_timeout, reader_options
+from flotilla.client.sync_consumer import Consumer
+from flotilla.client.sync_producer import Producer
+from flotilla.types.errors import ConnectionClosedError, FlotillaError
+from flotilla.types.ids import NO_NODE, NodeId, Offset
+from flotilla.types.limits import KIB, MIB
+from flotilla.types.operations import ClusterReply, Metadata, TopicInfo
+from flotilla.types.records import Record
+
+Self = TypeVar("Self", bound="Client")
+Result = TypeVar("Result")
+
+
+class Client:
+    """A client of a Flotilla cluster, for any number of threads of one process.
+
+    `addresses` names one or more brokers as `host:port`, by commas or as a list; the others are found by asking.
+    Nothing is connected before it is needed. Every call ends by its time limit, `timeout_ms` unless the call says
+    otherwise, and has one of three outcomes: it returns, so it is done; it raises OutcomeUnknownError, so it may
+    be done or not; it raises anything else, so it is certainly not done. A call that is interrupted may be done.
+
+    After a fork the child must open a client of its own; one that came along refuses to work.
+    """
+
+    def __init__(
+        self,
+        addresses: str | Sequence[str] = "localhost:7600",
+        *,
+        timeout_ms: int = TIMEOUT_MS_DEFAULT,
+        name: str = "",
+    ) -> None:
+        """`name` tells people at the broker who is connected."""
+        #: The thread and what lives on it, when it was first needed; the lock guards its beginning and its end.
+        self._open: tuple[LoopThread, Network] | None = None
+        self._is_closed = False
+        self._lock = threading.Lock()
+        self._finalizer: Callable[[], object] | None = None
+        self._inner = AsyncClient(addresses, timeout_ms=timeout_ms, name=name)
+        self._timeout_ms = timeout_ms
+        #: For `produce`, by topic.
+        self._own_producers: dict[str, Producer] = {}
+        #: Whatever has to be closed with the client.
+        self._producers: dict[Producer, None] = {}
+        self._consumers: dict[Consumer, None] = {}
+
+    # Topics.
+
+    def create_topic(
+        self,
+        topic: str,
+        *,
+        partitions: int = 0,
+        replication_factor: int = 0,
+        timeout_ms: int | None = None,
+        **settings: int | str,
+    ) -> TopicInfo:
+        """Makes a topic. 0: as the cluster is set up. Raises AlreadyExistsError."""
+        return self._run(
+            self._inner.create_topic(
+                topic,
+                partitions=partitions,
+                replication_factor=replication_factor,
+                timeout_ms=timeout_ms,
+                **settings,
+            )
+        )
+
+    def alter_topic(
+        self, topic: str, *, partitions: int = 0, timeout_ms: int | None = None, **settings: int | str
+    ) -> TopicInfo:
+        """Changes settings of a topic, or gives it more partitions (0: as many as it has). Raises NotFoundError."""
+        return self._run(self._inner.alter_topic(topic, partitions=partitions, timeout_ms=timeout_ms, **settings))
+
+    def delete_topic(self, topic: str, *, timeout_ms: int | None = None) -> TopicInfo:
+        """Removes a topic with all its messages; what it was is returned. Raises NotFoundError."""
+        return self._run(self._inner.delete_topic(topic, timeout_ms=timeout_ms))
+
+    def topics(self, *, timeout_ms: int | None = None) -> list[TopicInfo]:
+        """All topics."""
+        return self._run(self._inner.topics(timeout_ms=timeout_ms))
+
+    def describe_topic(self, topic: str, *, timeout_ms: int | None = None) -> TopicInfo:
+        """One topic. Raises NotFoundError."""
+        return self._run(self._inner.describe_topic(topic, timeout_ms=timeout_ms))
+
+    # Producing.
+
+    def produce(
+        self,
+        topic: str,
+        payload: bytes,
+        *,
+        key: bytes | None = None,
+        partition: int | None = None,
+        timeout_ms: int | None = None,
+        **fields: Unpack[RecordFields],
+    ) -> Receipt:
+        """Stores one record and returns where, when a majority of replicas has it on disk.
+
+        It is stored once, however often the client has to repeat itself on the way. Records with a key go to the
+        partition of that key unless one is named.
+        """
+        record = make_record(payload, key, fields, time_of_day_ms())
+        return self._own_producer(topic).send_record(record, partition, self._limit_ms(timeout_ms)).result()
+
+    def produce_many(
+        self,
+        topic: str,
+        payloads: Iterable[bytes | Record],
+        *,
+        key: bytes | None = None,
+        partition: int | None = None,
+        timeout_ms: int | None = None,
+        **fields: Unpack[RecordFields],
+    ) -> Sequence[Receipt]:
+        """Stores many records, in few batches, and returns one receipt for each.
+
+        What is said by keyword holds for all; a whole `Record` in their place says everything itself. Raises the
+        error of the first batch that fails; others may be stored, and a note of the error says how many are.
+        """
+        producer = self._own_producer(topic)
+        return producer.send_all(payloads, key, partition, self._limit_ms(timeout_ms), fields)
+
+    def producer(
+        self,
+        topic: str,
+        *,
+        linger_ms: int = 5,
+        batch_bytes: int = 256 * KIB,
+        batch_records: int = 10_000,
+        buffer_bytes_max: int = 32 * MIB,
+        in_flight_max: int = 8,
+        compression: str = "none",
+        timeout_ms: int | None = None,
+    ) -> Producer:
+        """A producer that sends in the background: `send` does not wait for the answer.
+
+        A batch leaves when it has `batch_bytes` or `batch_records`, or when its first record has waited `linger_ms`.
+        Up to `in_flight_max` batches are under way to each partition, and `buffer_bytes_max` in all. Records that have
+        no answer within `timeout_ms` fail. `compression` is none, lz4 or zstd.
+        """
+        options = ProducerOptions(
+            linger_ms,
+            batch_bytes,
+            batch_records,
+            buffer_bytes_max,
+            in_flight_max,
+            self._limit_ms(timeout_ms),
+            compression,
+        )
+        return self._new_producer(topic, options)
+
+    # Consuming.
+
+    def consumer(
+        self,
+        topic: str,
+        *,
+        group: str = "",
+        mode: Mode = "queue",
+        offset: Start | None = None,
+        timestamp_ms: int | None = None,
+        partitions: Sequence[int] | None = None,
+        skip_removed: bool = False,
+        fetch_bytes: int = 1 * MIB,
+        buffer_bytes_max: int = 32 * MIB,
+        timeout_ms: int | None = None,
+    ) -> Consumer:
+        """A reader of a topic. This version offers `mode="manual"`: the application names where to begin.
+
+        It begins at `offset` (a number, earliest or latest), or at the first record at or after `timestamp_ms`; if
+        neither is given, where `group` last committed, else at the oldest record. It reads all partitions, or those
+        named. When retention has removed what would be next it raises OffsetOutOfRangeError, or goes on with what is
+        left if `skip_removed` is set.
+        """
+        options = reader_options(
+            mode,
+            offset,
+            timestamp_ms,
+            fetch_bytes=fetch_bytes,
+            buffer_bytes_max=buffer_bytes_max,
+            skip_removed=skip_removed,
+        )
+        thread, network = self._opened()
+        consumer = Consumer(
+            thread,
+            network,
+            topic,
+            group=group,
+            offset=offset,
+            timestamp_ms=timestamp_ms,
+            partitions=partitions,
+            options=options,
+            timeout_ms=self._limit_ms(timeout_ms),
+            closed=self._forget_consumer,
+        )
+        self._consumers[consumer] = None
+        return consumer
+
+    def list_offsets(
+        self,
+        topic: str,
+        partition: int,
+        offset: Start | None = None,
+        *,
+        timestamp_ms: int | None = None,
+        timeout_ms: int | None = None,
+    ) -> Offset:
+        """The offset of the oldest record (earliest), of the next to be written (latest), or of the first record at
+        or after a time; -1: no record is that young."""
+        return self._run(
+            self._inner.list_offsets(topic, partition, offset, timestamp_ms=timestamp_ms, timeout_ms=timeout_ms)
+        )
+
+    def commit_offset(
+        self,
+        group: str,
+        topic: str,
+        partition: int,
+        offset: Offset,
+        *,
+        reset: bool = False,
+        timeout_ms: int | None = None,
+    ) -> Offset:
+        """Sets where a group goes on reading, and says where it stands now. It moves back only with `reset`."""
+        return self._run(self._inner.commit_offset(group, topic, partition, offset, reset=reset, timeout_ms=timeout_ms))
+
+    def committed_offset(
+        self, group: str, topic: str, partition: int, *, timeout_ms: int | None = None
+    ) -> Offset | None:
+        """Where a group goes on reading; None when it never committed."""
+        return self._run(self._inner.committed_offset(group, topic, partition, timeout_ms=timeout_ms))
+
+    # The cluster.
+
+    def metadata(self, topics: Sequence[str] = (), *, timeout_ms: int | None = None) -> Metadata:
+        """Brokers, and the topics that are named (all, if none is) with who leads what."""
+        return self._run(self._inner.metadata(topics, timeout_ms=timeout_ms))
+
+    def cluster_status(self, *, timeout_ms: int | None = None) -> Metadata:
+        """Everything that the cluster tells of itself."""
+        return self._run(self._inner.cluster_status(timeout_ms=timeout_ms))
+
+    def init_cluster(self, nodes: Mapping[NodeId, str], *, timeout_ms: int | None = None) -> ClusterReply:
+        """Forms a cluster out of waiting nodes: id to peer address. Doing it again with the same nodes is fine."""
+        return self._run(self._inner.init_cluster(nodes, timeout_ms=timeout_ms))
+
+    def join_cluster(
+        self, node: NodeId, *, peer: str, client: str, http: str = "", timeout_ms: int | None = None
+    ) -> ClusterReply:
+        """Makes a node a broker of this cluster; it says where it can be reached."""
+        return self._run(self._inner.join_cluster(node, peer=peer, client=client, http=http, timeout_ms=timeout_ms))
+
+    def remove_node(self, node: NodeId, *, timeout_ms: int | None = None) -> ClusterReply:
+        """Takes a node out of the cluster for good."""
+        return self._run(self._inner.remove_node(node, timeout_ms=timeout_ms))
+
+    def transfer_leadership(
+        self, topic: str, partition: int, to: NodeId = NO_NODE, *, timeout_ms: int | None = None
+    ) -> None:
+        """Has another replica lead a partition: the one named, or any."""
+        self._run(self._inner.transfer_leadership(topic, partition, to, timeout_ms=timeout_ms))
+
+    # Its own life.
+
+    def close(self, *, timeout_ms: int | None = None) -> None:
+        """Sends what producers still hold, up to the time limit, and ends every connection."""
+        with self._lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
+        if self._open is None or self._open[0].is_foreign:
+            return
+        try:
+            self._close_all(timeout_ms)
+        finally:
+            for producer in list(self._producers):
+                self._open[0].post(producer.abandon)
+            assert self._finalizer is not None
+            self._finalizer()
+
+    def __enter__(self: Self) -> Self:
+        self._opened()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self.close()
+        except FlotillaError:
+            # What went wrong first is what is told.
+            if error is None:
+                raise
+
+    def __del__(self) -> None:
+        if not self._is_closed and self._open is not None and not self._open[0].is_foreign:
+            warnings.warn("a client was not closed", ResourceWarning, source=self, stacklevel=2)
+
+    def _close_all(self, timeout_ms: int | None) -> None:
+        for consumer in list(self._consumers):
+            consumer.close()
+        deadline_ms = None if timeout_ms is None else now_ms() + timeout_ms
+        first: FlotillaError | None = None
+        for producer in list(self._producers):
+            try:
+                producer.close(timeout_ms=None if deadline_ms is None else max(deadline_ms - now_ms(), 0))
+            except FlotillaError as error:
+                first = first or error
+        if first is not None:
+            raise first
+
+    # Inside.
+
+    def _opened(self) -> tuple[LoopThread, Network]:
+        with self._lock:
+            if self._is_closed:
+                raise ConnectionClosedError("the client is closed")
+            if self._open is None:
+                thread = LoopThread()
+                network = thread.run(_network(self._inner))
+                self._open = (thread, network)
+                # Must not know the client, which could never be collected then. Runs at exit too.
+                self._finalizer = weakref.finalize(self, thread.stop, network.close)
+            return self._open
+
+    def _run(self, work: Coroutine[Any, Any, Result]) -> Result:
+        try:
+            thread, _ = self._opened()
+        except BaseException:
+            work.close()
+            raise
+        return thread.run(work)
+
+    def _limit_ms(self, timeout_ms: int | None) -> int:
+        return read_timeout(timeout_ms, self._timeout_ms)
+
+    def _own_producer(self, topic: str) -> Producer:
+        producer = self._own_producers.get(topic)
+        if producer is None:
+            options = ProducerOptions(timeout_ms=self._timeout_ms)
+            fresh = self._new_producer(topic, options)
+            producer = self._own_producers.setdefault(topic, fresh)
+        return producer
+
+    def _new_producer(self, topic: str, options: ProducerOptions) -> Producer:
+        thread, network = self._opened()
+        producer = Producer(thread, network, topic, options, self._forget_producer)
+        self._producers[producer] = None
+        return producer
+
+    def _forget_producer(self, producer: Producer) -> None:
+        self._producers.pop(producer, None)
+
+    def _forget_consumer(self, consumer: Consumer) -> None:
+        self._consumers.pop(consumer, None)
+
+
+async def _network(client: AsyncClient) -> Network:
+    """Made on the loop that it is to live on."""
+    return client._opened()
