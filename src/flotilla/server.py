@@ -55,6 +55,9 @@ class LoopConsensus:
     def replica(self, group: GroupId) -> Replica | None:
         return self._runtime.driver.replicas.get(group)
 
+    def holds(self, group: GroupId) -> bool:
+        return group in self._node.store.groups
+
     def propose(self, group: GroupId, data: bytes | memoryview, reply: Callable[[object], None]) -> bool:
         return self._runtime.propose(group, data, reply)
 

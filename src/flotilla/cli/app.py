@@ -13,7 +13,7 @@ from typer.core import TyperGroup
 from typer.main import get_command as make_command
 
 from flotilla import __version__
-from flotilla.cli.exit_codes import INTERRUPTED, exit_code
+from flotilla.cli.exit_codes import INTERRUPTED, advice, exit_code
 from flotilla.cli.output import complain
 from flotilla.types.errors import FlotillaError
 
@@ -57,7 +57,7 @@ class Verbs(TyperGroup):
         try:
             return super().invoke(ctx)
         except FlotillaError as error:
-            complain(str(error))
+            complain(f"{error}{advice(error)}")
             raise typer.Exit(exit_code(error)) from None
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED.code) from None

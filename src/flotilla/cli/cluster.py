@@ -15,7 +15,7 @@ from rich.live import Live
 from rich.text import Text
 
 from flotilla.cli.exit_codes import FAILED, UNAVAILABLE
-from flotilla.cli.local_cluster import LAYOUT_FILE, LocalCluster
+from flotilla.cli.local_cluster import LAYOUT_FILE, POLL_S, LocalCluster
 from flotilla.cli.output import console, note, print_json, print_table
 from flotilla.cli.servers import (
     DEFAULT_SERVERS,
@@ -83,14 +83,23 @@ def _wait_formed(addresses: list[str], node_count: int, deadline: float) -> Meta
                 return metadata
             if time.monotonic() > deadline:
                 raise UnavailableError("the nodes have been told, but not all have found each other; check their logs")
-            time.sleep(0.05)
+            time.sleep(POLL_S)
 
 
 @cluster_app.command("status")
-def status(as_json: AsJson = False, servers: Servers = DEFAULT_SERVERS, timeout: Timeout = DEFAULT_TIMEOUT) -> None:
+def status(
+    wait: Annotated[bool, typer.Option("--wait", help="Until nothing is missing, up to --timeout.")] = False,
+    as_json: AsJson = False,
+    servers: Servers = DEFAULT_SERVERS,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+) -> None:
     """Show the brokers: who is alive, who leads what. Exit code 4 when something is missing."""
+    deadline = time.monotonic() + read_duration(timeout, "--timeout") / 1000
     with connect(servers, timeout) as client:
         metadata = client.metadata()
+        while wait and not _is_whole(metadata) and time.monotonic() < deadline:
+            time.sleep(POLL_S)
+            metadata = client.metadata()
     _show_status(metadata, as_json=as_json)
     if not _is_whole(metadata):
         raise typer.Exit(UNAVAILABLE.code)

@@ -13,11 +13,13 @@ import typer
 
 from flotilla.cli.message_formats import Format, formatter
 from flotilla.cli.output import note
-from flotilla.cli.servers import DEFAULT_SERVERS, DEFAULT_TIMEOUT, AsJson, Servers, Timeout, connect
+from flotilla.cli.servers import DEFAULT_SERVERS, DEFAULT_TIMEOUT, AsJson, Servers, Timeout, connect, find_topic
 from flotilla.cli.start_point import read_start_point
 
 if TYPE_CHECKING:
-    from flotilla.client import Client, Consumer, Message
+    from flotilla.client.messages import Message
+    from flotilla.client.sync import Client
+    from flotilla.client.sync_consumer import Consumer
 
 #: How long one look for news may take; Ctrl-C is noticed in between at the latest.
 _WAIT_MS = 1_000
@@ -46,17 +48,16 @@ def consume(
     """Print messages of a topic, each partition in its order."""
     begin = read_start_point(start, time.time_ns() // 1_000_000)
     chosen = Format.JSON if as_json else form
-    with (
-        connect(servers, timeout) as client,
-        client.consumer(
+    with connect(servers, timeout) as client:
+        find_topic(client, topic)
+        consumer = client.consumer(
             topic,
             mode="manual",
             offset=begin.offset,
             timestamp_ms=begin.timestamp_ms,
             partitions=partition or None,
             skip_removed=True,
-        ) as consumer,
-    ):
+        )
         ends = None if follow else _ends(client, consumer)
         try:
             written = _write(_messages(consumer, ends, count), chosen)

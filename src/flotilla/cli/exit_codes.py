@@ -35,7 +35,7 @@ class ExitCode(NamedTuple):
 
 
 OK: Final = ExitCode(0, "Done.")
-FAILED: Final = ExitCode(1, "It did not work, and trying again will not help by itself; the line on standard error says why.")
+FAILED: Final = ExitCode(1, "It did not work; the line on standard error says why.")
 USAGE: Final = ExitCode(
     2,
     "Something in the command, the settings or the request is not allowed; nothing was done.",
@@ -44,7 +44,7 @@ USAGE: Final = ExitCode(
 NOT_FOUND: Final = ExitCode(3, "No topic, partition or node of that name.", (NotFoundError,))
 UNAVAILABLE: Final = ExitCode(
     4,
-    "No broker answers, nobody leads, or there is no room right now. Nothing was done; the same command can work later.",
+    "No broker answers, nobody leads, or there is no room. Nothing was done; the same command can work later.",
     (
         UnavailableError,
         DeadlineError,
@@ -64,6 +64,14 @@ INTERRUPTED: Final = ExitCode(130, "Interrupted from the keyboard.")
 ALL: Final = (OK, FAILED, USAGE, NOT_FOUND, UNAVAILABLE, CONFLICT, UNKNOWN, INTERRUPTED)
 
 _BY_ERROR: Final = {error: row.code for row in ALL for error in row.errors}
+
+
+_NO_ANSWER: Final = "is a broker running there? `flotilla serve` starts one, and --servers names others"
+
+
+def advice(error: FlotillaError) -> str:
+    """What to do about it, where the error itself cannot know."""
+    return f"; {_NO_ANSWER}" if isinstance(error, UnavailableError | DeadlineError) else ""
 
 
 def exit_code(error: FlotillaError) -> int:

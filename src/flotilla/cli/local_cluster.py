@@ -24,7 +24,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import flotilla
 from flotilla.types.errors import (
@@ -34,7 +34,11 @@ from flotilla.types.errors import (
     NotFoundError,
     UnavailableError,
 )
+from flotilla.types.ids import NO_NODE
 from flotilla.types.settings import VARIABLE_PREFIX
+
+if TYPE_CHECKING:
+    from flotilla.client.sync import Client
 
 HOST = "127.0.0.1"
 LAYOUT_FILE = "cluster.json"
@@ -42,6 +46,8 @@ READY_S_MAX = 30.0
 #: Beyond the time that a node itself takes for stopping.
 STOP_S_MAX = 15.0
 POLL_S = 0.02
+#: One question on the way to being ready; whether all nodes still live is looked at in between.
+_ASK_MS = 500
 
 #: Below the ports that systems give to outgoing connections, so that none of those is in the way later.
 _FREE_PORTS = range(20_000, 32_000)
@@ -110,7 +116,11 @@ class LocalNode:
             if time.monotonic() > deadline:
                 raise UnavailableError(f"node {self.node} (process {self.pid}) does not stop; see {self.log}")
             time.sleep(POLL_S)
-        return self.process.returncode if self.process is not None else None
+        if self.process is None:
+            return None
+        if self.process.stdin is not None:
+            self.process.stdin.close()
+        return self.process.returncode
 
     def last_words(self) -> str:
         """The last line of its log that says something."""
@@ -204,23 +214,17 @@ class LocalCluster:
 
     def wait_ready(self, timeout_s: float = READY_S_MAX) -> None:
         """Until all nodes see each other and one leads. Raises UnavailableError with what the culprit said last."""
-        from flotilla.client import Client
+        from flotilla.client.sync import Client
 
         deadline = time.monotonic() + timeout_s
-        while True:
-            self._check_alive()
-            try:
-                with Client(self.servers, timeout_ms=1_000) as client:
-                    metadata = client.metadata()
-            except FlotillaError:
-                alive = 0
-            else:
-                alive = sum(broker.is_alive for broker in metadata.brokers) if metadata.controller else 0
-            if alive == len(self.nodes):
-                return
-            if time.monotonic() > deadline:
-                raise UnavailableError(f"{alive} of {len(self.nodes)} nodes are ready; see the logs in {self.folder}")
-            time.sleep(POLL_S)
+        with Client(self.servers, timeout_ms=_ASK_MS) as client:
+            while (alive := _alive_count(client)) < len(self.nodes):
+                self._check_alive()
+                if time.monotonic() > deadline:
+                    raise UnavailableError(
+                        f"{alive} of {len(self.nodes)} nodes are ready; see {self.folder}"
+                    )
+                time.sleep(POLL_S)
 
     def _check_alive(self) -> None:
         for node in self.nodes.values():
@@ -233,18 +237,15 @@ class LocalCluster:
 
     def stop(self, timeout_s: float = STOP_S_MAX) -> None:
         """All at once and in order; what does not stop in time is killed."""
-        running = self.running
-        for node in running:
+        for node in self.running:
             node.resume()
             node.terminate()
-        for node in running:
+        # Also of those that had ended by themselves, to let go of what they leave.
+        for node in self.nodes.values():
             try:
                 node.wait_gone(timeout_s)
             except UnavailableError:
                 node.kill()
-        for node in self.nodes.values():
-            if node.process is not None and node.process.stdin is not None:
-                node.process.stdin.close()
 
     def kill(self) -> None:
         """All at once, as a power cut does."""
@@ -264,6 +265,15 @@ class LocalCluster:
         beside = self.folder / f"{LAYOUT_FILE}.new"
         beside.write_text(json.dumps({"nodes": nodes}, indent=2) + "\n", "utf-8")
         beside.rename(self.folder / LAYOUT_FILE)
+
+
+def _alive_count(client: "Client") -> int:
+    """How many nodes the cluster counts as alive; none before it has a leader."""
+    try:
+        metadata = client.metadata()
+    except FlotillaError:
+        return 0
+    return sum(broker.is_alive for broker in metadata.brokers) if metadata.controller != NO_NODE else 0
 
 
 def _environment() -> dict[str, str]:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from flotilla.cli.output import escaped
 
 if TYPE_CHECKING:
-    from flotilla.client import Message
+    from flotilla.client.messages import Message
 
 
 class Format(StrEnum):
@@ -50,9 +50,13 @@ def _text(payload: bytes, is_terminal: bool) -> bytes:
 def _long(message: "Message", is_terminal: bool) -> bytes:
     parts = [f"{message.partition}:{message.offset}", moment(message.timestamp_ms)]
     if message.key is not None:
-        parts.append(f"key={escaped(message.key.decode('utf-8', 'backslashreplace'))}")
-    parts += [f"{escaped(name)}={escaped(value.decode('utf-8', 'backslashreplace'))}" for name, value in message.headers]
+        parts.append(f"key={_word(message.key)}")
+    parts += [f"{escaped(name)}={_word(value)}" for name, value in message.headers]
     return " ".join(parts).encode() + b"  " + _text(message.payload, is_terminal)
+
+
+def _word(value: bytes) -> str:
+    return escaped(value.decode("utf-8", "backslashreplace"))
 
 
 def moment(time_ms: int) -> str:

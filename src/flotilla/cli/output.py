@@ -29,21 +29,21 @@ def print_json(value: object) -> None:
     typer.echo(json.dumps(value, ensure_ascii=False))
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, is_terminal: bool = True) -> Table:
     """Integers stand at the right of their column, everything else at the left."""
     kept = list(rows)
     made = Table(box=None, pad_edge=False, header_style="bold")
     for at, column in enumerate(columns):
-        is_number = bool(kept) and isinstance(kept[0][at], int)
+        is_number = bool(kept) and type(kept[0][at]) is int
         made.add_column(column, justify="right" if is_number else "left", overflow="fold")
     for row in kept:
-        made.add_row(*(cell if isinstance(cell, Text) else Text(shown(cell)) for cell in row))
+        made.add_row(*(cell if isinstance(cell, Text) else Text(shown(cell, is_terminal=is_terminal)) for cell in row))
     return made
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    made = table(columns, rows)
     printer = console()
+    made = table(columns, rows, is_terminal=printer.is_terminal)
     if printer.is_terminal:
         printer.print(made)
         return
@@ -54,11 +54,11 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
         typer.echo(line.rstrip())
 
 
-def shown(value: object) -> str:
-    """One printable line."""
+def shown(value: object, *, is_terminal: bool = True) -> str:
+    """One printable line. Large numbers are cut into thousands for people only."""
     if isinstance(value, bool):
         return "yes" if value else "no"
-    text = f"{value:,}" if isinstance(value, int) else str(value)
+    text = f"{value:,}" if isinstance(value, int) and is_terminal else str(value)
     return text if text.isprintable() else escaped(text)
 
 

@@ -23,7 +23,7 @@ from flotilla.cli.topic import read_pairs
 from flotilla.types.errors import FlotillaError, InvalidArgumentError
 
 if TYPE_CHECKING:
-    from flotilla.client import Delivery, Producer
+    from flotilla.client.sync_producer import Producer, SyncDelivery
 
 #: A line that is longer is refused before it fills the memory; no topic takes such a message.
 _LINE_BYTES_MAX = 17 * 1024 * 1024
@@ -50,19 +50,22 @@ class Tally:
 def produce(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)],
     message: Annotated[
-        str | None, typer.Argument(metavar="[MESSAGE]", help="One message; without it, lines are read.", show_default=False)
+        str | None,
+        typer.Argument(metavar="[MESSAGE]", help="Without it, lines are read.", show_default=False),
     ] = None,
     file: Annotated[
-        Path | None, typer.Option("--file", metavar="FILE", help="Send the lines of a file.", exists=True, dir_okay=False)
+        Path | None,
+        typer.Option("--file", metavar="FILE", help="Send a file's lines.", exists=True, dir_okay=False),
     ] = None,
-    whole: Annotated[bool, typer.Option("--whole", help="Send all of the input as one message, not its lines.")] = False,
+    whole: Annotated[bool, typer.Option("--whole", help="Send all of the input as one message.")] = False,
     key: Annotated[str | None, typer.Option("--key", "-k", help="The key of every message.")] = None,
     header: Annotated[
         list[str], typer.Option("--header", "-H", metavar="NAME=VALUE", help="A header of every message; repeatable.")
     ] = [],  # noqa: B006 - typer copies it.
     partition: Annotated[int | None, typer.Option("--partition", "-p", min=0, help="Instead of the key's.")] = None,
     rate: Annotated[
-        float | None, typer.Option("--rate", min=0.001, help="At most so many messages a second.", show_default="no limit")
+        float | None,
+        typer.Option("--rate", min=0.001, help="Messages a second at most.", show_default="no limit"),
     ] = None,
     as_json: AsJson = False,
     servers: Servers = DEFAULT_SERVERS,
@@ -103,7 +106,7 @@ class _Sender:
         self._key = key
         self._headers = headers
         self._partition = partition
-        self._unanswered: deque[Delivery] = deque()
+        self._unanswered: deque[SyncDelivery] = deque()
 
     def send_all(self, payloads: Iterable[bytes]) -> None:
         send = self._producer.send

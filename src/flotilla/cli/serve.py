@@ -140,5 +140,3 @@ def _listening_error(address: Address) -> OSError | None:
     except OSError as error:
         return error
     return None
-
-

@@ -1,19 +1,29 @@
 """Which cluster a command talks to: `--servers`, else FLOTILLA_SERVERS, else the local default port."""
 
+import sys
+import time
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from flotilla.types.errors import InvalidArgumentError
+from flotilla.cli.output import note
+from flotilla.types.errors import DeadlineError, InvalidArgumentError, NotFoundError, UnavailableError
 from flotilla.types.notation import parse_duration
+from flotilla.types.operations import TopicInfo
 
 if TYPE_CHECKING:
-    from flotilla.client import Client
+    from flotilla.client.sync import Client
 
 #: For clients only: a node that finds it in its environment passes it over.
 SERVERS_VARIABLE = "FLOTILLA_SERVERS"
 DEFAULT_SERVERS = "127.0.0.1:7600"
 DEFAULT_TIMEOUT = "10s"
+#: How long people are left alone with a silent command.
+_PATIENCE_MS = 1_500
+#: How far a broker may lag behind the one that leads the metadata before its word counts.
+_LAG_MS = 500
+#: Any broker can answer what is known of it: nothing. No topic can have this name.
+_NO_TOPIC = "."
 
 Servers: TypeAlias = Annotated[
     str,
@@ -32,11 +42,36 @@ AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def connect(servers: str = DEFAULT_SERVERS, timeout: str = DEFAULT_TIMEOUT) -> "Client":
-    """A client of the cluster. Nothing is sent before something is asked."""
+    """A client of the cluster. It tells people, but not scripts, when nobody answers at once."""
     # Only now: what a client is made of takes longer to load than `--help` should.
-    from flotilla.client import Client
+    from flotilla.client.sync import Client
 
-    return Client(servers, timeout_ms=read_duration(timeout, "--timeout"))
+    client = Client(servers, timeout_ms=read_duration(timeout, "--timeout"))
+    if sys.stderr.isatty():
+        _tell_silence(client, servers, timeout)
+    return client
+
+
+def _tell_silence(client: "Client", servers: str, timeout: str) -> None:
+    try:
+        client.metadata([_NO_TOPIC], timeout_ms=_PATIENCE_MS)
+    except (DeadlineError, UnavailableError):
+        note(f"no answer from {servers} yet; trying for {timeout}")
+    except BaseException:
+        client.close()
+        raise
+
+
+def find_topic(client: "Client", name: str) -> TopicInfo:
+    """A topic that may have been made a moment ago: a broker that lags behind is asked again. Raises NotFoundError."""
+    deadline = time.monotonic() + _LAG_MS / 1000
+    while True:
+        try:
+            return client.describe_topic(name)
+        except NotFoundError:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(_LAG_MS / 10_000)
 
 
 def read_duration(text: str, flag: str) -> int:

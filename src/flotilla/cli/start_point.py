@@ -18,8 +18,10 @@ class StartPoint:
 
 def read_start_point(text: str, now_ms: int) -> StartPoint:
     """Raises InvalidArgumentError."""
-    if text == "earliest" or text == "latest":
-        return StartPoint(offset=text)
+    if text == "earliest":
+        return StartPoint(offset="earliest")
+    if text == "latest":
+        return StartPoint(offset="latest")
     if text.isascii() and text.isdigit():
         return StartPoint(offset=int(text[:19]))
     try:

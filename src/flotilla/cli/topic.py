@@ -1,19 +1,20 @@
 """`flotilla topic`: create, list, describe, alter and delete topics.
 
-Settings are written `name=value`, as people write them (`retention_ms=7d`), and judged by the broker alone, so that
-an older command can set what a newer broker knows.
+Settings are written `name=value`, as people write them (`retention_ms=7d`). Their names are looked up here, so that a
+misspelt one is met with the right one; their values are judged by the broker.
 """
 
 import sys
 from collections.abc import Iterable
 from dataclasses import asdict
+from difflib import get_close_matches
 from typing import Annotated, Any, TypeAlias
 
 import typer
 
 from flotilla.cli.exit_codes import FAILED
 from flotilla.cli.output import note, print_json, print_table
-from flotilla.cli.servers import DEFAULT_SERVERS, DEFAULT_TIMEOUT, AsJson, Servers, Timeout, connect
+from flotilla.cli.servers import DEFAULT_SERVERS, DEFAULT_TIMEOUT, AsJson, Servers, Timeout, connect, find_topic
 from flotilla.types.errors import AlreadyExistsError, InvalidArgumentError, NotFoundError
 from flotilla.types.ids import NO_NODE
 from flotilla.types.operations import TopicInfo
@@ -47,14 +48,14 @@ def create(
     timeout: Timeout = DEFAULT_TIMEOUT,
 ) -> None:
     """Create a topic."""
-    chosen = read_pairs(settings)
+    chosen = _read_chosen(settings)
     with connect(servers, timeout) as client:
         try:
             made = client.create_topic(name, partitions=partitions, replication_factor=replication_factor, **chosen)
         except AlreadyExistsError:
             if not if_not_exists:
                 raise
-            made = client.describe_topic(name)
+            made = find_topic(client, name)
     show_topic(made, as_json=as_json)
 
 
@@ -86,7 +87,7 @@ def describe(
 ) -> None:
     """Show a topic: partitions with leader, replicas and offsets, and every setting."""
     with connect(servers, timeout) as client:
-        found = client.describe_topic(name)
+        found = find_topic(client, name)
         offsets = {
             part.number: (
                 client.list_offsets(name, part.number, "earliest"),
@@ -107,12 +108,11 @@ def describe(
     print_table(("partition", "leader", "replicas", "first", "next", "messages"), rows)
     typer.echo()
     chosen = _chosen(found)
-    in_force = show_settings(resolve_settings(read_settings(chosen).items()))
     print_table(
         ("setting", "value", "origin", "meaning"),
         [
             (key, text, "topic" if key in chosen else "default", SETTING_BY_NAME[key].help)
-            for key, text in in_force.items()
+            for key, text in _in_force(found).items()
         ],
     )
 
@@ -122,15 +122,13 @@ def alter(
     name: Name,
     partitions: Annotated[int, typer.Option("--partitions", "-p", min=0, help="Partitions can only grow.")] = 0,
     settings: Settings = [],  # noqa: B006 - typer copies it.
-    unset: Annotated[
-        list[str], typer.Option("--unset", metavar="NAME", help="Back to the default; repeatable.")
-    ] = [],  # noqa: B006 - typer copies it.
+    unset: Annotated[list[str], typer.Option("--unset", metavar="NAME", help="Back to the default; repeatable.")] = [],  # noqa: B006 - typer copies it.
     as_json: AsJson = False,
     servers: Servers = DEFAULT_SERVERS,
     timeout: Timeout = DEFAULT_TIMEOUT,
 ) -> None:
     """Change a topic: more partitions, other settings."""
-    changes = {**read_pairs(settings), **dict.fromkeys(unset, "")}
+    changes = _read_chosen([*settings, *(f"{setting}=" for setting in unset)])
     if not partitions and not changes:
         raise InvalidArgumentError("nothing to change: give --partitions, --set or --unset")
     with connect(servers, timeout) as client:
@@ -183,6 +181,16 @@ def read_pairs(texts: Iterable[str], flag: str = "--set") -> dict[str, str]:
     return pairs
 
 
+def _read_chosen(texts: Iterable[str]) -> dict[str, Any]:
+    chosen = read_pairs(texts)
+    for name in chosen:
+        if name not in SETTING_BY_NAME:
+            close = get_close_matches(name, SETTING_BY_NAME, n=1)
+            hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(SETTING_BY_NAME)}"
+            raise InvalidArgumentError(f"there is no topic setting {name!r}; {hint}")
+    return chosen
+
+
 def show_topic(topic: TopicInfo, *, as_json: bool) -> None:
     if as_json:
         print_json(as_plain(topic))
@@ -196,8 +204,14 @@ def replicas_of(topic: TopicInfo) -> int:
 
 
 def _chosen(topic: TopicInfo) -> dict[str, str]:
-    """What was set for this topic, without what merely describes it."""
-    return {name: text for name, text in topic.settings.items() if name in SETTING_BY_NAME}
+    """What was set for this topic, as people write it, without what merely describes it."""
+    in_force = _in_force(topic)
+    return {name: in_force[name] for name in topic.settings if name in SETTING_BY_NAME}
+
+
+def _in_force(topic: TopicInfo) -> dict[str, str]:
+    known = {name: text for name, text in topic.settings.items() if name in SETTING_BY_NAME}
+    return show_settings(resolve_settings(read_settings(known).items()))
 
 
 def as_plain(topic: TopicInfo, offsets: dict[int, tuple[int, int]] | None = None) -> dict[str, Any]:

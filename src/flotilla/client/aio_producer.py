@@ -128,7 +128,8 @@ class AsyncProducer:
 
     async def send_record(self, record: Record, partition: int | None, timeout_ms: int) -> AsyncDelivery:
         size_bytes = record_bytes(record)
-        await self._make_ready(size_bytes, timeout_ms)
+        if self._is_closed or not self._buffer.can_take(size_bytes):
+            await self._make_ready(size_bytes, timeout_ms)
         batch = self._buffer.add(record, size_bytes, partition, now_ms(), timeout_ms)
         if batch.count == 1 or self._buffer.has_full:
             self._schedule()
@@ -187,7 +188,7 @@ class AsyncProducer:
         if not self._buffer.partitions:
             await find_topic(self._network, self.topic, timeout_ms, create=True)
             self._core.adapt()
-        if not self._buffer.has_room(size_bytes):
+        if not self._buffer.can_take(size_bytes):
             await self._wait_for_room(size_bytes, timeout_ms)
         if self._is_closed:
             raise ConnectionClosedError("the producer is closed")
@@ -195,7 +196,7 @@ class AsyncProducer:
     async def _wait_for_room(self, size_bytes: int, timeout_ms: int) -> None:
         try:
             async with asyncio.timeout(timeout_ms / 1000):
-                while not self._buffer.has_room(size_bytes) and not self._is_closed:
+                while not self._buffer.can_take(size_bytes) and not self._is_closed:
                     waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
                     self._waiters.append(waiter)
                     await waiter

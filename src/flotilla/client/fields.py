@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Final, TypedDict
 
+from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.limits import KEY_BYTES_MAX, VALUE_BYTES_MAX
 from flotilla.types.records import CONTENT_BYTES, Headers, Record, RecordLimits, check_record
 
@@ -41,6 +42,8 @@ def make_record(payload: bytes, key: bytes | None, fields: RecordFields, now_ms:
         # The common record needs no other look.
         return _RECORD((payload, key, (), now_ms, 0, CONTENT_BYTES, 0, 0, b"", 0))
     delay_ms = fields.get("delay_ms", 0)
+    if not isinstance(delay_ms, int) or delay_ms < 0:
+        raise InvalidArgumentError(f"delay_ms is a number of milliseconds from now on, not {delay_ms!r}")
     idempotency_key = fields.get("idempotency_key", b"")
     record = Record(
         payload,

@@ -66,6 +66,10 @@ class LoopThread:
             raise ConnectionClosedError("the client was opened by the parent process; open one in each process")
 
     @property
+    def is_usable(self) -> bool:
+        return not self._is_stopped and self._born == _Forks.count
+
+    @property
     def is_foreign(self) -> bool:
         """It belongs to the process that this one was forked from."""
         return self._born != _Forks.count

@@ -83,8 +83,10 @@ class RecordBuffer:
         #: Every batch without an answer.
         self.unresolved: dict[Batch, None] = {}
 
-    def has_room(self, size_bytes: int) -> bool:
-        """Whether a record fits the bound; a large one may always come alone."""
+    def can_take(self, size_bytes: int) -> bool:
+        """Whether the partitions are known and a record fits the bound; a large one may always come alone."""
+        if not self.partitions:
+            return False
         return self.used_bytes + size_bytes <= self._options.buffer_bytes_max or not self.used_bytes
 
     @property
@@ -104,14 +106,16 @@ class RecordBuffer:
             key = record.key
             partition = self._sticky.current(self.partitions) if key is None else partition_of(key, self.partitions)
         place = (partition, record.priority, record.deliver_at_ms)
+        deadline_ms = now_ms + timeout_ms
         batch = self._open.get(place)
         if batch is not None and batch.size_bytes + size_bytes > self._options.batch_bytes:
             self._seal(place)
             batch = None
         if batch is None:
-            batch = self._begin(Batch(partition, now_ms, now_ms + timeout_ms))
+            batch = self._begin(Batch(partition, now_ms, deadline_ms))
             self._open[place] = batch
-        batch.deadline_ms = min(batch.deadline_ms, now_ms + timeout_ms)
+        elif deadline_ms < batch.deadline_ms:
+            batch.deadline_ms = deadline_ms
         batch.records.append(record)
         batch.count += 1
         batch.size_bytes += size_bytes
@@ -308,9 +312,10 @@ class ProducerCore:
 
 def record_bytes(record: Record) -> int:
     """What a record takes in the buffer."""
-    size_bytes = len(record.value) + _RECORD_BYTES + len(record.idempotency_key)
-    if record.key is not None:
-        size_bytes += len(record.key)
-    for name, value in record.headers:
-        size_bytes += len(name) + len(value)
+    value, key, headers = record[:3]
+    size_bytes = len(value) + _RECORD_BYTES
+    if key is not None:
+        size_bytes += len(key)
+    if headers or record.idempotency_key:
+        size_bytes += len(record.idempotency_key) + sum([len(name) + len(text) for name, text in headers])
     return size_bytes

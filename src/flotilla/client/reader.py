@@ -141,12 +141,21 @@ class Reader:
             if isinstance(outcome, Fetched):
                 self._store(part, outcome)
             elif isinstance(outcome, OffsetFound):
-                self._go_to(part, outcome.offset)
+                self._found(part, outcome.offset)
             elif isinstance(outcome, OffsetOutOfRangeError) and self._options.skip_removed and not part.is_lost:
                 part.is_lost = True
             else:
                 assert isinstance(outcome, FlotillaError)
                 self._errors.append(outcome)
+
+    def _found(self, part: _Part, oldest: Offset) -> None:
+        """The oldest offset of a partition whose position could not be read."""
+        if oldest > part.position:
+            self._go_to(part, oldest)
+        else:
+            part.is_lost = False
+            text = f"offset {part.position} of partition {part.number} of {self._topic} does not exist yet"
+            self._errors.append(OffsetOutOfRangeError(f"{text}; seek to go on"))
 
     def _store(self, part: _Part, fetched: Fetched) -> None:
         for batch in fetched.batches:

@@ -306,7 +306,8 @@ class Session:
             return
         if isinstance(outcome, NotLeaderError):
             self.routes.redirect(call.route, outcome.address)
-        elif isinstance(outcome, NotFoundError):
+        elif isinstance(outcome, NotFoundError) and call.route.topic:
+            # Perhaps the broker knows less than others. Who leads is asked for again before the next attempt.
             self.routes.doubt(call.route)
         self._failed(call, outcome)
 

@@ -135,11 +135,13 @@ class Producer:
 
     def send_record(self, record: Record, partition: int | None, timeout_ms: int) -> SyncDelivery:
         size_bytes = record_bytes(record)
+        buffer = self._buffer
         with self._lock:
-            self._make_ready(size_bytes, timeout_ms)
-            batch = self._buffer.add(record, size_bytes, partition, now_ms(), timeout_ms)
+            if self._is_closed or not self._thread.is_usable or not buffer.can_take(size_bytes):
+                self._make_ready(size_bytes, timeout_ms)
+            batch = buffer.add(record, size_bytes, partition, now_ms(), timeout_ms)
             position = batch.count - 1
-            is_due = not position or self._buffer.has_full
+            is_due = not position or buffer.has_full
         if is_due:
             self._thread.post(self._pump)
         return SyncDelivery(batch, position)
@@ -201,9 +203,9 @@ class Producer:
             finally:
                 self._lock.acquire()
             self._check_open()
-        if not self._buffer.has_room(size_bytes):
+        if not self._buffer.can_take(size_bytes):
             has_room = self._room.wait_for(
-                lambda: self._is_closed or self._buffer.has_room(size_bytes), timeout_ms / 1000
+                lambda: self._is_closed or self._buffer.can_take(size_bytes), timeout_ms / 1000
             )
             if not has_room:
                 raise buffer_full(self._options, timeout_ms)

@@ -1,17 +1,20 @@
-"""The cluster's metadata as this node knows it: the local replica of the metadata group, and lookups in it.
+"""The cluster's metadata as this node knows it: lookups in the local replica, and the way to change it.
 
 Every node holds all of it, so any node can say where a partition lives. What only the leaders know,
-who leads a group right now, comes from the replicas at hand.
+who leads a group right now, comes from the replicas at hand. A command is judged before it is proposed:
+one that makes no sense never reaches the log.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
+from flotilla.metadata.commands import Command, encode_command
 from flotilla.metadata.machine import MetadataMachine
-from flotilla.metadata.queries import DescribeCluster, ListBrokers, ListTopics, TopicByName
-from flotilla.metadata.values import Broker, Cluster, Topic
+from flotilla.metadata.values import Broker, Topic
 from flotilla.raft.messages import Entry
+from flotilla.raft.roles import LEADER
+from flotilla.replica.replica import Replica
 from flotilla.service.ports import Consensus, Outside
-from flotilla.types.errors import NotFoundError, NotLeaderError
+from flotilla.types.errors import FlotillaError, NotFoundError, NotLeaderError, UnavailableError
 from flotilla.types.ids import NO_NODE, GroupId, NodeId
 from flotilla.types.operations import BrokerInfo, Metadata, PartitionInfo, TopicInfo
 
@@ -46,46 +49,58 @@ class Catalog:
         self._consensus = consensus
         self._outside = outside
 
+    # Lookups. A restore replaces the state, so nobody holds on to it.
+
     @property
     def cluster_id(self) -> str:
-        cluster = self.machine.read(DescribeCluster())
-        return cluster.cluster_id if isinstance(cluster, Cluster) else ""
+        return self.machine.state.cluster.cluster_id
 
-    def brokers(self) -> dict[NodeId, Broker]:
-        brokers = self.machine.read(ListBrokers())
-        assert isinstance(brokers, list)
-        return {broker.node: broker for broker in brokers}
+    def brokers(self) -> Mapping[NodeId, Broker]:
+        """A view that moves with the state."""
+        return self.machine.state.brokers
+
+    def peers(self) -> dict[NodeId, str]:
+        """Where the brokers listen to each other."""
+        return {node: broker.peer_address for node, broker in sorted(self.brokers().items())}
 
     def topics(self) -> list[Topic]:
-        topics = self.machine.read(ListTopics())
-        assert isinstance(topics, list)
-        return topics
+        return list(self.machine.state.topics.values())
 
     def find_topic(self, name: str) -> Topic | None:
-        topic = self.machine.read(TopicByName(name))
-        assert topic is None or isinstance(topic, Topic)
-        return topic
+        return self.machine.state.topic(name)
 
     def topic(self, name: str) -> Topic:
-        found = self.find_topic(name)
-        if found is None:
-            raise NotFoundError(f"there is no topic {name!r}")
-        return found
-
-    def client_address(self, node: NodeId) -> str:
-        broker = self.brokers().get(node)
-        return broker.client_address if broker is not None else ""
+        found = self.machine.state.topic(name)
+        if found is not None:
+            return found
+        if not self.cluster_id:
+            raise UnavailableError("the node is not part of a cluster yet")
+        raise NotFoundError(f"there is no topic {name!r}")
 
     def not_leader(self, leader: NodeId) -> NotLeaderError:
         """Names the leader's client address, so that a client finds it in one step."""
-        return NotLeaderError(leader, self.client_address(leader))
+        broker = self.brokers().get(leader)
+        return NotLeaderError(leader, broker.client_address if broker is not None else "")
+
+    def explain(self, error: object) -> FlotillaError:
+        """The error as a client shall see it."""
+        assert isinstance(error, FlotillaError), f"unexpected answer {error!r}"
+        if isinstance(error, NotLeaderError) and not error.address:
+            return self.not_leader(error.leader)
+        # Errors outlive the call, and some are raised again: they must not gather the frames they passed.
+        return error.with_traceback(None)
+
+    def likely_leader(self, replicas: tuple[NodeId, ...]) -> NodeId:
+        """Whom to ask about a group that lives elsewhere: the preferred leader, or who stands in for it."""
+        reachable = (node for node in replicas if self._outside.is_up(node))
+        return next(reachable, replicas[0] if replicas else NO_NODE)
 
     def leader_of(self, group: GroupId, replicas: tuple[NodeId, ...]) -> NodeId:
-        """As far as this node knows; a group that lives elsewhere is asked for at its preferred leader."""
+        """As far as this node knows."""
         replica = self._consensus.replica(group)
-        if replica is not None:
-            return replica.raft.leader
-        return replicas[0] if replicas else NO_NODE
+        return replica.raft.leader if replica is not None else self.likely_leader(replicas)
+
+    # Descriptions.
 
     def describe_topic(self, topic: Topic) -> TopicInfo:
         partitions = [
@@ -96,10 +111,51 @@ class Catalog:
         return TopicInfo(topic.name, topic.topic_id, partitions, settings)
 
     def describe(self, names: list[str]) -> Metadata:
-        topics = self.topics() if not names else [t for t in map(self.find_topic, names) if t is not None]
+        """Of all topics when none is named; what does not exist is left out."""
+        found = [self.find_topic(name) for name in dict.fromkeys(names)] if names else self.topics()
         brokers = [
-            BrokerInfo(b.node, b.client_address, b.http_address, self._outside.is_up(b.node))
-            for b in self.brokers().values()
+            BrokerInfo(broker.node, broker.client_address, broker.http_address, self._outside.is_up(broker.node))
+            for _, broker in sorted(self.brokers().items())
         ]
         controller = self.leader_of(METADATA_GROUP, ())
-        return Metadata(self.cluster_id, controller, brokers, [self.describe_topic(topic) for topic in topics])
+        topics = [self.describe_topic(topic) for topic in found if topic is not None]
+        return Metadata(self.cluster_id, controller, brokers, topics)
+
+    # Changes.
+
+    def leading(self) -> Replica:
+        """The local replica of the metadata, when it leads and knows everything. Raises otherwise."""
+        replica = self._consensus.replica(METADATA_GROUP)
+        if replica is None:
+            raise UnavailableError("the node is not part of a cluster yet")
+        if replica.raft.role != LEADER:
+            raise NotLeaderError(replica.raft.leader)
+        if not replica.is_serving():
+            raise UnavailableError("the new leader has not applied its log yet")
+        return replica
+
+    def check(self, command: Command) -> None:
+        """Raises what the command would be refused with."""
+        refused = self.machine.check(command)
+        if refused is not None:
+            raise refused
+
+    def propose(self, command: Command, answered: Callable[[object], None]) -> None:
+        """`answered` is called once if this returns; when it raises, nothing was proposed."""
+        self.leading()
+        self.check(command)
+        self._consensus.propose(METADATA_GROUP, encode_command(command), answered)
+
+    def forward(self, command: Command) -> None:
+        """Proposes at the leader, wherever it is. Nobody answers: what is missing later is forwarded again."""
+        replica = self._consensus.replica(METADATA_GROUP)
+        if replica is None:
+            return
+        if replica.raft.role == LEADER:
+            self._consensus.propose(METADATA_GROUP, encode_command(command), _ignore)
+        else:
+            self._consensus.forward(METADATA_GROUP, encode_command(command))
+
+
+def _ignore(_: object) -> None:
+    """Seen by its effect, or tried again."""

@@ -1,32 +1,37 @@
-"""A node's part in the cluster: what it hosts, how it is registered, who it is connected to.
+"""A node's part in the cluster: how it is registered, whom it is connected to, who comes and who goes.
 
-Every change of the metadata is followed by the same reconciliation: links to all brokers, a replica for every
-assignment, removal of what a tombstone names, and nothing else ever removes data. Registration needs no
-coordinator: a node forwards its own row to the metadata's leader until it sees it there.
+Every change of the metadata is followed by the same reconciliation: links to all brokers, and what this node
+hosts (`hosting`). Registration needs no coordinator: a node forwards its own row to the metadata's leader
+until it sees it there. The leader of the metadata admits nodes, makes voters of them and lets them go.
 """
 
 from flotilla.metadata import commands
-from flotilla.metadata.queries import AssignmentsTo, TombstonesFor, TopicById
-from flotilla.metadata.values import Broker, Topic
+from flotilla.metadata.values import Broker
 from flotilla.queue.facts import Describe
-from flotilla.raft.membership import ADD_LEARNER, ADD_VOTER, REMOVE, Change, ConfigurationChange
-from flotilla.raft.messages import Configuration
+from flotilla.raft.membership import ADD_LEARNER, ADD_VOTER, REMOVE, Change, ConfigurationChange, apply_change
 from flotilla.raft.roles import LEADER
 from flotilla.replica.replica import Replica, ReplicaOptions
+from flotilla.service.balance import LeaderBalance
 from flotilla.service.catalog import METADATA_GROUP, Catalog
-from flotilla.service.partition import PartitionHost, WatchedMachine
-from flotilla.service.ports import Consensus, Done, Outside
-from flotilla.types.errors import FlotillaError, NotFoundError
-from flotilla.types.ids import NO_NODE, GroupId, NodeId
+from flotilla.service.hosting import Hosting
+from flotilla.service.ports import Cancel, Consensus, Done, Outside
+from flotilla.types.address import parse_address
+from flotilla.types.errors import (
+    AlreadyExistsError,
+    ConfigurationChangeError,
+    FlotillaError,
+    InvalidArgumentError,
+    UnavailableError,
+)
+from flotilla.types.ids import NodeId
 from flotilla.types.operations import ClusterReply, JoinCluster
-from flotilla.types.records import RecordLimits
 
-#: How often registration, promotion and preferred leaders are looked at.
+#: How often registration, promotion, partitions and preferred leaders are looked at.
 CHECK_MS = 500
 #: Voters of the metadata group; further brokers hold it as learners.
 METADATA_VOTERS_MAX = 5
-#: A leader that is not the preferred one hands over after this many quiet checks.
-PREFERRED_LEADER_CHECKS = 6
+#: What stands for the version of a node that was admitted and has not told its own yet.
+JOINING_VERSION = "joining"
 
 
 class Membership:
@@ -39,23 +44,31 @@ class Membership:
         describe: Describe,
         options: ReplicaOptions,
     ) -> None:
-        self.hosts: dict[GroupId, PartitionHost] = {}
         self._node = node
         #: How this node registers; known once its doors are open.
         self._own: commands.RegisterBroker | None = None
         self._catalog = catalog
         self._consensus = consensus
         self._outside = outside
-        self._describe = describe
-        self._options = options
+        self._hosting = Hosting(node, catalog, consensus, outside, describe, options)
+        self._balance = LeaderBalance(node, consensus, outside)
         self._is_reconcile_due = False
-        self._misplaced: dict[GroupId, int] = {}
+        #: Removed nodes whose links were closed.
+        self._parted: dict[NodeId, None] = {}
+        self._stop_checks: Cancel | None = None
+        self.hosts = self._hosting.hosts
         catalog.machine.on_changed = self.changed
 
     def start(self, own: commands.RegisterBroker) -> None:
         self._own = own
         self.reconcile()
         self._check()
+
+    def close(self, reason: FlotillaError) -> None:
+        """The node stops: nothing is looked at any more, and nobody waits here for new records."""
+        if self._stop_checks is not None:
+            self._stop_checks()
+        self._hosting.close(reason)
 
     def changed(self) -> None:
         """The metadata moved: reconcile once, after everything of this turn has been applied."""
@@ -67,148 +80,159 @@ class Membership:
 
     def reconcile(self) -> None:
         self._is_reconcile_due = False
+        self._connect()
+        if self._consensus.replica(METADATA_GROUP) is not None:
+            self._hosting.reconcile()
+
+    def _connect(self) -> None:
         for broker in self._catalog.brokers().values():
-            if broker.node != self._node:
+            if broker.node != self._node and is_address(broker.peer_address):
                 self._outside.connect(broker.node, broker.peer_address)
-        assignments = self._catalog.machine.read(AssignmentsTo(self._node))
-        assert isinstance(assignments, dict)
-        for group, assignment in assignments.items():
-            topic = self._catalog.machine.read(TopicById(assignment.topic_id))
-            if group not in self.hosts and isinstance(topic, Topic):
-                self._host(group, topic, assignment.replicas)
-        self._remove_dead()
-
-    def _host(self, group: GroupId, topic: Topic, replicas: tuple[NodeId, ...]) -> None:
-        machine = WatchedMachine(self._describe)
-        self._consensus.host(group, Configuration(voters=tuple(sorted(replicas))), machine, self._options)
-        replica = self._consensus.replica(group)
-        assert replica is not None
-        if replicas[0] == self._node and replica.raft.leader == NO_NODE:
-            # Nobody waits for a timeout to lead what is new here.
-            self._consensus.campaign(group)
-        limits = RecordLimits(value_bytes_max=topic.settings.payload_bytes_max)
-        self.hosts[group] = PartitionHost(group, machine, replica, self._consensus, self._outside, limits)
-
-    def _remove_dead(self) -> None:
-        tombstones = self._catalog.machine.read(TombstonesFor(self._node))
-        assert isinstance(tombstones, list)
-        for tombstone in tombstones:
-            host = self.hosts.pop(tombstone.group, None)
-            if host is not None:
-                host.close(NotFoundError("the topic was deleted"))
-            if self._consensus.replica(tombstone.group) is not None:
-                self._consensus.drop(tombstone.group)
-        if tombstones:
-            groups = tuple(tombstone.group for tombstone in tombstones)
-            self._forward(commands.ConfirmRemoved(self._node, groups, self._outside.now_ms()))
-
-    # What is looked at from time to time.
 
     def _check(self) -> None:
-        self._outside.later(CHECK_MS, self._check)
+        self._stop_checks = self._outside.later(CHECK_MS, self._check)
         replica = self._consensus.replica(METADATA_GROUP)
         if replica is None:
             return
         self._register(replica)
-        if replica.raft.role == LEADER and replica.is_serving():
+        self._part(replica)
+        if replica.is_serving():
             self._promote(replica)
-        self._remove_dead()
-        self._prefer_leaders()
+        self._hosting.check(self._outside.now_ms())
+        self._balance.check(self.hosts)
 
     def _register(self, replica: Replica) -> None:
+        """Only what would be accepted is forwarded: a node that was removed must not fill the log with refusals."""
         assert self._own is not None
         if not self._catalog.cluster_id:
             if replica.raft.role == LEADER:
                 founders = replica.raft.configuration.voters
-                self._forward(commands.InitCluster(self._own.cluster_id, founders, self._outside.now_ms()))
+                self._catalog.forward(commands.InitCluster(self._own.cluster_id, founders, self._outside.now_ms()))
             return
         known = self._catalog.brokers().get(self._node)
-        if known is None or not _is_same(known, self._own):
-            self._forward(self._own)
+        is_known = known is not None and _is_same(known, self._own)
+        if not is_known and self._catalog.machine.check(self._own) is None:
+            self._catalog.forward(self._own)
+
+    def _part(self, replica: Replica) -> None:
+        """Closes the links to nodes that left, once they are no members and have had time to hear of it."""
+        for node in self._catalog.machine.state.removed_nodes:
+            if node != self._node and node not in self._parted and node not in replica.raft.configuration.members():
+                self._parted[node] = None
+                self._outside.disconnect(node)
+
+    # What the metadata's leader does for others.
 
     def _promote(self, replica: Replica) -> None:
         """A learner of the metadata that has caught up becomes a voter, one at a time."""
         raft = replica.raft
         if len(raft.configuration.voters) >= METADATA_VOTERS_MAX:
             return
-        brokers = self._catalog.brokers()
         for learner in raft.configuration.learners:
-            progress = raft.progress.get(learner)
-            if learner in brokers and progress is not None and progress.match >= raft.log.committed:
+            is_well = learner in self._catalog.brokers() and self._outside.is_up(learner)
+            if is_well and raft.progress[learner].match >= raft.log.committed:
                 change = ConfigurationChange((Change(ADD_VOTER, learner),))
                 self._consensus.change_members(METADATA_GROUP, change, _ignore)
                 return
 
-    def _prefer_leaders(self) -> None:
-        """Leadership goes back to the first replica, so that load spreads again after a failover."""
-        for group, host in self.hosts.items():
-            replica = self._consensus.replica(group)
-            if replica is None or not self._is_misplaced(group, replica):
-                self._misplaced.pop(group, None)
-                continue
-            checks = self._misplaced.get(group, 0) + 1
-            self._misplaced[group] = checks
-            if checks >= PREFERRED_LEADER_CHECKS:
-                del self._misplaced[group]
-                self._consensus.transfer(host.group, self._preferred(group))
-                return
-
-    def _is_misplaced(self, group: GroupId, replica: Replica) -> bool:
-        raft = replica.raft
-        preferred = self._preferred(group)
-        if raft.role != LEADER or preferred == self._node or not self._outside.is_up(preferred):
-            return False
-        progress = raft.progress.get(preferred)
-        return progress is not None and progress.match + 64 >= raft.log.last_index
-
-    def _preferred(self, group: GroupId) -> NodeId:
-        assignments = self._catalog.machine.read(AssignmentsTo(self._node))
-        assert isinstance(assignments, dict)
-        assignment = assignments.get(group)
-        return assignment.replicas[0] if assignment is not None else self._node
-
-    # What the metadata's leader does for others.
-
     def admit(self, request: JoinCluster, done: Done) -> None:
-        """A node wants to become a broker: it is connected, registered, and learns the metadata."""
-        self._outside.connect(request.node, request.peer)
-        peers = {broker.node: broker.peer_address for broker in self._catalog.brokers().values()}
-        replica = self._consensus.replica(METADATA_GROUP)
-        assert replica is not None
-        if request.node in replica.raft.configuration.members():
-            done(ClusterReply(self._catalog.cluster_id, peers))
+        """A node becomes a broker: it is registered, so that all others know it, and then learns the metadata."""
+        replica = self._catalog.leading()
+        row = commands.RegisterBroker(
+            cluster_id=self._catalog.cluster_id,
+            node=request.node,
+            client_address=check_address("the client address", request.client),
+            peer_address=check_address("the peer address", request.peer),
+            http_address=request.http and check_address("the HTTP address", request.http),
+            grpc_address="",
+            version=JOINING_VERSION,
+            now_ms=self._outside.now_ms(),
+        )
+        self._catalog.check(row)
+        self._check_newcomer(request, replica)
+        known = self._catalog.brokers().get(request.node)
+        if known is not None and known.peer_address == request.peer:
+            self._teach(request.node, done)
             return
 
-        def added(result: object) -> None:
-            done(result if isinstance(result, FlotillaError) else ClusterReply(self._catalog.cluster_id, peers))
+        def registered(result: object) -> None:
+            if isinstance(result, FlotillaError):
+                done(self._catalog.explain(result))
+            else:
+                self._teach(request.node, done)
 
-        change = ConfigurationChange((Change(ADD_LEARNER, request.node),))
-        self._consensus.change_members(METADATA_GROUP, change, added)
+        self._catalog.propose(row, registered)
+
+    def _check_newcomer(self, request: JoinCluster, replica: Replica) -> None:
+        node = request.node
+        configuration = replica.raft.configuration
+        if configuration.is_voter(node):
+            # It has the metadata on its disk and need not join; one that asks has another disk.
+            raise ConfigurationChangeError(
+                f"node {node} is a member already; one that lost its data is removed and comes back under another id"
+            )
+        known = self._catalog.brokers().get(node)
+        is_taken = node in configuration.members() or self._catalog.machine.state.load(node).replicas > 0
+        if known is not None and known.peer_address != request.peer and is_taken:
+            raise AlreadyExistsError(f"node {node} is at {known.peer_address}, not at {request.peer}")
+
+    def _teach(self, node: NodeId, done: Done) -> None:
+        replica = self._consensus.replica(METADATA_GROUP)
+        if replica is not None and node in replica.raft.configuration.members():
+            done(self._cluster())
+            return
+        self._connect()
+        change = ConfigurationChange((Change(ADD_LEARNER, node),))
+        self._consensus.change_members(METADATA_GROUP, change, lambda result: self._answer(result, done))
 
     def remove(self, node: NodeId, done: Done) -> None:
         """A broker that holds no replica any more leaves for good."""
+        replica = self._catalog.leading()
         command = commands.RemoveBroker(node, self._outside.now_ms())
-        refused = self._catalog.machine.check(command)
-        if refused is not None:
-            done(refused)
-            return
+        self._catalog.check(command)
+        change = ConfigurationChange((Change(REMOVE, node),))
+        # What raft would refuse must be refused before the broker is gone.
+        apply_change(replica.raft.configuration, change)
+        if node == self._node:
+            raise self._catalog.not_leader(self._hand_over(replica))
 
         def unregistered(result: object) -> None:
             if isinstance(result, FlotillaError):
-                done(result)
-                return
-            change = ConfigurationChange((Change(REMOVE, node),))
-            self._consensus.change_members(METADATA_GROUP, change, left)
+                done(self._catalog.explain(result))
+            else:
+                self._consensus.change_members(METADATA_GROUP, change, lambda left: self._answer(left, done))
 
-        def left(result: object) -> None:
-            peers = {broker.node: broker.peer_address for broker in self._catalog.brokers().values()}
-            done(result if isinstance(result, FlotillaError) else ClusterReply(self._catalog.cluster_id, peers))
+        self._catalog.propose(command, unregistered)
 
-        self._consensus.propose(METADATA_GROUP, commands.encode_command(command), unregistered)
+    def _hand_over(self, replica: Replica) -> NodeId:
+        """Nobody removes itself while it leads: the heir does it, when the client asks there."""
+        raft = replica.raft
+        heirs = [voter for voter in raft.configuration.voters if voter != self._node and self._outside.is_up(voter)]
+        if not heirs:
+            raise UnavailableError("no other voter of the metadata can be reached")
+        heir = max(heirs, key=lambda voter: raft.progress[voter].match)
+        self._consensus.transfer(METADATA_GROUP, heir)
+        return heir
 
-    def _forward(self, command: commands.Command) -> None:
-        if self._consensus.replica(METADATA_GROUP) is not None:
-            self._consensus.forward(METADATA_GROUP, commands.encode_command(command))
+    def _answer(self, result: object, done: Done) -> None:
+        done(self._catalog.explain(result) if isinstance(result, FlotillaError) else self._cluster())
+
+    def _cluster(self) -> ClusterReply:
+        return ClusterReply(self._catalog.cluster_id, self._catalog.peers())
+
+
+def is_address(text: str) -> bool:
+    try:
+        return parse_address(text).port > 0
+    except ValueError:
+        return False
+
+
+def check_address(noun: str, text: str) -> str:
+    """Raises InvalidArgumentError for what nobody could connect to."""
+    if not is_address(text):
+        raise InvalidArgumentError(f"{noun} is host:port, not {text[:80]!r}")
+    return text
 
 
 def _is_same(known: Broker, own: commands.RegisterBroker) -> bool:

@@ -1,33 +1,38 @@
 """One partition at a node that hosts a replica of it: produce, fetch, offsets.
 
 The leader checks a batch whole before it is proposed and gives it its offset (queue/admission); the same
-bytes then go to the journal, to the followers and later to readers. A fetch that finds nothing is parked and
-woken by the next apply: no polling, and no cost while it waits.
+bytes then go to the journal, to the followers and later to readers. Everything is served by the leader,
+and by one only that has applied all its log held when its term began. Methods answer by `done` or raise
+a FlotillaError without having answered.
 """
 
 from collections.abc import Callable
 
 from flotilla.codec.batch import patch_base_offset
 from flotilla.codec.batch_check import validate
+from flotilla.metadata.values import Topic
 from flotilla.queue.admission import Assigned, DuplicateInFlight, PartitionLeader
+from flotilla.queue.commands import Command, ConfigureDedup, StampTime, encode_command
 from flotilla.queue.commands import CommitOffset as CommitOffsetCommand
-from flotilla.queue.commands import encode_command
-from flotilla.queue.facts import BatchFacts
+from flotilla.queue.facts import BatchFacts, Describe
 from flotilla.queue.partition import PartitionMachine
 from flotilla.queue.producers import Duplicate
 from flotilla.queue.queries import GroupPosition, Position
 from flotilla.raft.messages import Entry
 from flotilla.raft.roles import LEADER
 from flotilla.replica.replica import Replica
+from flotilla.service.long_polls import LongPolls
 from flotilla.service.ports import Cancel, Consensus, Done, Outside
+from flotilla.service.reading import find_time, read_batches
+from flotilla.service.under_way import BatchTicket, Ticket, UnderWay
 from flotilla.types.errors import (
     FlotillaError,
+    InvalidArgumentError,
     NotFoundError,
     NotLeaderError,
-    OffsetOutOfRangeError,
     UnavailableError,
 )
-from flotilla.types.ids import GroupId, Term
+from flotilla.types.ids import GroupId, NodeId, Offset, Term
 from flotilla.types.operations import (
     EARLIEST,
     LATEST,
@@ -40,20 +45,20 @@ from flotilla.types.operations import (
     Produce,
     Produced,
     ReadOffset,
+    Reply,
 )
 from flotilla.types.records import RecordLimits
+from flotilla.types.topics import check_group_name
 
-#: One fetch returns at most this much beyond its first batch, whatever it asks for.
-FETCH_BYTES_MAX = 8 * 1024 * 1024
-FETCH_WAIT_MS_MAX = 300_000
 #: As much of a term as a batch's header holds.
 _TERM_MASK = 0xFFFFFFFF
+_NEVER: Term = -1
 
 
 class WatchedMachine(PartitionMachine):
-    """Tells its host that something was applied, once a turn at most."""
+    """Tells its host that something was applied."""
 
-    def __init__(self, describe: Callable[[bytes | memoryview], BatchFacts | None]) -> None:
+    def __init__(self, describe: Describe) -> None:
         super().__init__(describe)
         self.on_applied: Callable[[], None] = _nobody
 
@@ -70,201 +75,212 @@ def _nobody() -> None:
 class PartitionHost:
     def __init__(
         self,
-        group: GroupId,
-        machine: WatchedMachine,
+        number: int,
+        topic: Topic,
         replica: Replica,
+        machine: WatchedMachine,
         consensus: Consensus,
         outside: Outside,
-        limits: RecordLimits,
+        explain: Callable[[object], FlotillaError],
     ) -> None:
-        self.group = group
+        self.number = number
+        self.replica = replica
         self.machine = machine
-        self.limits = limits
-        self._replica = replica
         self._consensus = consensus
         self._outside = outside
         #: Gives out offsets while this node leads; made anew for each term.
         self._leader: PartitionLeader | None = None
-        self._leader_term: Term = 0
-        #: Who else waits for a batch that is being replicated: proposals by their own `Done`.
-        self._joined: dict[int, list[Done]] = {}
-        self._fetches: dict[int, tuple[Fetch, Done, Cancel]] = {}
-        self._fetch_count = 0
+        self._leader_term: Term = _NEVER
+        self._under_way = UnderWay(explain)
+        self._polls = LongPolls(outside, self._answer_poll)
         self._is_wake_due = False
+        self._is_upkeep_under_way = False
+        #: Why nothing is served here any more.
+        self._closed: FlotillaError | None = None
+        self._set(topic)
         machine.on_applied = self._applied
 
     @property
-    def leader_node(self) -> int:
-        return self._replica.raft.leader
+    def group(self) -> GroupId:
+        return self.replica.group
 
-    def _require_serving(self) -> PartitionLeader:
-        raft = self._replica.raft
+    def configure(self, topic: Topic) -> None:
+        """The topic may have been altered."""
+        if topic is not self._topic:
+            self._set(topic)
+
+    def _set(self, topic: Topic) -> None:
+        settings = topic.settings
+        self._topic = topic
+        self.limits = RecordLimits(value_bytes_max=settings.payload_bytes_max)
+        #: Who shall lead when everybody is well.
+        self.preferred: NodeId = topic.partitions[self.number].replicas[0]
+        self._dedup = (settings.dedup_window_entries, settings.dedup_window_ms)
+
+    def _serving(self) -> PartitionLeader:
+        raft = self.replica.raft
+        if raft.role == LEADER and raft.term == self._leader_term:
+            assert self._leader is not None
+            return self._leader
+        return self._begin_leading()
+
+    def _begin_leading(self) -> PartitionLeader:
+        self._end_leading()
+        if self._closed is not None:
+            raise self._closed
+        raft = self.replica.raft
         if raft.role != LEADER:
             raise NotLeaderError(raft.leader)
-        if self._leader is None or self._leader_term != raft.term:
-            if not self._replica.is_serving():
-                raise UnavailableError("the new leader has not applied its log yet")
-            self._leader = PartitionLeader(self.machine)
-            self._leader_term = raft.term
+        if not self.replica.is_serving():
+            raise UnavailableError("the new leader has not applied its log yet")
+        self._leader = PartitionLeader(self.machine)
+        self._leader_term = raft.term
         return self._leader
+
+    def _end_leading(self) -> None:
+        if self._leader is not None:
+            self._leader.end()
+            self._leader = None
+            self._leader_term = _NEVER
 
     # Writing.
 
     def produce(self, request: Produce, done: Done) -> None:
-        leader = self._require_serving()
-        view = validate(request.batch, self.limits)
-        header = view.header
+        leader = self._serving()
+        batch = request.batch
+        header = validate(batch, self.limits).header
         facts = BatchFacts(
-            base_offset=0,
-            count=header.count,
-            max_time_ms=header.max_time_ms,
-            producer_id=header.producer_id,
-            producer_epoch=header.producer_epoch,
-            producer_sequence=header.producer_sequence,
-            size_bytes=len(request.batch),
+            0,
+            header.count,
+            header.max_time_ms,
+            header.producer_id,
+            header.producer_epoch,
+            header.producer_sequence,
+            header.length,
         )
-        admission = leader.admit(facts, done)
+        ticket = BatchTicket(self._under_way, done)
+        admission = leader.admit(facts, ticket)
         if isinstance(admission, Assigned):
-            self._propose_batch(leader, request.batch, admission.base_offset, done)
+            self._propose_batch(leader, batch, admission.base_offset, ticket)
         elif isinstance(admission, DuplicateInFlight):
-            first = admission.first_offset
-            self._joined.setdefault(id(admission.token), []).append(lambda answer: done(_repeated(answer, first)))
+            assert isinstance(admission.token, BatchTicket)
+            admission.token.join(done, admission.first_offset)
         elif isinstance(admission, Duplicate):
             done(Produced(admission.first_offset, duplicate=True))
         else:
-            done(admission)
+            raise admission
 
     def _propose_batch(
-        self, leader: PartitionLeader, batch: bytes | bytearray | memoryview, base_offset: int, done: Done
+        self,
+        leader: PartitionLeader,
+        batch: bytes | bytearray | memoryview,
+        base_offset: Offset,
+        ticket: BatchTicket,
     ) -> None:
         # A batch in a buffer of its own is stored as it came in; only what cannot be written to is copied.
-        is_writable = isinstance(batch, memoryview) and not batch.readonly
-        stored = batch if is_writable else memoryview(bytearray(batch))
-        assert isinstance(stored, memoryview)
-        patch_base_offset(stored, base_offset, self._replica.raft.term & _TERM_MASK)
-
-        def answered(result: object) -> None:
-            answer = result if isinstance(result, FlotillaError) else Produced(base_offset)
-            done(answer)
-            for other in self._joined.pop(id(done), ()):
-                other(answer)
-
-        if not self._consensus.propose(self.group, stored, answered):
+        if not isinstance(batch, memoryview) or batch.readonly:
+            batch = memoryview(bytearray(batch))
+        patch_base_offset(batch, base_offset, self._leader_term & _TERM_MASK)
+        ticket.open(base_offset)
+        if not self._consensus.propose(self.replica.group, batch, ticket):
             leader.retract(base_offset)
 
     def commit_offset(self, request: CommitOffset, done: Done) -> None:
-        self._require_serving()
+        self._serving()
         command = CommitOffsetCommand(
             group=request.group, offset=request.offset, now_ms=self._outside.now_ms(), reset=request.reset
         )
         refused = self.machine.check(command)
         if refused is not None:
-            done(refused)
-            return
+            raise refused
+        ticket = Ticket(self._under_way, done, self._committed)
+        self._consensus.propose(self.group, encode_command(command), ticket)
 
-        def answered(result: object) -> None:
-            done(OffsetCommitted(result.offset) if isinstance(result, Position) else _failure(result))
-
-        self._consensus.propose(self.group, encode_command(command), answered)
+    def _committed(self, result: object) -> Reply | FlotillaError:
+        return OffsetCommitted(result.offset) if isinstance(result, Position) else self._under_way.explain(result)
 
     # Reading.
 
     def fetch(self, request: Fetch, done: Done) -> Cancel | None:
-        self._require_serving()
-        machine = self.machine
-        if not machine.log_start <= request.offset <= machine.next_offset:
-            raise OffsetOutOfRangeError(
-                f"offset {request.offset} is not between {machine.log_start} and {machine.next_offset}"
-            )
-        if request.offset < machine.next_offset or request.wait_ms <= 0:
-            done(self._read(request))
-            return None
-        return self._park(request, done)
+        self._serving()
+        if request.offset == self.machine.next_offset and request.wait_ms > 0:
+            return self._polls.park(request, done)
+        done(read_batches(self.replica, self.machine, request))
+        return None
 
-    def _read(self, request: Fetch) -> Fetched:
-        machine = self.machine
-        batches: list[bytes | memoryview] = []
-        if request.offset < machine.next_offset:
-            max_bytes = min(request.max_bytes, FETCH_BYTES_MAX)
-            high_index = self._replica.applied + 1
-            entries = self._replica.log.read_from_offset(request.offset, max_bytes, high_index)
-            batches = [entry.data for entry in entries]
-        return Fetched(batches, machine.log_start, machine.next_offset)
-
-    def _park(self, request: Fetch, done: Done) -> Cancel:
-        self._fetch_count += 1
-        number = self._fetch_count
-        wait_ms = min(request.wait_ms, FETCH_WAIT_MS_MAX)
-        stop = self._outside.later(wait_ms, lambda: self._answer_fetch(number))
-        self._fetches[number] = (request, done, stop)
-
-        def cancel() -> None:
-            if self._fetches.pop(number, None) is not None:
-                stop()
-
-        return cancel
+    def _answer_poll(self, request: Fetch) -> Fetched | FlotillaError:
+        """A parked fetch is due: leadership, the log's start and the disk may have changed meanwhile."""
+        try:
+            self._serving()
+            return read_batches(self.replica, self.machine, request)
+        except FlotillaError as error:
+            return self._under_way.explain(error)
 
     def _applied(self) -> None:
-        if self._fetches and not self._is_wake_due:
+        if self._polls and not self._is_wake_due:
             self._is_wake_due = True
             self._outside.later(0, self._wake)
 
     def _wake(self) -> None:
-        """Everything applied in one turn wakes a fetch once."""
         self._is_wake_due = False
-        due = [number for number, (fetch, _, _) in self._fetches.items() if fetch.offset < self.machine.next_offset]
-        for number in due:
-            self._answer_fetch(number)
-
-    def _answer_fetch(self, number: int) -> None:
-        parked = self._fetches.pop(number, None)
-        if parked is None:
-            return
-        request, done, stop = parked
-        stop()
-        try:
-            self._require_serving()
-            done(self._read(request))
-        except FlotillaError as error:
-            done(error)
+        self._polls.wake(self.machine.next_offset)
 
     def list_offsets(self, request: ListOffsets, done: Done) -> None:
-        self._require_serving()
-        machine = self.machine
+        self._serving()
         if request.timestamp_ms == EARLIEST:
-            done(OffsetFound(machine.log_start))
+            done(OffsetFound(self.machine.log_start))
         elif request.timestamp_ms == LATEST:
-            done(OffsetFound(machine.next_offset))
+            done(OffsetFound(self.machine.next_offset))
+        elif request.timestamp_ms < 0:
+            raise InvalidArgumentError(f"{request.timestamp_ms} is neither a time nor a known position")
         else:
-            found = self._replica.log.find_time(request.timestamp_ms)
-            visible = found is not None and found < machine.next_offset
-            done(OffsetFound(max(found, machine.log_start) if visible and found is not None else -1))
+            done(OffsetFound(find_time(self.replica, self.machine, request.timestamp_ms)))
 
     def read_offset(self, request: ReadOffset, done: Done) -> None:
-        self._require_serving()
+        self._serving()
+        check_group_name(request.group)
 
-        def answered(result: object) -> None:
-            if isinstance(result, Position):
-                done(OffsetCommitted(result.offset))
-            elif result is None:
-                done(NotFoundError(f"group {request.group!r} never committed an offset here"))
-            else:
-                done(_failure(result))
+        def translate(result: object) -> Reply | FlotillaError:
+            if result is None:
+                return NotFoundError(f"group {request.group!r} never committed an offset here")
+            return self._committed(result)
 
-        self._consensus.read(self.group, GroupPosition(request.group), answered)
+        ticket = Ticket(self._under_way, done, translate)
+        self._consensus.read(self.group, GroupPosition(request.group), ticket)
+
+    # What is looked at from time to time.
+
+    def check(self, now_ms: int) -> None:
+        """Lets go of what an ended leadership left here; a leader sees to what must be in the log."""
+        raft = self.replica.raft
+        if raft.role != LEADER:
+            self._end_leading()
+            if self._polls:
+                self._polls.fail_all(self._under_way.explain(NotLeaderError(raft.leader)))
+        elif self.replica.is_serving() and self._closed is None and not self._is_upkeep_under_way:
+            command = self._upkeep(self._serving(), now_ms)
+            if command is not None:
+                self._is_upkeep_under_way = True
+                self._consensus.propose(self.group, encode_command(command), self._kept_up)
+
+    def _upkeep(self, leader: PartitionLeader, now_ms: int) -> Command | None:
+        """What is in the log because all replicas must change at one point, and know the same time."""
+        producers = self.machine.producers
+        if (producers.entries_max, producers.window_ms) != self._dedup:
+            entries_max, window_ms = self._dedup
+            return ConfigureDedup(entries_max, window_ms, now_ms)
+        return StampTime(now_ms) if leader.wants_stamp(now_ms) else None
+
+    def _kept_up(self, _: object) -> None:
+        """Done, or tried again at the next check."""
+        self._is_upkeep_under_way = False
+
+    def release_polls(self, reason: FlotillaError) -> None:
+        self._polls.fail_all(reason)
 
     def close(self, reason: FlotillaError) -> None:
-        """The partition goes away: nobody waits for it any longer."""
-        for _, done, stop in self._fetches.values():
-            stop()
-            done(reason)
-        self._fetches.clear()
-
-
-def _repeated(answer: object, first_offset: int) -> Produced | FlotillaError:
-    return answer if isinstance(answer, FlotillaError) else Produced(first_offset, duplicate=True)
-
-
-def _failure(result: object) -> FlotillaError:
-    assert isinstance(result, FlotillaError), f"unexpected answer {result!r}"
-    return result
+        """The partition leaves this node: everybody is answered now, because consensus will not."""
+        self._closed = reason
+        self._end_leading()
+        self._polls.fail_all(reason)
+        self._under_way.fail_all(reason)

@@ -11,7 +11,7 @@ from flotilla.types.errors import FlotillaError
 from flotilla.types.ids import GroupId, NodeId
 from flotilla.types.operations import Reply, Request
 
-#: Called exactly once for each request, at once or later, always on the loop.
+#: Called exactly once for each request, at once or later, always on the loop. It must not raise.
 Done: TypeAlias = Callable[[Reply | FlotillaError], None]
 #: Gives up a request that is still waiting, such as a long poll whose client is gone. Harmless afterwards.
 Cancel: TypeAlias = Callable[[], None]
@@ -34,11 +34,14 @@ class Consensus(Protocol):
 
     def replica(self, group: GroupId) -> Replica | None: ...
 
+    def holds(self, group: GroupId) -> bool:
+        """Whether the store has a log of this group, whether this node takes part in it or not."""
+
     def propose(self, group: GroupId, data: bytes | memoryview, reply: Callable[[object], None]) -> bool:
         """False: refused, nothing was logged. The answer comes by `reply` either way, never before this returns."""
 
     def forward(self, group: GroupId, data: bytes) -> None:
-        """Proposes here or at the group's leader, without an answer."""
+        """Proposes at the group's leader, without an answer. A leader itself proposes instead."""
 
     def read(self, group: GroupId, query: object, reply: Callable[[object], None]) -> None: ...
 
@@ -56,7 +59,7 @@ class Consensus(Protocol):
         """Stands for election in a group that has no leader yet."""
 
     def drop(self, group: GroupId) -> None:
-        """Leaves a group and removes its data."""
+        """Leaves a group that the store holds and removes its data. Whoever waits for it is not answered any more."""
 
 
 class Outside(Protocol):
@@ -70,6 +73,7 @@ class Outside(Protocol):
     def is_up(self, node: NodeId) -> bool: ...
 
     def connect(self, node: NodeId, peer_address: str) -> None:
-        """Opens links to a node; a known one at the same address stays as it is."""
+        """Opens links to a node; a known one at the same address stays as it is. The address was parsed before."""
 
-    def disconnect(self, node: NodeId) -> None: ...
+    def disconnect(self, node: NodeId) -> None:
+        """Without effect for a node that is not connected."""

@@ -81,7 +81,7 @@ class FaultInjector:
 
     def _length_us(self) -> int:
         """Short, medium or long: past a heartbeat, past an election, past a silence."""
-        longest_us = self._random.choice((50 * MS, 3 * SECOND, 20 * SECOND))
+        longest_us = self._random.choice((50 * MS, 50 * MS, 3 * SECOND, 3 * SECOND, 15 * SECOND))
         return int(self._random.random() * longest_us) + 1
 
     def _target(self) -> SimNode:

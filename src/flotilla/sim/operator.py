@@ -76,6 +76,15 @@ class Operator:
                 self._snapshot(group)
         if change is not None:
             self._propose(node, group, change)
+            if self._is_chaos and self._random.random() < 0.3:
+                self._cluster.world.after(int(self._random.random() * 5 * MS), self._ask_again, node, group)
+
+    def _ask_again(self, node: SimNode, group: GroupId) -> None:
+        """Impatient: the next change before the last one can be through. It must be refused, or wait."""
+        raft = self._cluster.raft(node, group)
+        change = self._chosen(raft, group) if raft is not None and not raft.configuration.is_joint else None
+        if change is not None:
+            self._propose(node, group, change)
 
     # What must be done.
 

@@ -64,7 +64,8 @@ class Plan:
     timeout_us: int
     read_share: float
     padding_bytes_max: int
-    busy_us: int
+    #: Work comes in bursts of about so many operations, with pauses in proportion: less than one operation a second.
+    burst_operations: int
     idle_us: int
     raft: RaftOptions
     snapshot_entries: int
@@ -85,6 +86,7 @@ def draw_plan(
     spares = random.choice((0, 1, 1, 2))
     groups = random.choice((1, 1, 1, 1, 2, 3))
     drawn_faults = _draw_faults(random)
+    burst_operations = random.choice((2, 5, 10, 30))
     count = drawn_nodes if nodes is None else nodes
     chosen = drawn_faults if faults is None else faults
     return Plan(
@@ -103,8 +105,8 @@ def draw_plan(
         timeout_us=random.choice((1, 3, 10)) * SECOND,
         read_share=random.choice((0.1, 0.3, 0.6)),
         padding_bytes_max=random.choice((0, 16, 200, 2000)),
-        busy_us=random.choice((50 * MS, 200 * MS, 1 * SECOND)),
-        idle_us=random.choice((3, 10, 20, 40)) * SECOND,
+        burst_operations=burst_operations,
+        idle_us=int(burst_operations * random.choice((1, 2, 3)) * SECOND),
         raft=_draw_raft(random),
         snapshot_entries=random.choice((10, 20, 50, 200)),
         trail_entries=random.choice((0, 1, 5, 20)),
@@ -131,7 +133,7 @@ def draw_weather(random: Random) -> Weather:
     dice = random.random()
     if dice < 0.3:
         return Weather()
-    loss = random.choice((0.0, 0.01, 0.1, 0.3))
+    loss = random.choice((0.0, 0.0, 0.01, 0.1, 0.3))
     return Weather(
         latency_min_us=random.choice((100, 1000, 5000)),
         latency_spread_us=random.choice((500, 5000, 50_000)),

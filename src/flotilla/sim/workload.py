@@ -13,6 +13,7 @@ from flotilla.sim.cluster import Cluster
 from flotilla.sim.history import APPEND, DONE, NOT_DONE, READ, UNKNOWN, History, Operation
 from flotilla.sim.ledger import command
 from flotilla.sim.node import SimNode
+from flotilla.sim.world import SECOND
 from flotilla.types.errors import (
     CorruptionError,
     FlotillaError,
@@ -21,6 +22,9 @@ from flotilla.types.errors import (
     OverloadedError,
 )
 from flotilla.types.ids import GroupId, NodeId
+
+#: A burst that meets no leader ends all the same.
+BURST_US_MAX = 5 * SECOND
 
 #: After these the operation may have happened. All other errors promise that it did not.
 UNKNOWN_ERRORS = (OutcomeUnknownError, CorruptionError)
@@ -61,10 +65,12 @@ class Workload:
     """All clients of a run."""
 
     __slots__ = (
+        "_burst",
         "_clients",
         "_cluster",
         "_is_busy",
         "_is_chaos",
+        "_left",
         "_random",
         "_reads",
         "burst_actions",
@@ -80,6 +86,9 @@ class Workload:
         self._is_busy = False
         self._is_chaos = True
         self._reads = True
+        #: The number of this burst, and how many of its operations have not begun.
+        self._burst = 0
+        self._left = 0
         #: What waits for the next burst, to happen in the middle of it.
         self.burst_actions: list[Callable[[], None]] = []
         #: Acknowledged operations by group.
@@ -105,13 +114,15 @@ class Workload:
         self._is_busy = False
 
     def _begin_burst(self) -> None:
-        if self._is_chaos:
-            self._wake()
-            length_us = self._draw(self._cluster.plan.busy_us)
-            self._cluster.world.after(length_us, self._end_burst)
-            actions, self.burst_actions = self.burst_actions, []
-            for action in actions:
-                self._cluster.world.after(int(self._random.random() * length_us), action)
+        if not self._is_chaos:
+            return
+        self._burst += 1
+        self._left = self._draw(self._cluster.plan.burst_operations)
+        self._wake()
+        self._cluster.world.after(BURST_US_MAX, self._end_burst, self._burst)
+        actions, self.burst_actions = self.burst_actions, []
+        for action in actions:
+            self._cluster.world.after(self._draw(self._cluster.plan.think_us), action)
 
     def _wake(self) -> None:
         was_busy, self._is_busy = self._is_busy, True
@@ -119,13 +130,14 @@ class Workload:
             if client.operation is None and not was_busy:
                 self._cluster.world.after(self._think_us(), self._begin, client)
 
-    def _end_burst(self) -> None:
-        if self._is_chaos:
+    def _end_burst(self, burst: int) -> None:
+        """All of it has begun, or it takes too long."""
+        if self._is_chaos and self._is_busy and burst == self._burst:
             self._is_busy = False
             self._cluster.world.after(self._draw(self._cluster.plan.idle_us), self._begin_burst)
 
-    def _draw(self, mean_us: int) -> int:
-        return int(self._random.expovariate(1.0) * mean_us) + 1
+    def _draw(self, mean: int) -> int:
+        return int(self._random.expovariate(1.0) * mean) + 1
 
     def _think_us(self) -> int:
         think_us = self._cluster.plan.think_us if self._is_chaos else 200_000
@@ -134,6 +146,9 @@ class Workload:
     def _begin(self, client: Client) -> None:
         if not self._is_busy or client.operation is not None:
             return
+        self._left -= 1
+        if self._left <= 0:
+            self._end_burst(self._burst)
         cluster, random = self._cluster, self._random
         kind = READ if self._reads and random.random() < cluster.plan.read_share else APPEND
         operation = self.histories[client.group].begin(kind, cluster.world.now_us)

@@ -45,8 +45,9 @@ def framed(envelope, attachment=b""):
 
 def test_every_operation_travels():
     """A request or reply that is added to the operations needs a row in the table, and a strategy here."""
-    assert set(REQUESTS) == {op.Hello, *op.Request.__subclasses__()}
-    assert set(REPLIES) == {op.Welcome, *op.Reply.__subclasses__()}
+    kinds = [kind for kind in vars(op).values() if isinstance(kind, type) and kind not in (op.Request, op.Reply)]
+    assert set(REQUESTS) == {op.Hello, *(kind for kind in kinds if issubclass(kind, op.Request))}
+    assert set(REPLIES) == {op.Welcome, *(kind for kind in kinds if issubclass(kind, op.Reply))}
 
 
 @given(u64, requests)
@@ -175,8 +176,8 @@ def test_unknown_fields_are_ignored():
     assert decode_response(framed(response)) == (1, op.Done())
 
 
-@pytest.mark.parametrize("envelope", [client_pb2.Request(correlation_id=77)], ids=["no body"])
-def test_an_unknown_request_can_still_be_answered(envelope):
+def test_an_unknown_request_can_still_be_answered():
+    envelope = client_pb2.Request(correlation_id=77)
     for unknown in (envelope, with_field(envelope, 903)):
         correlation_id, request = decode_request(framed(unknown))
         assert correlation_id == 77

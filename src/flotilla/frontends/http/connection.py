@@ -12,12 +12,8 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from flotilla.types.limits import KIB
-
 #: Clients of HTTP that are connected to one node.
 CONNECTION_COUNT_MAX = 1_024
-#: Request line and headers of one request.
-HEAD_BYTES_MAX = 32 * KIB
 #: How long a connection may be without a request, or be sending the head of one, or not read its answer.
 IDLE_MS_MAX = 30_000
 
@@ -41,8 +37,8 @@ class Connection(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        self._deadline = _cancelled(self._deadline)
-        self._stall = _cancelled(self._stall)
+        _cancel(self._deadline)
+        _cancel(self._stall)
 
     def on_response_complete(self) -> None:
         self._expect_request()
@@ -50,7 +46,7 @@ class Connection(H11Protocol):
         super().on_response_complete()
 
     def _expect_request(self) -> None:
-        _cancelled(self._deadline)
+        _cancel(self._deadline)
         self._deadline = self.loop.call_later(self._idle_s_max, self._end_if_idle)
 
     def _end_if_idle(self) -> None:
@@ -70,7 +66,12 @@ class Connection(H11Protocol):
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._stall = _cancelled(self._stall)
+        _cancel(self._stall)
+
+    def shutdown(self) -> None:
+        """The server closes. A connection that is on its way out already may not be able to say goodbye."""
+        if not self.transport.is_closing():
+            super().shutdown()
 
     def send_400_response(self, msg: str) -> None:
         """Garbage in place of a request, or in the middle of a body whose answer is already on its way."""
@@ -85,6 +86,6 @@ class Connection(H11Protocol):
         self.transport.close()
 
 
-def _cancelled(timer: asyncio.TimerHandle | None) -> None:
+def _cancel(timer: asyncio.TimerHandle | None) -> None:
     if timer is not None:
         timer.cancel()

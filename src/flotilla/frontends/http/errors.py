@@ -13,6 +13,8 @@ from starlette.responses import JSONResponse, Response
 
 from flotilla.types.errors import INVALID_ARGUMENT, NOT_FOUND, UNKNOWN, ErrorCode, FlotillaError
 
+#: How much of a path an error repeats.
+_PATH_CHARS_MAX = 200
 _ROWS = {404: NOT_FOUND}
 
 
@@ -34,7 +36,7 @@ async def on_http_error(request: Request, error: Exception) -> Response:
     """What the router refuses: no such path, no such method."""
     assert isinstance(error, HTTPException)
     row = _ROWS.get(error.status_code, INVALID_ARGUMENT)
-    message = f"{error.detail}: {request.method} {request.url.path}"
+    message = f"{error.detail}: {request.method} {request.url.path[:_PATH_CHARS_MAX]}"
     return error_response(row, message, status=error.status_code, headers=error.headers)
 
 

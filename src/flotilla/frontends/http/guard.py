@@ -1,7 +1,8 @@
-"""What holds for every request and answer, whichever route: bodies are bounded, answers dated and not kept.
+"""What holds for every request and answer, whichever route: heads and bodies are bounded, answers dated.
 
 A plain ASGI layer around the routes. It counts a body while it is read, so that a client which does not say
-how much it sends is bounded as well; what no route reads is never in memory.
+how much it sends is bounded as well; what no route reads is never in memory. Heads are counted here again,
+because the protocol underneath only refuses one that is too large *and* did not come in one piece.
 """
 
 from email.utils import formatdate
@@ -10,14 +11,20 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from flotilla.frontends.http.errors import error_response
 from flotilla.types.errors import INVALID_ARGUMENT
-from flotilla.types.limits import CLIENT_FRAME_BYTES_MAX
+from flotilla.types.limits import CLIENT_FRAME_BYTES_MAX, KIB
 
+#: Request line and headers of one request.
+HEAD_BYTES_MAX = 32 * KIB
 #: The body of one request; room for any batch.
 BODY_BYTES_MAX = CLIENT_FRAME_BYTES_MAX
 
 
-class _BodyTooLargeError(Exception):
-    """Ends the reading of a body; never leaves this module."""
+class _TooLargeError(Exception):
+    """Ends a request; never leaves this module."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class Guard:
@@ -26,9 +33,7 @@ class Guard:
         self._body_bytes_max = body_bytes_max
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
+        assert scope["type"] == "http", "neither websockets nor a lifespan are served"
         received_bytes = 0
         has_answered = False
 
@@ -36,8 +41,7 @@ class Guard:
             nonlocal received_bytes
             message = await receive()
             received_bytes += len(message.get("body", b""))
-            if received_bytes > self._body_bytes_max:
-                raise _BodyTooLargeError
+            self._check_body(received_bytes)
             return message
 
         async def dated(message: Message) -> None:
@@ -48,23 +52,32 @@ class Guard:
             await send(message)
 
         try:
-            if _announced_bytes(scope) > self._body_bytes_max:
-                raise _BodyTooLargeError
+            self._check_body(_check_head(scope))
             await self._app(scope, counted, dated)
-        except _BodyTooLargeError:
+        except _TooLargeError as error:
             if not has_answered:
-                message = f"a body has at most {self._body_bytes_max} bytes"
-                # The rest of the body is not worth reading.
-                refusal = error_response(INVALID_ARGUMENT, message, status=413, headers={"Connection": "close"})
+                # The rest of the request is not worth reading.
+                headers = {"Connection": "close"}
+                refusal = error_response(INVALID_ARGUMENT, str(error), status=error.status, headers=headers)
                 await refusal(scope, receive, dated)
 
+    def _check_body(self, size_bytes: int) -> None:
+        if size_bytes > self._body_bytes_max:
+            raise _TooLargeError(413, f"a body has at most {self._body_bytes_max} bytes")
 
-def _announced_bytes(scope: Scope) -> int:
-    """What the client says it sends; the protocol underneath has checked that it is one number."""
+
+def _check_head(scope: Scope) -> int:
+    """What the client says its body has; the protocol underneath has checked that it is one number."""
+    announced_bytes = 0
+    head_bytes = len(scope["path"]) + len(scope["query_string"])
     for name, value in scope["headers"]:
+        # What stands around a header counts too: a colon, a space, the end of the line.
+        head_bytes += len(name) + len(value) + 4
         if name == b"content-length":
-            return int(value)
-    return 0
+            announced_bytes = int(value)
+    if head_bytes > HEAD_BYTES_MAX:
+        raise _TooLargeError(431, f"a request line and its headers have at most {HEAD_BYTES_MAX} bytes")
+    return announced_bytes
 
 
 def _complete(headers: list[tuple[bytes, bytes]]) -> None:

@@ -10,8 +10,11 @@ from uvicorn.config import Config
 from uvicorn.server import ServerState
 
 from flotilla.frontends.http.app import make_app
-from flotilla.frontends.http.connection import HEAD_BYTES_MAX, IDLE_MS_MAX, Connection
+from flotilla.frontends.http.connection import IDLE_MS_MAX, Connection
+from flotilla.frontends.http.guard import HEAD_BYTES_MAX
 from flotilla.service.status import NodeStatus
+
+_DRAIN_POLL_MS = 5
 
 
 class HttpServer:
@@ -44,22 +47,35 @@ class HttpServer:
         bound: int = self._listener.sockets[0].getsockname()[1]
         return bound
 
+    @property
+    def connections(self) -> list[Connection]:
+        return [connection for connection in self._state.connections if isinstance(connection, Connection)]
+
+    @property
+    def request_count(self) -> int:
+        """Requests that are being answered."""
+        return len(self._state.tasks)
+
     async def close(self, drain_ms: int = 0) -> None:
         """Ends every connection: what is under way may be answered within drain_ms, and is cut off after that."""
         if self._listener is not None:
             self._listener.close()
             self._listener = None
-        for connection in list(self._state.connections):
+        for connection in self.connections:
             connection.shutdown()
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + drain_ms / 1000
+        # A connection goes away when its answer has left, not when it is merely written.
+        while self.connections and loop.time() < deadline_s:
+            await asyncio.sleep(_DRAIN_POLL_MS / 1000)
         tasks = list(self._state.tasks)
-        if tasks and drain_ms:
-            await asyncio.wait(tasks, timeout=drain_ms / 1000)
-        for task in self._state.tasks:
+        for task in tasks:
             task.cancel()
+        # Before waiting for the tasks: one of them may wait for a client to read.
+        for connection in self.connections:
+            connection.transport.abort()
         if tasks:
             await asyncio.wait(tasks)
-        for connection in list(self._state.connections):
-            connection.transport.abort()
         # What was aborted is gone in the next turn of the loop.
-        while self._state.connections:
+        while self.connections:
             await asyncio.sleep(0)

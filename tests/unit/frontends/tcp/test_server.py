@@ -202,8 +202,8 @@ def test_a_client_that_never_reads_holds_little_and_is_cut_off():
         door.tick(limits.TRANSFER_MS_MAX // 1000)
         await assert_unharmed(door)
         assert door.count("connections") == 2
-        # The system's buffers took a part at first, which counts for the client.
-        door.tick(1000)
+        # What the system's buffers took counts for the client, so it is some time more; nobody has been idle for long.
+        door.tick(limits.IDLE_MS_MAX // 1000 // 2)
         await door.wait_until(lambda: door.count("connections") == 1)
         assert door.count("output_bytes_waiting") == 0
         await assert_unharmed(door)
@@ -276,6 +276,20 @@ def test_bad_bytes_are_answered_and_cut_off(data):
         await door.wait_until(lambda: door.count("connections") == 0)
         assert door.count("request_bytes_under_way") == 0
         await assert_unharmed(door)
+
+    run(test)
+
+
+def test_the_error_also_reaches_a_client_that_is_still_sending():
+    async def test(door):
+        bad = await door.dial(greet=False)
+        bad.writer.transport.pause_reading()
+        bad.writer.write(frame_header(2**31) + bytes(8 * MIB))
+        await bad.writer.drain()
+        await door.wait_until(lambda: door.count("received_bytes_total") > 7 * MIB)
+        bad.writer.transport.resume_reading()
+        assert type((await bad.read())[1]) is InvalidArgumentError
+        assert await bad.reader.read() == b""
 
     run(test)
 

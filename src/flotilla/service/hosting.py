@@ -1,0 +1,128 @@
+"""What of the cluster's partitions lives at this node: a replica for every assignment, and no other.
+
+Only a tombstone removes data, and it is confirmed when the removal has had time to become durable. A log
+that the store holds is taken up at once. A new one is begun only after the metadata's leader was asked:
+while a node that was away catches up, it passes through assignments that have ended since, and a replica
+with an empty log where there had been another one could vote for what it has forgotten.
+"""
+
+from flotilla.metadata.commands import ConfirmRemoved
+from flotilla.metadata.queries import DescribeCluster
+from flotilla.metadata.values import Assignment
+from flotilla.queue.facts import Describe
+from flotilla.raft.messages import Configuration
+from flotilla.raft.roles import CANDIDATE
+from flotilla.replica.replica import ReplicaOptions
+from flotilla.service.catalog import METADATA_GROUP, Catalog
+from flotilla.service.partition import PartitionHost, WatchedMachine
+from flotilla.service.ports import Consensus, Outside
+from flotilla.types.errors import FlotillaError, NotFoundError
+from flotilla.types.ids import NO_NODE, GroupId, NodeId
+
+#: A new partition asks for votes this often, and so many times; after that an election timeout decides.
+CAMPAIGN_MS = 30
+CAMPAIGNS_MAX = 20
+
+
+class Hosting:
+    def __init__(
+        self,
+        node: NodeId,
+        catalog: Catalog,
+        consensus: Consensus,
+        outside: Outside,
+        describe: Describe,
+        options: ReplicaOptions,
+    ) -> None:
+        self.hosts: dict[GroupId, PartitionHost] = {}
+        self._node = node
+        self._catalog = catalog
+        self._consensus = consensus
+        self._outside = outside
+        self._describe = describe
+        self._options = options
+        #: Something is assigned that has no replica here yet.
+        self._is_missing = False
+        self._is_asking = False
+        #: Dropped since the last check: not to be confirmed yet.
+        self._just_dropped: dict[GroupId, None] = {}
+
+    def reconcile(self) -> None:
+        """The metadata moved, or something of it could not be done before."""
+        state = self._catalog.machine.state
+        self._is_missing = False
+        for group, assignment in state.assignments_to(self._node).items():
+            host = self.hosts.get(group)
+            if host is not None:
+                host.configure(state.topics[assignment.topic_id])
+            elif self._consensus.holds(group):
+                self._host(group, assignment)
+            else:
+                self._is_missing = True
+        self._drop_dead()
+        if self._is_missing and not self._is_asking:
+            self._is_asking = True
+            self._consensus.read(METADATA_GROUP, DescribeCluster(), self._asked)
+
+    def _asked(self, result: object) -> None:
+        """By now everything is applied that was decided before the question; an error is asked again later."""
+        self._is_asking = False
+        if not isinstance(result, FlotillaError):
+            for group, assignment in self._catalog.machine.state.assignments_to(self._node).items():
+                if group not in self.hosts:
+                    self._host(group, assignment)
+
+    def _host(self, group: GroupId, assignment: Assignment) -> None:
+        replicas = assignment.replicas
+        topic = self._catalog.machine.state.topics[assignment.topic_id]
+        machine = WatchedMachine(self._describe)
+        self._consensus.host(group, Configuration(voters=tuple(sorted(replicas))), machine, self._options)
+        replica = self._consensus.replica(group)
+        assert replica is not None
+        self.hosts[group] = PartitionHost(
+            assignment.partition, topic, replica, machine, self._consensus, self._outside, self._catalog.explain
+        )
+        if replicas[0] == self._node and replica.raft.leader == NO_NODE:
+            self._campaign(group, CAMPAIGNS_MAX)
+
+    def _campaign(self, group: GroupId, left: int) -> None:
+        """Nobody waits for a timeout to lead what is new here. Others may be later to host it: they are asked again."""
+        replica = self._consensus.replica(group)
+        if replica is None or replica.raft.leader != NO_NODE or replica.raft.role == CANDIDATE:
+            return
+        self._consensus.campaign(group)
+        if left > 1:
+            self._outside.later(CAMPAIGN_MS, lambda: self._campaign(group, left - 1))
+
+    def _drop_dead(self) -> None:
+        for tombstone in self._catalog.machine.state.tombstones_for(self._node):
+            host = self.hosts.pop(tombstone.group, None)
+            if host is not None:
+                host.close(NotFoundError("the topic was deleted"))
+            if self._consensus.holds(tombstone.group):
+                self._consensus.drop(tombstone.group)
+                self._just_dropped[tombstone.group] = None
+
+    def check(self, now_ms: int) -> None:
+        """What was dropped before the last check is durably gone; what could not be begun is tried again."""
+        self._confirm_removed(now_ms)
+        self._just_dropped.clear()
+        if self._is_missing:
+            self.reconcile()
+        for host in list(self.hosts.values()):
+            host.check(now_ms)
+
+    def _confirm_removed(self, now_ms: int) -> None:
+        """Repeated until the tombstone is gone; who confirms twice is not refused."""
+        groups = tuple(
+            tombstone.group
+            for tombstone in self._catalog.machine.state.tombstones_for(self._node)
+            if tombstone.group not in self._just_dropped and not self._consensus.holds(tombstone.group)
+        )
+        if groups:
+            self._catalog.forward(ConfirmRemoved(self._node, groups, now_ms))
+
+    def close(self, reason: FlotillaError) -> None:
+        """The node stops: nobody waits for new records any longer. What is being stored still gets its answer."""
+        for host in self.hosts.values():
+            host.release_polls(reason)

@@ -1,0 +1,73 @@
+"""Topics and where they live: what clients ask before anything else, and what administrators change.
+
+Changes are for the metadata's leader; any node describes what it knows. Names, counts and settings are
+judged before anything is proposed, with the words that the state machine would use.
+"""
+
+from flotilla.metadata import commands
+from flotilla.metadata.values import Topic
+from flotilla.service.catalog import Catalog
+from flotilla.service.ports import Done, Outside
+from flotilla.types.operations import AlterTopic, CreateTopic, DeleteTopic, GetMetadata, TopicReply
+from flotilla.types.settings import NodeSettings
+from flotilla.types.topics import read_settings
+
+
+class Topics:
+    def __init__(self, settings: NodeSettings, catalog: Catalog, outside: Outside) -> None:
+        self._settings = settings
+        self._catalog = catalog
+        self._outside = outside
+
+    def describe(self, request: GetMetadata, done: Done) -> None:
+        if request.create and self._settings.auto_create_topics:
+            self._create_missing(request.topics)
+        done(self._catalog.describe(request.topics))
+
+    def _create_missing(self, names: list[str]) -> None:
+        """Asks the metadata's leader, wherever it is; the client sees the topics when it asks again."""
+        missing = [name for name in dict.fromkeys(names) if self._catalog.find_topic(name) is None]
+        creations = [self._creation(CreateTopic(name)) for name in missing]
+        for creation in creations:
+            self._catalog.check(creation)
+        for creation in creations:
+            self._catalog.forward(creation)
+
+    def _creation(self, request: CreateTopic) -> commands.CreateTopic:
+        settings = self._settings
+        return commands.CreateTopic(
+            name=request.topic,
+            partitions=request.partitions or settings.default_partitions,
+            replication_factor=request.replication_factor or settings.default_replication_factor,
+            settings=tuple(read_settings(request.settings).items()),
+            now_ms=self._outside.now_ms(),
+        )
+
+    def create(self, request: CreateTopic, done: Done) -> None:
+        self._propose(self._creation(request), done)
+
+    def alter(self, request: AlterTopic, done: Done) -> None:
+        """A setting without a value goes back to its default."""
+        chosen = {name: text for name, text in request.settings.items() if text}
+        command = commands.AlterTopic(
+            name=request.topic,
+            settings=tuple(read_settings(chosen).items()),
+            reset=tuple(name for name, text in request.settings.items() if not text),
+            partitions=request.partitions,
+            now_ms=self._outside.now_ms(),
+        )
+        self._propose(command, done)
+
+    def delete(self, request: DeleteTopic, done: Done) -> None:
+        """The topic that the leader knows now, not one that takes its name before the command is applied."""
+        self._catalog.leading()
+        topic = self._catalog.topic(request.topic)
+        self._propose(commands.DeleteTopic(topic.name, topic.topic_id, self._outside.now_ms()), done)
+
+    def _propose(self, command: commands.Command, done: Done) -> None:
+        catalog = self._catalog
+
+        def answered(result: object) -> None:
+            done(TopicReply(catalog.describe_topic(result)) if isinstance(result, Topic) else catalog.explain(result))
+
+        catalog.propose(command, answered)

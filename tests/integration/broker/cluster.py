@@ -1,0 +1,259 @@
+"""Real brokers for tests: `flotilla serve` as processes of their own, on free ports, with data in a folder.
+
+A node keeps its addresses and its data over restarts. Everything that takes time is waited for by condition and
+has a deadline; a test that ends leaves no process behind, whatever happened in it.
+"""
+
+import asyncio
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from flotilla.client.aio import AsyncClient
+from flotilla.types.errors import FlotillaError
+from flotilla.types.operations import Metadata, TopicInfo
+
+ROOT = Path(__file__).parents[3]
+LOOPBACK = "127.0.0.1"
+MIB = 1 << 20
+#: How long anything may take before a test gives up; far above what is promised, because machines are busy.
+WAIT_S_MAX = 20.0
+#: What `flotilla serve` promises for an orderly stop.
+STOP_S_MAX = 10.0
+_POLL_S = 0.02
+_PORT_LOWEST = 20_000
+
+T = TypeVar("T")
+
+
+class Broker:
+    """One node: its addresses and data stay, its process comes and goes."""
+
+    def __init__(self, node: int, folder: Path, host: str, ports: tuple[int, int], flags: dict[str, str]) -> None:
+        """`flags` are settings by name; those of the node itself are filled in."""
+        self.node = node
+        self.data = folder / f"node-{node}"
+        self.log = folder / f"node-{node}.log"
+        self.client_address = f"{host}:{ports[0]}"
+        self.peer_address = f"{host}:{ports[1]}"
+        #: What the command runs under, such as another network namespace.
+        self.prefix: tuple[str, ...] = ()
+        self.flags = {
+            "node_id": str(node),
+            "data_dir": str(self.data),
+            "listen": self.client_address,
+            "peer_listen": self.peer_address,
+            "http_listen": "off",
+            "grpc_listen": "off",
+            "journal_file_bytes": "2MiB",
+            "segment_file_bytes": "1MiB",
+            **flags,
+        }
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        assert not self.is_running
+        flags = [f"--{name.replace('_', '-')}={value}" for name, value in self.flags.items()]
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [*self.prefix, sys.executable, "-m", "flotilla.cli", "serve", "--stop-with-stdin", *flags],
+                cwd=ROOT,
+                env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+            )
+
+    def signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    async def kill(self) -> None:
+        """As a crash: it gets no chance to do anything."""
+        if self.is_running:
+            self.signal(signal.SIGKILL)
+            assert await self.wait_exit() == -signal.SIGKILL
+
+    async def stop(self) -> int:
+        """In order, by SIGTERM; the exit code."""
+        self.signal(signal.SIGTERM)
+        return await self.wait_exit(STOP_S_MAX)
+
+    async def wait_exit(self, seconds: float = WAIT_S_MAX) -> int:
+        assert self._process is not None
+        process = self._process
+        code = await wait_until(process.poll, f"the end of node {self.node}", seconds, is_enough=_is_known)
+        assert code is not None
+        if process.stdin is not None:
+            process.stdin.close()
+        return code
+
+    def end(self) -> None:
+        """Whatever it does, also when it is paused."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            if self._process.stdin is not None:
+                self._process.stdin.close()
+
+    def logged(self) -> str:
+        """The end of what it wrote."""
+        return self.log.read_text(errors="replace")[-4_000:] if self.log.exists() else ""
+
+
+class BrokerCluster:
+    def __init__(self, folder: Path, *, flags: dict[str, str] | None = None, hosts: Iterable[str] = (LOOPBACK,) * 3):
+        """`flags` go to every node. Nothing runs before `start`."""
+        self.folder = folder
+        self._flags = flags or {}
+        self.brokers: dict[int, Broker] = {}
+        for node, host in enumerate(hosts, start=1):
+            self.brokers[node] = Broker(node, folder, host, free_ports(2), self._flags)
+        peers = ",".join(f"{broker.node}={broker.peer_address}" for broker in self.brokers.values())
+        for broker in self.brokers.values():
+            broker.flags["peers"] = peers
+
+    def __getitem__(self, node: int) -> Broker:
+        return self.brokers[node]
+
+    @property
+    def addresses(self) -> list[str]:
+        return [broker.client_address for broker in self.brokers.values()]
+
+    @property
+    def running(self) -> list[int]:
+        return [broker.node for broker in self.brokers.values() if broker.is_running]
+
+    def client(self, *, timeout_ms: int = 30_000) -> AsyncClient:
+        return AsyncClient(self.addresses, timeout_ms=timeout_ms)
+
+    def add(self, node: int, **flags: str) -> Broker:
+        """A broker with a place of its own; not started, and not one of those that found the cluster."""
+        broker = self.brokers[node] = Broker(node, self.folder, LOOPBACK, free_ports(2), {**self._flags, **flags})
+        return broker
+
+    def stranger(self, folder: Path, **flags: str) -> Broker:
+        """A process that does not belong here; whoever made it ends it."""
+        return Broker(int(flags.get("node_id", "1")), folder, LOOPBACK, free_ports(2), {**self._flags, **flags})
+
+    def start(self) -> None:
+        for broker in self.brokers.values():
+            if not broker.is_running:
+                broker.start()
+
+    def end(self) -> None:
+        for broker in self.brokers.values():
+            broker.end()
+
+    async def kill_all(self) -> None:
+        """All at the same moment, as far as signals allow."""
+        for broker in self.brokers.values():
+            broker.signal(signal.SIGKILL)
+        for broker in self.brokers.values():
+            await broker.wait_exit()
+
+    async def wait_ready(self, client: AsyncClient) -> Metadata:
+        """Every running broker is registered and known to be alive, and somebody leads the metadata."""
+
+        def is_complete(found: Metadata) -> bool:
+            alive = {broker.node for broker in found.brokers if broker.is_alive}
+            return found.controller in self.running and alive >= set(self.running)
+
+        return await wait_for(client.metadata, "a complete cluster", is_enough=is_complete)
+
+    async def wait_led(self, client: AsyncClient, topic: str, excluded: int = 0) -> TopicInfo:
+        """Every partition of the topic is led by a running broker that is not `excluded`."""
+        able = [node for node in self.running if node != excluded]
+
+        def is_led(found: TopicInfo) -> bool:
+            return all(partition.leader in able for partition in found.partitions)
+
+        return await wait_for(lambda: client.describe_topic(topic), f"leaders of {topic}", is_enough=is_led)
+
+    async def leader(self, client: AsyncClient, topic: str, partition: int = 0) -> Broker:
+        return self.brokers[(await self.wait_led(client, topic)).partitions[partition].leader]
+
+
+async def wait_for(
+    look: Callable[[], Awaitable[T]], what: str, seconds: float = WAIT_S_MAX, *, is_enough: Callable[[T], bool]
+) -> T:
+    """Looks until what is seen is enough. Typed errors are not: the cluster may be in between."""
+    seen: object = None
+    try:
+        async with asyncio.timeout(seconds):
+            while True:
+                try:
+                    found = await look()
+                    if is_enough(found):
+                        return found
+                    seen = found
+                except FlotillaError as error:
+                    seen = error
+                await asyncio.sleep(_POLL_S)
+    except TimeoutError:
+        raise AssertionError(f"waited {seconds} s for {what}; last seen: {seen!r}") from None
+
+
+async def wait_until(
+    look: Callable[[], T], what: str, seconds: float = WAIT_S_MAX, *, is_enough: Callable[[T], bool] = bool
+) -> T:
+    async def looked() -> T:
+        return look()
+
+    return await wait_for(looked, what, seconds, is_enough=is_enough)
+
+
+def _is_known(code: int | None) -> bool:
+    return code is not None
+
+
+def free_ports(count: int) -> tuple[Any, ...]:
+    """Below those that the system hands out, so that nobody takes one while its broker is down."""
+    lowest_given = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    found: list[int] = []
+    while len(found) < count:
+        port = random.randrange(_PORT_LOWEST, max(lowest_given, _PORT_LOWEST + 5_000))
+        if port not in found and _is_free(port):
+            found.append(port)
+    return tuple(found)
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((LOOPBACK, port))
+        except OSError:
+            return False
+    return True
+
+
+def run(
+    cluster: BrokerCluster,
+    scenario: Callable[[BrokerCluster, AsyncClient], Coroutine[Any, Any, None]],
+    *,
+    seconds: float = 60,
+) -> None:
+    """Runs a scenario against a cluster that has come up. A failure tells what the brokers logged."""
+
+    async def bounded() -> None:
+        async with asyncio.timeout(seconds), cluster.client() as client:
+            await cluster.wait_ready(client)
+            await scenario(cluster, client)
+
+    try:
+        asyncio.run(bounded())
+    except BaseException as error:
+        for broker in cluster.brokers.values():
+            error.add_note(f"--- node {broker.node} ---\n{broker.logged()}")
+        raise

@@ -1,0 +1,52 @@
+"""A connection to one broker, worked by hand: asks this one and no other, and takes its first word."""
+
+import asyncio
+from itertools import count
+from types import TracebackType
+
+from flotilla.codec.client import (
+    PROTOCOL_VERSION_MAX,
+    PROTOCOL_VERSION_MIN,
+    Answer,
+    decode_response,
+    encode_request,
+)
+from flotilla.types.operations import Hello, Request, Welcome
+from tests.integration.broker.cluster import WAIT_S_MAX, Broker
+
+
+class DirectConnection:
+    def __init__(self, broker: Broker) -> None:
+        self._address = broker.client_address
+        self._ids = count(1)
+        self._reader: asyncio.StreamReader | None = None
+        self._writer: asyncio.StreamWriter | None = None
+
+    async def __aenter__(self) -> "DirectConnection":
+        host, _, port = self._address.rpartition(":")
+        self._reader, self._writer = await asyncio.open_connection(host, int(port))
+        self.send(Hello(PROTOCOL_VERSION_MIN, PROTOCOL_VERSION_MAX, "test"))
+        assert isinstance(await self.receive(), Welcome)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._writer is not None
+        self._writer.close()
+
+    def send(self, request: Request | Hello) -> None:
+        assert self._writer is not None
+        self._writer.writelines(encode_request(next(self._ids), request))
+
+    async def receive(self) -> Answer:
+        """The next answer; an error is one too."""
+        assert self._reader is not None
+        async with asyncio.timeout(WAIT_S_MAX):
+            length = int.from_bytes(await self._reader.readexactly(4), "big")
+            _, answer = decode_response(await self._reader.readexactly(length))
+        return answer
+
+    async def ask(self, request: Request) -> Answer:
+        self.send(request)
+        return await self.receive()

@@ -1,0 +1,179 @@
+"""Nodes die, stop and come back under load: what was acknowledged is there, once and in order."""
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from time import monotonic
+
+import pytest
+
+from flotilla.client.aio import AsyncClient
+from flotilla.codec.records import encode_values
+from flotilla.types.errors import FlotillaError
+from flotilla.types.operations import (
+    LATEST,
+    Fetch,
+    Fetched,
+    ListOffsets,
+    OffsetCommitted,
+    OffsetFound,
+    Produce,
+    ReadOffset,
+)
+from tests.integration.broker.cluster import BrokerCluster, run
+from tests.integration.broker.direct import DirectConnection
+from tests.integration.broker.faults import cut_journal, garble_journal_end, tear_journal
+from tests.integration.broker.ledger import Traffic
+
+pytestmark = pytest.mark.slow
+
+#: A crash is noticed by the links that break; only a silent death takes an election timeout to notice.
+CRASH_FAILOVER_S_MAX = 3.0
+SILENT_FAILOVER_S_MAX = 6.0
+
+
+def report(what: str, seconds: list[float]) -> None:
+    """For whoever runs this with -s: figures belong beside the load of the machine."""
+    ordered = sorted(seconds)
+    middle = ordered[len(ordered) // 2]
+    print(f"\n{what}: p50 {middle:.3f} s, max {ordered[-1]:.3f} s of {len(ordered)}; load {os.getloadavg()[0]:.1f}")
+
+
+def test_the_leader_of_a_partition_is_killed(cluster: BrokerCluster) -> None:
+    async def scenario(cluster: BrokerCluster, client: AsyncClient) -> None:
+        await client.create_topic("leaderless", partitions=1)
+        gaps: list[float] = []
+        async with Traffic(cluster.addresses, "leaderless") as traffic:
+            for _ in range(3):
+                leader = await cluster.leader(client, "leaderless")
+                await leader.kill()
+                gaps.append(await traffic.wait_failover(monotonic()))
+                await traffic.wait_acks(50)
+                leader.start()
+                await cluster.wait_ready(client)
+        report("kill -9 of a leader", gaps)
+        assert max(gaps) < CRASH_FAILOVER_S_MAX
+        assert not traffic.ledger.refused
+        assert not traffic.ledger.unsure
+        await traffic.ledger.check_every_replica(client)
+
+    run(cluster, scenario)
+
+
+def test_a_follower_is_killed(cluster: BrokerCluster) -> None:
+    async def scenario(cluster: BrokerCluster, client: AsyncClient) -> None:
+        topic = await client.create_topic("unfollowed", partitions=1)
+        async with Traffic(cluster.addresses, "unfollowed") as traffic:
+            leader = await cluster.leader(client, "unfollowed")
+            follower = next(cluster[node] for node in topic.partitions[0].replicas if node != leader.node)
+            killed_s = monotonic()
+            await follower.kill()
+            await traffic.wait_acks(100)
+            # A majority is enough: nobody waits for the one that is gone.
+            assert traffic.ledger.longest_wait_s(since_s=killed_s) < 1.0
+            follower.start()
+            await cluster.wait_ready(client)
+            await traffic.wait_acks(50)
+        assert not traffic.ledger.refused
+        await traffic.ledger.check_every_replica(client)
+
+    run(cluster, scenario)
+
+
+def test_the_controller_is_killed(cluster: BrokerCluster) -> None:
+    async def scenario(cluster: BrokerCluster, client: AsyncClient) -> None:
+        await client.create_topic("uncontrolled", partitions=3)
+        async with Traffic(cluster.addresses, "uncontrolled", partitions=3) as traffic:
+            controller = cluster[(await cluster.wait_ready(client)).controller]
+            await controller.kill()
+            killed_s = monotonic()
+            # Somebody else takes changes of the metadata by now, and partitions go on.
+            await client.create_topic("made-without-it", partitions=3)
+            report("a topic after kill -9 of the controller", [monotonic() - killed_s])
+            await client.produce("made-without-it", b"x", partition=0)
+            await traffic.wait_acks(50)
+            controller.start()
+            await cluster.wait_ready(client)
+            await cluster.wait_led(client, "made-without-it")
+        assert not traffic.ledger.refused
+        await traffic.ledger.check_every_replica(client)
+
+    run(cluster, scenario)
+
+
+def test_all_are_killed_at_once(cluster: BrokerCluster) -> None:
+    async def scenario(cluster: BrokerCluster, client: AsyncClient) -> None:
+        await client.create_topic("blackout", partitions=3)
+        async with Traffic(cluster.addresses, "blackout", partitions=3) as traffic:
+            for _ in range(2):
+                await traffic.wait_acks(100)
+                await cluster.kill_all()
+                killed_s = monotonic()
+                cluster.start()
+                gaps = [await traffic.wait_failover(killed_s, partition) for partition in range(3)]
+                report("kill -9 of all", gaps)
+            await traffic.wait_acks(20)
+        assert not traffic.ledger.refused
+        assert not traffic.ledger.unsure
+        await traffic.ledger.check_every_replica(client)
+
+    run(cluster, scenario)
+
+
+@pytest.mark.parametrize("damage", [tear_journal, garble_journal_end, cut_journal])
+def test_a_journal_with_a_torn_end(cluster: BrokerCluster, damage: Callable[[Path], None]) -> None:
+    async def scenario(cluster: BrokerCluster, client: AsyncClient) -> None:
+        name = f"torn-by-{damage.__name__}"
+        await client.create_topic(name, partitions=2)
+        async with Traffic(cluster.addresses, name, partitions=2) as traffic:
+            victim = await cluster.leader(client, name)
+            await victim.kill()
+            damage(victim.data)
+            await traffic.wait_acks(50)
+            victim.start()
+            await cluster.wait_ready(client)
+            await traffic.wait_acks(50)
+        assert not traffic.ledger.refused
+        # Whatever it lost of its own journal it has from the others; it can lead like any other.
+        await traffic.ledger.check_every_replica(client)
+
+    run(cluster, scenario)
+
+
+def test_a_leader_that_was_stopped_serves_nothing_stale_when_it_wakes_up(cluster: BrokerCluster) -> None:
+    async def scenario(cluster: BrokerCluster, client: AsyncClient) -> None:
+        await client.create_topic("paused", partitions=1)
+        async with Traffic(cluster.addresses, "paused") as traffic:
+            await client.commit_offset("readers", "paused", 0, 1)
+            sleeper = await cluster.leader(client, "paused")
+            async with DirectConnection(sleeper) as connection:
+                sleeper.signal(signal.SIGSTOP)
+                gap = await traffic.wait_failover(monotonic())
+                report("SIGSTOP of a leader", [gap])
+                assert gap < SILENT_FAILOVER_S_MAX
+                await traffic.wait_acks(50)
+                assert await client.commit_offset("readers", "paused", 0, 2) == 2
+                end = max(offset for _, offset in traffic.ledger.acked) + 1
+                # These wait in its socket, and are the first that it hears when it wakes up.
+                connection.send(ListOffsets("paused", 0, LATEST))
+                connection.send(ReadOffset("readers", "paused", 0))
+                connection.send(Fetch("paused", 0, end - 1, max_bytes=1_000))
+                connection.send(Produce("paused", 0, encode_values([b"into the void"], timestamp_ms=1)))
+                sleeper.signal(signal.SIGCONT)
+                answers = [await connection.receive() for _ in range(4)]
+            latest, position, fetched, produced = answers
+            assert isinstance(latest, FlotillaError) or (isinstance(latest, OffsetFound) and latest.offset >= end)
+            assert isinstance(position, FlotillaError) or position == OffsetCommitted(2)
+            assert isinstance(fetched, FlotillaError) or (isinstance(fetched, Fetched) and fetched.next_offset >= end)
+            assert isinstance(produced, FlotillaError)
+            await cluster.wait_ready(client)
+            await traffic.wait_acks(50)
+        assert not traffic.ledger.refused
+        await traffic.ledger.check_every_replica(client)
+
+    try:
+        run(cluster, scenario)
+    finally:
+        for node in cluster.running:
+            cluster[node].signal(signal.SIGCONT)

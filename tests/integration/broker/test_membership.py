@@ -1,0 +1,145 @@
+"""How nodes become a cluster, join one, leave one, and refuse what is not theirs."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from flotilla.client.aio import AsyncClient
+from flotilla.types.errors import AlreadyExistsError, ConfigurationChangeError, InvalidArgumentError
+from tests.integration.broker.cluster import BrokerCluster, run, wait_for, wait_until
+from tests.integration.broker.ledger import Traffic, read_all
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_fourth_node_joins_under_load_works_and_leaves(tmp_path: Path) -> None:
+    async def scenario(cluster: BrokerCluster, client: AsyncClient) -> None:
+        await client.create_topic("old", partitions=3)
+        async with Traffic(cluster.addresses, "old", partitions=3) as traffic:
+            newcomer = cluster.add(4, join=",".join(cluster.addresses))
+            newcomer.start()
+            found = await cluster.wait_ready(client)
+            assert [broker.node for broker in found.brokers] == [1, 2, 3, 4]
+
+            # The one with the least to do gets what is new.
+            topic = await client.create_topic("new", partitions=3, replication_factor=3)
+            assert all(4 in partition.replicas for partition in topic.partitions)
+            async with Traffic(cluster.addresses, "new", partitions=3, producers=1) as second:
+                await second.wait_acks(50)
+            await second.ledger.check_every_replica(client)
+
+            # It is a member like any other, also after a crash.
+            await newcomer.kill()
+            newcomer.start()
+            await cluster.wait_ready(client)
+            await second.ledger.check_every_replica(client)
+
+            with pytest.raises(ConfigurationChangeError):
+                await client.remove_node(4)
+            await client.delete_topic("new")
+            await client.remove_node(4)
+            # Doing it again changes nothing.
+            await client.remove_node(4)
+            assert [broker.node for broker in (await client.metadata()).brokers] == [1, 2, 3]
+            await newcomer.stop()
+            await traffic.wait_acks(50)
+        assert not traffic.ledger.refused
+        await traffic.ledger.check_every_replica(client)
+
+        # The majority is one of three again.
+        await cluster[1].kill()
+        await client.create_topic("after", partitions=1)
+        await client.produce("after", b"x")
+
+    cluster = BrokerCluster(tmp_path)
+    cluster.start()
+    try:
+        run(cluster, scenario)
+    finally:
+        cluster.end()
+
+
+def test_waiting_nodes_become_a_cluster_when_they_are_told_and_telling_them_again_is_harmless(tmp_path: Path) -> None:
+    cluster = BrokerCluster(tmp_path, flags={"await_init": "true"})
+    for broker in cluster.brokers.values():
+        del broker.flags["peers"]
+    nodes = {broker.node: broker.peer_address for broker in cluster.brokers.values()}
+
+    async def tell_all() -> None:
+        for broker in cluster.brokers.values():
+            async with AsyncClient(broker.client_address, timeout_ms=10_000) as client:
+                await client.init_cluster(nodes)
+
+    async def form() -> None:
+        async with cluster.client() as client:
+            await wait_for(client.metadata, "nodes that wait", is_enough=lambda found: not found.brokers)
+        await tell_all()
+        await tell_all()
+
+    async def scenario(cluster: BrokerCluster, client: AsyncClient) -> None:
+        await client.create_topic("first", partitions=1)
+        await client.produce("first", b"x")
+        await tell_all()
+        with pytest.raises((AlreadyExistsError, InvalidArgumentError)):
+            await client.init_cluster({**nodes, 4: "127.0.0.1:9"})
+        # What they are part of stands in their data from now on.
+        await cluster.kill_all()
+        cluster.start()
+        await cluster.wait_ready(client)
+        await tell_all()
+        assert [message.payload for message in await read_all(client, "first")] == [b"x"]
+
+    cluster.start()
+    try:
+        asyncio.run(form())
+        run(cluster, scenario)
+    finally:
+        cluster.end()
+
+
+@pytest.mark.parametrize(
+    ("flags", "complaint"),
+    [
+        ({"node_id": "2"}, "belongs to node 1"),
+        ({"cluster_id": "another"}, "belongs to cluster 'flotilla'"),
+    ],
+)
+def test_a_node_refuses_data_that_is_not_its_own(
+    cluster: BrokerCluster, tmp_path: Path, flags: dict[str, str], complaint: str
+) -> None:
+    async def scenario(cluster: BrokerCluster, client: AsyncClient) -> None:
+        owner = cluster[1]
+        stranger = cluster.stranger(tmp_path, data_dir=str(owner.data), **flags)
+        stranger.start()
+        assert await stranger.wait_exit() not in (0, None)
+        assert complaint in stranger.logged()
+        # The owner does not even notice.
+        assert owner.is_running
+
+    run(cluster, scenario)
+
+
+def test_a_second_process_on_the_same_data_is_refused(cluster: BrokerCluster, tmp_path: Path) -> None:
+    async def scenario(cluster: BrokerCluster, client: AsyncClient) -> None:
+        twin = cluster.stranger(tmp_path, data_dir=str(cluster[1].data), node_id="1")
+        twin.start()
+        assert await twin.wait_exit() not in (0, None)
+        assert "in use by another process" in twin.logged()
+
+    run(cluster, scenario)
+
+
+def test_a_node_of_another_cluster_does_not_get_in(cluster: BrokerCluster, tmp_path: Path) -> None:
+    async def scenario(cluster: BrokerCluster, client: AsyncClient) -> None:
+        stranger = cluster.stranger(tmp_path, node_id="9", cluster_id="another", join=",".join(cluster.addresses))
+        stranger.start()
+        try:
+            await wait_until(lambda: "another" in stranger.logged() or not stranger.is_running, "a complaint")
+        finally:
+            stranger.end()
+        assert 9 not in [broker.node for broker in (await client.metadata()).brokers]
+        # It left no trace in the majority either.
+        await client.create_topic("undisturbed", partitions=1)
+
+    run(cluster, scenario)

@@ -1,0 +1,153 @@
+"""Topics, messages, the shell and the status of one real cluster, through the command."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from flotilla.cli.local_cluster import LocalCluster
+
+pytestmark = pytest.mark.slow
+
+
+def lines(result):
+    return result.stdout.splitlines()
+
+
+def test_the_life_of_a_topic(flotilla):
+    made = flotilla("topic", "create", "life", "--partitions", "3", "--set", "retention_ms=1h", "--json")
+    assert len(json.loads(made.stdout)["partitions"]) == 3
+    assert lines(flotilla("topic", "create", "life", "--if-not-exists")) == [
+        "life: 3 partition(s), 3 replica(s), retention_ms=1h"
+    ]
+    again = flotilla("topic", "create", "life", code=5)
+    assert (again.stdout, again.stderr.count("\n")) == ("", 1)
+
+    listed = [line.split() for line in lines(flotilla("topic", "list"))]
+    assert ["life", "3", "3"] in [line[:3] for line in listed]
+
+    altered = flotilla("topic", "alter", "life", "-p", "4", "--unset", "retention_ms", "--set", "max_deliveries=9")
+    assert lines(altered) == ["life: 4 partition(s), 3 replica(s), max_deliveries=9"]
+    shrunk = flotilla("topic", "alter", "life", "-p", "1", code=2)
+    assert shrunk.stderr.startswith("flotilla: ")
+
+    assert flotilla("topic", "delete", "life", "--yes").stdout == "deleted life\n"
+    assert json.loads(flotilla("topic", "delete", "life", "-y", "--if-exists", "--json").stdout) == {"deleted": []}
+    flotilla("topic", "delete", "life", "--yes", code=3)
+    flotilla("topic", "describe", "life", code=3)
+
+
+def test_one_message_there_and_back(flotilla):
+    flotilla("topic", "create", "single")
+    sent = flotilla("produce", "single", "hello", "--key", "k", "--header", "trace=abc")
+    assert sent.stdout == "single partition 0 offset 0\n"
+    message = json.loads(flotilla("consume", "single", "--json").stdout)
+    assert message | {"timestamp_ms": 0} == {
+        "topic": "single",
+        "partition": 0,
+        "offset": 0,
+        "timestamp_ms": 0,
+        "key": "k",
+        "headers": [{"name": "trace", "value": "abc"}],
+        "payload": "hello",
+    }
+    assert flotilla("consume", "single", "--format", "hex").stdout == "0:0 68656c6c6f\n"
+
+
+def test_lines_of_input_and_of_a_file(flotilla, tmp_path: Path):
+    flotilla("topic", "create", "lines", "-p", "2")
+    file = tmp_path / "lines"
+    file.write_bytes(b"".join(b"%d\n" % number for number in range(2_000)))
+    sent = json.loads(flotilla("produce", "lines", "--file", str(file), "--partition", "1", "--json").stdout)
+    assert sent["partitions"] == [{"partition": 1, "messages": 2_000, "last_offset": 1_999}]
+    flotilla("produce", "lines", "--partition", "0", stdin=b"\xff\xfe\n\nlast")
+
+    assert lines(flotilla("consume", "lines", "-p", "1")) == [str(number) for number in range(2_000)]
+    assert lines(flotilla("consume", "lines", "-p", "1", "--from", "1990", "-n", "2")) == ["1990", "1991"]
+    assert flotilla("consume", "lines", "-p", "0").stdout_bytes == b"\xff\xfe\n\nlast\n"
+    assert flotilla("consume", "lines", "-p", "0", "--format", "raw").stdout_bytes == b"\xff\xfelast"
+    assert len(lines(flotilla("consume", "lines"))) == 2_003
+    assert flotilla("consume", "lines", "--from", "latest").stdout == ""
+    assert len(lines(flotilla("consume", "lines", "--from", "1h"))) == 2_003
+    assert lines(flotilla("consume", "lines", "--follow", "-n", "2", "-p", "1")) == ["0", "1"]
+
+    described = json.loads(flotilla("topic", "describe", "lines", "--json").stdout)
+    assert [part["next_offset"] for part in described["partitions"]] == [3, 2_000]
+
+
+def test_the_whole_input_as_one_message(flotilla):
+    flotilla("produce", "whole", "--whole", stdin=b"a\nb\n")
+    assert flotilla("consume", "whole", "--format", "raw").stdout_bytes == b"a\nb\n"
+
+
+def test_a_message_that_is_too_large_is_the_users_mistake(flotilla):
+    flotilla("topic", "create", "small", "--set", "payload_bytes_max=10B")
+    refused = flotilla("produce", "small", stdin=b"short\n" + b"x" * 11 + b"\n", code=2)
+    assert refused.stderr.splitlines()[-1].startswith("flotilla: ")
+    assert "Traceback" not in refused.output
+
+
+def test_what_is_not_there(flotilla):
+    flotilla("consume", "nowhere", code=3)
+    flotilla("topic", "create", "here")
+    flotilla("consume", "here", "--partition", "7", code=2)
+    flotilla("produce", "here", "x", "--partition", "7", code=2)
+
+
+def test_a_session_in_the_shell(flotilla):
+    script = """\
+        # messages 0 to 2
+        send chat first message
+        send chat key=k 'second  message'
+        send chat third
+        subscribe chat group=readers from=earliest
+        poll 2
+        commit
+        poll
+        seek 1
+        poll 1
+        subscribe chat group=readers
+        poll
+        status
+        exit
+        send chat never
+    """
+    shown = lines(flotilla("shell", stdin=script))
+    assert shown[:3] == [f"chat partition 0 offset {offset}" for offset in range(3)]
+    messages = [line.split(" ", 2)[2].strip() for line in shown if line.startswith("0:")]
+    assert messages == [
+        "first message",
+        "key=k  second  message",
+        "third",
+        "key=k  second  message",
+        "third",
+    ]
+    assert "group readers is at 0:2" in shown
+    assert shown[-1] == "reading chat as group readers at 0:3"
+
+
+def test_modes_that_are_not_offered_are_refused_by_name(flotilla):
+    refused = flotilla("shell", stdin="send chat x\nmode stream\nsubscribe chat\n", code=2)
+    assert "stream" in refused.stderr
+
+
+def test_the_status_of_the_cluster(flotilla, cluster: LocalCluster):
+    flotilla("topic", "create", "spread", "-p", "6")
+    status = json.loads(flotilla("cluster", "status", "--wait", "--json").stdout)
+    assert status["is_whole"]
+    assert [broker["client"] for broker in status["brokers"]] == cluster.servers
+    assert status["controller"] in (1, 2, 3)
+    assert sum(broker["is_controller"] for broker in status["brokers"]) == 1
+    assert all(broker["is_alive"] for broker in status["brokers"])
+    table = lines(flotilla("cluster", "status", "--wait"))
+    assert table[0].split() == ["node", "address", "alive", "controller", "leads", "replicas"]
+    assert len(table) == 5
+
+
+def test_a_dead_node_is_seen(flotilla, cluster: LocalCluster):
+    """The last of this module: the node stays dead."""
+    cluster.nodes[1].kill()
+    status = json.loads(flotilla("cluster", "status", "--json", code=4).stdout)
+    assert not status["is_whole"]
+    flotilla("produce", "single", "still here")
+    assert lines(flotilla("consume", "single"))[-1] == "still here"

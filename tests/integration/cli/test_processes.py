@@ -1,0 +1,131 @@
+"""What needs processes of its own: serving, stopping, forming a cluster, and running one in the background."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import flotilla
+from flotilla.cli.app import app
+from flotilla.cli.local_cluster import LocalCluster, LocalNode
+
+pytestmark = pytest.mark.slow
+
+SOURCE = str(Path(flotilla.__file__).parents[1])
+
+
+def command(*args: str, options: tuple[str, ...] = ()) -> "subprocess.CompletedProcess[str]":
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("FLOTILLA_")}
+    return subprocess.run(
+        [sys.executable, *options, "-m", "flotilla.cli", *args],
+        env={**environ, "PYTHONPATH": SOURCE},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def flags(node: LocalNode) -> list[str]:
+    closed = ["--http-listen", "off", "--grpc-listen", "off"]
+    return ["--listen", node.address, "--peer-listen", node.peer_address, *closed]
+
+
+@pytest.fixture
+def single(tmp_path: Path):
+    with LocalCluster.on_free_ports(tmp_path / "single", node_count=1) as started:
+        started.start()
+        started.wait_ready()
+        yield started
+
+
+def test_a_broker_stops_in_order_and_keeps_others_out_while_it_runs(single: LocalCluster, tmp_path: Path):
+    node = single.nodes[1]
+    taken = command("serve", "--data-dir", str(tmp_path / "other"), *flags(node))
+    assert taken.returncode == 1
+    complaint = taken.stderr.splitlines()[0]
+    assert complaint.startswith("flotilla: cannot listen at ")
+    assert "another address" in complaint
+
+    other = LocalCluster.on_free_ports(tmp_path, node_count=1).nodes[1]
+    in_use = command("serve", "--data-dir", str(node.data), *flags(other))
+    assert (in_use.returncode, in_use.stderr) == (1, f"flotilla: {node.data} is in use by another process\n")
+
+    node.terminate()
+    assert node.wait_gone(10) == 0
+    foreign = command("serve", "--data-dir", str(node.data), "--node-id", "2", *flags(other))
+    assert (foreign.returncode, foreign.stderr) == (2, f"flotilla: {node.data} belongs to node 1, not 2\n")
+    assert "Traceback" not in node.log.read_text()
+
+
+def test_a_broker_ends_with_whoever_started_it(single: LocalCluster):
+    node = single.nodes[1]
+    assert node.process is not None
+    assert node.process.stdin is not None
+    node.process.stdin.close()
+    assert node.wait_gone(10) == 0
+
+
+def test_no_broker_without_its_checks():
+    refused = command("serve", options=("-O",))
+    assert refused.returncode == 1
+    assert refused.stderr.startswith("flotilla: a broker does not run under `python -O`")
+
+
+def test_a_cluster_is_formed_out_of_waiting_nodes_and_forming_it_again_changes_nothing(tmp_path: Path):
+    waiting = LocalCluster.on_free_ports(tmp_path, flags=("--await-init", "yes", "--peers", ""))
+    run = CliRunner()
+    with waiting:
+        waiting.start()
+        first = run.invoke(app, ["cluster", "init", *waiting.servers, "--json"])
+        assert first.exit_code == 0, first.output
+        formed = json.loads(first.stdout)
+        assert [broker["node"] for broker in formed["brokers"]] == [1, 2, 3]
+        again = run.invoke(app, ["cluster", "init", *waiting.servers, "--json"])
+        assert json.loads(again.stdout)["cluster_id"] == formed["cluster_id"]
+        part = run.invoke(app, ["cluster", "init", *waiting.servers[:2]])
+        assert (part.exit_code, part.stderr.count("\n")) == (5, 1)
+
+
+def test_a_cluster_in_the_background_comes_back_with_its_data(tmp_path: Path):
+    folder = str(tmp_path / "cluster")
+    base_port = str(LocalCluster.on_free_ports(tmp_path, node_count=1).nodes[1].ports.client)
+    run = CliRunner()
+    try:
+        started = command("cluster", "start", "--nodes", "1", "--data", folder, "--base-port", base_port, "--detach")
+        assert started.returncode == 0, started.stderr
+        servers = f"127.0.0.1:{base_port}"
+        assert servers in started.stdout
+        assert run.invoke(app, ["produce", "kept", "message", "-s", servers]).exit_code == 0
+        twice = run.invoke(app, ["cluster", "start", "--data", folder, "--detach"])
+        assert twice.exit_code == 5
+        assert "runs already" in twice.stderr
+        assert run.invoke(app, ["cluster", "stop", "--data", folder]).stdout == "stopped 1 node(s)\n"
+        assert run.invoke(app, ["cluster", "stop", "--data", folder]).stdout == "no node was running\n"
+        assert command("cluster", "start", "--data", folder, "--detach").returncode == 0
+        assert run.invoke(app, ["consume", "kept", "-s", servers]).stdout == "message\n"
+    finally:
+        run.invoke(app, ["cluster", "stop", "--data", folder])
+
+
+def test_ctrl_c_stops_a_cluster_in_the_foreground(tmp_path: Path):
+    base_port = str(LocalCluster.on_free_ports(tmp_path, node_count=1).nodes[1].ports.client)
+    folder = tmp_path / "cluster"
+    arguments = ["cluster", "start", "--nodes", "1", "--data", str(folder), "--base-port", base_port]
+    with subprocess.Popen(
+        [sys.executable, "-m", "flotilla.cli", *arguments],
+        env={**os.environ, "PYTHONPATH": SOURCE},
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        assert "Ctrl-C stops them" in process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+    assert LocalCluster.from_layout(folder).running == []

@@ -1,0 +1,109 @@
+"""The reference page of metrics, made from the table: `REWRITE=1 pytest tests/tidy/test_metrics_docs.py`."""
+
+from flotilla.raft.roles import ROLE_NAMES
+from flotilla.runtime.metrics import METRICS, STATE_DAMAGED, Metric
+from flotilla.service.metering import OPERATIONS
+
+PATH = "docs/reference/metrics.md"
+
+_HEAD = """\
+# Health and metrics
+
+A node answers three questions over HTTP, at `http_listen` (port 7680 unless set otherwise). They need no body and \
+no query, and no answer may be kept by a cache.
+
+| path | asks | answer |
+| --- | --- | --- |
+| `/health` | does the node work? | 200 and JSON, or 503 while its disk fails |
+| `/ready` | should requests be sent here? | 200, or 503 with the reasons |
+| `/metrics` | what does it measure? | 200 and the text format of Prometheus, version 0.0.4 |
+
+## Health
+
+`storage` is `ok`, or the [error](errors.md) that keeps the node from writing: `DISK_FULL` or `STORAGE_FAILED`. \
+Meanwhile the node leads nothing and acknowledges nothing, tries again by itself, and goes on when the disk does: a \
+restart does not help against a full disk. `damaged` lists the replicas that found their log damaged and are being \
+repaired from the others, each with `topic`, `partition` and the `ranges` of indexes.
+
+```json
+{
+  "status": "ok",
+  "storage": "ok",
+  "storage_message": "",
+  "damaged": [],
+  "node": 1,
+  "cluster": "flotilla",
+  "version": "0.1.0",
+  "uptime_seconds": 12.345,
+  "replicas": 4,
+  "leading": 2
+}
+```
+
+## Readiness
+
+```json
+{"ready": false, "reasons": [{"code": "NO_LEADER", "message": "1 of 4 replicas know no leader: orders/0"}]}
+```
+
+| code | the node is not ready because |
+| --- | --- |
+| `STOPPING` | it was told to stop |
+| `DISK_FULL`, `STORAGE_FAILED` | its disk refuses to write |
+| `NO_CLUSTER` | it is not part of a cluster, or the cluster is not initialised |
+| `NO_METADATA_LEADER` | nobody is known to lead the cluster's metadata |
+| `NOT_REGISTERED` | the cluster does not know it as a broker yet |
+| `DAMAGED` | replicas repair their log |
+| `NO_LEADER` | replicas know no leader |
+"""
+
+_METRICS = """\
+## Metrics
+
+Times are in seconds and sizes in bytes. Counters begin at zero when the process starts, and every node counts what \
+it did itself: sum over nodes for the cluster. Numbers of a partition carry its `topic` and `partition`; the cluster's \
+metadata goes by the topic `__metadata`. A topic that is deleted takes its counters with it.
+"""
+
+_TAIL = """\
+## Values of labels
+
+`flotilla_raft_state` tells a role by its number:
+
+{states}
+
+`operation` is one of:
+
+{operations}
+
+## Questions that they answer
+
+| question | query |
+| --- | --- |
+| records a second, by topic | `sum by (topic) (rate(flotilla_messages_produced_total[1m]))` |
+| the slowest hundredth of produces | `histogram_quantile(0.99, sum by (le) (rate(flotilla_request_seconds_bucket{{operation="produce"}}[5m])))` |
+| how slow the disk is | `histogram_quantile(0.99, sum by (le) (rate(flotilla_fsync_seconds_bucket[5m])))` |
+| partitions without a leader anywhere | `max by (topic, partition) (flotilla_raft_state) < 4` |
+| followers that fall behind | `max by (topic, partition, peer) (flotilla_raft_replication_lag) > 10000` |
+| nodes that cannot write | `flotilla_storage_ok == 0` |
+"""  # noqa: E501 - a row of a table is one line
+
+
+def render() -> str:
+    sections = [_section(name) for name in dict.fromkeys(metric.section for metric in METRICS)]
+    states = {STATE_DAMAGED: "damaged", **ROLE_NAMES}
+    tail = _TAIL.format(
+        states="\n".join(["| number | role |", "| --- | --- |", *(f"| {n} | {name} |" for n, name in states.items())]),
+        operations=", ".join(f"`{name}`" for name in OPERATIONS.values()) + ".",
+    )
+    return "\n".join([_HEAD, _METRICS, *sections, tail])
+
+
+def _section(name: str) -> str:
+    head = f"### {name}\n\n| metric | kind | labels | meaning |\n| --- | --- | --- | --- |\n"
+    return head + "".join(_row(metric) for metric in METRICS if metric.section == name)
+
+
+def _row(metric: Metric) -> str:
+    labels = ", ".join(f"`{name}`" for name in metric.labels) or "none"
+    return f"| `{metric.name}` | {metric.kind} | {labels} | {metric.help} |\n"

@@ -1,0 +1,104 @@
+"""Both shells behind one face, so that one suite holds for both, and a cluster behind real TCP doors.
+
+The brokers live on a thread of their own, as other processes would. A `Shell` makes every method of a client
+block: those of the blocking one do anyway, those of the other run on a loop until they return.
+"""
+
+import asyncio
+import inspect
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from flotilla.client.aio_consumer import AsyncConsumer
+from flotilla.client.aio_producer import AsyncDelivery, AsyncProducer
+from flotilla.client.sync_consumer import Consumer
+from flotilla.client.sync_producer import Producer, SyncDelivery
+from flotilla.frontends.tcp.server import TcpServer
+from tests.unit.client.broker import MemoryCluster
+
+_WRAPPED = (AsyncConsumer, AsyncDelivery, AsyncProducer, Consumer, Producer, SyncDelivery)
+
+
+class Doors:
+    """A MemoryCluster that listens."""
+
+    def __init__(self, nodes: int = 1) -> None:
+        self.cluster = MemoryCluster(nodes)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="brokers")
+        self._thread.start()
+        self._servers: dict[int, TcpServer] = {}
+        for node in list(self.cluster.addresses):
+            self.open(node)
+
+    @property
+    def addresses(self) -> list[str]:
+        return list(self.cluster.addresses.values())
+
+    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(10)
+
+    def open(self, node: int, port: int = 0) -> None:
+        async def start() -> int:
+            server = self._servers[node] = TcpServer(self.cluster.node(node))
+            return await server.start("127.0.0.1", port)
+
+        self.cluster.addresses[node] = f"127.0.0.1:{self.run(start())}"
+
+    def shut(self, node: int) -> None:
+        self.run(self._servers.pop(node).close())
+
+    def connections(self) -> int:
+        return sum(server.statistics()["connections"] for server in self._servers.values())
+
+    def close(self) -> None:
+        for node in list(self._servers):
+            self.shut(node)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+class Shell:
+    def __init__(self, target: Any, run: Callable[[Callable[[], Any]], Any]) -> None:
+        self._target = target
+        self._run = run
+
+    def __getattr__(self, name: str) -> Any:
+        attribute = getattr(self._target, name)
+        return self._blocking(attribute) if callable(attribute) else attribute
+
+    def _blocking(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def method(*arguments: Any, **keywords: Any) -> Any:
+            found = self._run(lambda: function(*arguments, **keywords))
+            return Shell(found, self._run) if isinstance(found, _WRAPPED) else found
+
+        return method
+
+    def take(self, count: int) -> list[Any]:
+        """The first messages of an iteration."""
+        following = getattr(self._target, "__anext__", None) or self._target.__next__
+        return [self._run(following) for _ in range(count)]
+
+    def __enter__(self) -> "Shell":
+        self._run(getattr(self._target, "__aenter__", None) or self._target.__enter__)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        leave = getattr(self._target, "__aexit__", None) or self._target.__exit__
+        self._run(lambda: leave(*error))
+
+
+def run_at_once(action: Callable[[], Any]) -> Any:
+    return action()
+
+
+def runner_on(loop: asyncio.AbstractEventLoop) -> Callable[[Callable[[], Any]], Any]:
+    """Runs on a loop what may be a coroutine."""
+
+    async def work(action: Callable[[], Any]) -> Any:
+        found = action()
+        return await found if inspect.iscoroutine(found) else found
+
+    return lambda action: loop.run_until_complete(work(action))

@@ -1,0 +1,395 @@
+"""What both clients do, over real sockets: one suite for all shells."""
+
+import pytest
+
+from flotilla import (
+    AlreadyExistsError,
+    BufferFullError,
+    ConnectionClosedError,
+    DeadlineError,
+    InvalidArgumentError,
+    NotFoundError,
+    OffsetOutOfRangeError,
+    OutcomeUnknownError,
+    OverloadedError,
+    Receipt,
+    Record,
+    UnsupportedError,
+)
+from flotilla.types.operations import CreateTopic, Fetch, Produce
+
+
+def test_topics(connect):
+    client = connect()
+    made = client.create_topic("orders", partitions=3, max_deliveries=5, retention_ms="7d")
+    assert [part.number for part in made.partitions] == [0, 1, 2]
+    assert made.settings == {"max_deliveries": "5", "retention_ms": "7d"}
+    with pytest.raises(AlreadyExistsError):
+        client.create_topic("orders")
+    client.alter_topic("orders", partitions=4, visibility_ms=1_000)
+    assert len(client.describe_topic("orders").partitions) == 4
+    assert [topic.name for topic in client.topics()] == ["orders"]
+    assert client.delete_topic("orders").name == "orders"
+    with pytest.raises(NotFoundError):
+        client.describe_topic("orders")
+
+
+def test_the_cluster(connect):
+    client = connect()
+    assert client.metadata().cluster_id == "memory"
+    assert [broker.node for broker in client.cluster_status().brokers] == [1, 2]
+    assert client.init_cluster({1: "a:1"}).peers == {1: "a:1"}
+    assert client.join_cluster(3, peer="c:1", client="c:2").cluster_id == "memory"
+    assert client.remove_node(3).cluster_id == "memory"
+
+
+def test_leadership_moves(connect, doors):
+    doors.cluster.create("orders")
+    client = connect()
+    client.produce("orders", b"one")
+    client.transfer_leadership("orders", 0, 2)
+    assert client.produce("orders", b"two") == Receipt(0, 1)
+    assert doors.cluster.topics["orders"][0].leader == 2
+
+
+def test_produce_returns_where_the_record_is(connect, doors):
+    doors.cluster.create("orders")
+    client = connect()
+    assert client.produce("orders", b"one", key=b"42", priority=5) == Receipt(0, 0)
+    assert client.produce("orders", b"two", headers={"a": b"1"}, ttl_ms=5_000) == Receipt(0, 1)
+    assert client.produce("orders", b"three", partition=0, delay_ms=60_000) == Receipt(0, 2)
+    assert doors.cluster.stored("orders") == [b"one", b"two", b"three"]
+
+
+@pytest.mark.parametrize(
+    ("payload", "options"),
+    [
+        ("text", {}),
+        (b"x", {"key": "text"}),
+        (b"x", {"priority": 8}),
+        (b"x", {"priority": "high"}),
+        (b"x", {"partition": 7}),
+        (b"x", {"partition": -1}),
+        (b"x", {"headers": {"a": 1}}),
+        (b"x", {"delay_ms": -1}),
+        (b"x", {"timeout_ms": 0}),
+    ],
+)
+def test_a_record_that_cannot_be_is_refused_and_the_next_one_is_not(connect, doors, payload, options):
+    doors.cluster.create("orders")
+    client = connect()
+    with pytest.raises(InvalidArgumentError):
+        client.produce("orders", payload, **options)
+    assert client.produce("orders", b"fine") == Receipt(0, 0)
+
+
+def test_produce_many(connect, doors):
+    doors.cluster.create("orders", partitions=3)
+    client = connect()
+    payloads = [b"%05d" % number for number in range(25_000)]
+    receipts = client.produce_many("orders", payloads)
+    assert len(receipts) == len(payloads)
+    for number in (0, 9_999, 10_000, 24_999, -1):
+        receipt = receipts[number]
+        assert doors.cluster.topics["orders"][receipt.partition].values()[receipt.offset] == payloads[number]
+    assert sorted(doors.cluster.stored("orders")) == payloads
+    assert doors.cluster.count(Produce) == 3
+    assert list(client.produce_many("orders", [])) == []
+
+
+def test_produce_many_records(connect, doors):
+    doors.cluster.create("orders", partitions=3)
+    client = connect()
+    records = [Record(b"%d" % number, key=b"%d" % (number % 7)) for number in range(100)]
+    receipts = client.produce_many("orders", records)
+    for record, receipt in zip(records, receipts, strict=True):
+        assert doors.cluster.topics["orders"][receipt.partition].values()[receipt.offset] == record.value
+    shared = client.produce_many("orders", [b"a", b"b"], key=b"same", headers=[("x", "1")])
+    assert shared[0].partition == shared[1].partition
+    assert shared[1].offset == shared[0].offset + 1
+
+
+def test_produce_many_tells_how_far_it_came(connect, doors):
+    doors.cluster.create("orders")
+    client = connect()
+    with pytest.raises(InvalidArgumentError) as caught:
+        client.produce_many("orders", [b"fine"] * 10_000 + ["text"])
+    assert caught.value.__notes__ == ["10000 of 10001 records are stored"]
+
+
+def test_a_topic_that_does_not_exist(connect):
+    with pytest.raises(NotFoundError, match="create it first"):
+        connect().produce("nothing", b"x")
+
+
+def test_a_producer_sends_in_the_background(connect, doors):
+    doors.cluster.create("orders")
+    client = connect()
+    with client.producer("orders", linger_ms=60_000) as producer:
+        deliveries = [producer.send(b"%d" % number) for number in range(1_000)]
+        assert not deliveries[0].done()
+        producer.flush()
+        assert all(delivery.done() for delivery in deliveries)
+        assert [delivery.result() for delivery in deliveries] == [Receipt(0, number) for number in range(1_000)]
+        assert deliveries[0].exception() is None
+    assert doors.cluster.count(Produce) < 10
+    with pytest.raises(ConnectionClosedError):
+        producer.send(b"late")
+
+
+@pytest.mark.parametrize("compression", ["none", "lz4", "zstd"])
+def test_compression(connect, doors, compression):
+    payload = b"".join([b"%d " % number for number in range(5_000)])
+    doors.cluster.create("orders")
+    client = connect()
+    with client.producer("orders", compression=compression) as producer:
+        producer.send(payload).result()
+    size = len(doors.cluster.topics["orders"][0].batches[0])
+    assert size > len(payload) if compression == "none" else size < len(payload)
+    assert client.consumer("orders", mode="manual").poll()[0].payload == payload
+
+
+def test_leaving_a_producer_sends_the_rest(connect, doors):
+    doors.cluster.create("orders")
+    with connect().producer("orders", linger_ms=60_000) as producer:
+        producer.send(b"rest")
+    assert doors.cluster.stored("orders") == [b"rest"]
+
+
+def test_an_error_that_nobody_looked_at_is_raised_in_the_end(connect, doors):
+    doors.cluster.create("orders")
+    doors.cluster.fault = lambda node, request: InvalidArgumentError("no") if isinstance(request, Produce) else None
+    client = connect()
+    producer = client.producer("orders")
+    producer.send(b"x")
+    with pytest.raises(InvalidArgumentError):
+        producer.flush()
+    looked_at = producer.send(b"x")
+    with pytest.raises(InvalidArgumentError):
+        looked_at.result()
+    assert isinstance(looked_at.exception(), InvalidArgumentError)
+    producer.close()
+
+
+def test_a_full_buffer_makes_send_wait_and_then_fail(connect, doors):
+    doors.cluster.create("orders")
+    client = connect()
+    with client.producer("orders", linger_ms=0, buffer_bytes_max=2_000) as producer:
+        for _ in range(100):
+            producer.send(b"x" * 500)
+    assert len(doors.cluster.stored("orders")) == 100
+    doors.cluster.fault = lambda node, request: OverloadedError("full") if isinstance(request, Produce) else None
+    producer = client.producer("orders", buffer_bytes_max=2_000, timeout_ms=300)
+    deliveries = [producer.send(b"x" * 500) for _ in range(3)]
+    with pytest.raises(BufferFullError, match="buffer_bytes_max"):
+        producer.send_record(Record(b"x" * 500), None, 50)
+    for delivery in deliveries:
+        with pytest.raises(DeadlineError):
+            delivery.result()
+
+
+def test_closing_with_records_unsent_fails_them_in_time(connect, doors):
+    doors.cluster.create("orders")
+    doors.cluster.fault = lambda node, request: OverloadedError("full") if isinstance(request, Produce) else None
+    client = connect()
+    producer = client.producer("orders")
+    delivery = producer.send(b"x")
+    producer.close(timeout_ms=50)
+    with pytest.raises(ConnectionClosedError):
+        delivery.result()
+
+
+def test_every_call_ends_by_its_deadline(connect, doors):
+    doors.cluster.create("orders")
+    doors.cluster.fault = lambda node, request: OverloadedError("full")
+    client = connect(timeout_ms=200)
+    for action in (client.topics, lambda: client.produce("orders", b"x"), lambda: client.create_topic("new")):
+        with pytest.raises(DeadlineError, match="OVERLOADED"):
+            action()
+
+
+def test_an_outcome_that_is_unknown_is_told_as_such(connect, doors):
+    doors.cluster.fault = lambda node, request: (
+        OutcomeUnknownError("leadership was lost") if isinstance(request, CreateTopic) else None
+    )
+    with pytest.raises(OutcomeUnknownError):
+        connect().create_topic("orders")
+    assert doors.cluster.count(CreateTopic) == 1
+
+
+def test_a_broker_that_restarts_is_found_again(connect, doors):
+    doors.cluster.create("orders")
+    client = connect()
+    assert client.produce("orders", b"one") == Receipt(0, 0)
+    port = int(doors.cluster.addresses[1].rpartition(":")[2])
+    doors.shut(1)
+    doors.open(1, port)
+    assert client.produce("orders", b"two") == Receipt(0, 1)
+
+
+def test_nobody_there(connect, doors):
+    doors.shut(1)
+    doors.shut(2)
+    with pytest.raises(DeadlineError, match="cannot be made"):
+        connect(timeout_ms=150).topics()
+
+
+# Reading.
+
+
+def test_reading_from_the_beginning(connect, doors):
+    doors.cluster.create("orders")
+    client = connect()
+    client.produce("orders", b"one", key=b"k", headers={"a": "1"}, priority=3, content_type=2, timestamp_ms=77)
+    client.produce_many("orders", [b"two", b"three"])
+    with client.consumer("orders", mode="manual", offset=0) as consumer:
+        first = consumer.poll(1)[0]
+        assert first == ("orders", 0, 0, b"one", b"k", (("a", b"1"),), 77, 3, 2)
+        assert [message.payload for message in consumer.take(2)] == [b"two", b"three"]
+        assert consumer.positions() == {0: 3}
+        assert consumer.poll(wait_ms=20) == []
+        client.produce("orders", b"four")
+        assert [message.payload for message in consumer.poll()] == [b"four"]
+
+
+def test_reading_all_partitions(connect, doors):
+    doors.cluster.create("orders", partitions=3)
+    client = connect()
+    for number in range(30):
+        client.produce("orders", b"%d" % number, partition=number % 3)
+    consumer = client.consumer("orders", mode="manual")
+    found = []
+    while len(found) < 30:
+        found += consumer.poll(4)
+    assert sorted(int(message.payload) for message in found) == list(range(30))
+    for partition in range(3):
+        assert [m.offset for m in found if m.partition == partition] == list(range(10))
+    some = client.consumer("orders", mode="manual", partitions=[2], offset=7)
+    assert [message.offset for message in some.take(3)] == [7, 8, 9]
+    with pytest.raises(InvalidArgumentError):
+        client.consumer("orders", mode="manual", partitions=[3]).poll()
+
+
+@pytest.mark.parametrize(
+    ("start", "first"),
+    [({"offset": 2}, 2), ({"offset": "earliest"}, 0), ({"timestamp_ms": 1_004}, 4), ({}, 0), ({"offset": "latest"}, 6)],
+)
+def test_where_a_reader_begins(connect, doors, start, first):
+    doors.cluster.create("orders")
+    client = connect()
+    for number in range(6):
+        client.produce("orders", b"x", timestamp_ms=1_000 + number)
+    assert client.consumer("orders", mode="manual", **start).positions() == {0: first}
+
+
+def test_seeking_is_replaying(connect, doors):
+    doors.cluster.create("orders")
+    client = connect()
+    for number in range(5):
+        client.produce("orders", b"%d" % number, timestamp_ms=1_000 + number)
+    consumer = client.consumer("orders", mode="manual")
+    assert [message.offset for message in consumer.take(5)] == [0, 1, 2, 3, 4]
+    consumer.seek(3)
+    assert [message.offset for message in consumer.take(2)] == [3, 4]
+    consumer.seek("earliest", partition=0)
+    assert consumer.poll(1)[0].offset == 0
+    consumer.seek(timestamp_ms=1_002)
+    assert consumer.poll(1)[0].offset == 2
+    consumer.seek("latest")
+    assert consumer.poll(wait_ms=10) == []
+    with pytest.raises(InvalidArgumentError):
+        consumer.seek(0, partition=5)
+    with pytest.raises(InvalidArgumentError):
+        consumer.seek("middle")
+
+
+def test_committing_and_going_on(connect, doors):
+    doors.cluster.create("orders")
+    client = connect()
+    client.produce_many("orders", [b"a", b"b", b"c"])
+    with client.consumer("orders", group="billing", mode="manual") as consumer:
+        assert consumer.committed() == {0: None}
+        consumer.take(2)
+        assert consumer.commit() == {0: 2}
+        assert consumer.committed() == {0: 2}
+    assert client.consumer("orders", group="billing", mode="manual").poll()[0].payload == b"c"
+    assert client.committed_offset("billing", "orders", 0) == 2
+    assert client.commit_offset("billing", "orders", 0, 1) == 2
+    assert client.commit_offset("billing", "orders", 0, 1, reset=True) == 1
+    assert client.committed_offset("nobody", "orders", 0) is None
+    with pytest.raises(InvalidArgumentError, match="group"):
+        client.consumer("orders", mode="manual").commit()
+
+
+def test_what_retention_removed(connect, doors):
+    doors.cluster.create("orders")
+    client = connect()
+    for number in range(6):
+        client.produce("orders", b"%d" % number)
+    doors.cluster.topics["orders"][0].trim(4)
+    with pytest.raises(OffsetOutOfRangeError):
+        client.consumer("orders", mode="manual", offset=1).poll()
+    lenient = client.consumer("orders", mode="manual", offset=1, skip_removed=True)
+    assert [message.offset for message in lenient.take(2)] == [4, 5]
+    beyond = client.consumer("orders", mode="manual", offset=99, skip_removed=True)
+    with pytest.raises(OffsetOutOfRangeError):
+        beyond.poll()
+
+
+def test_the_next_messages_are_fetched_while_the_application_works(connect, doors):
+    doors.cluster.create("orders")
+    client = connect()
+    for number in range(3):
+        client.produce("orders", b"x" * 600 + b"%d" % number)
+    consumer = client.consumer("orders", mode="manual", fetch_bytes=800)
+    consumer.poll(1)
+    client.topics()
+    assert doors.cluster.count(Fetch) >= 2
+
+
+def test_offsets(connect, doors):
+    doors.cluster.create("orders")
+    client = connect()
+    client.produce("orders", b"x", timestamp_ms=500)
+    assert client.list_offsets("orders", 0, "earliest") == 0
+    assert client.list_offsets("orders", 0, "latest") == 1
+    assert client.list_offsets("orders", 0, timestamp_ms=400) == 0
+    assert client.list_offsets("orders", 0, timestamp_ms=501) == -1
+    with pytest.raises(InvalidArgumentError):
+        client.list_offsets("orders", 0)
+
+
+@pytest.mark.parametrize("mode", ["queue", "stream"])
+def test_what_this_version_does_not_offer_is_said(connect, mode):
+    with pytest.raises(UnsupportedError, match="not offered yet"):
+        connect().consumer("orders", group="workers", mode=mode)
+    with pytest.raises(UnsupportedError):
+        connect().consumer("orders", group="workers")
+
+
+def test_nothing_goes_on_after_the_end(connect, doors):
+    doors.cluster.create("orders")
+    client = connect()
+    consumer = client.consumer("orders", mode="manual")
+    consumer.poll(wait_ms=1)
+    producer = client.producer("orders")
+    client.close()
+    client.close()
+    for action in (
+        client.topics,
+        lambda: client.produce("orders", b"x"),
+        lambda: producer.send(b"x"),
+        consumer.poll,
+        lambda: client.consumer("orders", mode="manual"),
+    ):
+        with pytest.raises(ConnectionClosedError):
+            action()
+
+
+@pytest.mark.parametrize("addresses", ["", "host:port", ["a:1", ""], [], "a:99999"])
+def test_addresses_that_are_none(addresses):
+    from flotilla import AsyncClient, Client
+
+    for kind in (Client, AsyncClient):
+        with pytest.raises(InvalidArgumentError):
+            kind(addresses)

@@ -1,0 +1,145 @@
+"""A session among simulated brokers, on a clock that tests turn by hand.
+
+Connections carry encoded bytes. Whatever is sent is served when `run` is called, so a test can cut a
+connection before a broker has read a request, or after it has carried it out and before the answer arrives.
+"""
+
+from random import Random
+
+from flotilla.client.calls import READ, Call, Outcome
+from flotilla.client.routes import Route
+from flotilla.client.session import Close, Dial, LinkId, Session, SessionOptions, Write
+from flotilla.codec.client import decode_request, encode_response
+from flotilla.codec.frames import FrameReader
+from flotilla.types.address import parse_address
+from flotilla.types.limits import CLIENT_FRAME_BYTES_MAX
+from flotilla.types.operations import Hello, Request, Welcome
+from tests.unit.client.broker import MemoryCluster
+
+
+class _Link:
+    def __init__(self, node: int) -> None:
+        self.node = node
+        self.frames = FrameReader(CLIENT_FRAME_BYTES_MAX)
+        #: Bytes on their way to the broker, and to the client.
+        self.sent: list[bytes] = []
+        self.answers: list[bytes] = []
+
+
+class World:
+    def __init__(
+        self,
+        cluster: MemoryCluster,
+        *,
+        bootstrap: tuple[int, ...] = (),
+        seed: int = 1,
+        requests_max: int = 256,
+        options: SessionOptions | None = None,
+    ) -> None:
+        self.cluster = cluster
+        self.now_ms = 1_000
+        addresses = [parse_address(cluster.addresses[node]) for node in bootstrap or cluster.addresses]
+        self.session = Session(addresses, Random(seed), options or SessionOptions(), self.now_ms)
+        self.links: dict[LinkId, _Link] = {}
+        self.dialled: list[int] = []
+        #: Nodes that cannot be reached, and nodes that take requests but whose answers are held back.
+        self.down: set[int] = set()
+        self.silent: set[int] = set()
+        self.requests_max = requests_max
+
+    def call(self, request: Request, route: Route, *, timeout_ms: int = 10_000, effect: str = READ) -> list[Outcome]:
+        """Submits a call; its outcome will be in the list."""
+        outcomes: list[Outcome] = []
+        self.session.submit(Call(request, route, self.now_ms + timeout_ms, outcomes.append, effect=effect), self.now_ms)
+        return outcomes
+
+    # Steps.
+
+    def run(self) -> None:
+        """Carries everything back and forth until nothing moves any more. No time passes."""
+        while self.act() or self.serve() or self.deliver():
+            pass
+
+    def act(self) -> bool:
+        actions = self.session.take_actions()
+        for action in actions:
+            if isinstance(action, Dial):
+                self._dial(action)
+            elif isinstance(action, Close):
+                self.links.pop(action.link, None)
+            elif isinstance(action, Write) and action.link in self.links:
+                self.links[action.link].sent += [bytes(piece) for piece in action.buffers]
+        return bool(actions)
+
+    def serve(self) -> bool:
+        """Brokers carry out what has reached them; their answers are on the way."""
+        moved = False
+        for link in list(self.links.values()):
+            pieces, link.sent = link.sent, []
+            for frame in [frame for piece in pieces for frame in link.frames.feed(piece)]:
+                moved = True
+                self._serve(link, frame)
+        return moved
+
+    def deliver(self) -> bool:
+        moved = False
+        for number, link in list(self.links.items()):
+            if link.node in self.silent:
+                continue
+            answers, link.answers = link.answers, []
+            for data in answers:
+                moved = True
+                self.session.received(number, data, self.now_ms)
+        return moved
+
+    def cut(self, node: int, reason: str = "reset") -> None:
+        """Every connection to a node breaks; what is on it is lost, what was carried out was carried out."""
+        for number, link in list(self.links.items()):
+            if link.node == node:
+                del self.links[number]
+                self.session.lost(number, reason, self.now_ms)
+
+    def stop(self, node: int) -> None:
+        self.down.add(node)
+        self.cluster.alive[node] = False
+        self.cut(node)
+
+    def start(self, node: int) -> None:
+        self.down.discard(node)
+        self.cluster.alive[node] = True
+
+    def pass_ms(self, duration_ms: int) -> None:
+        """Time passes; everything that is due happens in its order."""
+        end_ms = self.now_ms + duration_ms
+        self.run()
+        while self.session.wake_ms <= end_ms:
+            self.now_ms = max(self.now_ms, self.session.wake_ms)
+            self.session.tick(self.now_ms)
+            self.run()
+        self.now_ms = end_ms
+        self.session.tick(end_ms)
+        self.run()
+
+    # Inside.
+
+    def _dial(self, action: Dial) -> None:
+        node = next(node for node, address in self.cluster.addresses.items() if address == str(action.address))
+        self.dialled.append(node)
+        if node in self.down:
+            self.session.lost(action.link, "refused", self.now_ms)
+        else:
+            self.links[action.link] = _Link(node)
+            self.session.dialled(action.link, self.now_ms)
+
+    def _serve(self, link: _Link, frame: memoryview) -> None:
+        correlation_id, request = decode_request(frame)
+        if isinstance(request, Hello):
+            welcome = Welcome(1, link.node, self.cluster.cluster_id, CLIENT_FRAME_BYTES_MAX, self.requests_max)
+            link.answers.append(b"".join(encode_response(correlation_id, welcome)))
+        else:
+            assert isinstance(request, Request)
+            self.cluster.handle(
+                link.node,
+                request,
+                lambda answer: link.answers.append(b"".join(encode_response(correlation_id, answer))),
+            )

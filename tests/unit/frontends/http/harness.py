@@ -1,0 +1,91 @@
+"""A real HTTP server in front of a real node, and a client worked by hand."""
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from flotilla.frontends.http.server import HttpServer
+from tests.unit.service import lone_node
+from tests.unit.service.lone_node import LoneNode
+
+
+class Answer(NamedTuple):
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        assert self.headers["content-type"] == "application/json"
+        return json.loads(self.body)
+
+
+class Caller:
+    """One connection."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    def send(self, text: str) -> None:
+        self.writer.write(text.encode())
+
+    def ask(self, method: str, path: str, *headers: str) -> None:
+        self.send("".join(f"{line}\r\n" for line in (f"{method} {path} HTTP/1.1", "Host: test", *headers, "")))
+
+    async def answer(self, *, has_body: bool = True) -> Answer:
+        head = (await self.reader.readuntil(b"\r\n\r\n")).decode()
+        first, *lines = head.rstrip().split("\r\n")
+        headers = {name.lower(): value for name, value in (line.split(": ", 1) for line in lines)}
+        body = b""
+        if has_body and "content-length" in headers:
+            body = await self.reader.readexactly(int(headers["content-length"]))
+        return Answer(int(first.split()[1]), headers, body)
+
+    async def is_closed(self) -> bool:
+        """Waits for the end, past whatever still comes."""
+        try:
+            await self.reader.read()
+        except ConnectionError:
+            return True
+        return self.reader.at_eof()
+
+    def close(self) -> None:
+        self.writer.close()
+
+
+class Door:
+    def __init__(self, lone: LoneNode, server: HttpServer, port: int) -> None:
+        self.lone = lone
+        self.server = server
+        self.port = port
+        self._callers: list[Caller] = []
+
+    async def connect(self) -> Caller:
+        caller = Caller(*await asyncio.open_connection("127.0.0.1", self.port))
+        self._callers.append(caller)
+        return caller
+
+    async def get(self, path: str, method: str = "GET") -> Answer:
+        caller = await self.connect()
+        caller.ask(method, path)
+        return await caller.answer(has_body=method != "HEAD")
+
+    def close(self) -> None:
+        for caller in self._callers:
+            caller.close()
+
+
+def run(folder: Path, test: Callable[[Door], Coroutine[Any, Any, None]], **options: int) -> None:
+    async def with_door(lone: LoneNode) -> None:
+        server = HttpServer(lone.status, **options)
+        door = Door(lone, server, await server.start("127.0.0.1", 0))
+        try:
+            await test(door)
+        finally:
+            door.close()
+            await server.close()
+
+    lone_node.run(folder, with_door)

@@ -1,0 +1,395 @@
+"""The HTTP door over a real socket: what it answers, what it refuses, and how it ends."""
+
+import asyncio
+import signal
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flotilla.frontends.http import connection
+from flotilla.frontends.http.guard import BODY_BYTES_MAX
+from flotilla.frontends.http.server import HttpServer
+from flotilla.types.errors import DiskFullError, OverloadedError
+from tests.unit.frontends.http.harness import Door, run
+from tests.unit.runtime.exposition import parse
+
+NEVER_MS = 3_600_000
+#: More than the buffers of any socket hold.
+MUCH_BYTES = 32 * 1024 * 1024
+
+
+async def much() -> bytes:
+    return bytes(MUCH_BYTES)
+
+
+def test_health(tmp_path: Path) -> None:
+    async def test(door: Door) -> None:
+        answer = await door.get("/health")
+        assert answer.status == 200
+        assert (answer.json["status"], answer.json["storage"], answer.json["node"]) == ("ok", "ok", 1)
+        door.lone.driver.storage_error = DiskFullError("no room")
+        answer = await door.get("/health")
+        assert answer.status == 503
+        assert (answer.json["status"], answer.json["storage"]) == ("failing", "DISK_FULL")
+
+    run(tmp_path, test)
+
+
+def test_readiness(tmp_path: Path) -> None:
+    async def test(door: Door) -> None:
+        answer = await door.get("/ready")
+        assert answer.status == 503
+        message = "the node is not part of a cluster yet"
+        assert answer.json == {"ready": False, "reasons": [{"code": "NO_CLUSTER", "message": message}]}
+        await door.lone.found()
+        answer = await door.get("/ready")
+        assert answer.status == 200
+        assert answer.json == {"ready": True, "reasons": []}
+
+    run(tmp_path, test)
+
+
+def test_metrics(tmp_path: Path) -> None:
+    async def test(door: Door) -> None:
+        answer = await door.get("/metrics")
+        assert answer.status == 200
+        assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+        assert "flotilla_build_info" in parse(answer.body.decode())
+
+    run(tmp_path, test)
+
+
+def test_every_answer_is_dated_and_not_kept(tmp_path: Path) -> None:
+    async def test(door: Door) -> None:
+        for path in ("/health", "/ready", "/metrics", "/nothing"):
+            headers = (await door.get(path)).headers
+            assert headers["date"].endswith("GMT")
+            assert headers["cache-control"] == "no-store"
+            assert "server" not in headers
+
+    run(tmp_path, test)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "code"),
+    [
+        ("GET", "/", 404, "NOT_FOUND"),
+        ("GET", "/nothing", 404, "NOT_FOUND"),
+        ("GET", "/health/", 404, "NOT_FOUND"),
+        ("GET", "//health", 404, "NOT_FOUND"),
+        ("GET", "/%00%ff", 404, "NOT_FOUND"),
+        ("POST", "/health", 405, "INVALID_ARGUMENT"),
+        ("BREW", "/metrics", 405, "INVALID_ARGUMENT"),
+    ],
+)
+def test_errors_have_one_shape(method: str, path: str, status: int, code: str, tmp_path: Path) -> None:
+    async def test(door: Door) -> None:
+        answer = await door.get(path, method)
+        assert answer.status == status
+        assert answer.json.keys() == {"code", "message", "retryable"}
+        assert (answer.json["code"], answer.json["retryable"]) == (code, False)
+        assert method in answer.json["message"]
+        assert (status == 405) == ("allow" in answer.headers)
+
+    run(tmp_path, test)
+
+
+def test_typed_errors_and_faults_have_that_shape_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reported: list[dict[str, Any]] = []
+
+    async def test(door: Door) -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
+        overloaded = OverloadedError("too much")
+        overloaded.retry_after_ms = 1_500
+        for error, status, body in (
+            (overloaded, 429, {"code": "OVERLOADED", "message": "too much", "retryable": True}),
+            (
+                RuntimeError("a secret"),
+                500,
+                {"code": "UNKNOWN", "message": "an internal error; the node's log has more", "retryable": False},
+            ),
+        ):
+
+            def fail(error: Exception = error) -> None:
+                raise error
+
+            monkeypatch.setattr(door.lone.status, "reasons", fail)
+            answer = await door.get("/ready")
+            assert (answer.status, answer.json) == (status, body)
+            assert (answer.headers.get("retry-after") == "2") == (error is overloaded)
+        assert (await door.get("/health")).status == 200
+
+    run(tmp_path, test)
+    assert [str(context["exception"]) for context in reported] == ["a secret"]
+
+
+def test_head_has_no_body(tmp_path: Path) -> None:
+    async def test(door: Door) -> None:
+        caller = await door.connect()
+        caller.ask("HEAD", "/health")
+        caller.ask("GET", "/ready")
+        assert (await caller.answer(has_body=False)).status == 200
+        assert (await caller.answer()).status == 503
+
+    run(tmp_path, test)
+
+
+def test_a_connection_serves_many_requests_in_order(tmp_path: Path) -> None:
+    async def test(door: Door) -> None:
+        caller = await door.connect()
+        for path in ("/health", "/ready", "/nothing", "/metrics"):
+            caller.ask("GET", path)
+        assert [(await caller.answer()).status for _ in range(4)] == [200, 503, 404, 200]
+
+    run(tmp_path, test)
+
+
+def test_bodies_are_bounded(tmp_path: Path) -> None:
+    async def test(door: Door) -> None:
+        caller = await door.connect()
+        caller.ask("POST", "/health", f"Content-Length: {BODY_BYTES_MAX + 1}")
+        answer = await caller.answer()
+        assert (answer.status, answer.json["code"]) == (413, "INVALID_ARGUMENT")
+        assert await caller.is_closed()
+        # What nobody reads is passed over, and the connection goes on.
+        caller = await door.connect()
+        caller.ask("POST", "/health", "Content-Length: 100000")
+        caller.send("x" * 100_000)
+        caller.ask("GET", "/health")
+        assert [(await caller.answer()).status for _ in range(2)] == [405, 200]
+
+    run(tmp_path, test)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "garbage\r\n\r\n",
+        "GET /health HTTP/1.1\r\nno colon\r\n\r\n",
+        f"GET /{'x' * 100_000} HTTP/1.1\r\nHost: a\r\n\r\n",
+        "GET /health HTTP/1.1\r\nHost: a\r\n" + "X: y\r\n" * 10_000 + "\r\n",
+        "POST /health HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+        "POST /health HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n",
+    ],
+    ids=lambda text: text[:20].replace("\r\n", " "),
+)
+def test_what_is_no_request_is_refused_and_cut_off(text: str, tmp_path: Path) -> None:
+    async def test(door: Door) -> None:
+        caller = await door.connect()
+        caller.send(text)
+        try:
+            answer = await caller.answer()
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass  # Cut off while it was still sending.
+        else:
+            assert answer.status in (400, 431)
+            assert (answer.headers["connection"], answer.headers["content-type"]) == ("close", "application/json")
+        assert await caller.is_closed()
+        assert (await door.get("/health")).status == 200
+
+    run(tmp_path, test)
+
+
+def test_garbage_in_a_body_whose_answer_is_under_way_harms_nobody(tmp_path: Path) -> None:
+    reported: list[dict[str, Any]] = []
+
+    async def test(door: Door) -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
+        caller = await door.connect()
+        caller.ask("POST", "/health", "Transfer-Encoding: chunked")
+        assert (await caller.answer()).status == 405
+        caller.send("this is no chunk\r\n\r\n")
+        assert await caller.is_closed()
+        assert (await door.get("/health")).status == 200
+
+    run(tmp_path, test)
+    assert reported == []
+
+
+def test_who_says_nothing_or_says_it_slowly_is_cut_off(tmp_path: Path) -> None:
+    async def test(door: Door) -> None:
+        silent, slow, idle = [await door.connect() for _ in range(3)]
+        idle.ask("GET", "/health")
+        assert (await idle.answer()).status == 200
+        slow.send("GET /health HTTP/1.1\r\n")
+        dripping = asyncio.create_task(drip(slow.writer))
+        for caller in (silent, slow, idle):
+            assert await caller.is_closed()
+        dripping.cancel()
+        assert (await door.get("/health")).status == 200
+
+    async def drip(writer: asyncio.StreamWriter) -> None:
+        while True:
+            writer.write(b"X-More: and more\r\n")
+            await asyncio.sleep(0.005)
+
+    run(tmp_path, test, idle_ms_max=60)
+
+
+def test_who_does_not_read_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(door: Door) -> None:
+        monkeypatch.setattr(door.lone.status, "metrics", much)
+        caller = await door.connect()
+        caller.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        for _ in range(2):
+            caller.ask("GET", "/metrics")
+        while not door.server.connections:
+            await asyncio.sleep(0.005)
+        while door.server.connections:
+            await asyncio.sleep(0.005)
+
+    run(tmp_path, test, idle_ms_max=60)
+
+
+def test_connections_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "CONNECTION_COUNT_MAX", 2)
+
+    async def test(door: Door) -> None:
+        first, second = await door.connect(), await door.connect()
+        for caller in (first, second):
+            caller.ask("GET", "/health")
+            assert (await caller.answer()).status == 200
+        assert await (await door.connect()).is_closed()
+        first.close()
+        while len(door.server.connections) == 2:
+            await asyncio.sleep(0.002)
+        assert (await door.get("/health")).status == 200
+
+    run(tmp_path, test, idle_ms_max=NEVER_MS)
+
+
+def test_a_port_that_is_taken_is_an_error_and_not_the_end(tmp_path: Path) -> None:
+    async def test(door: Door) -> None:
+        with pytest.raises(OSError, match="in use"):
+            await HttpServer(door.lone.status).start("127.0.0.1", door.port)
+        assert (await door.get("/health")).status == 200
+
+    run(tmp_path, test)
+
+
+def test_signals_stay_as_they_were(tmp_path: Path) -> None:
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    async def test(door: Door) -> None:
+        assert (await door.get("/health")).status == 200
+        assert signal.getsignal(signal.SIGTERM) == before[signal.SIGTERM]
+
+    run(tmp_path, test)
+    assert {number: signal.getsignal(number) for number in before} == before
+
+
+def test_closing_lets_an_answer_finish_and_ends_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(door: Door) -> None:
+        may_go = asyncio.Event()
+
+        async def slow() -> bytes:
+            await may_go.wait()
+            return b"done\n"
+
+        monkeypatch.setattr(door.lone.status, "metrics", slow)
+        idle, half, busy = [await door.connect() for _ in range(3)]
+        idle.ask("GET", "/health")
+        await idle.answer()
+        half.send("GET /health")
+        busy.ask("GET", "/metrics")
+        while not door.server.request_count:
+            await asyncio.sleep(0.002)
+        closing = asyncio.create_task(door.server.close(drain_ms=10_000))
+        assert await idle.is_closed()
+        assert await half.is_closed()
+        with pytest.raises(OSError):
+            await door.connect()
+        assert not closing.done()
+        may_go.set()
+        assert (await busy.answer()).body == b"done\n"
+        assert await busy.is_closed()
+        await closing
+
+    run(tmp_path, test)
+
+
+def test_closing_lets_a_large_answer_leave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(door: Door) -> None:
+        monkeypatch.setattr(door.lone.status, "metrics", much)
+        caller = await door.connect()
+        caller.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        caller.ask("GET", "/metrics")
+        while not door.server.connections or not door.server.connections[0].flow.write_paused:
+            await asyncio.sleep(0.002)
+        closing = asyncio.create_task(door.server.close(drain_ms=10_000))
+        await asyncio.sleep(0)
+        caller.writer.transport.resume_reading()  # type: ignore[attr-defined]
+        assert len((await caller.answer()).body) == MUCH_BYTES
+        await closing
+
+    run(tmp_path, test)
+
+
+def test_closing_does_not_wait_for_who_does_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(door: Door) -> None:
+        monkeypatch.setattr(door.lone.status, "metrics", much)
+        caller = await door.connect()
+        caller.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        for _ in range(2):
+            caller.ask("GET", "/metrics")
+        while not door.server.connections or not door.server.connections[0].flow.write_paused:
+            await asyncio.sleep(0.002)
+        await door.server.close(drain_ms=20)
+        assert (door.server.connections, door.server.request_count) == ([], 0)
+
+    run(tmp_path, test)
+
+
+def test_closing_while_a_connection_is_being_cut_off(tmp_path: Path) -> None:
+    async def test(door: Door) -> None:
+        caller = await door.connect()
+        caller.ask("POST", "/health", "Transfer-Encoding: chunked")
+        assert (await caller.answer()).status == 405
+        [ours] = door.server.connections
+        # In one turn of the loop: the connection is closing, and not gone yet.
+        ours.data_received(b"this is no chunk\r\n\r\n")
+        await door.server.close()
+        assert await caller.is_closed()
+
+    run(tmp_path, test)
+
+
+@pytest.mark.parametrize("drain_ms", [0, 20])
+def test_closing_does_not_wait_for_ever(drain_ms: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(door: Door) -> None:
+        async def never() -> bytes:
+            await asyncio.Event().wait()
+            return b""
+
+        monkeypatch.setattr(door.lone.status, "metrics", never)
+        caller = await door.connect()
+        caller.ask("GET", "/metrics")
+        while not door.server.request_count:
+            await asyncio.sleep(0.002)
+        await door.server.close(drain_ms)
+        assert await caller.is_closed()
+        assert (door.server.connections, door.server.request_count) == ([], 0)
+        await door.server.close()
+
+    run(tmp_path, test)
+
+
+def test_an_address_of_the_other_family_works(tmp_path: Path) -> None:
+    if not socket.has_ipv6:
+        pytest.skip("no IPv6 here")
+
+    async def test(door: Door) -> None:
+        server = HttpServer(door.lone.status)
+        try:
+            port = await server.start("::1", 0)
+        except OSError:
+            pytest.skip("no IPv6 loopback here")
+        reader, writer = await asyncio.open_connection("::1", port)
+        writer.write(b"GET /health HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        assert (await reader.read()).startswith(b"HTTP/1.1 200 ")
+        writer.close()
+        await server.close()
+
+    run(tmp_path, test)

@@ -1,0 +1,392 @@
+"""Whole brokers without sockets: real drivers and stores on simulated disks, a hand-turned clock, links in memory.
+
+Nothing happens between two calls of the test. `settle` lets everything that can happen without time happen;
+`advance` turns the clock, with ticks and timers in their order.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
+from random import Random
+
+from flotilla.codec.batch import facts_of, span_of
+from flotilla.codec.records import encode_batch
+from flotilla.metadata.commands import RegisterBroker
+from flotilla.raft.membership import ConfigurationChange
+from flotilla.raft.messages import Configuration, Message
+from flotilla.raft.options import RaftOptions
+from flotilla.replica.ports import Block, Job, StateMachine
+from flotilla.replica.replica import Replica, ReplicaOptions
+from flotilla.runtime.driver import Driver, DriverOptions
+from flotilla.service.broker import Broker
+from flotilla.service.catalog import METADATA_GROUP, Catalog, CatalogMachine
+from flotilla.service.membership import Membership
+from flotilla.service.partition import PartitionHost
+from flotilla.sim.disk import SimDisk
+from flotilla.storage.options import StoreOptions
+from flotilla.storage.store import NodeStore
+from flotilla.types.errors import FlotillaError
+from flotilla.types.ids import GroupId, NodeId
+from flotilla.types.operations import CreateTopic, Reply, Request
+from flotilla.types.records import Record
+from flotilla.types.settings import NodeSettings
+
+TICK_MS = 100
+CLUSTER = "test"
+_OPTIONS = ReplicaOptions(
+    RaftOptions(election_ticks=10, heartbeat_ticks=3, quiesce_ticks=30, commit_news_ticks=1), snapshot_entries=0
+)
+
+
+def peer_address(node: NodeId) -> str:
+    return f"node{node}:7601"
+
+
+def client_address(node: NodeId) -> str:
+    return f"node{node}:7600"
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now_ms = 1_000_000
+        self._number = 0
+        self._timers: list[tuple[int, int, list[Callable[[], None]]]] = []
+
+    def later(self, delay_ms: int, action: Callable[[], None]) -> Callable[[], None]:
+        self._number += 1
+        armed = [action]
+        heappush(self._timers, (self.now_ms + delay_ms, self._number, armed))
+        return armed.clear
+
+    def pop_due(self) -> Callable[[], None] | None:
+        while self._timers and self._timers[0][0] <= self.now_ms:
+            armed = heappop(self._timers)[2]
+            if armed:
+                return armed.pop()
+        return None
+
+
+@dataclass(eq=False)
+class Answer:
+    """What became of one request: exactly one answer is allowed."""
+
+    results: list[Reply | FlotillaError] = field(default_factory=list)
+    cancel: Callable[[], None] | None = None
+
+    def __call__(self, result: Reply | FlotillaError) -> None:
+        self.results.append(result)
+
+    @property
+    def is_waiting(self) -> bool:
+        return not self.results
+
+    @property
+    def result(self) -> Reply | FlotillaError:
+        assert len(self.results) == 1, f"answered {len(self.results)} times: {self.results}"
+        return self.results[0]
+
+    @property
+    def code(self) -> str:
+        """Of the error; the name of the reply when there is none."""
+        result = self.result
+        return result.code if isinstance(result, FlotillaError) else type(result).__name__
+
+
+class Node:
+    """One broker; it is the driver's ports, and Consensus and Outside of the service, all in one."""
+
+    def __init__(self, fleet: "Fleet", node: NodeId) -> None:
+        self.fleet = fleet
+        self.node = node
+        self.disk = SimDisk(Random(node))
+        self.settings = replace(fleet.settings, node_id=node)
+        self.boot()
+
+    def boot(self) -> None:
+        self.is_running = True
+        #: Blocks stay unwritten, so that proposals stay under way.
+        self.is_disk_stuck = False
+        self.links: dict[NodeId, str] = {}
+        self.sent: list[tuple[NodeId, list[tuple[GroupId, Message]]]] = []
+        self.blocks: list[Block] = []
+        self.jobs: list[Job] = []
+        self.replies: list[tuple[Callable[[object], None], object]] = []
+        self.answers: list[Answer] = []
+        self.transfers: list[tuple[GroupId, NodeId]] = []
+        self.store = NodeStore.open(self.disk, StoreOptions(journal_bytes=256 * 1024, segment_bytes=64 * 1024), span_of)
+        self.driver = Driver(self.node, self.store, self, Random(self.node), DriverOptions(_OPTIONS))
+        self.machine = CatalogMachine()
+        if METADATA_GROUP in self.store.groups:
+            self.driver.add_replica(METADATA_GROUP, self.machine)
+        self.catalog = Catalog(self.machine, self, self)
+        self.membership = Membership(self.node, self.catalog, self, self, facts_of, replace(_OPTIONS, keeps_log=True))
+        self.broker = Broker(self.settings, self.catalog, self.membership, self, self, self.found)
+        self.membership.start(
+            RegisterBroker(
+                CLUSTER, self.node, client_address(self.node), peer_address(self.node), "", "", "1", self.now_ms()
+            )
+        )
+
+    def found(self, others: dict[NodeId, str]) -> None:
+        self.links.update(others)
+        if METADATA_GROUP not in self.store.groups:
+            self.store.create_group(METADATA_GROUP, Configuration(voters=tuple(sorted((self.node, *others)))))
+            self.driver.add_replica(METADATA_GROUP, self.machine)
+
+    def learn(self) -> None:
+        """Takes part in the metadata group as a node that was let in does."""
+        self.store.create_group(METADATA_GROUP, Configuration())
+        self.driver.add_replica(METADATA_GROUP, self.machine)
+
+    def ask(self, request: Request) -> Answer:
+        """Starts a request; the answer may come later."""
+        answer = Answer()
+        self.answers.append(answer)
+        answer.cancel = self.broker.handle(request, answer)
+        return answer
+
+    def call(self, request: Request) -> Answer:
+        """A request, and everything that follows from it without time."""
+        answer = self.ask(request)
+        self.fleet.settle()
+        return answer
+
+    def partition(self, topic: str, partition: int = 0) -> PartitionHost:
+        return self.membership.hosts[self.catalog.topic(topic).partitions[partition].group]
+
+    # The driver's ports.
+
+    def send(self, to: NodeId, messages: list[tuple[GroupId, Message]]) -> None:
+        self.sent.append((to, messages))
+
+    def write(self, block: Block) -> None:
+        self.blocks.append(block)
+
+    def run(self, job: Job) -> None:
+        self.jobs.append(job)
+
+    def reply(self, token: object, result: object) -> None:
+        assert callable(token)
+        self.replies.append((token, result))
+
+    def crash_point(self, name: str) -> None:
+        """Nobody cuts the power here."""
+
+    # Consensus.
+
+    def replica(self, group: GroupId) -> Replica | None:
+        return self.driver.replicas.get(group)
+
+    def holds(self, group: GroupId) -> bool:
+        return group in self.store.groups
+
+    def propose(self, group: GroupId, data: bytes | memoryview, reply: Callable[[object], None]) -> bool:
+        return self.driver.propose(group, data, reply)
+
+    def forward(self, group: GroupId, data: bytes) -> None:
+        self.driver.forward(group, data)
+
+    def read(self, group: GroupId, query: object, reply: Callable[[object], None]) -> None:
+        self.driver.read(group, query, reply)
+
+    def change_members(self, group: GroupId, change: ConfigurationChange, reply: Callable[[object], None]) -> None:
+        self.driver.change_members(group, change, reply)
+
+    def transfer(self, group: GroupId, to: NodeId) -> None:
+        self.transfers.append((group, to))
+        self.driver.transfer(group, to)
+
+    def host(
+        self, group: GroupId, configuration: Configuration, machine: StateMachine, options: ReplicaOptions
+    ) -> None:
+        if group not in self.store.groups:
+            self.store.create_group(group, configuration)
+        self.driver.add_replica(group, machine, options)
+
+    def campaign(self, group: GroupId) -> None:
+        self.driver.campaign(group)
+
+    def drop(self, group: GroupId) -> None:
+        self.driver.remove_replica(group)
+
+    # Outside.
+
+    def now_ms(self) -> int:
+        return self.fleet.clock.now_ms
+
+    def later(self, delay_ms: int, action: Callable[[], None]) -> Callable[[], None]:
+        boot = self.driver
+
+        def guarded() -> None:
+            if self.is_running and self.driver is boot:
+                action()
+
+        return self.fleet.clock.later(delay_ms, guarded)
+
+    def is_up(self, node: NodeId) -> bool:
+        return node == self.node or self.fleet.is_linked(self.node, node)
+
+    def connect(self, node: NodeId, peer: str) -> None:
+        assert node != self.node
+        self.links[node] = peer
+
+    def disconnect(self, node: NodeId) -> None:
+        self.links.pop(node, None)
+
+
+class Fleet:
+    def __init__(self, nodes: int = 1, settings: NodeSettings | None = None) -> None:
+        self.clock = Clock()
+        self.settings = settings or NodeSettings(cluster_id=CLUSTER)
+        self.nodes: dict[NodeId, Node] = {}
+        self.cut: set[NodeId] = set()
+        for node in range(1, nodes + 1):
+            self.nodes[node] = Node(self, node)
+        for box in self.nodes.values():
+            box.found({node: peer_address(node) for node in self.nodes if node != box.node})
+        if nodes == 1:
+            self.nodes[1].campaign(METADATA_GROUP)
+
+    def add(self, node: NodeId) -> Node:
+        """A node that is part of nothing yet."""
+        box = self.nodes[node] = Node(self, node)
+        return box
+
+    # What the world does.
+
+    def is_linked(self, one: NodeId, other: NodeId) -> bool:
+        ends = (self.nodes.get(one), self.nodes.get(other))
+        if one in self.cut or other in self.cut or None in ends:
+            return False
+        return all(end is not None and end.is_running for end in ends) and other in self.nodes[one].links
+
+    def isolate(self, node: NodeId) -> None:
+        self.cut.add(node)
+        for other in self.nodes:
+            if other != node:
+                self.nodes[other].driver.peer_down(node)
+                self.nodes[node].driver.peer_down(other)
+
+    def heal(self, node: NodeId) -> None:
+        self.cut.discard(node)
+        for other in self.nodes:
+            if other != node:
+                self.nodes[other].driver.peer_up(node)
+                self.nodes[node].driver.peer_up(other)
+
+    def kill(self, node: NodeId) -> None:
+        self.nodes[node].is_running = False
+        self.nodes[node].disk.crash()
+        for other in self.nodes.values():
+            if other.node != node:
+                other.driver.peer_down(node)
+
+    def restart(self, node: NodeId) -> Node:
+        box = self.nodes[node]
+        box.boot()
+        box.links.update({other: peer_address(other) for other in self.nodes if other != node})
+        for other in self.nodes.values():
+            if other.node != node:
+                other.driver.peer_up(node)
+        return box
+
+    def settle(self) -> None:
+        """Everything that needs no time."""
+        while sum(self._turn(box) for box in self.nodes.values() if box.is_running):
+            pass
+
+    def _turn(self, box: Node) -> bool:
+        box.driver.pump()
+        worked = False
+        while box.blocks and not box.is_disk_stuck:
+            block = box.blocks.pop(0)
+            box.store.write_block(block)
+            box.driver.block_written(block)
+            worked = True
+        while box.jobs:
+            job = box.jobs.pop(0)
+            job.run()
+            box.driver.job_done(job)
+            worked = True
+        replies, box.replies = box.replies, []
+        for reply, result in replies:
+            reply(result)
+        sent, box.sent = box.sent, []
+        for to, messages in sent:
+            if self.is_linked(box.node, to) and self.is_linked(to, box.node):
+                self.nodes[to].driver.receive(messages)
+        while (action := self.clock.pop_due()) is not None:
+            action()
+            worked = True
+        return worked or bool(replies or sent)
+
+    def advance(self, ms: int) -> None:
+        """In steps of a tick."""
+        self.settle()
+        end_ms = self.clock.now_ms + ms
+        while self.clock.now_ms < end_ms:
+            self.clock.now_ms = min(end_ms, self.clock.now_ms + TICK_MS)
+            for box in self.nodes.values():
+                if box.is_running:
+                    box.driver.tick()
+            self.settle()
+
+    def wait(self, condition: Callable[[], bool], limit_ms: int = 30_000) -> None:
+        """Turns the clock until it holds."""
+        self.settle()
+        end_ms = self.clock.now_ms + limit_ms
+        while not condition():
+            assert self.clock.now_ms < end_ms, "waited in vain"
+            self.advance(TICK_MS)
+
+    # What tests begin with.
+
+    def form(self) -> "Fleet":
+        """All nodes are registered brokers of one cluster."""
+        self.wait(lambda: all(len(box.catalog.brokers()) == len(self.nodes) for box in self.nodes.values()))
+        return self
+
+    def controller(self) -> Node:
+        """Who leads the metadata."""
+        return self._leading(METADATA_GROUP)
+
+    def leader(self, topic: str, partition: int = 0) -> Node:
+        known = next(iter(box for box in self.nodes.values() if box.catalog.find_topic(topic)))
+        return self._leading(known.catalog.topic(topic).partitions[partition].group)
+
+    def _leading(self, group: GroupId) -> Node:
+        found: list[Node] = []
+
+        def is_found() -> bool:
+            replicas = [(box, box.replica(group)) for box in self.nodes.values() if box.is_running]
+            found[:] = [box for box, replica in replicas if replica is not None and replica.is_serving()]
+            return len(found) == 1
+
+        self.wait(is_found)
+        return found[0]
+
+    def create(self, topic: str, partitions: int = 1, **settings: str) -> Node:
+        """A new topic; the node that leads its first partition."""
+        answer = self.controller().call(CreateTopic(topic, partitions, settings=settings))
+        assert answer.code == "TopicReply", answer.result
+        return self.leader(topic)
+
+    def check_answers(self) -> None:
+        """Nothing was answered twice, and nobody waits in vain."""
+        for box in self.nodes.values():
+            assert [len(answer.results) for answer in box.answers] == [1] * len(box.answers)
+
+
+def batch(*values: bytes, time_ms: int = 5, producer: int = 0, epoch: int = 0, sequence: int = 0) -> bytes:
+    records = [Record(value, timestamp_ms=time_ms + place) for place, value in enumerate(values or (b"x",))]
+    return encode_batch(records, producer_id=producer, producer_epoch=epoch, sequence=sequence)
+
+
+def lone(**settings: object) -> Node:
+    """A cluster of one."""
+    fleet = Fleet(1, replace(NodeSettings(cluster_id=CLUSTER), **settings))  # type: ignore[arg-type]
+    return fleet.form().nodes[1]
+
+
+def three() -> Fleet:
+    return Fleet(3).form()
