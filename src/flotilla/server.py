@@ -15,6 +15,7 @@ from pathlib import Path
 from flotilla import __version__
 from flotilla.client.aio import AsyncClient
 from flotilla.codec.batch import facts_of, span_of
+from flotilla.frontends.http.server import HttpServer
 from flotilla.frontends.tcp.server import TcpServer
 from flotilla.metadata.commands import RegisterBroker
 from flotilla.raft.membership import ConfigurationChange
@@ -31,7 +32,9 @@ from flotilla.node import NodeSettings as NodeParts
 from flotilla.service.broker import Broker
 from flotilla.service.catalog import METADATA_GROUP, Catalog, CatalogMachine
 from flotilla.service.membership import Membership
+from flotilla.service.metering import MeteredService
 from flotilla.service.ports import Cancel
+from flotilla.service.status import NodeStatus
 from flotilla.storage.options import StoreOptions
 from flotilla.types.address import Address, parse_address
 from flotilla.types.errors import FlotillaError
@@ -127,7 +130,7 @@ class Server:
 
     def __init__(self, settings: NodeSettings) -> None:
         self.settings = settings
-        self._is_new = claim(Path(settings.data_dir), Identity(settings.node_id, settings.cluster_id))
+        claim(Path(settings.data_dir), Identity(settings.node_id, settings.cluster_id))
         self._machine = CatalogMachine()
         self._replica_options = _replica_options(settings)
         parts = NodeParts(
@@ -150,7 +153,10 @@ class Server:
         keeps_log = replace(self._replica_options, keeps_log=True)
         self.membership = Membership(settings.node_id, self.catalog, self._consensus, self._outside, facts_of, keeps_log)
         self.broker = Broker(settings, self.catalog, self.membership, self._consensus, self._outside, self._found)
-        self._tcp = TcpServer(self.broker)
+        metered = MeteredService(self.broker)
+        self._tcp = TcpServer(metered)
+        self.status = NodeStatus(self.node.runtime, self.node.network, self.catalog, metered, self._tcp.statistics)
+        self._http = HttpServer(self.status)
         self._joining: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -160,7 +166,9 @@ class Server:
         if not settings.join and not settings.await_init:
             self._found({peer: str(address) for peer, address in settings.other_peers.items()})
         port = await self._tcp.start(settings.listen.host, settings.listen.port)
-        own = self._registration(port)
+        http = settings.http_listen
+        http_port = await self._http.start(http.host, http.port) if http is not None else 0
+        own = self._registration(port, http_port)
         self.membership.start(own)
         if settings.join and METADATA_GROUP not in self.node.store.groups:
             self._joining = asyncio.create_task(self._join(own))
@@ -168,12 +176,14 @@ class Server:
 
     async def stop(self) -> None:
         """Takes no more requests, finishes those under way, hands leadership over, and closes."""
+        self.status.stopping()
         self._tcp.stop_accepting()
         if self._joining is not None:
             self._joining.cancel()
         await self.node.runtime.hand_over()
         self.broker.close()
         await self._tcp.close(DRAIN_MS)
+        await self._http.close(DRAIN_MS)
         await self.node.stop()
         log.info("stopped", node=self.settings.node_id)
 
@@ -182,7 +192,7 @@ class Server:
         """Where clients are told to connect."""
         return self._client_address
 
-    def _registration(self, port: int) -> RegisterBroker:
+    def _registration(self, port: int, http_port: int) -> RegisterBroker:
         settings = self.settings
         advertised = settings.advertise or Address(settings.listen.host, port)
         self._client_address = str(advertised)
@@ -192,7 +202,7 @@ class Server:
             node=settings.node_id,
             client_address=str(advertised),
             peer_address=str(peer),
-            http_address="",
+            http_address=str(Address(settings.http_listen.host, http_port)) if settings.http_listen is not None else "",
             grpc_address="",
             version=__version__,
             now_ms=self._outside.now_ms(),

@@ -58,9 +58,12 @@ ALLOWED: dict[str, tuple[str, ...]] = {
 FOREIGN: dict[str, tuple[str, ...]] = {
     "crc32c": ("codec", "storage", "client"),
     "google": ("codec",),
+    "h11": ("frontends",),
     "lz4": ("codec",),
     "rich": ("cli",),
+    "starlette": ("frontends",),
     "typer": ("cli",),
+    "uvicorn": ("frontends",),
     "uvloop": ("runtime", "server", "cli", "client"),
     "zstandard": ("codec",),
 }

@@ -20,7 +20,31 @@ from flotilla.types.errors import (
     StorageFailedError,
     UnknownError,
 )
-from flotilla.types.operations import Fetch, ListOffsets, Reply, Request
+from flotilla.types.operations import (
+    AlterTopic,
+    ClusterReply,
+    CommitOffset,
+    CreateTopic,
+    DeleteTopic,
+    Done,
+    Fetch,
+    Fetched,
+    GetMetadata,
+    InitCluster,
+    JoinCluster,
+    ListOffsets,
+    Metadata,
+    OffsetCommitted,
+    OffsetFound,
+    Produce,
+    Produced,
+    ReadOffset,
+    RemoveNode,
+    Reply,
+    Request,
+    TopicReply,
+    TransferLeadership,
+)
 
 READ: Final = "read"
 REPEATABLE: Final = "repeatable"
@@ -30,6 +54,22 @@ ONCE: Final = "once"
 NOT_FOUND_ATTEMPTS_MAX: Final = 4
 
 Outcome: TypeAlias = Reply | FlotillaError
+#: What each request is answered with. Anything else was not understood by one of the two sides.
+REPLIES: Final[dict[type[Request], type[Reply]]] = {
+    Produce: Produced,
+    Fetch: Fetched,
+    ListOffsets: OffsetFound,
+    CommitOffset: OffsetCommitted,
+    ReadOffset: OffsetCommitted,
+    GetMetadata: Metadata,
+    CreateTopic: TopicReply,
+    AlterTopic: TopicReply,
+    DeleteTopic: TopicReply,
+    InitCluster: ClusterReply,
+    JoinCluster: ClusterReply,
+    RemoveNode: ClusterReply,
+    TransferLeadership: Done,
+}
 #: Requests whose topic may be too new for a broker. For others NOT_FOUND is an answer like any other.
 _LAGGING: Final = (Fetch, ListOffsets)
 #: What a broker may say although the request could have been carried out.

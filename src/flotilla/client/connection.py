@@ -96,7 +96,8 @@ class Connection(Generic[Token]):
                 raise InvalidArgumentError(f"the broker answers request {correlation_id}, which was not made")
             else:
                 token = self._waiting.pop(correlation_id)
-                assert not isinstance(answer, Welcome)
+                if isinstance(answer, Welcome):
+                    raise InvalidArgumentError("the broker welcomes twice")
                 if token is not None:
                     answered.append((token, answer))
         return answered

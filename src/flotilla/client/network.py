@@ -135,8 +135,7 @@ class Network:
                 if transport is not None:
                     transport.writelines(action.buffers)
             elif isinstance(action, Dial):
-                self._is_empty.clear()
-                self._dials[action.link] = self._loop.create_task(self._dial(action.link, action.address))
+                self._start_dial(action)
             else:
                 self._hang_up(action)
         self._set_timer()
@@ -149,15 +148,23 @@ class Network:
         if transport is not None:
             transport.abort()
 
+    def _start_dial(self, action: Dial) -> None:
+        self._is_empty.clear()
+        task = self._dials[action.link] = self._loop.create_task(self._dial(action.link, action.address))
+
+        def ended(task: asyncio.Task[None]) -> None:
+            # Not at the end of the task itself: one that is cancelled before its first step has no end.
+            del self._dials[action.link]
+            self._note_empty()
+
+        task.add_done_callback(ended)
+
     async def _dial(self, link: LinkId, address: Address) -> None:
         try:
             await self._loop.create_connection(lambda: _Wire(self, link), address.host, address.port)
         except OSError as error:
             self.session.lost(link, error.strerror or str(error), now_ms())
             self.perform()
-        finally:
-            del self._dials[link]
-            self._note_empty()
 
     def _note_empty(self) -> None:
         if not self._dials and not self._transports:

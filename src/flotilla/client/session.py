@@ -16,7 +16,7 @@ from random import Random
 from typing import TypeAlias
 
 from flotilla.client.backoff import Backoff
-from flotilla.client.calls import Call, Outcome, outcome_unknown
+from flotilla.client.calls import REPLIES, Call, Outcome, outcome_unknown
 from flotilla.client.connection import Connection
 from flotilla.client.routes import ANY, CONTROLLER, Route, Routes
 from flotilla.client.timers import Timers
@@ -29,6 +29,7 @@ from flotilla.types.errors import (
     NotFoundError,
     NotLeaderError,
     UnavailableError,
+    UnknownError,
 )
 from flotilla.types.limits import IDLE_MS_MAX
 from flotilla.types.operations import GetMetadata, Metadata, TopicInfo
@@ -300,10 +301,12 @@ class Session:
     # What became of them.
 
     def _answered(self, call: Call, outcome: Outcome) -> None:
-        if not isinstance(outcome, FlotillaError):
+        if isinstance(outcome, REPLIES[type(call.request)]):
             call.is_sent = False
             self._finish(call, outcome)
             return
+        if not isinstance(outcome, FlotillaError):
+            outcome = UnknownError(f"{type(call.request).__name__} was answered with {type(outcome).__name__}")
         if isinstance(outcome, NotLeaderError):
             self.routes.redirect(call.route, outcome.address)
         elif isinstance(outcome, NotFoundError) and call.route.topic:

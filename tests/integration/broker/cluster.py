@@ -17,7 +17,8 @@ from typing import Any, TypeVar
 
 from flotilla.client.aio import AsyncClient
 from flotilla.types.errors import FlotillaError
-from flotilla.types.operations import Metadata, TopicInfo
+from flotilla.types.operations import GetMetadata, Metadata
+from tests.integration.broker.direct import DirectConnection
 
 ROOT = Path(__file__).parents[3]
 LOOPBACK = "127.0.0.1"
@@ -171,23 +172,49 @@ class BrokerCluster:
 
         return await wait_for(client.metadata, "a complete cluster", is_enough=is_complete)
 
-    async def wait_led(self, client: AsyncClient, topic: str, excluded: int = 0) -> TopicInfo:
-        """Every partition of the topic is led by a running broker that is not `excluded`."""
-        able = [node for node in self.running if node != excluded]
+    async def leaders(self, topic: str) -> dict[int, int]:
+        """For each partition the node that says of itself that it leads; others may only guess."""
+        found: dict[int, int] = {}
+        for node in self.running:
+            async with DirectConnection(self[node].client_address) as connection:
+                answer = await connection.ask(GetMetadata([topic]))
+            if isinstance(answer, Metadata) and answer.topics:
+                found.update({part.number: node for part in answer.topics[0].partitions if part.leader == node})
+        return found
 
-        def is_led(found: TopicInfo) -> bool:
-            return all(partition.leader in able for partition in found.partitions)
+    async def wait_led(self, topic: str, partitions: int = 1) -> dict[int, int]:
+        """Every partition of the topic has a leader."""
+        return await wait_for(
+            lambda: self.leaders(topic), f"leaders of {topic}", is_enough=lambda found: len(found) == partitions
+        )
 
-        return await wait_for(lambda: client.describe_topic(topic), f"leaders of {topic}", is_enough=is_led)
+    async def leader(self, topic: str, partition: int = 0) -> Broker:
+        found = await wait_for(
+            lambda: self.leaders(topic), f"a leader of {topic}/{partition}", is_enough=lambda found: partition in found
+        )
+        return self.brokers[found[partition]]
 
-    async def leader(self, client: AsyncClient, topic: str, partition: int = 0) -> Broker:
-        return self.brokers[(await self.wait_led(client, topic)).partitions[partition].leader]
+    async def lead(self, client: AsyncClient, topic: str, partition: int, node: int) -> None:
+        """Has a replica lead, however often it takes: leadership moves only to one that has caught up."""
+        moved: set[int] = set()
+
+        async def move() -> int:
+            leader = (await self.leaders(topic)).get(partition, 0)
+            if leader not in (0, node) and leader not in moved:
+                # Once for each that leads: a hand-over under way must not be disturbed.
+                moved.add(leader)
+                await client.transfer_leadership(topic, partition, node)
+            elif leader != node:
+                moved.discard(leader)
+            return leader
+
+        await wait_for(move, f"node {node} to lead {topic}/{partition}", is_enough=node.__eq__)
 
 
 async def wait_for(
     look: Callable[[], Awaitable[T]], what: str, seconds: float = WAIT_S_MAX, *, is_enough: Callable[[T], bool]
 ) -> T:
-    """Looks until what is seen is enough. Typed errors are not: the cluster may be in between."""
+    """Looks until what is seen is enough. Errors are not: the cluster may be in between."""
     seen: object = None
     try:
         async with asyncio.timeout(seconds):
@@ -197,7 +224,7 @@ async def wait_for(
                     if is_enough(found):
                         return found
                     seen = found
-                except FlotillaError as error:
+                except (FlotillaError, OSError, EOFError) as error:
                     seen = error
                 await asyncio.sleep(_POLL_S)
     except TimeoutError:

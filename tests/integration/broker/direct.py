@@ -12,12 +12,13 @@ from flotilla.codec.client import (
     encode_request,
 )
 from flotilla.types.operations import Hello, Request, Welcome
-from tests.integration.broker.cluster import WAIT_S_MAX, Broker
+
+ANSWER_S_MAX = 10.0
 
 
 class DirectConnection:
-    def __init__(self, broker: Broker) -> None:
-        self._address = broker.client_address
+    def __init__(self, address: str) -> None:
+        self._address = address
         self._ids = count(1)
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
@@ -42,7 +43,7 @@ class DirectConnection:
     async def receive(self) -> Answer:
         """The next answer; an error is one too."""
         assert self._reader is not None
-        async with asyncio.timeout(WAIT_S_MAX):
+        async with asyncio.timeout(ANSWER_S_MAX):
             length = int.from_bytes(await self._reader.readexactly(4), "big")
             _, answer = decode_response(await self._reader.readexactly(length))
         return answer

@@ -18,7 +18,7 @@ from flotilla.client.aio_producer import AsyncDelivery, AsyncProducer
 from flotilla.client.messages import Message
 from flotilla.types.errors import FlotillaError, OutcomeUnknownError
 from flotilla.types.ids import Offset
-from tests.integration.broker.cluster import WAIT_S_MAX, wait_until
+from tests.integration.broker.cluster import WAIT_S_MAX, BrokerCluster, wait_until
 
 #: Tells apart the producers of one topic.
 _NUMBERS = count()
@@ -87,12 +87,12 @@ class Ledger:
         assert not unexpected, f"never sent, or refused and stored all the same: {unexpected[:5]}"
         _check_order(messages)
 
-    async def check_every_replica(self, client: AsyncClient) -> None:
+    async def check_every_replica(self, cluster: BrokerCluster, client: AsyncClient) -> None:
         """The same, with each replica of each partition in the lead once: whoever holds it, holds all of it."""
         topic = await client.describe_topic(self.topic)
         for turn in range(len(topic.partitions[0].replicas)):
             for partition in topic.partitions:
-                await lead(client, self.topic, partition.number, partition.replicas[turn])
+                await cluster.lead(client, self.topic, partition.number, partition.replicas[turn])
             await self.check(client)
 
 
@@ -108,17 +108,6 @@ def _check_order(messages: list[Message]) -> None:
         lane = (message.partition, producer)
         assert int(number) > newest.get(lane, -1), f"{message.payload!r} stands behind a later one"
         newest[lane] = int(number)
-
-
-async def lead(client: AsyncClient, topic: str, partition: int, node: int) -> None:
-    """Has a replica lead, however often it takes: leadership moves only to one that has caught up."""
-    async with asyncio.timeout(WAIT_S_MAX):
-        while (await client.describe_topic(topic)).partitions[partition].leader != node:
-            try:
-                await client.transfer_leadership(topic, partition, node)
-            except FlotillaError:
-                pass
-            await asyncio.sleep(0.05)
 
 
 async def read_all(client: AsyncClient, topic: str, *, seconds: float = WAIT_S_MAX) -> list[Message]:

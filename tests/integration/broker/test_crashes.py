@@ -46,7 +46,7 @@ def test_the_leader_of_a_partition_is_killed(cluster: BrokerCluster) -> None:
         gaps: list[float] = []
         async with Traffic(cluster.addresses, "leaderless") as traffic:
             for _ in range(3):
-                leader = await cluster.leader(client, "leaderless")
+                leader = await cluster.leader("leaderless")
                 await leader.kill()
                 gaps.append(await traffic.wait_failover(monotonic()))
                 await traffic.wait_acks(50)
@@ -56,7 +56,7 @@ def test_the_leader_of_a_partition_is_killed(cluster: BrokerCluster) -> None:
         assert max(gaps) < CRASH_FAILOVER_S_MAX
         assert not traffic.ledger.refused
         assert not traffic.ledger.unsure
-        await traffic.ledger.check_every_replica(client)
+        await traffic.ledger.check_every_replica(cluster, client)
 
     run(cluster, scenario)
 
@@ -65,7 +65,7 @@ def test_a_follower_is_killed(cluster: BrokerCluster) -> None:
     async def scenario(cluster: BrokerCluster, client: AsyncClient) -> None:
         topic = await client.create_topic("unfollowed", partitions=1)
         async with Traffic(cluster.addresses, "unfollowed") as traffic:
-            leader = await cluster.leader(client, "unfollowed")
+            leader = await cluster.leader("unfollowed")
             follower = next(cluster[node] for node in topic.partitions[0].replicas if node != leader.node)
             killed_s = monotonic()
             await follower.kill()
@@ -76,7 +76,7 @@ def test_a_follower_is_killed(cluster: BrokerCluster) -> None:
             await cluster.wait_ready(client)
             await traffic.wait_acks(50)
         assert not traffic.ledger.refused
-        await traffic.ledger.check_every_replica(client)
+        await traffic.ledger.check_every_replica(cluster, client)
 
     run(cluster, scenario)
 
@@ -95,9 +95,9 @@ def test_the_controller_is_killed(cluster: BrokerCluster) -> None:
             await traffic.wait_acks(50)
             controller.start()
             await cluster.wait_ready(client)
-            await cluster.wait_led(client, "made-without-it")
+            await cluster.wait_led("made-without-it", partitions=3)
         assert not traffic.ledger.refused
-        await traffic.ledger.check_every_replica(client)
+        await traffic.ledger.check_every_replica(cluster, client)
 
     run(cluster, scenario)
 
@@ -116,7 +116,7 @@ def test_all_are_killed_at_once(cluster: BrokerCluster) -> None:
             await traffic.wait_acks(20)
         assert not traffic.ledger.refused
         assert not traffic.ledger.unsure
-        await traffic.ledger.check_every_replica(client)
+        await traffic.ledger.check_every_replica(cluster, client)
 
     run(cluster, scenario)
 
@@ -127,7 +127,7 @@ def test_a_journal_with_a_torn_end(cluster: BrokerCluster, damage: Callable[[Pat
         name = f"torn-by-{damage.__name__}"
         await client.create_topic(name, partitions=2)
         async with Traffic(cluster.addresses, name, partitions=2) as traffic:
-            victim = await cluster.leader(client, name)
+            victim = await cluster.leader(name)
             await victim.kill()
             damage(victim.data)
             await traffic.wait_acks(50)
@@ -136,7 +136,7 @@ def test_a_journal_with_a_torn_end(cluster: BrokerCluster, damage: Callable[[Pat
             await traffic.wait_acks(50)
         assert not traffic.ledger.refused
         # Whatever it lost of its own journal it has from the others; it can lead like any other.
-        await traffic.ledger.check_every_replica(client)
+        await traffic.ledger.check_every_replica(cluster, client)
 
     run(cluster, scenario)
 
@@ -146,8 +146,8 @@ def test_a_leader_that_was_stopped_serves_nothing_stale_when_it_wakes_up(cluster
         await client.create_topic("paused", partitions=1)
         async with Traffic(cluster.addresses, "paused") as traffic:
             await client.commit_offset("readers", "paused", 0, 1)
-            sleeper = await cluster.leader(client, "paused")
-            async with DirectConnection(sleeper) as connection:
+            sleeper = await cluster.leader("paused")
+            async with DirectConnection(sleeper.client_address) as connection:
                 sleeper.signal(signal.SIGSTOP)
                 gap = await traffic.wait_failover(monotonic())
                 report("SIGSTOP of a leader", [gap])
@@ -170,7 +170,7 @@ def test_a_leader_that_was_stopped_serves_nothing_stale_when_it_wakes_up(cluster
             await cluster.wait_ready(client)
             await traffic.wait_acks(50)
         assert not traffic.ledger.refused
-        await traffic.ledger.check_every_replica(client)
+        await traffic.ledger.check_every_replica(cluster, client)
 
     try:
         run(cluster, scenario)

@@ -51,7 +51,7 @@ def test_many_producers_and_a_reader_that_follows_them(cluster: BrokerCluster) -
         await wait_until(lambda: len(seen), "a reader that caught up", is_enough=len(ledger.acked).__eq__)
         following.cancel()
         assert seen == ledger.acked
-        await ledger.check_every_replica(client)
+        await ledger.check_every_replica(cluster, client)
 
     run(cluster, scenario)
 
@@ -100,7 +100,7 @@ def test_a_group_goes_on_where_it_committed_and_never_moves_back_by_itself(clust
         assert await client.commit_offset("billing", "work", 0, 2) == 6
 
         # The position is replicated: it outlives the node that took it.
-        leader = await cluster.leader(client, "work")
+        leader = await cluster.leader("work")
         await leader.kill()
         async with client.consumer("work", mode="manual", group="billing") as consumer:
             assert [message.payload for message in await consumer.poll(10)] == [b"6", b"7", b"8", b"9"]

@@ -27,13 +27,13 @@ def test_a_fourth_node_joins_under_load_works_and_leaves(tmp_path: Path) -> None
             assert all(4 in partition.replicas for partition in topic.partitions)
             async with Traffic(cluster.addresses, "new", partitions=3, producers=1) as second:
                 await second.wait_acks(50)
-            await second.ledger.check_every_replica(client)
+            await second.ledger.check_every_replica(cluster, client)
 
             # It is a member like any other, also after a crash.
             await newcomer.kill()
             newcomer.start()
             await cluster.wait_ready(client)
-            await second.ledger.check_every_replica(client)
+            await second.ledger.check_every_replica(cluster, client)
 
             with pytest.raises(ConfigurationChangeError):
                 await client.remove_node(4)
@@ -45,7 +45,7 @@ def test_a_fourth_node_joins_under_load_works_and_leaves(tmp_path: Path) -> None
             await newcomer.stop()
             await traffic.wait_acks(50)
         assert not traffic.ledger.refused
-        await traffic.ledger.check_every_replica(client)
+        await traffic.ledger.check_every_replica(cluster, client)
 
         # The majority is one of three again.
         await cluster[1].kill()

@@ -22,7 +22,7 @@ def test_a_leader_is_cut_off_and_comes_back(tmp_path: Path) -> None:
         await client.create_topic("cut", partitions=3)
         async with Traffic(cluster.addresses, "cut", partitions=3) as traffic:
             for _ in range(2):
-                leader = await cluster.leader(client, "cut")
+                leader = await cluster.leader("cut")
                 spaces.cut(leader.node)
                 cut_s = monotonic()
                 gaps = [await traffic.wait_failover(cut_s, partition) for partition in range(3)]
@@ -33,7 +33,7 @@ def test_a_leader_is_cut_off_and_comes_back(tmp_path: Path) -> None:
                 await cluster.wait_ready(client)
                 await traffic.wait_acks(50)
         assert not traffic.ledger.refused
-        await traffic.ledger.check_every_replica(client)
+        await traffic.ledger.check_every_replica(cluster, client)
 
     def cut_everybody() -> None:
         for number in cluster.running:

@@ -21,7 +21,7 @@ def test_a_rolling_restart_under_load(cluster: BrokerCluster) -> None:
         async with Traffic(cluster.addresses, "rolling", partitions=3, producers=3) as traffic:
             begun_s = monotonic()
             for node in cluster.running:
-                await cluster.wait_led(client, "rolling")
+                await cluster.wait_led("rolling", partitions=3)
                 asked_s = monotonic()
                 assert await cluster[node].stop() == 0
                 stopped_s = monotonic()
@@ -38,6 +38,6 @@ def test_a_rolling_restart_under_load(cluster: BrokerCluster) -> None:
         stall_s = traffic.ledger.longest_wait_s(begun_s)
         print(f"longest producer stall {stall_s:.3f} s; load {os.getloadavg()[0]:.1f}")
         assert stall_s < STALL_S_MAX
-        await traffic.ledger.check_every_replica(client)
+        await traffic.ledger.check_every_replica(cluster, client)
 
     run(cluster, scenario)

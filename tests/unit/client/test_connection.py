@@ -76,6 +76,13 @@ def test_a_greeting_that_fails(data, error):
         connection.receive(data)
 
 
+def test_one_welcome_is_enough():
+    connection = opened()
+    number, _ = connection.send(GetMetadata(), "x")
+    with pytest.raises(InvalidArgumentError):
+        connection.receive(answer(number, Welcome(1, 1, "c", 1_000, 2)))
+
+
 @pytest.mark.parametrize("data", [answer(77, Done()), answer(0, UnavailableError("bye"))])
 def test_an_answer_to_nothing_ends_the_connection(data):
     with pytest.raises((InvalidArgumentError, UnavailableError)):

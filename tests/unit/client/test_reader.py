@@ -118,7 +118,7 @@ def test_an_error_is_told_when_everything_before_it_was_handed_out():
 def test_removed_records_are_an_error_until_somebody_seeks():
     subject = reader(position=3)
     subject.arrived(0, 0, fetched(batch(8, b"i"), log_start=8))
-    with pytest.raises(OffsetOutOfRangeError, match="offsets 3 to 7 .* seek"):
+    with pytest.raises(OffsetOutOfRangeError, match=r"offsets 3 to 7 .* seek"):
         subject.take(10)
     subject.seek(0, 8)
     ((generation, _),) = subject.wanted()

@@ -1,9 +1,11 @@
 """Calls find their broker, are repeated when that is safe, and end by their deadline."""
 
+from random import Random
+
 import pytest
 
 from flotilla.client.backoff import Backoff
-from flotilla.client.calls import ONCE, READ, REPEATABLE
+from flotilla.client.calls import ONCE, READ, REPEATABLE, REPLIES
 from flotilla.client.routes import ANY, CONTROLLER, Route
 from flotilla.client.session import SessionOptions
 from flotilla.types.errors import (
@@ -17,15 +19,18 @@ from flotilla.types.errors import (
     OverloadedError,
     StorageFailedError,
     UnavailableError,
+    UnknownError,
 )
 from flotilla.types.operations import (
     CreateTopic,
+    Done,
     Fetch,
     Fetched,
     GetMetadata,
     ListOffsets,
     Metadata,
     OffsetFound,
+    Reply,
     Request,
     TopicReply,
 )
@@ -382,6 +387,21 @@ def test_a_broker_that_speaks_something_else_is_left():
     assert isinstance(outcomes[0], Metadata)
 
 
+@pytest.mark.parametrize(("effect", "expected"), [(READ, UnknownError), (ONCE, OutcomeUnknownError)])
+def test_an_answer_of_another_kind_is_no_answer(effect, expected):
+    cluster = MemoryCluster(1)
+    cluster.answer = lambda node, request: Done()
+    world = World(cluster)
+    outcomes = world.call(CreateTopic("new"), ANY, effect=effect)
+    world.run()
+    assert [type(outcome) for outcome in outcomes] == [expected]
+
+
+def test_every_request_has_its_reply():
+    assert set(REPLIES) == set(Request.__subclasses__())
+    assert set(REPLIES.values()) == set(Reply.__subclasses__())
+
+
 def test_a_fetch_brings_batches():
     world = World(cluster_of(1))
     outcomes = world.call(Fetch("orders", 0, 0, 1_000), ROUTE)
@@ -400,8 +420,6 @@ def test_a_topic_to_be_written_to_comes_to_be():
 
 
 def test_back_off_doubles_up_to_its_bound_and_half_of_it_is_chance():
-    from random import Random
-
     backoff = Backoff(first_ms=20, most_ms=1_000)
     error = UnavailableError("no")
     for attempts, whole in [(1, 20), (2, 40), (5, 320), (7, 1_000), (60, 1_000)]:

@@ -34,7 +34,9 @@ from flotilla.types.settings import NodeSettings
 TICK_MS = 100
 CLUSTER = "test"
 _OPTIONS = ReplicaOptions(
-    RaftOptions(election_ticks=10, heartbeat_ticks=3, quiesce_ticks=30, commit_news_ticks=1), snapshot_entries=0
+    RaftOptions(election_ticks=10, heartbeat_ticks=3, quiesce_ticks=30, commit_news_ticks=1),
+    snapshot_entries=0,
+    trail_entries=1,
 )
 
 

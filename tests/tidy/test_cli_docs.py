@@ -1,0 +1,52 @@
+"""The reference page of the command is what the verbs say. REWRITE=1 writes it anew; read the difference."""
+
+import os
+import re
+
+from flotilla.cli.app import VERBS, load_verb
+from flotilla.cli.exit_codes import ALL
+from tests.tidy.cli_page import PATH, render
+from tests.tidy.markdown import prose, table_rows
+from tests.tidy.tree import ROOT
+
+QUICKSTART = "docs/quickstart.md"
+
+
+def page(path: str = PATH) -> str:
+    return (ROOT / path).read_text("utf-8")
+
+
+def test_the_page_is_fresh() -> None:
+    if os.environ.get("REWRITE"):
+        (ROOT / PATH).write_text(render(), "utf-8")
+    assert page() == render(), "run REWRITE=1 pytest tests/tidy/test_cli_docs.py"
+
+
+def test_every_verb_and_exit_code_is_on_it() -> None:
+    titles = re.findall(r"^#+ flotilla (.+)$", prose(page()), re.MULTILINE)
+    assert [title for title in titles if " " not in title] == list(VERBS)
+    codes = [row[0] for row in table_rows(page()) if row[0].isdigit()]
+    assert codes == [str(row.code) for row in ALL]
+
+
+def test_no_cell_breaks_its_table() -> None:
+    assert {len(row) for row in table_rows(page())} == {2, 3}
+
+
+def test_every_option_has_a_meaning() -> None:
+    for row in table_rows(page()):
+        if row[0].startswith("-"):
+            assert row[-1], row
+
+
+def test_the_quickstart_types_only_what_exists() -> None:
+    typed = re.findall(r"^\$ (?:.*\| )?flotilla (.+)$", page(QUICKSTART), re.MULTILINE)
+    assert len(typed) > 10
+    for line in typed:
+        words = line.split("#")[0].split()
+        command = load_verb(words.pop(0))
+        while words and hasattr(command, "commands"):
+            command = command.commands[words.pop(0)]
+        known = {flag for param in command.params for flag in param.opts}
+        for flag in re.findall(r"(?<=\s)(--?[a-zA-Z][\w-]*)", f" {line}"):
+            assert flag in known, f"{line}: {flag}"

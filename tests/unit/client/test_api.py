@@ -1,0 +1,71 @@
+"""Both clients have the same names and signatures, and importing the package stays cheap."""
+
+import inspect
+import subprocess
+import sys
+
+import pytest
+
+import flotilla
+from flotilla import AsyncClient, AsyncConsumer, AsyncProducer, Client, Consumer, Producer
+from flotilla.client.aio_producer import AsyncDelivery
+from flotilla.client.sync_producer import SyncDelivery
+from flotilla.types.errors import ALL_ERRORS
+
+PAIRS = [(Client, AsyncClient), (Producer, AsyncProducer), (Consumer, AsyncConsumer), (SyncDelivery, AsyncDelivery)]
+#: Names that the language gives to the same thing.
+TWINS = {"__enter__": "__aenter__", "__exit__": "__aexit__", "__iter__": "__aiter__", "__next__": "__anext__"}
+#: What shells share with each other, not with users.
+INTERNAL = {"send_record", "send_all", "abandon", "batch"}
+
+
+def names(kind: type) -> set[str]:
+    return {name for name in dir(kind) if not name.startswith("_")} - INTERNAL
+
+
+def parameters(kind: type, name: str) -> list[tuple[str, object, object, object]]:
+    signature = inspect.signature(getattr(kind, name))
+    return [(each.name, each.kind, each.default, each.annotation) for each in signature.parameters.values()][1:]
+
+
+@pytest.mark.parametrize(("blocking", "other"), PAIRS)
+def test_names_and_signatures_are_the_same(blocking, other):
+    assert names(blocking) == names(other)
+    for name in sorted(names(blocking)):
+        assert parameters(blocking, name) == parameters(other, name), name
+    assert parameters(Client, "__init__") == parameters(AsyncClient, "__init__")
+    for name, twin in TWINS.items():
+        assert (name in dir(blocking)) == (twin in dir(other)), name
+
+
+@pytest.mark.parametrize(("blocking", "other"), PAIRS)
+def test_everything_is_documented_in_the_same_words(blocking, other):
+    for name in sorted(names(blocking)):
+        text = inspect.getdoc(getattr(blocking, name))
+        assert text, name
+        if name != "send":
+            assert text == inspect.getdoc(getattr(other, name)), name
+
+
+def test_results_have_the_same_types():
+    for name in sorted(names(Client)):
+        blocking, other = (inspect.signature(getattr(kind, name)).return_annotation for kind in (Client, AsyncClient))
+        assert getattr(other, "__name__", str(other)).replace("Async", "") == getattr(
+            blocking, "__name__", str(blocking)
+        ), name
+
+
+def test_everything_public_can_be_imported():
+    for name in (*flotilla._HOMES, *(error.__name__ for error in ALL_ERRORS), "FlotillaError"):
+        assert getattr(flotilla, name).__name__ == name
+        assert name in dir(flotilla)
+    with pytest.raises(AttributeError):
+        flotilla.nothing  # noqa: B018
+    with pytest.raises(AttributeError):
+        flotilla.NothingError  # noqa: B018
+
+
+def test_importing_the_package_loads_nothing_else():
+    code = "import sys, flotilla; print(sorted(name for name in sys.modules if name.startswith('flotilla')))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert found.strip() == "['flotilla']"

@@ -1,0 +1,162 @@
+"""What only threads and processes can do to a client."""
+
+import gc
+import os
+import signal
+import threading
+import warnings
+
+import pytest
+
+from flotilla import Client, ConnectionClosedError, OutcomeUnknownError
+from flotilla.types.operations import Fetch, GetMetadata, Produce
+
+
+class Held:
+    """Requests of one kind are taken and not answered; `seen` is set by the first."""
+
+    def __init__(self, doors, kind) -> None:
+        self.seen = threading.Event()
+        handle = doors.cluster.handle
+
+        def hold(node, request, done):
+            if isinstance(request, kind):
+                self.seen.set()
+                return None
+            return handle(node, request, done)
+
+        doors.cluster.handle = hold
+
+
+def interrupt_when(event: threading.Event) -> threading.Thread:
+    def interrupt() -> None:
+        assert event.wait(10)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    return thread
+
+
+@pytest.mark.parametrize(
+    ("kind", "action"),
+    [
+        (Produce, lambda client: client.produce("orders", b"x")),
+        (Produce, lambda client: client.produce_many("orders", [b"x"])),
+        (GetMetadata, lambda client: client.topics()),
+        (Fetch, lambda client: next(client.consumer("orders", mode="manual"))),
+        (Fetch, lambda client: client.consumer("orders", mode="manual").poll(wait_ms=60_000)),
+    ],
+)
+def test_an_interrupt_ends_a_wait_and_leaves_a_client_that_can_be_closed(doors, kind, action):
+    doors.cluster.create("orders")
+    held = Held(doors, kind)
+    with Client(doors.addresses) as client:
+        thread = interrupt_when(held.seen)
+        with pytest.raises(KeyboardInterrupt):
+            action(client)
+        thread.join()
+        client.close(timeout_ms=10)
+
+
+def test_an_interrupt_in_a_with_block_ends_in_time(doors):
+    doors.cluster.create("orders")
+    held = Held(doors, Produce)
+
+    def work():
+        with Client(doors.addresses, timeout_ms=200) as client, client.producer("orders") as producer:
+            producer.send(b"x").result()
+
+    thread = interrupt_when(held.seen)
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    thread.join()
+
+
+@pytest.mark.parametrize(
+    ("kind", "action", "errors"),
+    [
+        (Produce, lambda client: client.produce("orders", b"x"), OutcomeUnknownError),
+        (GetMetadata, lambda client: client.topics(), ConnectionClosedError),
+        (Fetch, lambda client: next(client.consumer("orders", mode="manual")), ConnectionClosedError),
+    ],
+)
+def test_closing_ends_the_waits_of_other_threads(doors, kind, action, errors):
+    doors.cluster.create("orders")
+    held = Held(doors, kind)
+    client = Client(doors.addresses)
+    outcomes = []
+
+    def wait() -> None:
+        try:
+            action(client)
+        except Exception as error:
+            outcomes.append(error)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    assert held.seen.wait(10)
+    client.close(timeout_ms=10)
+    thread.join(10)
+    assert not thread.is_alive()
+    assert isinstance(outcomes[0], errors)
+
+
+def test_many_threads_share_a_client(doors):
+    doors.cluster.create("orders", partitions=3)
+    with Client(doors.addresses) as client:
+
+        def work(name: int) -> None:
+            for number in range(50):
+                client.produce("orders", b"%d/%d" % (name, number), key=b"%d" % name)
+
+        threads = [threading.Thread(target=work, args=(name,)) for name in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    stored = doors.cluster.stored("orders")
+    assert len(stored) == 300
+    for name in range(6):
+        own = [value for value in stored if value.startswith(b"%d/" % name)]
+        assert own == [b"%d/%d" % (name, number) for number in range(50)]
+
+
+def test_a_child_process_is_refused(doors):
+    doors.cluster.create("orders")
+    with Client(doors.addresses) as client, client.producer("orders") as producer:
+        client.produce("orders", b"parent")
+        pid = os.fork()
+        if not pid:
+            os._exit(_use_in_child(client, producer))
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        client.produce("orders", b"parent again")
+    assert doors.cluster.stored("orders") == [b"parent", b"parent again"]
+
+
+def _use_in_child(client, producer) -> int:
+    refused = 0
+    for action in (lambda: client.produce("orders", b"child"), client.topics, lambda: producer.send(b"child")):
+        try:
+            action()
+        except ConnectionClosedError as error:
+            refused += "each process" in str(error)
+    client.close()
+    return 0 if refused == 3 else 1
+
+
+def test_a_client_that_was_forgotten_is_reported_and_its_thread_ends(doors):
+    client = Client(doors.addresses)
+    client.topics()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        del client
+        gc.collect()
+    assert [warning.category for warning in caught] == [ResourceWarning]
+    assert "flotilla-client" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_nothing_is_started_before_it_is_needed():
+    client = Client("localhost:1")
+    assert "flotilla-client" not in [thread.name for thread in threading.enumerate()]
+    client.close()
