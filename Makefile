@@ -42,8 +42,8 @@ mutants: $(STAMP) ## break the code on purpose; the simulator must notice each t
 bench: $(STAMP) ## measure, as a ratio to probes of this machine
 	@$(BIN)/python -m bench
 
-demo: $(STAMP) ## the story of one simulated cluster under faults
-	@$(BIN)/flotilla sim --seed 1
+demo: $(STAMP) ## three brokers, kill -9 of a leader, nothing lost
+	@$(BIN)/flotilla demo
 
 proto: $(STAMP) ## generate code from proto/
 	@$(BIN)/python -m grpc_tools.protoc -I$(GENERATED)=proto --python_out=src --pyi_out=src $(addprefix $(GENERATED)/,$(PROTO))

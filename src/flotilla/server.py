@@ -37,7 +37,7 @@ from flotilla.service.ports import Cancel
 from flotilla.service.status import NodeStatus
 from flotilla.storage.options import StoreOptions
 from flotilla.types.address import Address, parse_address
-from flotilla.types.errors import FlotillaError
+from flotilla.types.errors import FlotillaError, InvalidArgumentError
 from flotilla.types.ids import GroupId, NodeId
 from flotilla.types.settings import NodeSettings
 
@@ -60,6 +60,9 @@ class LoopConsensus:
 
     def holds(self, group: GroupId) -> bool:
         return group in self._node.store.groups
+
+    def storage_error(self) -> FlotillaError | None:
+        return self._runtime.driver.storage_error
 
     def propose(self, group: GroupId, data: bytes | memoryview, reply: Callable[[object], None]) -> bool:
         return self._runtime.propose(group, data, reply)
@@ -223,6 +226,10 @@ class Server:
         while True:
             try:
                 async with AsyncClient(servers) as client:
+                    # Those of another cluster would take it in, and then refuse to speak with it.
+                    found = (await client.metadata()).cluster_id
+                    if found and found != own.cluster_id:
+                        raise InvalidArgumentError(f"that is cluster {found!r}, not {own.cluster_id!r}")
                     reply = await client.join_cluster(
                         own.node, peer=own.peer_address, client=own.client_address, http=own.http_address
                     )

@@ -6,15 +6,15 @@ from flotilla.raft.node import RaftNode
 from flotilla.sim.mutants import MUTANTS, applied
 from flotilla.sim.swarm import Order, run_swarm
 
-#: Which promise each of them breaks, among the quick ones.
+#: Which promises each of them may break first, among the quick ones.
 QUICK = {
-    "forget-vote": "durable before send",
-    "half-votes": "leader by majority",
-    "send-before-sync": "durable before send",
-    "fewer-copies": "durable before commit",
-    "two-changes": "one change at a time",
-    "snapshot-behind": "applied once, in order",
-    "local-read": "linearizable history",
+    "forget-vote": ("durable before send",),
+    "half-votes": ("leader by majority",),
+    "send-before-sync": ("durable before send",),
+    "fewer-copies": ("durable before commit",),
+    "two-changes": ("one change at a time",),
+    "snapshot-behind": ("applied once, in order", "equal states"),
+    "local-read": ("linearizable history",),
 }
 
 
@@ -22,7 +22,7 @@ QUICK = {
 def test_caught(name: str) -> None:
     totals = run_swarm(range(1, 21), Order(mutant=name, ticks=1000), workers=1, failures_max=1)
     assert totals.failures, f"{MUTANTS[name].mistake}, and nobody noticed"
-    assert totals.failures[0].promise == QUICK[name]
+    assert totals.failures[0].promise in QUICK[name]
 
 
 def test_a_mutant_is_gone_afterwards() -> None:

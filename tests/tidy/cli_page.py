@@ -1,9 +1,16 @@
 """The reference page of the command, made from its verbs: `REWRITE=1 pytest tests/tidy/test_cli_docs.py`."""
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable
+from enum import Enum
+from inspect import signature
+from pathlib import Path
+from types import NoneType
+from typing import Any, NamedTuple, get_args
 
-from flotilla.cli.app import VERBS, load_verb
+import typer
+from typer.models import ArgumentInfo, OptionInfo
+
+from flotilla.cli.app import VERBS, find_verb
 from flotilla.cli.exit_codes import ALL
 from flotilla.cli.message_formats import Format
 from flotilla.cli.servers import DEFAULT_SERVERS, SERVERS_VARIABLE
@@ -11,6 +18,8 @@ from flotilla.cli.shell_words import WORDS
 from flotilla.types.settings import SETTINGS_BY_NAME
 
 PATH = "docs/reference/cli.md"
+
+_KINDS = {int: "NUMBER", float: "NUMBER", str: "TEXT", Path: "PATH"}
 
 _HEAD = f"""\
 # The command line
@@ -32,79 +41,107 @@ error.
 """
 
 
+class Option(NamedTuple):
+    """One option of a verb, as its function declares it."""
+
+    flags: tuple[str, ...]
+    value: str
+    default: str
+    help: str
+
+
+def verbs() -> dict[str, Callable[..., None] | typer.Typer]:
+    """Every verb and every group of verbs by what is typed, in the order of the help."""
+    found: dict[str, Callable[..., None] | typer.Typer] = {}
+    for name in VERBS:
+        found[name] = verb = find_verb(name)
+        if isinstance(verb, typer.Typer):
+            for command in verb.registered_commands:
+                assert command.callback is not None
+                found[f"{name} {command.name}"] = command.callback
+    return found
+
+
+def options(function: Callable[..., None]) -> list[Option]:
+    """Without those that are settings."""
+    found = []
+    for name, parameter in signature(function, eval_str=True).parameters.items():
+        kind, info = get_args(parameter.annotation)[:2]
+        if isinstance(info, OptionInfo) and name not in (*SETTINGS_BY_NAME, "config"):
+            # Inside of Annotated, typer keeps the first flag where a default would stand.
+            first = [info.default] if isinstance(info.default, str) else []
+            flags = [*first, *(info.param_decls or ())] or [f"--{name.replace('_', '-')}"]
+            text = " ".join((info.help or "").split())
+            found.append(Option(tuple(flags), _value(kind, info), _default(parameter.default, info), text))
+    return found
+
+
+def takes_settings(function: Callable[..., None]) -> bool:
+    return "node_id" in signature(function).parameters
+
+
+def _value(kind: Any, info: OptionInfo) -> str:
+    (kind,) = [each for each in get_args(kind) or (kind,) if each is not NoneType]
+    if kind is bool:
+        return ""
+    if info.metavar:
+        return f" {info.metavar}"
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return " " + " ".join(f"`{member.value}`" for member in kind)
+    return f" {_KINDS[kind]}"
+
+
+def _default(default: Any, info: OptionInfo) -> str:
+    if isinstance(info.show_default, str):
+        return info.show_default
+    if default in (None, [], "") or isinstance(default, bool):
+        return ""
+    return f"`{default}`"
+
+
+def _arguments(function: Callable[..., None]) -> list[str]:
+    annotations = [parameter.annotation for parameter in signature(function, eval_str=True).parameters.values()]
+    infos = [get_args(annotation)[1] for annotation in annotations if get_args(annotation)]
+    return [str(info.metavar) for info in infos if isinstance(info, ArgumentInfo)]
+
+
 def render() -> str:
     codes = "".join(
         f"| {row.code} | {row.meaning} | {', '.join(f'`{error.row.name}`' for error in row.errors)} |\n" for row in ALL
     )
     rest = "\nAny other [error](errors.md) ends with 1.\n"
-    return _HEAD + codes + rest + "".join(_section(load_verb(verb), verb, 2) for verb in VERBS)
+    return _HEAD + codes + rest + "".join(_section(name, verb) for name, verb in verbs().items())
 
 
-def _section(command: Any, path: str, level: int) -> str:
-    title = f"\n{'#' * level} flotilla {path}\n\n"
-    if hasattr(command, "commands"):
-        parts = [_section(command.commands[name], f"{path} {name}", level + 1) for name in command.commands]
-        return title + f"{_prose(command)}\n" + "".join(parts)
-    usage = " ".join(["flotilla", path, *_pieces(command)])
-    text = title + f"```console\n$ {usage}\n```\n\n{_prose(command)}\n"
-    rows = "".join(_row(param) for param in _own_params(command))
-    if rows:
-        text += f"\n| option | default | meaning |\n| --- | --- | --- |\n{rows}"
-    if _takes_settings(command):
+def _section(name: str, verb: Callable[..., None] | typer.Typer) -> str:
+    title = f"\n{'###' if ' ' in name else '##'} flotilla {name}\n\n"
+    if isinstance(verb, typer.Typer):
+        return f"{title}{verb.info.help}\n"
+    chosen = options(verb)
+    words = ["[OPTIONS]"] if chosen or takes_settings(verb) else []
+    usage = " ".join(["flotilla", name, *words, *_arguments(verb)])
+    text = title + f"```console\n$ {usage}\n```\n\n{_prose(verb)}\n"
+    if chosen:
+        text += "\n| option | default | meaning |\n| --- | --- | --- |\n" + "".join(map(_row, chosen))
+    if takes_settings(verb):
         text += "\nEvery [setting](settings.md) is an option too, and `--config FILE` names a file with settings.\n"
-    return text + _extra(path)
+    return text + _extra(name)
 
 
-def _prose(command: Any) -> str:
-    return "\n\n".join(" ".join(part.split()) for part in (command.help or "").split("\n\n"))
+def _prose(function: Callable[..., None]) -> str:
+    return "\n\n".join(" ".join(part.split()) for part in (function.__doc__ or "").split("\n\n"))
 
 
-def _own_params(command: Any) -> Iterator[Any]:
-    for param in command.params:
-        if param.param_type_name == "option" and param.name not in (*SETTINGS_BY_NAME, "config", "help"):
-            yield param
+def _row(option: Option) -> str:
+    flags = ", ".join(f"`{flag}`" for flag in option.flags)
+    return f"| {flags}{option.value} | {option.default} | {option.help} |\n"
 
 
-def _takes_settings(command: Any) -> bool:
-    return any(param.name in SETTINGS_BY_NAME for param in command.params)
-
-
-def _pieces(command: Any) -> Iterator[str]:
-    if any(True for _ in _own_params(command)) or _takes_settings(command):
-        yield "[OPTIONS]"
-    for param in command.params:
-        if param.param_type_name == "argument":
-            yield param.metavar or param.name.upper()
-
-
-def _row(param: Any) -> str:
-    flags = ", ".join(f"`{flag}`" for flag in param.opts)
-    metavar = "" if param.is_flag else f" {param.metavar or _kind(param)}"
-    return f"| {flags}{metavar} | {_default(param)} | {' '.join((param.help or '').split())} |\n".replace("\\|", "or")
-
-
-def _kind(param: Any) -> str:
-    choices = getattr(param.type, "choices", None)
-    if choices:
-        return " ".join(f"`{getattr(choice, 'value', choice)}`" for choice in choices)
-    name: str = param.type.name
-    return name.split()[0].upper()
-
-
-def _default(param: Any) -> str:
-    if isinstance(param.show_default, str):
-        return param.show_default
-    if param.is_flag or param.default in (None, [], ()):
-        return ""
-    default = getattr(param.default, "value", param.default)
-    return f"`{default}`" if str(default) else ""
-
-
-def _extra(path: str) -> str:
-    if path == "shell":
+def _extra(name: str) -> str:
+    if name == "shell":
         rows = "".join(f"| `{word.usage.replace('|', ' or ')}` | {word.help} |\n" for word in WORDS)
         return f"\n| typed | what it does |\n| --- | --- |\n{rows}"
-    if path == "consume":
+    if name == "consume":
         forms = {
             Format.TEXT: "the payload as a line; on a terminal, what is not printable is shown escaped",
             Format.LONG: "the same after partition:offset, time, key and headers",

@@ -5,6 +5,7 @@ help; it is loaded when somebody asks for the verb, because most of them need a 
 others do not, and a command in a script should start quickly.
 """
 
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -63,9 +64,16 @@ class Verbs(TyperGroup):
             raise typer.Exit(INTERRUPTED.code) from None
 
 
-def load_verb(name: str) -> Any:
+def find_verb(name: str) -> Callable[..., None] | typer.Typer:
+    """The function behind a verb, or the group of verbs."""
     module, _, attribute = VERBS[name].partition(":")
-    found = getattr(import_module(f"flotilla.cli.{module}"), attribute)
+    found: Callable[..., None] | typer.Typer = getattr(import_module(f"flotilla.cli.{module}"), attribute)
+    return found
+
+
+def load_verb(name: str) -> Any:
+    """The same as typer's own command object."""
+    found = find_verb(name)
     if not isinstance(found, typer.Typer):
         function, found = found, typer.Typer(add_completion=False)
         found.command(name)(function)

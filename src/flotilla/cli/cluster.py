@@ -172,8 +172,9 @@ def start(
     else:
         local = LocalCluster.on_ports_from(base_port, data, node_count=nodes)
     try:
-        local.start(is_detached=detach)
-        local.wait_ready()
+        with console(is_stderr=True).status(f"starting {len(local.nodes)} node(s)"):
+            local.start(is_detached=detach)
+            local.wait_ready()
     except BaseException:
         _stop_started(local)
         raise
@@ -196,9 +197,8 @@ def _stop_started(local: LocalCluster) -> None:
 
 def _watch(local: LocalCluster, servers: str) -> None:
     printer = console()
-    running = len(local.nodes)
-    note(f"{running} node(s) are running at {servers}; Ctrl-C stops them")
     try:
+        note(f"{len(local.nodes)} node(s) are running at {servers}; Ctrl-C stops them")
         with connect(servers, "1s") as client, Live(console=printer, transient=True, auto_refresh=False) as live:
             while True:
                 for node in local.nodes.values():

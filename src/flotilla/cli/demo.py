@@ -128,7 +128,7 @@ class _Story:
     async def tell(self) -> Findings:
         await self._wait("every partition to have a leader", self._is_led)
         self._traffic.start()
-        self._view.tell("a producer writes, a reader reads; every acknowledgement means: synced to two disks of three")
+        self._view.tell("a producer writes and a reader reads; acknowledged means synced on two disks of three")
         await self._watch(self._phase_s)
         victim, led = await self._kill_leader()
         recovery_s = await self._wait_recovered(led)

@@ -46,7 +46,7 @@ class DemoView:
 
     def tell(self, text: str, style: str = "") -> None:
         """Something happened."""
-        line = Text(f"{self._elapsed_s:5.1f} s  ", "dim").append(Text(text, style))
+        line = Text.assemble((f"{self._elapsed_s:5.1f} s  ", "dim"), (text, style))
         self._events.append(line)
         if self._live is None:
             self._console.print(line)

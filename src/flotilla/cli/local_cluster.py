@@ -221,9 +221,7 @@ class LocalCluster:
             while (alive := _alive_count(client)) < len(self.nodes):
                 self._check_alive()
                 if time.monotonic() > deadline:
-                    raise UnavailableError(
-                        f"{alive} of {len(self.nodes)} nodes are ready; see {self.folder}"
-                    )
+                    raise UnavailableError(f"{alive} of {len(self.nodes)} nodes are ready; see {self.folder}")
                 time.sleep(POLL_S)
 
     def _check_alive(self) -> None:

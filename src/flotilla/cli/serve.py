@@ -19,7 +19,7 @@ import uvloop
 from flotilla.cli.exit_codes import FAILED, OK
 from flotilla.cli.output import complain
 from flotilla.cli.settings_flags import setting_flags
-from flotilla.runtime.logs import configure_logs, get_logger
+from flotilla.runtime.logs import configure_logs, get_logger, remove_logs
 from flotilla.runtime.process import tune_process
 from flotilla.types.address import Address
 from flotilla.types.settings import LoadedSettings, NodeSettings
@@ -51,8 +51,11 @@ def serve(
         raise typer.Exit(FAILED.code)
     settings = loaded.settings
     configure_logs(level=settings.log_level, format=settings.log_format, stream=sys.stderr)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        code = runner.run(_run(settings, stop_with_stdin=stop_with_stdin))
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            code = runner.run(_run(settings, stop_with_stdin=stop_with_stdin))
+    finally:
+        remove_logs()
     raise typer.Exit(code)
 
 
@@ -60,7 +63,11 @@ async def _run(settings: NodeSettings, *, stop_with_stdin: bool) -> int:
     # Only now: everything that a broker is made of takes longer to load than most commands run.
     from flotilla.server import Server
 
-    server = Server(settings)
+    try:
+        server = Server(settings)
+    except OSError as error:
+        complain(f"cannot keep data in {settings.data_dir} (--data-dir): {error.strerror or error}")
+        return FAILED.code
     try:
         await server.start()
     except OSError as error:

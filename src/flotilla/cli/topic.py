@@ -39,7 +39,7 @@ def create(
     name: Name,
     partitions: Annotated[int, typer.Option("--partitions", "-p", min=0, help="0: the cluster's default.")] = 0,
     replication_factor: Annotated[
-        int, typer.Option("--replication-factor", "-r", min=0, help="0: the cluster's default.")
+        int, typer.Option("--replication-factor", "-r", min=0, help="Copies of each; 0: the cluster's default.")
     ] = 0,
     settings: Settings = [],  # noqa: B006 - typer copies it.
     if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="Be content if it is there already.")] = False,
@@ -120,7 +120,7 @@ def describe(
 @topic_app.command("alter")
 def alter(
     name: Name,
-    partitions: Annotated[int, typer.Option("--partitions", "-p", min=0, help="Partitions can only grow.")] = 0,
+    partitions: Annotated[int, typer.Option("--partitions", "-p", min=0, help="There can only be more.")] = 0,
     settings: Settings = [],  # noqa: B006 - typer copies it.
     unset: Annotated[list[str], typer.Option("--unset", metavar="NAME", help="Back to the default; repeatable.")] = [],  # noqa: B006 - typer copies it.
     as_json: AsJson = False,

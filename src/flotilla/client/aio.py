@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import TypeVar, Unpack
+from typing import Self, Unpack
 
 from flotilla.client.aio_consumer import AsyncConsumer
 from flotilla.client.aio_producer import AsyncProducer
@@ -49,8 +49,6 @@ from flotilla.types.operations import (
     TransferLeadership,
 )
 from flotilla.types.records import Record
-
-Self = TypeVar("Self", bound="AsyncClient")
 
 
 class AsyncClient:
@@ -312,7 +310,7 @@ class AsyncClient:
             if self._network is not None:
                 await self._network.close()
 
-    async def __aenter__(self: Self) -> Self:
+    async def __aenter__(self) -> Self:
         self._opened()
         return self
 

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import TypeVar
+from typing import Self
 
 from flotilla.client.feed import Feed
 from flotilla.client.messages import Message
@@ -12,8 +12,6 @@ from flotilla.client.positions import Start
 from flotilla.client.reader import Reader, ReaderOptions
 from flotilla.types.errors import ConnectionClosedError
 from flotilla.types.ids import Offset
-
-Self = TypeVar("Self", bound="AsyncConsumer")
 
 
 class AsyncConsumer:
@@ -97,7 +95,7 @@ class AsyncConsumer:
             self._news.set()
             self._closed(self)
 
-    def __aiter__(self: Self) -> Self:
+    def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Message:
@@ -111,7 +109,7 @@ class AsyncConsumer:
                 return message
             await self._wait()
 
-    async def __aenter__(self: Self) -> Self:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(

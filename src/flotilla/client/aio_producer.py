@@ -5,18 +5,16 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import nullcontext
 from types import TracebackType
-from typing import Any, TypeVar, Unpack, cast
+from typing import Any, Self, Unpack
 
 from flotilla.client.batches import Batch, Delivery, Receipt
-from flotilla.client.fields import RecordFields, make_record
+from flotilla.client.fields import RecordFields, as_record, make_record, plain_values
 from flotilla.client.network import Network, now_ms, time_of_day_ms
 from flotilla.client.positions import find_topic
-from flotilla.client.producer import ProducerCore, ProducerOptions, RecordBuffer, record_bytes
-from flotilla.client.receipts import Receipts, first_failure
-from flotilla.types.errors import BufferFullError, ConnectionClosedError, FlotillaError
+from flotilla.client.producer import ProducerCore, ProducerOptions, RecordBuffer, buffer_full, record_bytes
+from flotilla.client.receipts import Receipts, raise_first
+from flotilla.types.errors import ConnectionClosedError, FlotillaError
 from flotilla.types.records import Record
-
-Self = TypeVar("Self", bound="AsyncProducer")
 
 
 class AsyncDelivery(Delivery):
@@ -111,7 +109,7 @@ class AsyncProducer:
             self._network.wake()
             self._closed(self)
 
-    async def __aenter__(self: Self) -> Self:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(
@@ -224,32 +222,3 @@ class AsyncProducer:
             waiter = self._waiters.popleft()
             if not waiter.done():
                 waiter.set_result(None)
-
-
-def plain_values(
-    payloads: Sequence[bytes | Record], key: bytes | None, fields: RecordFields
-) -> "Sequence[bytes] | None":
-    """The payloads, if they differ in nothing else and so need not become records; None otherwise."""
-    if key is not None or "headers" in fields or "idempotency_key" in fields or Record in set(map(type, payloads)):
-        return None
-    return cast("Sequence[bytes]", payloads)
-
-
-def as_record(payload: bytes | Record, key: bytes | None, fields: RecordFields, time_ms: int) -> Record:
-    """A record as it is to be sent; one that is given whole takes nothing from the others' fields but the time."""
-    if not isinstance(payload, Record):
-        return make_record(payload, key, fields, time_ms)
-    return payload if payload.timestamp_ms else payload._replace(timestamp_ms=time_ms)
-
-
-def raise_first(batches: Sequence[Batch]) -> None:
-    failed = first_failure(batches)
-    if failed is not None and failed.error is not None:
-        raise failed.error
-
-
-def buffer_full(options: ProducerOptions, timeout_ms: int) -> BufferFullError:
-    return BufferFullError(
-        f"{options.buffer_bytes_max} bytes of records wait for their answers, and none came within {timeout_ms} ms; "
-        "send more slowly, or allow more with buffer_bytes_max"
-    )

@@ -11,7 +11,7 @@ _DOUBLINGS_MAX = 16
 @dataclass(frozen=True, slots=True)
 class Backoff:
     first_ms: int = 20
-    most_ms: int = 1_000
+    most_ms: int = 500
 
     def delay_ms(self, attempts: int, error: FlotillaError, chance: Random) -> int:
         """The wait after so many attempts, the last of which ended with `error`.

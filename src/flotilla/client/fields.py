@@ -1,8 +1,8 @@
 """A record from what people write: payload, key and the fields that few records have."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Final, TypedDict
+from typing import Final, TypedDict, cast
 
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.limits import KEY_BYTES_MAX, VALUE_BYTES_MAX
@@ -42,8 +42,8 @@ def make_record(payload: bytes, key: bytes | None, fields: RecordFields, now_ms:
         # The common record needs no other look.
         return _RECORD((payload, key, (), now_ms, 0, CONTENT_BYTES, 0, 0, b"", 0))
     delay_ms = fields.get("delay_ms", 0)
-    if not isinstance(delay_ms, int) or delay_ms < 0:
-        raise InvalidArgumentError(f"delay_ms is a number of milliseconds from now on, not {delay_ms!r}")
+    if delay_ms < 0:
+        raise InvalidArgumentError(f"delay_ms counts from now on and cannot be {delay_ms}")
     idempotency_key = fields.get("idempotency_key", b"")
     record = Record(
         payload,
@@ -64,3 +64,17 @@ def make_record(payload: bytes, key: bytes | None, fields: RecordFields, now_ms:
 def _headers(given: Mapping[str, bytes | str] | Iterable[tuple[str, bytes | str]]) -> Headers:
     pairs = given.items() if isinstance(given, Mapping) else given
     return tuple((name, value.encode() if isinstance(value, str) else value) for name, value in pairs)
+
+
+def plain_values(payloads: Sequence[bytes | Record], key: bytes | None, fields: RecordFields) -> Sequence[bytes] | None:
+    """The payloads, if they differ in nothing else and so need not become records; None otherwise."""
+    if key is not None or "headers" in fields or "idempotency_key" in fields or Record in set(map(type, payloads)):
+        return None
+    return cast("Sequence[bytes]", payloads)
+
+
+def as_record(payload: bytes | Record, key: bytes | None, fields: RecordFields, time_ms: int) -> Record:
+    """A record as it is to be sent; one that is given whole takes nothing from the others' fields but the time."""
+    if not isinstance(payload, Record):
+        return make_record(payload, key, fields, time_ms)
+    return payload if payload.timestamp_ms else payload._replace(timestamp_ms=time_ms)

@@ -11,8 +11,9 @@ from collections.abc import Callable
 from typing import cast
 
 from flotilla.client.calls import READ, Call, Outcome
+from flotilla.client.links import Close, Dial, LinkId, Write
 from flotilla.client.routes import Route
-from flotilla.client.session import Close, Dial, LinkId, Session, Write
+from flotilla.client.session import Session
 from flotilla.types.address import Address
 from flotilla.types.errors import FlotillaError
 from flotilla.types.operations import Reply, Request

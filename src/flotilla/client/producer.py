@@ -26,7 +26,7 @@ from flotilla.client.routes import Route
 from flotilla.client.session import Session
 from flotilla.client.timers import Timer
 from flotilla.codec.compression import NAMES
-from flotilla.types.errors import FlotillaError, InvalidArgumentError
+from flotilla.types.errors import BufferFullError, FlotillaError, InvalidArgumentError
 from flotilla.types.limits import BATCH_RECORD_COUNT_MAX, ENTRY_BYTES_MAX, KIB, MIB
 from flotilla.types.records import Record
 
@@ -319,3 +319,10 @@ def record_bytes(record: Record) -> int:
     if headers or record.idempotency_key:
         size_bytes += len(record.idempotency_key) + sum([len(name) + len(text) for name, text in headers])
     return size_bytes
+
+
+def buffer_full(options: ProducerOptions, timeout_ms: int) -> BufferFullError:
+    return BufferFullError(
+        f"{options.buffer_bytes_max} bytes of records wait for their answers, and none came within {timeout_ms} ms; "
+        "send more slowly, or allow more with buffer_bytes_max"
+    )

@@ -50,12 +50,12 @@ class Receipts(Sequence[Receipt]):
         return f"Receipts({len(self)} records in {len(self._runs)} batches)"
 
 
-def first_failure(batches: Iterable[Batch]) -> Batch | None:
-    """The first batch that ended with an error, and a word in it on how many records did not."""
-    listed = list(batches)
-    failed = next((batch for batch in listed if batch.error is not None), None)
-    if failed is not None and failed.error is not None and not failed.is_observed:
-        failed.is_observed = True
-        stored = sum([batch.count for batch in listed if batch.error is None])
-        failed.error.add_note(f"{stored} of {sum([batch.count for batch in listed])} records are stored")
-    return failed
+def raise_first(batches: Sequence[Batch]) -> None:
+    """Raises the error of the first batch that failed, with a note on how many records did not."""
+    failed = next((batch for batch in batches if batch.error is not None), None)
+    if failed is None or failed.error is None:
+        return
+    failed.is_observed = True
+    stored = sum([batch.count for batch in batches if batch.error is None])
+    failed.error.add_note(f"{stored} of {sum([batch.count for batch in batches])} records are stored")
+    raise failed.error

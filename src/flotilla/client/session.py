@@ -13,14 +13,12 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import TypeAlias
 
 from flotilla.client.backoff import Backoff
 from flotilla.client.calls import REPLIES, Call, Outcome, outcome_unknown
-from flotilla.client.connection import Connection
+from flotilla.client.links import Action, Close, Dial, Link, LinkId, Write
 from flotilla.client.routes import ANY, CONTROLLER, Route, Routes
 from flotilla.client.timers import Timers
-from flotilla.codec.client import Buffers
 from flotilla.types.address import Address
 from flotilla.types.errors import (
     ConnectionClosedError,
@@ -33,8 +31,6 @@ from flotilla.types.errors import (
 )
 from flotilla.types.limits import IDLE_MS_MAX
 from flotilla.types.operations import GetMetadata, Metadata, TopicInfo
-
-LinkId: TypeAlias = int
 
 #: How often a topic that does not exist is looked for when it may be on its way.
 _RESOLVE_ATTEMPTS_MAX = 6
@@ -53,46 +49,6 @@ class SessionOptions:
     idle_ms_max: int = IDLE_MS_MAX // 2
 
 
-@dataclass(frozen=True, slots=True)
-class Dial:
-    """Connect, then report `dialled`, or `lost` if that fails."""
-
-    link: LinkId
-    address: Address
-
-
-@dataclass(frozen=True, slots=True)
-class Write:
-    link: LinkId
-    buffers: Buffers
-
-
-@dataclass(frozen=True, slots=True)
-class Close:
-    """Give the connection up. Nothing needs to be reported any more."""
-
-    link: LinkId
-
-
-Action: TypeAlias = Dial | Write | Close
-
-
-class _Link:
-    """One connection, from dialling to its end."""
-
-    __slots__ = ("address", "connection", "link", "open_by_ms", "output", "queue", "used_ms")
-
-    def __init__(self, link: LinkId, address: Address, open_by_ms: int) -> None:
-        self.link = link
-        self.address = address
-        self.connection: Connection[Call] = Connection()
-        #: Calls that wait for Welcome or for room, in order.
-        self.queue: dict[Call, None] = {}
-        self.output: Buffers = []
-        self.open_by_ms = open_by_ms
-        self.used_ms = 0
-
-
 class Session:
     def __init__(self, bootstrap: Sequence[Address], chance: Random, options: SessionOptions, now_ms: int) -> None:
         self.routes = Routes(bootstrap, chance)
@@ -102,8 +58,8 @@ class Session:
         self.chance = chance
         self.options = options
         self.is_closed = False
-        self._links: dict[LinkId, _Link] = {}
-        self._by_address: dict[Address, _Link] = {}
+        self._links: dict[LinkId, Link] = {}
+        self._by_address: dict[Address, Link] = {}
         self._link_count = 0
         #: Every call without an outcome, in the order of submission.
         self._calls: dict[Call, None] = {}
@@ -273,9 +229,9 @@ class Session:
         link.queue[call] = None
         self._send_queued(link)
 
-    def _dial(self, address: Address) -> _Link:
+    def _dial(self, address: Address) -> Link:
         self._link_count += 1
-        link = _Link(self._link_count, address, self.now_ms + self.options.connect_ms_max)
+        link = Link(self._link_count, address, self.now_ms + self.options.connect_ms_max)
         link.used_ms = self.now_ms
         self._links[link.link] = link
         self._by_address[address] = link
@@ -283,7 +239,7 @@ class Session:
         self._watch(link.open_by_ms)
         return link
 
-    def _send_queued(self, link: _Link) -> None:
+    def _send_queued(self, link: Link) -> None:
         connection = link.connection
         while link.queue and connection.has_room:
             call = next(iter(link.queue))
@@ -329,7 +285,7 @@ class Session:
             else:
                 self._attempt(call)
 
-    def _drop(self, link: _Link, error: FlotillaError, *, is_gone: bool = False) -> None:
+    def _drop(self, link: Link, error: FlotillaError, *, is_gone: bool = False) -> None:
         """A connection is over: whatever it held must find another way."""
         del self._links[link.link]
         del self._by_address[link.address]
@@ -455,7 +411,7 @@ class Session:
                 if call.is_sent:
                     self._watch(call.answer_by_ms)
 
-    def _scan_link(self, link: _Link) -> None:
+    def _scan_link(self, link: Link) -> None:
         connection = link.connection
         if not connection.is_open:
             if link.open_by_ms <= self.now_ms:

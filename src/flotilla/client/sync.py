@@ -9,7 +9,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, TypeVar, Unpack
+from typing import Any, Self, TypeVar, Unpack
 
 from flotilla.client.aio import AsyncClient
 from flotilla.client.batches import Receipt
@@ -27,7 +27,6 @@ from flotilla.types.limits import KIB, MIB
 from flotilla.types.operations import ClusterReply, Metadata, TopicInfo
 from flotilla.types.records import Record
 
-Self = TypeVar("Self", bound="Client")
 Result = TypeVar("Result")
 
 
@@ -299,7 +298,7 @@ class Client:
             assert self._finalizer is not None
             self._finalizer()
 
-    def __enter__(self: Self) -> Self:
+    def __enter__(self) -> Self:
         self._opened()
         return self
 
@@ -315,7 +314,7 @@ class Client:
 
     def __del__(self) -> None:
         if not self._is_closed and self._open is not None and not self._open[0].is_foreign:
-            warnings.warn("a client was not closed", ResourceWarning, source=self, stacklevel=2)
+            warnings.warn("a client was not closed", ResourceWarning, stacklevel=2)
 
     def _close_all(self, timeout_ms: int | None) -> None:
         for consumer in list(self._consumers):
@@ -361,6 +360,9 @@ class Client:
             options = ProducerOptions(timeout_ms=self._timeout_ms)
             fresh = self._new_producer(topic, options)
             producer = self._own_producers.setdefault(topic, fresh)
+            if producer is not fresh:
+                # Another thread was quicker.
+                self._forget_producer(fresh)
         return producer
 
     def _new_producer(self, topic: str, options: ProducerOptions) -> Producer:

@@ -7,7 +7,7 @@ application works.
 import threading
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import TypeVar
+from typing import Self
 
 from flotilla.client.feed import Feed
 from flotilla.client.loop_thread import LoopThread
@@ -17,8 +17,6 @@ from flotilla.client.positions import Start
 from flotilla.client.reader import Reader, ReaderOptions
 from flotilla.types.errors import ConnectionClosedError
 from flotilla.types.ids import Offset
-
-Self = TypeVar("Self", bound="Consumer")
 
 
 class Consumer:
@@ -101,7 +99,7 @@ class Consumer:
             if not self._thread.is_foreign:
                 self._thread.post(self._feed.close)
 
-    def __iter__(self: Self) -> Self:
+    def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> Message:
@@ -115,7 +113,7 @@ class Consumer:
                 return message
             self._wait(None)
 
-    def __enter__(self: Self) -> Self:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

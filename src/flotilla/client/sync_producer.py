@@ -7,20 +7,17 @@ the client's thread. Any number of threads may send.
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
-from typing import TypeVar, Unpack
+from typing import Self, Unpack
 
-from flotilla.client.aio_producer import as_record, buffer_full, plain_values, raise_first
 from flotilla.client.batches import Batch, Delivery, Receipt
-from flotilla.client.fields import RecordFields, make_record
+from flotilla.client.fields import RecordFields, as_record, make_record, plain_values
 from flotilla.client.loop_thread import LoopThread
 from flotilla.client.network import Network, now_ms, time_of_day_ms
 from flotilla.client.positions import find_topic
-from flotilla.client.producer import ProducerCore, ProducerOptions, RecordBuffer, record_bytes
-from flotilla.client.receipts import Receipts
+from flotilla.client.producer import ProducerCore, ProducerOptions, RecordBuffer, buffer_full, record_bytes
+from flotilla.client.receipts import Receipts, raise_first
 from flotilla.types.errors import ConnectionClosedError, FlotillaError
 from flotilla.types.records import Record
-
-Self = TypeVar("Self", bound="Producer")
 
 
 class SyncDelivery(Delivery):
@@ -118,7 +115,7 @@ class Producer:
             if self._buffer.unresolved and not self._thread.is_foreign:
                 self._thread.post(self.abandon)
 
-    def __enter__(self: Self) -> Self:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

@@ -85,6 +85,9 @@ class Catalog:
     def explain(self, error: object) -> FlotillaError:
         """The error as a client shall see it."""
         assert isinstance(error, FlotillaError), f"unexpected answer {error!r}"
+        if isinstance(error, NotLeaderError) and error.leader == NO_NODE:
+            # Nobody leads, and this node knows a reason: its disk takes nothing.
+            error = self._consensus.storage_error() or error
         if isinstance(error, NotLeaderError) and not error.address:
             return self.not_leader(error.leader)
         # Errors outlive the call, and some are raised again: they must not gather the frames they passed.
@@ -98,7 +101,12 @@ class Catalog:
     def leader_of(self, group: GroupId, replicas: tuple[NodeId, ...]) -> NodeId:
         """As far as this node knows."""
         replica = self._consensus.replica(group)
-        return replica.raft.leader if replica is not None else self.likely_leader(replicas)
+        if replica is None:
+            return self.likely_leader(replicas)
+        if replica.raft.leader == NO_NODE and self._consensus.storage_error() is not None:
+            # Clients come here: they can still read, and are told why they cannot write.
+            return replica.raft.id
+        return replica.raft.leader
 
     # Descriptions.
 

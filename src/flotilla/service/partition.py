@@ -32,7 +32,7 @@ from flotilla.types.errors import (
     NotLeaderError,
     UnavailableError,
 )
-from flotilla.types.ids import GroupId, NodeId, Offset, Term
+from flotilla.types.ids import NO_NODE, GroupId, NodeId, Offset, Term
 from flotilla.types.operations import (
     EARLIEST,
     LATEST,
@@ -201,8 +201,16 @@ class PartitionHost:
 
     # Reading.
 
+    def _check_readable(self) -> None:
+        """A leader shows what is committed; so does a replica while nobody leads because a disk takes nothing."""
+        try:
+            self._serving()
+        except NotLeaderError as error:
+            if error.leader != NO_NODE or self._consensus.storage_error() is None:
+                raise
+
     def fetch(self, request: Fetch, done: Done) -> Cancel | None:
-        self._serving()
+        self._check_readable()
         if request.offset == self.machine.next_offset and request.wait_ms > 0:
             return self._polls.park(request, done)
         done(read_batches(self.replica, self.machine, request))
@@ -211,7 +219,7 @@ class PartitionHost:
     def _answer_poll(self, request: Fetch) -> Fetched | FlotillaError:
         """A parked fetch is due: leadership, the log's start and the disk may have changed meanwhile."""
         try:
-            self._serving()
+            self._check_readable()
             return read_batches(self.replica, self.machine, request)
         except FlotillaError as error:
             return self._under_way.explain(error)
@@ -226,7 +234,7 @@ class PartitionHost:
         self._polls.wake(self.machine.next_offset)
 
     def list_offsets(self, request: ListOffsets, done: Done) -> None:
-        self._serving()
+        self._check_readable()
         if request.timestamp_ms == EARLIEST:
             done(OffsetFound(self.machine.log_start))
         elif request.timestamp_ms == LATEST:

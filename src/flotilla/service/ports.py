@@ -37,6 +37,9 @@ class Consensus(Protocol):
     def holds(self, group: GroupId) -> bool:
         """Whether the store has a log of this group, whether this node takes part in it or not."""
 
+    def storage_error(self) -> FlotillaError | None:
+        """Why this node's disk takes nothing at the moment; None when it does."""
+
     def propose(self, group: GroupId, data: bytes | memoryview, reply: Callable[[object], None]) -> bool:
         """False: refused, nothing was logged. The answer comes by `reply` either way, never before this returns."""
 

@@ -4,6 +4,8 @@ The witness knows which checker is concerned by what; the checkers know what mus
 is on the path of every event, so it compares a few integers first and looks closer only on a change.
 """
 
+from collections.abc import Callable
+
 from flotilla.raft.configuration import decode_configuration
 from flotilla.raft.messages import (
     CONFIG,
@@ -59,9 +61,10 @@ class GroupWitness:
         "configuration",
         "durability",
         "elections",
+        "former_leader",
         "group",
-        "last_acker",
         "leader",
+        "leader_changed",
         "log",
         "newest_configuration",
         "newest_configuration_index",
@@ -81,7 +84,9 @@ class GroupWitness:
         self._chunk_offsets: dict[tuple[NodeId, NodeId], int] = {}
         #: The leader of the newest term that had one: what faults and clients aim at.
         self.leader: NodeId = 0
-        self.last_acker: NodeId = 0
+        #: Who led before, and may not know yet that it does not lead any more.
+        self.former_leader: NodeId = 0
+        self.leader_changed: Callable[[], None] = _nothing
         #: The newest configuration that is known to be committed.
         self.newest_configuration = configuration
         self.newest_configuration_index: Index = 0
@@ -209,6 +214,9 @@ class GroupWitness:
         term_at_commit = raft.log.term(commit) if known else self.log.committed[-1]
         self.log.leads(node, raft.term, raft.log.last_index, term_at_commit)
         if raft.term == self.elections.newest_term:
+            if self.leader not in (0, node):
+                self.former_leader = self.leader
+                self.leader_changed()
             self.leader = node
 
     def _commits(self, node: NodeId, raft: RaftNode, seen: Seen) -> None:
@@ -260,6 +268,10 @@ class GroupWitness:
             self._sometimes.seen("learner added")
         if before.is_voter(self.leader) and not after.is_voter(self.leader):
             self._sometimes.seen("leader removed")
+
+
+def _nothing() -> None:
+    return
 
 
 def _describe(configuration: Configuration) -> str:

@@ -95,7 +95,14 @@ class Workload:
         self.done_count: dict[GroupId, int] = dict.fromkeys(cluster.witnesses, 0)
 
     def start(self) -> None:
-        self._begin_burst()
+        self._begin_burst(self._burst)
+        for witness in self._cluster.witnesses.values():
+            witness.leader_changed = self._leader_changed
+
+    def _leader_changed(self) -> None:
+        """Two may believe to lead now, which is a good time to ask them things."""
+        if self._is_chaos and not self._is_busy and self._random.random() < 0.5:
+            self._cluster.world.after(self._think_us(), self._begin_burst, self._burst)
 
     def calm(self) -> None:
         """From now on: no more bursts and pauses, a steady trickle, and of appends only.
@@ -113,8 +120,9 @@ class Workload:
         self._is_chaos = False
         self._is_busy = False
 
-    def _begin_burst(self) -> None:
-        if not self._is_chaos:
+    def _begin_burst(self, last: int) -> None:
+        """The burst after number `last`, unless another one came in between."""
+        if not self._is_chaos or self._is_busy or last != self._burst:
             return
         self._burst += 1
         self._left = self._draw(self._cluster.plan.burst_operations)
@@ -134,7 +142,7 @@ class Workload:
         """All of it has begun, or it takes too long."""
         if self._is_chaos and self._is_busy and burst == self._burst:
             self._is_busy = False
-            self._cluster.world.after(self._draw(self._cluster.plan.idle_us), self._begin_burst)
+            self._cluster.world.after(self._draw(self._cluster.plan.idle_us), self._begin_burst, self._burst)
 
     def _draw(self, mean: int) -> int:
         return int(self._random.expovariate(1.0) * mean) + 1
@@ -157,8 +165,7 @@ class Workload:
         group = client.group
         node = cluster.nodes[client.target]
         if kind == READ:
-            if random.random() < 0.5:
-                node = cluster.nodes[1 + random.randrange(len(cluster.nodes))]
+            node = self._reader(node, group)
             heard = group in node.memberships and node.call(lambda driver: driver.read(group, None, call))
         else:
             data = command(operation.identity, int(random.random() * cluster.plan.padding_bytes_max))
@@ -167,6 +174,15 @@ class Workload:
             self.finish(client, node, NotLeaderError())
         elif client.operation is operation:
             cluster.world.after(cluster.plan.timeout_us, self._give_up, client, operation)
+
+    def _reader(self, node: SimNode, group: GroupId) -> SimNode:
+        """Whom to ask: who leads, who led until lately, or anyone."""
+        nodes = self._cluster.nodes
+        dice = self._random.random()
+        if dice < 0.3:
+            return nodes[1 + self._random.randrange(len(nodes))]
+        former = self._cluster.witnesses[group].former_leader
+        return nodes[former] if dice < 0.6 and former else node
 
     def _give_up(self, client: Client, operation: Operation) -> None:
         if client.operation is operation:

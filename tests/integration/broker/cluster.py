@@ -172,20 +172,22 @@ class BrokerCluster:
 
         return await wait_for(client.metadata, "a complete cluster", is_enough=is_complete)
 
-    async def leaders(self, topic: str) -> dict[int, int]:
+    async def leaders(self, topic: str, excluded: int = 0) -> dict[int, int]:
         """For each partition the node that says of itself that it leads; others may only guess."""
         found: dict[int, int] = {}
-        for node in self.running:
+        for node in [node for node in self.running if node != excluded]:
             async with DirectConnection(self[node].client_address) as connection:
                 answer = await connection.ask(GetMetadata([topic]))
             if isinstance(answer, Metadata) and answer.topics:
                 found.update({part.number: node for part in answer.topics[0].partitions if part.leader == node})
         return found
 
-    async def wait_led(self, topic: str, partitions: int = 1) -> dict[int, int]:
-        """Every partition of the topic has a leader."""
+    async def wait_led(self, topic: str, partitions: int = 1, excluded: int = 0) -> dict[int, int]:
+        """Every partition of the topic has a leader, which is not `excluded`."""
         return await wait_for(
-            lambda: self.leaders(topic), f"leaders of {topic}", is_enough=lambda found: len(found) == partitions
+            lambda: self.leaders(topic, excluded),
+            f"leaders of {topic}",
+            is_enough=lambda found: len(found) == partitions,
         )
 
     async def leader(self, topic: str, partition: int = 0) -> Broker:
@@ -196,16 +198,11 @@ class BrokerCluster:
 
     async def lead(self, client: AsyncClient, topic: str, partition: int, node: int) -> None:
         """Has a replica lead, however often it takes: leadership moves only to one that has caught up."""
-        moved: set[int] = set()
 
         async def move() -> int:
             leader = (await self.leaders(topic)).get(partition, 0)
-            if leader not in (0, node) and leader not in moved:
-                # Once for each that leads: a hand-over under way must not be disturbed.
-                moved.add(leader)
+            if leader not in (0, node):
                 await client.transfer_leadership(topic, partition, node)
-            elif leader != node:
-                moved.discard(leader)
             return leader
 
         await wait_for(move, f"node {node} to lead {topic}/{partition}", is_enough=node.__eq__)

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.slow
 
 #: A crash is noticed by the links that break; only a silent death takes an election timeout to notice.
 CRASH_FAILOVER_S_MAX = 3.0
-SILENT_FAILOVER_S_MAX = 6.0
+SILENT_FAILOVER_S_MAX = 16.0
 
 
 def report(what: str, seconds: list[float]) -> None:
@@ -147,14 +147,17 @@ def test_a_leader_that_was_stopped_serves_nothing_stale_when_it_wakes_up(cluster
         async with Traffic(cluster.addresses, "paused") as traffic:
             await client.commit_offset("readers", "paused", 0, 1)
             sleeper = await cluster.leader("paused")
+            others = [cluster[node].client_address for node in cluster.running if node != sleeper.node]
+            traffic.ledger.note_sent(b"elsewhere/0")
             async with DirectConnection(sleeper.client_address) as connection:
                 sleeper.signal(signal.SIGSTOP)
-                gap = await traffic.wait_failover(monotonic())
-                report("SIGSTOP of a leader", [gap])
-                assert gap < SILENT_FAILOVER_S_MAX
-                await traffic.wait_acks(50)
-                assert await client.commit_offset("readers", "paused", 0, 2) == 2
-                end = max(offset for _, offset in traffic.ledger.acked) + 1
+                stopped_s = monotonic()
+                await cluster.wait_led("paused", excluded=sleeper.node)
+                async with AsyncClient(others) as awake:
+                    receipt = await awake.produce("paused", b"elsewhere/0", partition=0)
+                    report("SIGSTOP of a leader, to a client that comes later", [monotonic() - stopped_s])
+                    assert await awake.commit_offset("readers", "paused", 0, 2) == 2
+                end = receipt.offset + 1
                 # These wait in its socket, and are the first that it hears when it wakes up.
                 connection.send(ListOffsets("paused", 0, LATEST))
                 connection.send(ReadOffset("readers", "paused", 0))
@@ -167,8 +170,12 @@ def test_a_leader_that_was_stopped_serves_nothing_stale_when_it_wakes_up(cluster
             assert isinstance(position, FlotillaError) or position == OffsetCommitted(2)
             assert isinstance(fetched, FlotillaError) or (isinstance(fetched, Fetched) and fetched.next_offset >= end)
             assert isinstance(produced, FlotillaError)
+            gap = await traffic.wait_failover(stopped_s)
+            report("SIGSTOP of a leader, to producers at work", [gap])
+            assert gap < SILENT_FAILOVER_S_MAX
             await cluster.wait_ready(client)
             await traffic.wait_acks(50)
+        traffic.ledger.note_acked(b"elsewhere/0", *receipt, stopped_s)
         assert not traffic.ledger.refused
         await traffic.ledger.check_every_replica(cluster, client)
 

@@ -170,10 +170,9 @@ def test_leaders_are_spread(cluster: BrokerCluster) -> None:
     async def scenario(cluster: BrokerCluster, client: AsyncClient) -> None:
         await client.create_topic("spread", partitions=6)
 
-        async def leaders() -> list[int]:
-            topic = await client.describe_topic("spread")
-            return sorted(partition.leader for partition in topic.partitions)
+        def is_even(leaders: dict[int, int]) -> bool:
+            return sorted(leaders.values()) == [1, 1, 2, 2, 3, 3]
 
-        await wait_for(leaders, "two partitions for each", is_enough=[1, 1, 2, 2, 3, 3].__eq__)
+        await wait_for(lambda: cluster.leaders("spread"), "two partitions for each", is_enough=is_even)
 
     run(cluster, scenario)

@@ -1,11 +1,18 @@
 """Topics, messages, the shell and the status of one real cluster, through the command."""
 
 import json
+import os
+import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from flotilla.cli.local_cluster import LocalCluster
+
+ROOT = Path(__file__).parents[3]
 
 pytestmark = pytest.mark.slow
 
@@ -142,6 +149,25 @@ def test_the_status_of_the_cluster(flotilla, cluster: LocalCluster):
     table = lines(flotilla("cluster", "status", "--wait"))
     assert table[0].split() == ["node", "address", "alive", "controller", "leads", "replicas"]
     assert len(table) == 5
+
+
+def test_the_quickstart_works_as_written(flotilla, cluster: LocalCluster):
+    text = (ROOT / "docs/quickstart.md").read_text("utf-8")
+    typed = re.findall(r"^\$ (?:seq (\d+) \| )?flotilla ((?:topic|produce|consume) .+)$", text, re.MULTILINE)
+    for count, line in typed:
+        if "--follow" not in line:
+            numbers = "".join(f"{number}\n" for number in range(1, int(count or 0) + 1))
+            flotilla(*shlex.split(line), stdin=numbers)
+    (program,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert '"localhost:7600"' in program
+    environ = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    program = program.replace('"localhost:7600"', repr(cluster.servers[0]))
+    ran = subprocess.run([sys.executable, "-c", program], env=environ, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    # The receipt, and the first messages of the topic.
+    assert len(ran.stdout.splitlines()) > 1
+    messages = lines(flotilla("consume", "orders", "--count", "3000"))
+    assert len(messages) == 1 + 1_000 + 1 + 1_000
 
 
 def test_a_dead_node_is_seen(flotilla, cluster: LocalCluster):

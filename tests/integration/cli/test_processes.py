@@ -47,20 +47,21 @@ def single(tmp_path: Path):
 
 def test_a_broker_stops_in_order_and_keeps_others_out_while_it_runs(single: LocalCluster, tmp_path: Path):
     node = single.nodes[1]
-    taken = command("serve", "--data-dir", str(tmp_path / "other"), *flags(node))
-    assert taken.returncode == 1
+    run = CliRunner(env={"FLOTILLA_CONFIG": None})
+    taken = run.invoke(app, ["serve", "--data-dir", str(tmp_path / "other"), *flags(node)])
+    assert taken.exit_code == 1
     complaint = taken.stderr.splitlines()[0]
     assert complaint.startswith("flotilla: cannot listen at ")
     assert "another address" in complaint
 
     other = LocalCluster.on_free_ports(tmp_path, node_count=1).nodes[1]
-    in_use = command("serve", "--data-dir", str(node.data), *flags(other))
-    assert (in_use.returncode, in_use.stderr) == (1, f"flotilla: {node.data} is in use by another process\n")
+    in_use = run.invoke(app, ["serve", "--data-dir", str(node.data), *flags(other)])
+    assert (in_use.exit_code, in_use.stderr) == (1, f"flotilla: {node.data} is in use by another process\n")
 
     node.terminate()
     assert node.wait_gone(10) == 0
-    foreign = command("serve", "--data-dir", str(node.data), "--node-id", "2", *flags(other))
-    assert (foreign.returncode, foreign.stderr) == (2, f"flotilla: {node.data} belongs to node 1, not 2\n")
+    foreign = run.invoke(app, ["serve", "--data-dir", str(node.data), "--node-id", "2", *flags(other)])
+    assert (foreign.exit_code, foreign.stderr) == (2, f"flotilla: {node.data} belongs to node 1, not 2\n")
     assert "Traceback" not in node.log.read_text()
 
 
@@ -70,6 +71,16 @@ def test_a_broker_ends_with_whoever_started_it(single: LocalCluster):
     assert node.process.stdin is not None
     node.process.stdin.close()
     assert node.wait_gone(10) == 0
+
+
+def test_a_second_signal_ends_a_broker_at_once(single: LocalCluster):
+    node = single.nodes[1]
+    # Both are there before the loop has looked at either.
+    os.kill(node.pid, signal.SIGTERM)
+    os.kill(node.pid, signal.SIGINT)
+    assert node.wait_gone(10) in (128 + signal.SIGTERM, 128 + signal.SIGINT)
+    single.restart_node(1)
+    single.wait_ready()
 
 
 def test_no_broker_without_its_checks():

@@ -77,6 +77,14 @@ def test_a_mistake_is_one_line_and_an_exit_code(args, code, complaint):
     assert (result.exit_code, result.stdout) == (code, "")
 
 
+def test_a_broker_needs_a_folder(tmp_path):
+    file = tmp_path / "file"
+    file.touch()
+    result = run("serve", "--data-dir", str(file))
+    assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (1, "", 1)
+    assert result.stderr.startswith(f"flotilla: cannot keep data in {file} (--data-dir): ")
+
+
 def test_silence_is_met_with_what_to_do():
     assert "`flotilla serve` starts one" in run("topic", "list", "-s", NOBODY, "--timeout", "100ms").stderr
 

@@ -53,7 +53,10 @@ def test_a_batch_that_came_before_is_not_handed_out_again():
     subject = reader()
     subject.arrived(0, 0, fetched(batch(0, b"a", b"b")))
     subject.arrived(0, 0, fetched(batch(0, b"a", b"b"), batch(2, b"c")))
+    subject.arrived(0, 0, fetched(batch(0, b"a", b"b")))
     assert offsets(subject.take(10)) == [0, 1, 2]
+    ((_, request),) = subject.wanted()
+    assert request.offset == 3
 
 
 def test_the_next_fetch_is_made_before_the_last_one_is_used_up():
@@ -97,6 +100,21 @@ def test_seeking_drops_what_was_fetched_and_what_is_under_way():
     assert request.offset == 7
     subject.arrived(0, generation, fetched(batch(7, b"h")))
     assert offsets(subject.take(10)) == [7]
+
+
+def test_seeking_backwards_is_not_confused_by_what_lies_ahead():
+    subject = reader()
+    subject.wanted()
+    subject.arrived(0, 0, fetched(batch(0, b"a"), batch(1, b"b")))
+    subject.take(1)
+    subject.wanted()
+    subject.seek(0, 0)
+    subject.arrived(0, 0, fetched(batch(2, b"late")))
+    assert subject.take(10) == []
+    ((generation, request),) = subject.wanted()
+    assert request.offset == 0
+    subject.arrived(0, generation, fetched(batch(0, b"a"), batch(1, b"b"), batch(2, b"c")))
+    assert offsets(subject.take(10)) == [0, 1, 2]
 
 
 @pytest.mark.parametrize(("partition", "offset"), [(5, 0), (0, -1)])

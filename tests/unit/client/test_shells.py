@@ -139,7 +139,7 @@ def test_a_producer_sends_in_the_background(connect, doors):
 
 @pytest.mark.parametrize("compression", ["none", "lz4", "zstd"])
 def test_compression(connect, doors, compression):
-    payload = b"".join([b"%d " % number for number in range(5_000)])
+    payload = b"".join([b"the quick brown fox and number %d; " % number for number in range(2_000)])
     doors.cluster.create("orders")
     client = connect()
     with client.producer("orders", compression=compression) as producer:
@@ -195,7 +195,7 @@ def test_closing_with_records_unsent_fails_them_in_time(connect, doors):
     producer = client.producer("orders")
     delivery = producer.send(b"x")
     producer.close(timeout_ms=50)
-    with pytest.raises(ConnectionClosedError):
+    with pytest.raises((ConnectionClosedError, OutcomeUnknownError)):
         delivery.result()
 
 

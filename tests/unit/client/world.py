@@ -7,8 +7,9 @@ connection before a broker has read a request, or after it has carried it out an
 from random import Random
 
 from flotilla.client.calls import READ, Call, Outcome
+from flotilla.client.links import Close, Dial, LinkId, Write
 from flotilla.client.routes import Route
-from flotilla.client.session import Close, Dial, LinkId, Session, SessionOptions, Write
+from flotilla.client.session import Session, SessionOptions
 from flotilla.codec.client import decode_request, encode_response
 from flotilla.codec.frames import FrameReader
 from flotilla.types.address import parse_address

@@ -182,6 +182,9 @@ class Node:
     def holds(self, group: GroupId) -> bool:
         return group in self.store.groups
 
+    def storage_error(self) -> FlotillaError | None:
+        return self.driver.storage_error
+
     def propose(self, group: GroupId, data: bytes | memoryview, reply: Callable[[object], None]) -> bool:
         return self.driver.propose(group, data, reply)
 
@@ -353,8 +356,14 @@ class Fleet:
         return self._leading(METADATA_GROUP)
 
     def leader(self, topic: str, partition: int = 0) -> Node:
-        known = next(iter(box for box in self.nodes.values() if box.catalog.find_topic(topic)))
-        return self._leading(known.catalog.topic(topic).partitions[partition].group)
+        knowing: list[Node] = []
+
+        def is_known() -> bool:
+            knowing[:] = [box for box in self.nodes.values() if box.is_running and box.catalog.find_topic(topic)]
+            return bool(knowing)
+
+        self.wait(is_known)
+        return self._leading(knowing[0].catalog.topic(topic).partitions[partition].group)
 
     def _leading(self, group: GroupId) -> Node:
         found: list[Node] = []

@@ -1,0 +1,74 @@
+"""The doors of a broker that scenarios are played at."""
+
+import asyncio
+
+from flotilla.client.connection import Connection
+from flotilla.server import Server
+from flotilla.types.address import parse_address
+from flotilla.types.errors import FlotillaError
+from flotilla.types.operations import Reply, Request
+
+
+class InProcess:
+    """Straight into the service."""
+
+    def __init__(self, server: Server) -> None:
+        self._service = server.broker
+
+    async def open(self) -> None:
+        """It always is."""
+
+    async def close(self) -> None:
+        """Nothing to let go of."""
+
+    async def call(self, request: Request) -> Reply | FlotillaError:
+        answered: asyncio.Future[Reply | FlotillaError] = asyncio.get_running_loop().create_future()
+        cancel = self._service.handle(request, answered.set_result)
+        try:
+            return await answered
+        finally:
+            if cancel is not None and not answered.done():
+                cancel()
+
+
+class Tcp:
+    """Over a socket, through the codec of the client, on one connection."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._connection: Connection[asyncio.Future[Reply | FlotillaError]] = Connection()
+        self._welcomed = asyncio.Event()
+        self._reading: asyncio.Task[None] | None = None
+
+    async def open(self) -> None:
+        address = parse_address(self._server.client_address)
+        reader, self._writer = await asyncio.open_connection(address.host, address.port)
+        self._reading = asyncio.ensure_future(self._read(reader))
+        self._writer.writelines(self._connection.greet("conformance"))
+        await self._welcomed.wait()
+
+    async def close(self) -> None:
+        assert self._reading is not None
+        self._writer.close()
+        await self._writer.wait_closed()
+        await self._reading
+
+    async def _read(self, reader: asyncio.StreamReader) -> None:
+        while data := await reader.read(1 << 16):
+            for answered, answer in self._connection.receive(data):
+                if not answered.done():
+                    answered.set_result(answer)
+            if self._connection.is_open:
+                self._welcomed.set()
+
+    async def call(self, request: Request) -> Reply | FlotillaError:
+        answered: asyncio.Future[Reply | FlotillaError] = asyncio.get_running_loop().create_future()
+        correlation_id, frame = self._connection.send(request, answered)
+        self._writer.writelines(frame)
+        try:
+            return await answered
+        finally:
+            self._connection.forget(correlation_id)
+
+
+DOORS = {"in-process": InProcess, "tcp": Tcp}

@@ -1,0 +1,143 @@
+"""Reads scenarios and plays them at a door; the meaning of every word stands in conformance/README.md."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields
+from itertools import count
+from pathlib import Path
+from typing import Any, Protocol
+
+from flotilla.codec.batch_view import BatchView
+from flotilla.types.errors import FlotillaError, NotLeaderError, OverloadedError, UnavailableError
+from flotilla.types.operations import Fetched, Reply, Request
+from tests.conformance.matching import Mismatch, match, substitute
+from tests.conformance.values import OPERATIONS, encode, plain_record, to_bytes
+
+FOLDER = Path(__file__).parents[2] / "conformance"
+STEP_SECONDS_MAX = 10
+_PAUSE_SECONDS = 0.01
+#: A leader may still be on its way, and certainly nothing was done.
+_PASSING = (NotLeaderError, UnavailableError, OverloadedError)
+_numbers = count(1)
+
+
+class Door(Protocol):
+    """One way to reach a broker."""
+
+    async def call(self, request: Request) -> Reply | FlotillaError: ...
+
+
+@dataclass(frozen=True)
+class Scenario:
+    file: str
+    name: str
+    steps: list[dict[str, Any]]
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.name}"
+
+
+def scenarios() -> Iterator[Scenario]:
+    for path in sorted(FOLDER.glob("*.json")):
+        for scenario in json.loads(path.read_text("utf-8"))["scenarios"]:
+            yield Scenario(path.stem, scenario["name"], scenario["steps"])
+
+
+class Play:
+    """One scenario at one door."""
+
+    def __init__(self, door: Door) -> None:
+        number = next(_numbers)
+        self._door = door
+        self._variables: dict[str, Any] = {
+            "topic": f"topic-{number}",
+            "other": f"other-{number}",
+            "group": f"group-{number}",
+        }
+        self._batches: dict[str, bytes] = {}
+        self._started: dict[str, asyncio.Task[Reply | FlotillaError]] = {}
+
+    async def run(self, scenario: Scenario) -> None:
+        try:
+            for number, step in enumerate(scenario.steps, 1):
+                try:
+                    async with asyncio.timeout(STEP_SECONDS_MAX):
+                        await self._step(step)
+                except (Mismatch, TimeoutError) as failure:
+                    raise AssertionError(f"{scenario}, step {number}: {failure!r}\n{json.dumps(step)}") from failure
+        finally:
+            for task in self._started.values():
+                task.cancel()
+
+    async def _step(self, step: dict[str, Any]) -> None:
+        if "await" in step:
+            self._check(step, await self._started.pop(step["await"]))
+            return
+        if "as" in step:
+            self._started[step["as"]] = asyncio.ensure_future(self._door.call(self._request(step)))
+            # It is at the door before the next step begins.
+            await asyncio.sleep(_PAUSE_SECONDS)
+            return
+        while True:
+            answer = await self._door.call(self._request(step))
+            try:
+                self._check(step, answer)
+                return
+            except Mismatch:
+                if not step.get("eventually") and not isinstance(answer, _PASSING):
+                    raise
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+    def _request(self, step: dict[str, Any]) -> Request:
+        kind = OPERATIONS[step["do"]]
+        given = substitute(step["with"], self._variables)
+        assert given.keys() <= {field.name for field in fields(kind)}, f"{step['do']} has other fields"
+        if "batch" in given:
+            name = given["batch"].get("name")
+            given["batch"] = encode(given["batch"])
+            if name is not None:
+                self._batches[name] = given["batch"]
+        if "nodes" in given:
+            given["nodes"] = {int(node): peer for node, peer in given["nodes"].items()}
+        if isinstance(given.get("topic"), dict):
+            given["topic"] = to_bytes(given["topic"]).decode()
+        if isinstance(given.get("group"), dict):
+            given["group"] = to_bytes(given["group"]).decode()
+        return kind(**given)
+
+    def _check(self, step: dict[str, Any], answer: Reply | FlotillaError) -> None:
+        expected_error = step.get("expect_error")
+        if isinstance(answer, FlotillaError):
+            if answer.code != expected_error:
+                raise Mismatch(f"{answer.code}: {answer}")
+            return
+        if expected_error is not None:
+            raise Mismatch(f"{expected_error} was expected, not {answer}")
+        found = self._plain(answer)
+        match(substitute(step.get("expect", {}), self._variables), found)
+        for name, path in step.get("bind", {}).items():
+            value: Any = found
+            for key in path.split("."):
+                value = value[key]
+            self._variables[name] = value
+
+    def _plain(self, reply: Reply) -> dict[str, Any]:
+        """A reply as a file could hold it."""
+        if isinstance(reply, Fetched):
+            batches = [self._plain_batch(batch) for batch in reply.batches]
+            return {"batches": batches, "log_start": reply.log_start, "next_offset": reply.next_offset}
+        found = asdict(reply)
+        if "peers" in found:
+            found["peers"] = {str(node): peer for node, peer in found["peers"].items()}
+        return found
+
+    def _plain_batch(self, data: bytes | memoryview) -> dict[str, Any]:
+        view = BatchView(data)
+        sent = [name for name, batch in self._batches.items() if batch[12:] == bytes(data[12:])]
+        return {
+            "base_offset": view.header.base_offset,
+            "count": view.count,
+            "records": [plain_record(record) for record in view],
+            "same_as": sent[0] if sent else None,
+        }

@@ -1,0 +1,133 @@
+"""Every scenario at every door: what a client sees does not depend on how it came in."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import uvloop
+
+from flotilla.server import Server
+from flotilla.types.address import Address
+from flotilla.types.settings import NodeSettings
+from tests.conformance.doors import DOORS
+from tests.conformance.matching import Mismatch, match, substitute
+from tests.conformance.scenario import FOLDER, Door, Play, Scenario, scenarios
+from tests.conformance.values import OPERATIONS
+
+ANY_PORT = Address("127.0.0.1", 0)
+SCENARIOS = list(scenarios())
+
+
+class Stage:
+    """A broker of one node with an open door, on a loop that runs while a scenario is played."""
+
+    def __init__(self, folder: Path, door: str) -> None:
+        settings = NodeSettings(
+            data_dir=str(folder),
+            cluster_id="conformance",
+            listen=ANY_PORT,
+            peer_listen=ANY_PORT,
+            http_listen=None,
+            grpc_listen=None,
+            journal_file_bytes=1 << 20,
+        )
+        self._runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
+        self._server = Server(settings)
+        self._runner.run(self._server.start())
+        self._door = DOORS[door](self._server)
+        self._runner.run(self._door.open())
+
+    def play(self, scenario: Scenario) -> None:
+        self._runner.run(Play(self._door).run(scenario))
+
+    def close(self) -> None:
+        self._runner.run(self._door.close())
+        self._runner.run(self._server.stop())
+        self._runner.close()
+
+
+@pytest.fixture(scope="module", params=DOORS)
+def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    stage = Stage(tmp_path_factory.mktemp("conformance"), request.param)
+    yield stage
+    stage.close()
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
+def test_scenario(stage: Stage, scenario: Scenario) -> None:
+    stage.play(scenario)
+
+
+# The scenarios and their runner are checked too.
+
+
+def test_every_operation_has_a_scenario() -> None:
+    done = {step["do"] for scenario in SCENARIOS for step in scenario.steps if "do" in step}
+    assert done == set(OPERATIONS)
+
+
+def test_scenarios_say_what_they_expect() -> None:
+    known = {"do", "with", "expect", "expect_error", "bind", "as", "await", "eventually"}
+    for scenario in SCENARIOS:
+        for step in scenario.steps:
+            assert step.keys() <= known, scenario
+            assert not step.keys() >= {"expect", "expect_error"}, scenario
+        assert any({"expect", "expect_error"} & step.keys() for step in scenario.steps), scenario
+    assert len({str(scenario) for scenario in SCENARIOS}) == len(SCENARIOS) > 0
+    assert FOLDER.joinpath("README.md").exists()
+
+
+@pytest.mark.parametrize(
+    ("expected", "found", "is_match"),
+    [
+        ({}, {"a": 1}, True),
+        ({"a": 1}, {"a": 1, "b": 2}, True),
+        ({"a": 1}, {"a": 2}, False),
+        ({"a": 1}, {"b": 1}, False),
+        ({"a": 1}, {"a": True}, False),
+        ([{"a": 1}], [{"a": 1, "b": 2}], True),
+        ([1], [1, 2], False),
+        ([], [1], False),
+        ({"a": {"above": 3}}, {"a": 4}, True),
+        ({"a": {"above": 3}}, {"a": 3}, False),
+        ({"a": {"keys": ["x"]}}, {"a": {"x": 1}}, True),
+        ({"a": {"keys": ["x"]}}, {"a": {"x": 1, "y": 2}}, False),
+        ({"a": "text"}, {"a": b"text"}, True),
+        ({"a": {"hex": "00"}}, {"a": b"\0"}, True),
+        ({"a": {"repeat": "ab", "count": 2}}, {"a": b"abab"}, True),
+        ({"a": "text"}, {"a": b"other"}, False),
+        ({"a": None}, {"a": b""}, False),
+    ],
+)
+def test_matching(expected: object, found: object, is_match: bool) -> None:
+    if is_match:
+        match(expected, found)
+    else:
+        with pytest.raises(Mismatch):
+            match(expected, found)
+
+
+def test_variables() -> None:
+    given = {"a": "$n", "b": ["$t-2"], "c": 1}
+    assert substitute(given, {"n": 5, "t": "x"}) == {"a": 5, "b": ["x-2"], "c": 1}
+
+
+class WrongDoor:
+    """Answers everything with the same."""
+
+    def __init__(self, answer: object) -> None:
+        self._answer = answer
+
+    async def call(self, request: object) -> object:
+        return self._answer
+
+
+def test_a_door_that_answers_otherwise_is_found_out() -> None:
+    from flotilla.types.operations import Produced
+
+    steps = [{"do": "produce", "with": {"topic": "$topic", "partition": 0, "batch": {"raw": ""}}, "expect": {}}]
+    scenario = Scenario("x", "y", [{**steps[0], "expect": {"base_offset": 1}}])
+    door: Door = WrongDoor(Produced(0))  # type: ignore[assignment]
+    with pytest.raises(AssertionError, match="step 1"):
+        asyncio.run(Play(door).run(scenario))
