@@ -8,24 +8,25 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-from bench import idle, journal, recovery, replication, simulator
-from bench.figure import Figure
+from bench import broker, chart, idle, journal, recovery, replication, simulator
+from bench.figure import Absence, Figure
 from bench.options import BenchOptions
 
 RESULTS = Path(__file__).parent / "results"
-AREAS: dict[str, Callable[[BenchOptions], list[Figure]]] = {
+AREAS: dict[str, Callable[[BenchOptions], Sequence[Figure | Absence]]] = {
     "journal": journal.measure,
     "replication": replication.measure,
     "idle": idle.measure,
     "recovery": recovery.measure,
     "simulator": simulator.measure,
+    "broker": broker.measure,
 }
 _MARKS = {True: "[green]met[/]", False: "[red]missed[/]", None: ""}
 
@@ -35,10 +36,12 @@ def amount(value: float, unit: str) -> str:
         return f"{value / 1e6:,.0f} MB/s"
     if unit == "of a core":
         return f"{100 * value:.2f} % of a core"
+    if value < 10:
+        return f"{value:.3f} {unit}"
     return f"{value:,.1f} {unit}" if value < 1000 else f"{value:,.0f} {unit}"
 
 
-def table(figures: list[Figure], title: str) -> Table:
+def table(figures: Sequence[Figure], absences: Sequence[Absence], title: str) -> Table:
     result = Table(title=title, title_justify="left")
     for column in ("area", "figure", "value", "probe", "ratio", "lowest - highest", "goal", ""):
         result.add_column(column, justify="right" if column in ("value", "probe", "ratio") else "left")
@@ -54,6 +57,8 @@ def table(figures: list[Figure], title: str) -> Table:
             goal,
             _MARKS[figure.is_met],
         )
+    for absence in absences:
+        result.add_row(absence.area, absence.name, absence.reason)
     return result
 
 
@@ -66,12 +71,14 @@ def main(names: list[str]) -> int:
     folder = Path(os.environ.get("FOLDER", RESULTS))
     options = BenchOptions(folder, quick=os.environ.get("QUICK", "") not in ("", "0"))
     console = Console()
-    figures: list[Figure] = []
+    found: list[Figure | Absence] = []
     for name in names or AREAS:
         with console.status(f"measuring {name}"):
-            figures += AREAS[name](options)
+            found += AREAS[name](options)
+    figures = [each for each in found if isinstance(each, Figure)]
+    absences = [each for each in found if isinstance(each, Absence)]
     machine = f"{os.cpu_count()} processors, Python {platform.python_version()}, load {os.getloadavg()[0]:.1f}"
-    console.print(table(figures, machine))
+    console.print(table(figures, absences, machine))
     for note in dict.fromkeys(figure.note for figure in figures if figure.note):
         console.print(f"[dim]{note}[/]")
     now = datetime.now(UTC)
@@ -80,10 +87,12 @@ def main(names: list[str]) -> int:
         "machine": machine,
         "quick": options.quick,
         "figures": [figure.as_json() for figure in figures],
+        "absent": [absence.as_json() for absence in absences],
     }
     path = RESULTS / f"{now:%Y%m%d-%H%M%S}.json"
     path.write_text(json.dumps(report, indent=2) + "\n")
     console.print(f"[dim]{path}[/]")
+    console.print(f"[dim]{chart.draw(figures, path.with_suffix('.png'), machine)}[/]")
     return 0
 
 

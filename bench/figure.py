@@ -36,6 +36,18 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
+class Absence:
+    """What would be measured if it were there."""
+
+    area: str
+    name: str
+    reason: str
+
+    def as_json(self) -> dict[str, object]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
 class Goal:
     ratio: float | None
     at_most: bool = False

@@ -9,6 +9,7 @@ import uvloop
 
 from flotilla.server import Server
 from flotilla.types.address import Address
+from flotilla.types.operations import Produced
 from flotilla.types.settings import NodeSettings
 from tests.conformance.doors import DOORS
 from tests.conformance.matching import Mismatch, match, substitute
@@ -34,9 +35,14 @@ class Stage:
         )
         self._runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
         self._server = Server(settings)
-        self._runner.run(self._server.start())
+        self._runner.run(self._start())
         self._door = DOORS[door](self._server)
         self._runner.run(self._door.open())
+
+    async def _start(self) -> None:
+        await self._server.start()
+        while not self._server.catalog.brokers():
+            await asyncio.sleep(0.01)
 
     def play(self, scenario: Scenario) -> None:
         self._runner.run(Play(self._door).run(scenario))
@@ -124,10 +130,8 @@ class WrongDoor:
 
 
 def test_a_door_that_answers_otherwise_is_found_out() -> None:
-    from flotilla.types.operations import Produced
-
-    steps = [{"do": "produce", "with": {"topic": "$topic", "partition": 0, "batch": {"raw": ""}}, "expect": {}}]
-    scenario = Scenario("x", "y", [{**steps[0], "expect": {"base_offset": 1}}])
+    produce = {"topic": "$topic", "partition": 0, "batch": {"raw": ""}}
+    scenario = Scenario("x", "y", [{"do": "produce", "with": produce, "expect": {"base_offset": 1}}])
     door: Door = WrongDoor(Produced(0))  # type: ignore[assignment]
     with pytest.raises(AssertionError, match="step 1"):
         asyncio.run(Play(door).run(scenario))

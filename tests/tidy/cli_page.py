@@ -81,7 +81,7 @@ def takes_settings(function: Callable[..., None]) -> bool:
 
 
 def _value(kind: Any, info: OptionInfo) -> str:
-    (kind,) = [each for each in get_args(kind) or (kind,) if each is not NoneType]
+    kind = _single(kind)
     if kind is bool:
         return ""
     if info.metavar:
@@ -89,6 +89,12 @@ def _value(kind: Any, info: OptionInfo) -> str:
     if isinstance(kind, type) and issubclass(kind, Enum):
         return " " + " ".join(f"`{member.value}`" for member in kind)
     return f" {_KINDS[kind]}"
+
+
+def _single(kind: Any) -> Any:
+    """What one value of an option is, whether it may be repeated or left out."""
+    inner = [each for each in get_args(kind) if each is not NoneType]
+    return _single(inner[0]) if inner else kind
 
 
 def _default(default: Any, info: OptionInfo) -> str:

@@ -22,7 +22,7 @@ _IGNORED = {
     "__pycache__",
     "build",
     "dist",
-    "flotilla-data",
+    "flotilla-cluster", "flotilla-data",
     "results",
 }
 _TEXT = {"", ".cfg", ".ini", ".json", ".md", ".proto", ".py", ".pyi", ".sh", ".toml", ".txt", ".yaml", ".yml"}

@@ -1,135 +1,157 @@
-"""`flotilla bench`: is this disk good enough, and what does the journal make of it?
+"""`flotilla bench`: what a cluster does for a client of this machine, and what the machine does without it.
 
-Every acknowledgement waits for a sync, so the disk's own time for one decides latency. The raw
-probe writes and syncs as a journal does, without us; beside it stands the real journal, so that a
-slow disk is not taken for a slow product. Both take turns, because a shared machine is never quiet.
+Against a running cluster it makes a topic and removes it again. Without one it starts three brokers on a folder of
+the disk to measure, and shows what a synced append costs there: every acknowledgement waits for one.
 """
 
-import json
-import os
-import shutil
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from statistics import quantiles
-from tempfile import mkdtemp
-from time import perf_counter
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from flotilla.raft.messages import DATA, Configuration, Entry
-from flotilla.storage.options import StoreOptions
-from flotilla.storage.posix import PosixDisk
-from flotilla.storage.store import NodeStore
+from flotilla.cli.output import note, print_json, print_table
+from flotilla.cli.servers import DEFAULT_TIMEOUT, SERVERS_VARIABLE, AsJson, connect
 
-ROUNDS = 3
-#: Size of what is appended at once, and how often a round does it; all of a round fits into one journal file.
-SIZES = ((4_096, 400), (100_000, 200), (1_000_000, 40))
+if TYPE_CHECKING:
+    from flotilla.cli.journal_probe import Append
+    from flotilla.client.sync import Client
+
+RATE = 1_000
+_SINGLES = 500
+_PIPELINED = 50_000
+_BULK = 200_000
+_BULK_BYTES_MAX = 50_000_000
+_PROBE_BYTES = 100_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Measurement:
-    size_bytes: int
-    disk_p50_us: float
-    disk_p99_us: float
-    journal_p50_us: float
-    journal_p99_us: float
+class Outcome:
+    """One line of the result, as `--json` prints it. Rates are in messages a second."""
 
-
-@contextmanager
-def scratch(parent: Path, name: str) -> Iterator[Path]:
-    """An empty folder on the measured disk, gone afterwards."""
-    folder = Path(mkdtemp(prefix=f"{name}-", dir=parent))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder)
-
-
-def disk_durations(parent: Path, size_bytes: int, count: int) -> list[float]:
-    """Seconds for each of `count` appends, pwrite and fdatasync, into a file allocated as journals are."""
-    data = os.urandom(size_bytes)
-    with scratch(parent, "disk") as folder:
-        disk = PosixDisk(str(folder))
-        made = disk.open("probe", create=True)
-        made.allocate(max(size_bytes * count, StoreOptions().journal_bytes))
-        made.sync()
-        made.close()
-        disk.close()
-        descriptor = os.open(folder / "probe", os.O_RDWR)
-        durations = []
-        try:
-            for number in range(count):
-                started = perf_counter()
-                os.pwrite(descriptor, data, number * size_bytes)
-                os.fdatasync(descriptor)
-                durations.append(perf_counter() - started)
-        finally:
-            os.close(descriptor)
-    return durations
-
-
-def journal_durations(parent: Path, size_bytes: int, count: int) -> list[float]:
-    """Seconds for each of `count` blocks of one entry: saved, written, synced and finished."""
-    data = os.urandom(size_bytes)
-    with scratch(parent, "journal") as folder:
-        disk = PosixDisk(str(folder))
-        store = NodeStore.open(disk, StoreOptions(), lambda entry: None)
-        store.create_group(1, Configuration(voters=(1,)))
-        commit(store)
-        durations = []
-        for index in range(1, count + 1):
-            started = perf_counter()
-            store.save(1, entries=[Entry(index, 1, DATA, data)])
-            commit(store)
-            durations.append(perf_counter() - started)
-        store.close()
-        disk.close()
-    return durations
-
-
-def commit(store: NodeStore) -> None:
-    """Makes everything saved durable, on this thread."""
-    block = store.take_block()
-    assert block is not None
-    store.write_block(block)
-    store.finish_block(block)
-
-
-def measure(folder: Path) -> Iterator[Measurement]:
-    for size_bytes, count in SIZES:
-        disk: list[float] = []
-        journal: list[float] = []
-        for _ in range(ROUNDS):
-            disk += disk_durations(folder, size_bytes, count)
-            journal += journal_durations(folder, size_bytes, count)
-        disk_us, journal_us = ([1e6 * cut for cut in quantiles(all_s, n=100)] for all_s in (disk, journal))
-        yield Measurement(size_bytes, disk_us[49], disk_us[98], journal_us[49], journal_us[98])
+    workload: str
+    payload_bytes: int
+    rate: float | None = None
+    p50_ms: float | None = None
+    p99_ms: float | None = None
 
 
 def bench(
-    data: Annotated[Path, typer.Option(help="A folder on the disk to measure; it is left as it was.")] = Path(),
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    servers: Annotated[
+        str,
+        typer.Option(
+            "--servers",
+            "-s",
+            metavar="HOST:PORT,...",
+            envvar=SERVERS_VARIABLE,
+            help="A running cluster to measure, brokers separated by commas; without it, three brokers are started.",
+        ),
+    ] = "",
+    payload_bytes: Annotated[
+        list[int] | None, typer.Option("--payload-bytes", min=8, max=65_536, help="May be repeated; else 100 and 1024.")
+    ] = None,
+    data: Annotated[
+        Path, typer.Option(help="A folder on the disk to measure when brokers are started; it is left as it was.")
+    ] = Path(),
+    as_json: AsJson = False,
 ) -> None:
-    """Measure what a synced append costs on a disk, bare and through the journal."""
-    measurements = list(measure(data))
+    """Measure what clients get from a cluster, and what the disk and the loopback of this machine give without it."""
+    sizes = payload_bytes or [100, 1_024]
+    appends: list[Append] = []
+    outcomes: list[Outcome] = []
+    if servers:
+        outcomes += _measure(servers.split(","), sizes)
+    else:
+        from flotilla.cli.journal_probe import measure_appends
+
+        note("measuring the disk")
+        appends += measure_appends(data)
+        with _local_cluster(data) as started:
+            outcomes += _measure(started, sizes)
     if as_json:
-        typer.echo(json.dumps([asdict(measurement) for measurement in measurements]))
+        print_json({"appends": [asdict(each) for each in appends], "workloads": [asdict(each) for each in outcomes]})
         return
-    table = Table()
-    for column in ("append", "disk p50", "p99", "journal p50", "p99", "ratio"):
-        table.add_column(column, justify="right")
-    for row in measurements:
-        table.add_row(
-            f"{row.size_bytes:,} B",
-            *(
-                f"{value:,.0f} us"
-                for value in (row.disk_p50_us, row.disk_p99_us, row.journal_p50_us, row.journal_p99_us)
-            ),
-            f"{row.journal_p50_us / row.disk_p50_us:.2f}",
+    if appends:
+        _print_appends(appends)
+    _print_outcomes(outcomes)
+
+
+@contextmanager
+def _local_cluster(data: Path) -> Iterator[list[str]]:
+    from flotilla.cli.local_cluster import LocalCluster
+    from flotilla.cli.probes import scratch
+
+    with scratch(data, "flotilla-bench") as folder, LocalCluster.on_free_ports(folder) as cluster:
+        note("starting three brokers")
+        cluster.start()
+        cluster.wait_ready()
+        yield cluster.servers
+
+
+def _measure(servers: list[str], sizes: list[int]) -> Iterator[Outcome]:
+    from flotilla.cli.probes import copy_rate, echo_durations
+    from flotilla.cli.workloads import cuts
+
+    with connect(",".join(servers), DEFAULT_TIMEOUT) as client:
+        for size_bytes in sizes:
+            note(f"measuring payloads of {size_bytes} bytes")
+            p50, p99 = cuts(echo_durations(size_bytes, _SINGLES))
+            yield Outcome("loopback echo", size_bytes, None, 1e3 * p50, 1e3 * p99)
+            yield Outcome("loopback copy", size_bytes, copy_rate(_PROBE_BYTES) / size_bytes)
+            with _topic(client) as topic:
+                yield from _workloads(client, servers, topic, size_bytes)
+
+
+@contextmanager
+def _topic(client: "Client") -> Iterator[str]:
+    """A topic of one partition, as one queue elsewhere is; nobody else has its name."""
+    name = f"flotilla-bench-{secrets.token_hex(4)}"
+    client.create_topic(name, partitions=1)
+    try:
+        yield name
+    finally:
+        client.delete_topic(name)
+
+
+def _workloads(client: "Client", servers: list[str], topic: str, size_bytes: int) -> Iterator[Outcome]:
+    from flotilla.cli import workloads
+
+    payload = bytes(size_bytes)
+    bulk = min(_BULK, _BULK_BYTES_MAX // size_bytes)
+    client.produce_many(topic, [payload] * 1_000)
+    p50, p99 = workloads.cuts(workloads.produce_one_by_one(client, topic, payload, _SINGLES))
+    yield Outcome("produce, one in flight", size_bytes, 1 / p50, 1e3 * p50, 1e3 * p99)
+    yield Outcome(
+        "producer.send, pipelined", size_bytes, workloads.produce_pipelined(client, topic, payload, _PIPELINED)
+    )
+    yield Outcome("produce_many", size_bytes, workloads.produce_in_bulk(client, topic, payload, bulk))
+    yield Outcome("replay", size_bytes, workloads.replay(client, topic, bulk))
+    p50, p99 = workloads.cuts(workloads.end_to_end(servers, topic, size_bytes, RATE, 2 * RATE))
+    yield Outcome(f"end to end at {RATE:,} a second", size_bytes, RATE, 1e3 * p50, 1e3 * p99)
+
+
+def _print_appends(appends: "list[Append]") -> None:
+    rows = []
+    for row in appends:
+        cells = (row.disk_p50_us, row.disk_p99_us, row.journal_p50_us, row.journal_p99_us)
+        ratio = row.journal_p50_us / row.disk_p50_us
+        rows.append((f"{row.size_bytes:,} B", *(f"{cell:,.0f} us" for cell in cells), f"{ratio:.2f}"))
+    print_table(("append", "disk p50", "p99", "journal p50", "p99", "ratio"), rows)
+    typer.echo()
+
+
+def _print_outcomes(outcomes: list[Outcome]) -> None:
+    rows = [
+        (
+            row.workload,
+            f"{row.payload_bytes:,} B",
+            "" if row.rate is None else f"{row.rate:,.0f}",
+            "" if row.p50_ms is None else f"{row.p50_ms:.2f}",
+            "" if row.p99_ms is None else f"{row.p99_ms:.2f}",
         )
-    Console().print(table)
+        for row in outcomes
+    ]
+    print_table(("workload", "payload", "messages/s", "p50 ms", "p99 ms"), rows)

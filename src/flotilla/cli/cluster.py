@@ -166,7 +166,8 @@ def start(
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Leave it running; `cluster stop` ends it.")] = False,
 ) -> None:
     """Run a local cluster as real processes. Ctrl-C stops all; started again, it has its data and ports again."""
-    if (data / LAYOUT_FILE).exists():
+    is_known = (data / LAYOUT_FILE).exists()
+    if is_known:
         local = LocalCluster.from_layout(data)
         note(f"going on with the {len(local.nodes)} node(s) in {data}")
     else:
@@ -177,6 +178,9 @@ def start(
             local.wait_ready()
     except BaseException:
         _stop_started(local)
+        if not is_known:
+            # So that other ports can be tried.
+            local.forget_layout()
         raise
     servers = ",".join(local.servers)
     if detach:
@@ -204,6 +208,7 @@ def _watch(local: LocalCluster, servers: str) -> None:
                 for node in local.nodes.values():
                     if node.process is not None and not node.is_running:
                         note(f"node {node.node} ended: {node.last_words()}")
+                        node.wait_gone()
                         node.process = None
                         node.pid = 0
                 running = len(local.running)

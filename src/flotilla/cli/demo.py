@@ -19,7 +19,7 @@ import uvloop
 from flotilla.cli.exit_codes import FAILED
 from flotilla.cli.ledger import Ledger
 from flotilla.cli.local_cluster import LocalCluster
-from flotilla.cli.output import console, print_json, table
+from flotilla.cli.output import complain, console, print_json, table
 from flotilla.cli.servers import AsJson
 from flotilla.types.errors import FlotillaError, UnavailableError
 from flotilla.types.ids import NO_NODE
@@ -72,11 +72,15 @@ def demo(
     as_json: AsJson = False,
 ) -> None:
     """Show a cluster of three survive `kill -9` of a leader, and count that nothing was lost."""
-    with (
-        TemporaryDirectory(prefix="flotilla-demo-", ignore_cleanup_errors=True) as folder,
-        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
-    ):
-        findings = runner.run(_run(Path(folder), rate, phase, is_quiet=as_json))
+    try:
+        with (
+            TemporaryDirectory(prefix="flotilla-demo-", ignore_cleanup_errors=True) as folder,
+            asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+        ):
+            findings = runner.run(_run(Path(folder), rate, phase, is_quiet=as_json))
+    except asyncio.CancelledError:
+        complain("the demo was ended before its end")
+        raise typer.Exit(FAILED.code) from None
     if as_json:
         print_json(asdict(findings))
     else:

@@ -71,7 +71,7 @@ _NO_ANSWER: Final = "is a broker running there? `flotilla serve` starts one, and
 
 def advice(error: FlotillaError) -> str:
     """What to do about it, where the error itself cannot know."""
-    return f"; {_NO_ANSWER}" if isinstance(error, UnavailableError | DeadlineError) else ""
+    return f"; {_NO_ANSWER}" if isinstance(error, DeadlineError) else ""
 
 
 def exit_code(error: FlotillaError) -> int:

@@ -264,6 +264,10 @@ class LocalCluster:
         beside.write_text(json.dumps({"nodes": nodes}, indent=2) + "\n", "utf-8")
         beside.rename(self.folder / LAYOUT_FILE)
 
+    def forget_layout(self) -> None:
+        """The next start may choose other ports."""
+        (self.folder / LAYOUT_FILE).unlink(missing_ok=True)
+
 
 def _alive_count(client: "Client") -> int:
     """How many nodes the cluster counts as alive; none before it has a leader."""

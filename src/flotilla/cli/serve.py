@@ -71,8 +71,10 @@ async def _run(settings: NodeSettings, *, stop_with_stdin: bool) -> int:
     try:
         await server.start()
     except OSError as error:
-        complain(_reason(settings, error))
+        reason = _reason(settings, error)
         await _stop(server)
+        # The last word, where whoever started this process looks first.
+        complain(reason)
         return FAILED.code
     tune_process()
     return await _serve_until_stopped(server, stop_with_stdin=stop_with_stdin)

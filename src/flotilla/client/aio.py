@@ -14,6 +14,7 @@ from flotilla.client.network import Network, time_of_day_ms
 from flotilla.client.positions import Start, commit_offset, list_offset, read_offset
 from flotilla.client.producer import ProducerOptions
 from flotilla.client.routes import ANY, CONTROLLER, Route
+from flotilla.client.session import no_topic
 from flotilla.client.setup import (
     TIMEOUT_MS_DEFAULT,
     Mode,
@@ -27,7 +28,6 @@ from flotilla.types.errors import (
     ConnectionClosedError,
     FlotillaError,
     InvalidArgumentError,
-    NotFoundError,
 )
 from flotilla.types.ids import NO_NODE, NodeId, Offset
 from flotilla.types.limits import KIB, MIB
@@ -113,7 +113,7 @@ class AsyncClient:
         """One topic. Raises NotFoundError."""
         found = await self.metadata([topic], timeout_ms=timeout_ms)
         if not found.topics:
-            raise NotFoundError(f"there is no topic {topic!r}")
+            raise no_topic(topic)
         return found.topics[0]
 
     # Producing.

@@ -51,7 +51,7 @@ REPEATABLE: Final = "repeatable"
 ONCE: Final = "once"
 
 #: A topic that was there a moment ago may be unknown to a broker that lags behind. Believed at this attempt.
-NOT_FOUND_ATTEMPTS_MAX: Final = 4
+NOT_FOUND_ATTEMPTS_MAX: Final = 5
 
 Outcome: TypeAlias = Reply | FlotillaError
 #: What each request is answered with. Anything else was not understood by one of the two sides.
@@ -71,7 +71,7 @@ REPLIES: Final[dict[type[Request], type[Reply]]] = {
     TransferLeadership: Done,
 }
 #: Requests whose topic may be too new for a broker. For others NOT_FOUND is an answer like any other.
-_LAGGING: Final = (Fetch, ListOffsets)
+_LAGGING: Final = (Fetch, GetMetadata, ListOffsets)
 #: What a broker may say although the request could have been carried out.
 _UNSURE: Final = (OutcomeUnknownError, StorageFailedError, UnknownError)
 

@@ -32,9 +32,6 @@ from flotilla.types.errors import (
 from flotilla.types.limits import IDLE_MS_MAX
 from flotilla.types.operations import GetMetadata, Metadata, TopicInfo
 
-#: How often a topic that does not exist is looked for when it may be on its way.
-_RESOLVE_ATTEMPTS_MAX = 6
-
 
 @dataclass(frozen=True, slots=True)
 class SessionOptions:
@@ -104,32 +101,16 @@ class Session:
         if known is not None:
             done(known)
             return
-        attempts = 0
-        attempts_max = _RESOLVE_ATTEMPTS_MAX if create else 1
-
-        def ask() -> None:
-            request = GetMetadata([topic], create=create)
-            self.submit(Call(request, ANY, deadline_ms, answered), self.now_ms)
 
         def answered(outcome: Outcome) -> None:
-            nonlocal attempts
             if isinstance(outcome, FlotillaError):
                 done(outcome)
                 return
             assert isinstance(outcome, Metadata)
             self.routes.update(outcome, [topic])
-            attempts += 1
-            found = self.routes.topics.get(topic)
-            error = NotFoundError(f"there is no topic {topic!r}; create it first")
-            if found is not None:
-                done(found)
-            elif attempts >= attempts_max:
-                done(error)
-            else:
-                self.timers.at(self.now_ms + self.options.backoff.delay_ms(attempts, error, self.chance), ask)
+            done(self.routes.topics.get(topic) or no_topic(topic))
 
-        self.now_ms = now_ms
-        ask()
+        self.submit(Call(GetMetadata([topic], create), ANY, deadline_ms, answered), now_ms)
 
     def close(self) -> None:
         """Ends everything now: each call gets its outcome, each connection goes."""
@@ -257,12 +238,16 @@ class Session:
     # What became of them.
 
     def _answered(self, call: Call, outcome: Outcome) -> None:
-        if isinstance(outcome, REPLIES[type(call.request)]):
+        request = call.request
+        if isinstance(request, GetMetadata) and request.create and isinstance(outcome, Metadata) and not outcome.topics:
+            # It is on its way, or this cluster makes no topics by itself: asking again will show.
+            outcome = no_topic(request.topics[0])
+        if isinstance(outcome, REPLIES[type(request)]):
             call.is_sent = False
             self._finish(call, outcome)
             return
         if not isinstance(outcome, FlotillaError):
-            outcome = UnknownError(f"{type(call.request).__name__} was answered with {type(outcome).__name__}")
+            outcome = UnknownError(f"{type(request).__name__} was answered with {type(outcome).__name__}")
         if isinstance(outcome, NotLeaderError):
             self.routes.redirect(call.route, outcome.address)
         elif isinstance(outcome, NotFoundError) and call.route.topic:
@@ -382,7 +367,7 @@ class Session:
     def _why_nowhere(self, route: Route) -> FlotillaError:
         topic = self.routes.topics.get(route.topic)
         if topic is None:
-            return NotFoundError(f"there is no topic {route.topic!r}")
+            return no_topic(route.topic)
         if route.partition not in [part.number for part in topic.partitions]:
             return InvalidArgumentError(f"topic {route.topic} has {len(topic.partitions)} partitions")
         return NotLeaderError()
@@ -424,6 +409,10 @@ class Session:
                 self._drop(link, UnavailableError("idle"))
             else:
                 self._watch(idle_until_ms)
+
+
+def no_topic(name: str) -> NotFoundError:
+    return NotFoundError(f"there is no topic {name!r}; create it first")
 
 
 def _refused(address: Address, error: FlotillaError) -> FlotillaError:

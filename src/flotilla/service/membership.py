@@ -28,6 +28,8 @@ from flotilla.types.operations import ClusterReply, JoinCluster
 
 #: How often registration, promotion, partitions and preferred leaders are looked at.
 CHECK_MS = 500
+#: The same while this node is not registered: nobody can use it before it is.
+EAGER_CHECK_MS = 50
 #: Voters of the metadata group; further brokers hold it as learners.
 METADATA_VOTERS_MAX = 5
 #: What stands for the version of a node that was admitted and has not told its own yet.
@@ -90,7 +92,8 @@ class Membership:
                 self._outside.connect(broker.node, broker.peer_address)
 
     def _check(self) -> None:
-        self._stop_checks = self._outside.later(CHECK_MS, self._check)
+        delay_ms = CHECK_MS if self._is_registered() else EAGER_CHECK_MS
+        self._stop_checks = self._outside.later(delay_ms, self._check)
         replica = self._consensus.replica(METADATA_GROUP)
         if replica is None:
             return
@@ -109,10 +112,12 @@ class Membership:
                 founders = replica.raft.configuration.voters
                 self._catalog.forward(commands.InitCluster(self._own.cluster_id, founders, self._outside.now_ms()))
             return
-        known = self._catalog.brokers().get(self._node)
-        is_known = known is not None and _is_same(known, self._own)
-        if not is_known and self._catalog.machine.check(self._own) is None:
+        if not self._is_registered() and self._catalog.machine.check(self._own) is None:
             self._catalog.forward(self._own)
+
+    def _is_registered(self) -> bool:
+        known = self._catalog.brokers().get(self._node)
+        return known is not None and self._own is not None and _is_same(known, self._own)
 
     def _part(self, replica: Replica) -> None:
         """Closes the links to nodes that left, once they are no members and have had time to hear of it."""

@@ -164,23 +164,39 @@ class BrokerCluster:
             await broker.wait_exit()
 
     async def wait_ready(self, client: AsyncClient) -> Metadata:
-        """Every running broker is registered and known to be alive, and somebody leads the metadata."""
+        """Every running broker knows all others to be alive, and who leads the metadata."""
 
-        def is_complete(found: Metadata) -> bool:
-            alive = {broker.node for broker in found.brokers if broker.is_alive}
-            return found.controller in self.running and alive >= set(self.running)
+        def is_complete(found: dict[int, Metadata]) -> bool:
+            return all(self._is_complete(view) for view in found.values())
 
-        return await wait_for(client.metadata, "a complete cluster", is_enough=is_complete)
+        await wait_for(self.views, "a complete cluster", is_enough=is_complete)
+        return await wait_for(client.metadata, "a complete cluster", is_enough=self._is_complete)
+
+    def _is_complete(self, view: Metadata) -> bool:
+        alive = {broker.node for broker in view.brokers if broker.is_alive}
+        return view.controller in self.running and alive >= set(self.running)
+
+    async def views(self, topic: str = "", excluded: int = 0) -> dict[int, Metadata]:
+        """What each running broker says about a topic, or about everything."""
+        found: dict[int, Metadata] = {}
+        for node in [node for node in self.running if node != excluded]:
+            async with DirectConnection(self[node].client_address) as connection:
+                answer = await connection.ask(GetMetadata([topic] if topic else []))
+            if isinstance(answer, FlotillaError):
+                raise answer
+            assert isinstance(answer, Metadata)
+            found[node] = answer
+        return found
 
     async def leaders(self, topic: str, excluded: int = 0) -> dict[int, int]:
         """For each partition the node that says of itself that it leads; others may only guess."""
-        found: dict[int, int] = {}
-        for node in [node for node in self.running if node != excluded]:
-            async with DirectConnection(self[node].client_address) as connection:
-                answer = await connection.ask(GetMetadata([topic]))
-            if isinstance(answer, Metadata) and answer.topics:
-                found.update({part.number: node for part in answer.topics[0].partitions if part.leader == node})
-        return found
+        return {
+            part.number: node
+            for node, view in (await self.views(topic, excluded)).items()
+            for described in view.topics
+            for part in described.partitions
+            if part.leader == node
+        }
 
     async def wait_led(self, topic: str, partitions: int = 1, excluded: int = 0) -> dict[int, int]:
         """Every partition of the topic has a leader, which is not `excluded`."""

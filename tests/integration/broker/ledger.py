@@ -75,8 +75,11 @@ class Ledger:
         return max(ack.acked_s - ack.sent_s for acks in self.acks.values() for ack in acks if ack.sent_s >= since_s)
 
     async def check(self, client: AsyncClient) -> None:
-        """Reads everything back: what was promised is in its place, nothing is twice or comes from nowhere."""
-        messages = await read_all(client, self.topic)
+        """Reads everything back and compares."""
+        self.judge(await read_all(client, self.topic))
+
+    def judge(self, messages: list[Message]) -> None:
+        """What was promised is in its place and in its order, and nothing is twice or comes from nowhere."""
         stored = {(message.partition, message.offset): message.payload for message in messages}
         for place, payload in self.acked.items():
             assert stored.get(place) == payload, f"{payload!r} was acknowledged at {place}: {stored.get(place)!r}"

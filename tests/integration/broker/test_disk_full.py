@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from itertools import count
 from pathlib import Path
 from time import monotonic
 
@@ -11,6 +12,7 @@ from flotilla.client.aio import AsyncClient
 from flotilla.types.errors import DiskFullError, FlotillaError
 from tests.integration.broker.cluster import LOOPBACK, MIB, BrokerCluster, run
 from tests.integration.broker.faults import small_disk
+from tests.integration.broker.figures import report
 from tests.integration.broker.ledger import Ledger, Traffic, read_all
 
 pytestmark = pytest.mark.slow
@@ -37,20 +39,23 @@ def make_room(disk: Path) -> float:
     return monotonic()
 
 
-async def fill(client: AsyncClient, ledger: Ledger) -> FlotillaError:
-    """Produces until that fails; why it does."""
-    number = 0
-    while True:
+async def fill(client: AsyncClient, ledger: Ledger) -> None:
+    """Produces until the cluster says that there is no room.
+
+    It may have no answer for a while before that: when disks of followers are full and the leader's is not yet.
+    """
+    for number in count():
         payload = b"fill/%d %b" % (number, b"x" * PAYLOAD_BYTES)
         ledger.note_sent(payload)
         sent_s = monotonic()
         try:
-            receipt = await client.produce(ledger.topic, payload, partition=0, timeout_ms=3_000)
+            receipt = await client.produce(ledger.topic, payload, partition=0, timeout_ms=2_000)
         except FlotillaError as error:
             ledger.note_failed(payload, error)
-            return error
-        ledger.note_acked(payload, *receipt, sent_s)
-        number += 1
+            if any(isinstance(cause, DiskFullError) for cause in causes(error)):
+                return
+        else:
+            ledger.note_acked(payload, *receipt, sent_s)
 
 
 def causes(error: BaseException | None) -> list[BaseException]:
@@ -63,8 +68,7 @@ def test_full_disks_refuse_and_go_on_when_there_is_room(disks: list[Path], tmp_p
     async def scenario(cluster: BrokerCluster, client: AsyncClient) -> None:
         await client.create_topic("full", partitions=1)
         ledger = Ledger("full")
-        error = await fill(client, ledger)
-        assert any(isinstance(cause, DiskFullError) for cause in causes(error)), repr(error)
+        await fill(client, ledger)
         assert len(ledger.acked) * PAYLOAD_BYTES > 2 * MIB
         # Reading takes no room.
         stored = {(message.partition, message.offset): message.payload for message in await read_all(client, "full")}
@@ -72,8 +76,9 @@ def test_full_disks_refuse_and_go_on_when_there_is_room(disks: list[Path], tmp_p
 
         room_s = [make_room(disk) for disk in disks][-1]
         async with Traffic(cluster.addresses, "full", producers=1, ledger=ledger) as traffic:
-            print(f"\n{node_count} nodes went on {monotonic() - room_s:.2f} s after there was room")
-            assert monotonic() - room_s < GO_ON_S_MAX
+            gone_on_s = monotonic() - room_s
+            report(f"room on the disks of {node_count} to acknowledgements", [gone_on_s])
+            assert gone_on_s < GO_ON_S_MAX
             await traffic.wait_acks(20)
         await ledger.check_every_replica(cluster, client)
 

@@ -134,7 +134,7 @@ def test_a_session_in_the_shell(flotilla):
 
 
 def test_modes_that_are_not_offered_are_refused_by_name(flotilla):
-    refused = flotilla("shell", stdin="send chat x\nmode stream\nsubscribe chat\n", code=2)
+    refused = flotilla("shell", stdin="send modes x\nmode stream\nsubscribe modes\n", code=2)
     assert "stream" in refused.stderr
 
 
@@ -171,9 +171,10 @@ def test_the_quickstart_works_as_written(flotilla, cluster: LocalCluster):
 
 
 def test_a_dead_node_is_seen(flotilla, cluster: LocalCluster):
-    """The last of this module: the node stays dead."""
     cluster.nodes[1].kill()
     status = json.loads(flotilla("cluster", "status", "--json", code=4).stdout)
     assert not status["is_whole"]
-    flotilla("produce", "single", "still here")
-    assert lines(flotilla("consume", "single"))[-1] == "still here"
+    flotilla("produce", "survivor", "still here")
+    assert lines(flotilla("consume", "survivor")) == ["still here"]
+    cluster.restart_node(1)
+    flotilla("cluster", "status", "--wait", "--timeout", "30s")

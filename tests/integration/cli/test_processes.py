@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ from typer.testing import CliRunner
 
 import flotilla
 from flotilla.cli.app import app
-from flotilla.cli.local_cluster import LocalCluster, LocalNode
+from flotilla.cli.local_cluster import LAYOUT_FILE, LocalCluster, LocalNode
 
 pytestmark = pytest.mark.slow
 
@@ -50,7 +51,7 @@ def test_a_broker_stops_in_order_and_keeps_others_out_while_it_runs(single: Loca
     run = CliRunner(env={"FLOTILLA_CONFIG": None})
     taken = run.invoke(app, ["serve", "--data-dir", str(tmp_path / "other"), *flags(node)])
     assert taken.exit_code == 1
-    complaint = taken.stderr.splitlines()[0]
+    complaint = taken.stderr.splitlines()[-1]
     assert complaint.startswith("flotilla: cannot listen at ")
     assert "another address" in complaint
 
@@ -123,6 +124,16 @@ def test_a_cluster_in_the_background_comes_back_with_its_data(tmp_path: Path):
         assert run.invoke(app, ["consume", "kept", "-s", servers]).stdout == "message\n"
     finally:
         run.invoke(app, ["cluster", "stop", "--data", folder])
+
+
+def test_a_port_that_is_taken_is_named_and_another_can_be_tried(tmp_path: Path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        arguments = ["cluster", "start", "--nodes", "1", "--data", str(tmp_path), "--base-port", str(port)]
+        result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 4
+    assert f"node 1 ended: flotilla: cannot listen at 127.0.0.1:{port}" in result.stderr
+    assert not (tmp_path / LAYOUT_FILE).exists()
 
 
 def test_ctrl_c_stops_a_cluster_in_the_foreground(tmp_path: Path):

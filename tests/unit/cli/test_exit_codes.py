@@ -54,3 +54,4 @@ def test_the_code_of_an_error(error, code):
 def test_only_silence_is_met_with_advice():
     assert "flotilla serve" in advice(DeadlineError("x"))
     assert advice(NotFoundError("x")) == ""
+    assert advice(UnavailableError("x")) == ""

@@ -47,7 +47,13 @@ class Doors:
         self.cluster.addresses[node] = f"127.0.0.1:{self.run(start())}"
 
     def shut(self, node: int) -> None:
-        self.run(self._servers.pop(node).close())
+        self.run(self._shut(self._servers.pop(node)))
+
+    async def _shut(self, server: TcpServer) -> None:
+        # A connection that is just being accepted has to be there before it can be closed.
+        for _ in range(5):
+            await asyncio.sleep(0)
+        await server.close()
 
     def connections(self) -> int:
         return sum(server.statistics()["connections"] for server in self._servers.values())

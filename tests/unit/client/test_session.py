@@ -419,6 +419,26 @@ def test_a_topic_to_be_written_to_comes_to_be():
     assert [topic.name for topic in found] == ["fresh"]
 
 
+@pytest.mark.parametrize("create", [True, False])
+def test_a_topic_that_does_not_come_to_be(create):
+    world = World(MemoryCluster(1))
+    found = []
+    world.session.resolve("fresh", world.now_ms + 5_000, found.append, world.now_ms, create=create)
+    world.run()
+    assert bool(found) is not create
+    world.pass_ms(1_000)
+    assert [type(error) for error in found] == [NotFoundError]
+
+
+def test_closing_ends_the_search_for_a_topic():
+    world = World(MemoryCluster(1))
+    found = []
+    world.session.resolve("fresh", world.now_ms + 5_000, found.append, world.now_ms, create=True)
+    world.run()
+    world.session.close()
+    assert [type(error) for error in found] == [ConnectionClosedError]
+
+
 def test_back_off_doubles_up_to_its_bound_and_half_of_it_is_chance():
     backoff = Backoff(first_ms=20, most_ms=500)
     error = UnavailableError("no")

@@ -1,0 +1,21 @@
+"""Sequential durable produce: one record in flight, so its latency is all there is."""
+
+from bench.broker.beside import PAYLOADS_BYTES, latency_figures, size
+from bench.broker.subject import Subject
+from bench.figure import Figure
+from bench.options import BenchOptions
+
+NAME = "one in flight"
+
+
+def measure(subject: Subject, options: BenchOptions) -> list[Figure]:
+    count = options.pick(quick=500, full=3_000)
+    figures: list[Figure] = []
+    for payload_bytes in PAYLOADS_BYTES:
+        payload = bytes(payload_bytes)
+        subject.one_by_one(payload, count // 10)
+        name = f"{subject.name} {NAME} {size(payload_bytes)}"
+        figures += latency_figures(
+            name, options, payload_bytes, lambda payload=payload: subject.one_by_one(payload, count)
+        )
+    return figures

@@ -1,0 +1,64 @@
+"""The ledger notices: for each thing that it promises to see, a history in which that happened."""
+
+import pytest
+
+from flotilla.client.messages import Message
+from flotilla.types.errors import DiskFullError, OutcomeUnknownError
+from tests.integration.broker.ledger import Ledger
+
+A, B, C = b"p/0 x", b"p/1 x", b"q/0 x"
+
+
+def ledger() -> Ledger:
+    """A and B were acknowledged, C may be stored or not, p/2 was refused."""
+    books = Ledger("t")
+    for offset, payload in enumerate((A, B)):
+        books.note_sent(payload)
+        books.note_acked(payload, 0, offset, sent_s=0.0)
+    books.note_sent(C)
+    books.note_failed(C, OutcomeUnknownError("?"))
+    books.note_sent(b"p/2 x")
+    books.note_failed(b"p/2 x", DiskFullError("no"))
+    return books
+
+
+def stored(*payloads: bytes) -> list[Message]:
+    return [Message("t", 0, offset, payload) for offset, payload in enumerate(payloads)]
+
+
+@pytest.mark.parametrize("payloads", [(A, B), (A, B, C)])
+def test_a_good_history(payloads: tuple[bytes, ...]) -> None:
+    ledger().judge(stored(*payloads))
+
+
+@pytest.mark.parametrize(
+    ("messages", "complaint"),
+    [
+        (stored(A), "was acknowledged at"),
+        (stored(C, A, B), "was acknowledged at"),
+        (stored(A, B, A), "more than once"),
+        (stored(A, B, C, C), "more than once"),
+        (stored(A, B, b"p/2 x"), "refused and stored"),
+        (stored(A, B, b"z/0 x"), "never sent"),
+        ([*stored(A, B), Message("t", 0, 3, C)], "is missing"),
+    ],
+)
+def test_a_bad_history(messages: list[Message], complaint: str) -> None:
+    with pytest.raises(AssertionError, match=complaint):
+        ledger().judge(messages)
+
+
+def test_records_out_of_order() -> None:
+    books = Ledger("t")
+    for offset, payload in enumerate((B, A)):
+        books.note_sent(payload)
+        books.note_acked(payload, 0, offset, sent_s=0.0)
+    with pytest.raises(AssertionError, match="stands behind a later one"):
+        books.judge(stored(B, A))
+
+
+def test_one_place_is_promised_once() -> None:
+    books = ledger()
+    books.note_sent(b"q/1 x")
+    with pytest.raises(AssertionError, match="promised one place"):
+        books.note_acked(b"q/1 x", 0, 1, sent_s=0.0)
