@@ -195,12 +195,15 @@ class AsyncClient:
         offset: Start | None = None,
         timestamp_ms: int | None = None,
         partitions: Sequence[int] | None = None,
+        visibility_ms: int | None = None,
         skip_removed: bool = False,
         fetch_bytes: int = 1 * MIB,
         buffer_bytes_max: int = 32 * MIB,
         timeout_ms: int | None = None,
     ) -> AsyncConsumer:
         """A reader of a topic. This version offers `mode="manual"`: the application names where to begin.
+
+        The other modes, and `visibility_ms`, which says how long their leases last, raise UnsupportedError.
 
         It begins at `offset` (a number, earliest or latest), or at the first record at or after `timestamp_ms`; if
         neither is given, where `group` last committed, else at the oldest record. It reads all partitions, or those
@@ -211,6 +214,7 @@ class AsyncClient:
             mode,
             offset,
             timestamp_ms,
+            visibility_ms,
             fetch_bytes=fetch_bytes,
             buffer_bytes_max=buffer_bytes_max,
             skip_removed=skip_removed,

@@ -11,6 +11,7 @@ use is refused, so that nobody sends under the identity of another process.
 import asyncio
 import os
 import threading
+import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -18,6 +19,9 @@ from typing import Any, TypeVar
 from flotilla.types.errors import ConnectionClosedError
 
 Result = TypeVar("Result")
+
+#: A signal that comes just before a wait begins is only seen when the wait ends; so no wait is longer than this.
+WAIT_MS_MAX = 500
 
 
 class _Forks:
@@ -40,6 +44,31 @@ def _new_loop() -> asyncio.AbstractEventLoop:
     except ImportError:
         return asyncio.new_event_loop()
     return uvloop.new_event_loop()
+
+
+class Gate:
+    """Opened once, by any thread; waiting for it can be interrupted."""
+
+    __slots__ = ("_lock",)
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lock.acquire()
+
+    def open(self) -> None:
+        self._lock.release()
+
+    def wait(self, timeout_ms: int | None = None) -> bool:
+        """False: it took too long."""
+        end = None if timeout_ms is None else time.monotonic() + timeout_ms / 1000
+        while True:
+            seconds = WAIT_MS_MAX / 1000
+            if end is not None:
+                seconds = min(seconds, max(end - time.monotonic(), 0))
+            if self._lock.acquire(timeout=seconds):
+                return True
+            if end is not None and time.monotonic() >= end:
+                return False
 
 
 class LoopThread:
@@ -92,11 +121,14 @@ class LoopThread:
         except BaseException:
             work.close()
             raise
+        gate = Gate()
+        future.add_done_callback(lambda future: gate.open())
         try:
-            return future.result()
+            gate.wait()
         except BaseException:
             future.cancel()
             raise
+        return future.result()
 
     def stop(self, last: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Runs `last` on the loop and ends the thread. Harmless if it has ended, or is not of this process."""

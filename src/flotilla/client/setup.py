@@ -55,6 +55,7 @@ def reader_options(
     mode: Mode,
     offset: Start | None,
     timestamp_ms: int | None,
+    visibility_ms: int | None,
     *,
     fetch_bytes: int,
     buffer_bytes_max: int,
@@ -63,6 +64,8 @@ def reader_options(
     """How to read. Raises UnsupportedError for what this version does not offer."""
     if mode != "manual":
         raise UnsupportedError(f'this version reads with mode="manual" only; mode={mode!r} is not offered yet')
+    if visibility_ms is not None:
+        raise UnsupportedError("visibility_ms is for leases, and a manual reader has none")
     if offset is not None and timestamp_ms is not None:
         raise InvalidArgumentError("a consumer begins at an offset or at a time, not at both")
     if fetch_bytes < 1 or buffer_bytes_max < 1:

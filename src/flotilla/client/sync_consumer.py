@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from flotilla.client.feed import Feed
-from flotilla.client.loop_thread import LoopThread
+from flotilla.client.loop_thread import WAIT_MS_MAX, LoopThread
 from flotilla.client.messages import Message
 from flotilla.client.network import Network, now_ms
 from flotilla.client.positions import Start
@@ -63,7 +63,7 @@ class Consumer:
             remaining_ms = deadline_ms - now_ms()
             if messages or remaining_ms <= 0:
                 return messages
-            self._wait(remaining_ms / 1000)
+            self._wait(remaining_ms)
 
     def seek(
         self, offset: Start | None = None, *, timestamp_ms: int | None = None, partition: int | None = None
@@ -111,7 +111,7 @@ class Consumer:
                 self._fetch(reader)
             if message is not None:
                 return message
-            self._wait(None)
+            self._wait(WAIT_MS_MAX)
 
     def __enter__(self) -> Self:
         return self
@@ -133,8 +133,9 @@ class Consumer:
         if wanted:
             self._thread.post(self._feed.fetch, reader, wanted)
 
-    def _wait(self, seconds: float | None) -> None:
-        self._news.wait(seconds)
+    def _wait(self, wait_ms: int) -> None:
+        """Until there are news, or a while; the caller looks again."""
+        self._news.wait(min(wait_ms, WAIT_MS_MAX) / 1000)
         self._check_open()
 
     def _check_open(self) -> None:

@@ -11,7 +11,7 @@ from typing import Self, Unpack
 
 from flotilla.client.batches import Batch, Delivery, Receipt
 from flotilla.client.fields import RecordFields, as_record, make_record, plain_values
-from flotilla.client.loop_thread import LoopThread
+from flotilla.client.loop_thread import WAIT_MS_MAX, Gate, LoopThread
 from flotilla.client.network import Network, now_ms, time_of_day_ms
 from flotilla.client.positions import find_topic
 from flotilla.client.producer import ProducerCore, ProducerOptions, RecordBuffer, buffer_full, record_bytes
@@ -37,11 +37,9 @@ def wait_for_batches(batches: Sequence[Batch], timeout_ms: int | None = None) ->
     deadline_ms = None if timeout_ms is None else now_ms() + timeout_ms
     for batch in batches:
         if not batch.is_done:
-            gate = threading.Lock()
-            gate.acquire()
-            batch.when_done(gate.release)
-            remaining = -1.0 if deadline_ms is None else max(deadline_ms - now_ms(), 0) / 1000
-            if not gate.acquire(timeout=remaining):
+            gate = Gate()
+            batch.when_done(gate.open)
+            if not gate.wait(None if deadline_ms is None else max(deadline_ms - now_ms(), 0)):
                 return False
     return True
 
@@ -201,11 +199,15 @@ class Producer:
                 self._lock.acquire()
             self._check_open()
         if not self._buffer.can_take(size_bytes):
-            has_room = self._room.wait_for(
-                lambda: self._is_closed or self._buffer.can_take(size_bytes), timeout_ms / 1000
-            )
-            if not has_room:
+            self._wait_for_room(size_bytes, timeout_ms)
+
+    def _wait_for_room(self, size_bytes: int, timeout_ms: int) -> None:
+        deadline_ms = now_ms() + timeout_ms
+        while not self._buffer.can_take(size_bytes):
+            remaining_ms = deadline_ms - now_ms()
+            if remaining_ms <= 0:
                 raise buffer_full(self._options, timeout_ms)
+            self._room.wait(min(remaining_ms, WAIT_MS_MAX) / 1000)
             self._check_open()
 
     def _check_open(self) -> None:

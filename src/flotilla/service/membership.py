@@ -153,7 +153,6 @@ class Membership:
             version=JOINING_VERSION,
             now_ms=self._outside.now_ms(),
         )
-        self._catalog.check(row)
         self._check_newcomer(request, replica)
         known = self._catalog.brokers().get(request.node)
         if known is not None and known.peer_address == request.peer:

@@ -95,8 +95,6 @@ class PartitionHost:
         self._polls = LongPolls(outside, self._answer_poll)
         self._is_wake_due = False
         self._is_upkeep_under_way = False
-        #: Why nothing is served here any more.
-        self._closed: FlotillaError | None = None
         self._set(topic)
         machine.on_applied = self._applied
 
@@ -126,8 +124,6 @@ class PartitionHost:
 
     def _begin_leading(self) -> PartitionLeader:
         self._end_leading()
-        if self._closed is not None:
-            raise self._closed
         raft = self.replica.raft
         if raft.role != LEADER:
             raise NotLeaderError(raft.leader)
@@ -265,7 +261,7 @@ class PartitionHost:
             self._end_leading()
             if self._polls:
                 self._polls.fail_all(self._under_way.explain(NotLeaderError(raft.leader)))
-        elif self.replica.is_serving() and self._closed is None and not self._is_upkeep_under_way:
+        elif self.replica.is_serving() and not self._is_upkeep_under_way:
             command = self._upkeep(self._serving(), now_ms)
             if command is not None:
                 self._is_upkeep_under_way = True
@@ -287,8 +283,7 @@ class PartitionHost:
         self._polls.fail_all(reason)
 
     def close(self, reason: FlotillaError) -> None:
-        """The partition leaves this node: everybody is answered now, because consensus will not."""
-        self._closed = reason
+        """The partition leaves this node: everybody is answered now, because consensus will not. Nobody asks again."""
         self._end_leading()
         self._polls.fail_all(reason)
         self._under_way.fail_all(reason)

@@ -364,7 +364,11 @@ def test_what_this_version_does_not_offer_is_said(connect, mode):
     with pytest.raises(UnsupportedError, match="not offered yet"):
         connect().consumer("orders", group="workers", mode=mode)
     with pytest.raises(UnsupportedError):
-        connect().consumer("orders", group="workers")
+        connect().consumer("orders", group="workers", visibility_ms=30_000)
+    with pytest.raises(UnsupportedError):
+        connect().consumer("orders", mode="manual", visibility_ms=30_000)
+    with pytest.raises(InvalidArgumentError):
+        connect().consumer("orders", mode="manual", offset=0, timestamp_ms=0)
 
 
 def test_nothing_goes_on_after_the_end(connect, doors):

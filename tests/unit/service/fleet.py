@@ -60,6 +60,10 @@ class Clock:
         heappush(self._timers, (self.now_ms + delay_ms, self._number, armed))
         return armed.clear
 
+    @property
+    def armed_count(self) -> int:
+        return sum(1 for _, _, armed in self._timers if armed)
+
     def pop_due(self) -> Callable[[], None] | None:
         while self._timers and self._timers[0][0] <= self.now_ms:
             armed = heappop(self._timers)[2]

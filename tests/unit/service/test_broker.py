@@ -37,6 +37,7 @@ def test_a_stopping_node_answers_those_who_wait_and_takes_no_more() -> None:
     node.is_disk_stuck = False
     node.fleet.advance(5000)
     assert stored.result == Produced(0), "what was taken is finished"
+    assert node.fleet.clock.armed_count == 0
     node.fleet.check_answers()
 
 

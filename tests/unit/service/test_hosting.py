@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from flotilla.service.catalog import METADATA_GROUP
+from flotilla.types.errors import UnavailableError
 from flotilla.types.ids import GroupId
 from flotilla.types.operations import (
     AlterTopic,
@@ -57,13 +58,23 @@ def test_a_deleted_topic_is_really_removed_and_confirmed_and_its_name_is_free() 
     fleet.controller().call(DeleteTopic("t"))
     fleet.advance(300)
     assert [groups(box) for box in fleet.nodes.values()] == [[]] * 3
-    assert tombstones(leader) == before, "not confirmed before the removal can be durable"
     fleet.advance(1500)
     assert [tombstones(box) for box in fleet.nodes.values()] == [[]] * 3
     leader = fleet.create("t")
     assert groups(leader) != before
     assert leader.call(Fetch("t", 0, 0, 1000)).result == Fetched([], 0, 0)
     assert leader.call(Produce("t", 0, batch())).result == Produced(0)
+
+
+def test_a_removal_is_confirmed_when_it_has_had_time_to_be_durable() -> None:
+    node = lone()
+    node.fleet.create("t")
+    node.call(DeleteTopic("t"))
+    assert (groups(node), len(tombstones(node))) == ([], 1)
+    for confirmed in (False, True):
+        node.membership._check()
+        node.fleet.settle()
+        assert (tombstones(node) == []) is confirmed
 
 
 def test_a_node_that_was_away_removes_what_was_deleted_meanwhile() -> None:
@@ -153,10 +164,21 @@ def test_no_log_is_begun_for_an_assignment_that_has_ended() -> None:
 def test_a_question_that_fails_is_asked_again() -> None:
     fleet = three()
     late = next(box for box in fleet.nodes.values() if box is not fleet.controller())
-    fleet.isolate(late.node)
+    late.read = lambda group, query, reply: reply(UnavailableError("no quorum"))  # type: ignore[method-assign]
     fleet.create("t")
-    fleet.heal(late.node)
-    fleet.wait(lambda: len(groups(late)) == 1)
+    assert groups(late) == []
+    del late.read
+    fleet.advance(600)
+    assert len(late.membership.hosts) == 1
+
+
+def test_a_state_that_is_replaced_is_followed() -> None:
+    other = lone()
+    other.fleet.create("t", 3)
+    node = lone()
+    node.machine.restore(other.machine.snapshot())
+    node.fleet.settle()
+    assert [host.number for host in node.membership.hosts.values()] == [0, 1, 2]
 
 
 def test_a_node_that_gets_the_metadata_by_snapshot_follows_it() -> None:

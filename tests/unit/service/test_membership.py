@@ -5,7 +5,7 @@ import pytest
 from flotilla.metadata.commands import RegisterBroker, encode_command
 from flotilla.service.catalog import METADATA_GROUP
 from flotilla.types.errors import FlotillaError
-from flotilla.types.operations import ClusterReply, CreateTopic, InitCluster, JoinCluster, RemoveNode
+from flotilla.types.operations import ClusterReply, CreateTopic, Fetch, InitCluster, JoinCluster, RemoveNode
 from tests.unit.service.fleet import CLUSTER, Fleet, Node, client_address, lone, peer_address, three
 
 
@@ -285,6 +285,6 @@ def test_a_cluster_is_not_founded_on_nonsense(nodes: dict[int, str]) -> None:
 
 def test_a_node_without_a_cluster_is_unavailable() -> None:
     node = waiting()
-    for request in (join(2), RemoveNode(2), CreateTopic("t")):
+    for request in (join(2), RemoveNode(2), CreateTopic("t"), Fetch("t", 0, 0, 1)):
         assert node.call(request).code == "UNAVAILABLE"
     node.fleet.advance(2000)

@@ -1,12 +1,11 @@
 """One partition: what is stored and read, and that everybody is answered once on every path."""
 
-from collections.abc import Callable
-
 import pytest
 
 from flotilla.codec.batch import parse_header
 from flotilla.codec.records import encode_batch
 from flotilla.queue.commands import TrimTo, encode_command
+from flotilla.raft.roles import LEADER
 from flotilla.storage.group_log import SegmentedLog
 from flotilla.types.errors import CorruptionError, DiskFullError
 from flotilla.types.operations import (
@@ -133,6 +132,15 @@ def test_what_is_not_committed_cannot_be_found(node: Node) -> None:
     assert under_way.is_waiting
 
 
+def test_a_fetch_stops_where_the_committed_log_ends(node: Node) -> None:
+    node.call(produce(batch(b"committed")))
+    node.is_disk_stuck = True
+    node.call(produce(batch(b"not yet")))
+    fetched = node.call(fetch()).result
+    assert isinstance(fetched, Fetched)
+    assert (len(fetched.batches), fetched.next_offset) == (1, 1)
+
+
 def test_a_group_moves_back_by_reset_only(node: Node) -> None:
     for _ in range(5):
         node.call(produce())
@@ -251,6 +259,31 @@ def test_a_long_poll_is_woken_once_by_all_that_is_applied_together(node: Node) -
     node.fleet.advance(10_000)
     waiting.cancel()
     node.fleet.check_answers()
+
+
+def test_polls_leave_no_timers_behind(node: Node) -> None:
+    before = node.fleet.clock.armed_count
+    woken, cancelled = node.call(fetch(0, wait_ms=5000)), node.call(fetch(0, wait_ms=5000))
+    assert node.fleet.clock.armed_count == before + 2
+    assert cancelled.cancel is not None
+    cancelled.cancel()
+    node.call(produce())
+    assert woken.code == "Fetched"
+    assert node.fleet.clock.armed_count == before
+
+
+def test_an_answer_may_give_up_another_poll(node: Node) -> None:
+    polls: list[Answer] = []
+
+    def give_up_the_rest(_: object) -> None:
+        for poll in polls:
+            assert poll.cancel is not None
+            poll.cancel()
+
+    node.broker.handle(fetch(0, wait_ms=5000), give_up_the_rest)
+    polls += [node.ask(fetch(0, wait_ms=5000)) for _ in range(2)]
+    node.call(produce())
+    assert [poll.is_waiting for poll in polls] == [True, True]
 
 
 def test_a_long_poll_ends_with_its_time(node: Node) -> None:
@@ -432,17 +465,19 @@ def test_producers_are_forgotten_after_their_time(node: Node) -> None:
     assert node.partition(TOPIC).replica.raft.log.last_index == logged, "an idle partition writes nothing"
 
 
-@pytest.mark.parametrize("make", [fetch, produce], ids=["fetch", "produce"])
-def test_a_new_leader_serves_only_after_it_applied_its_log(make: Callable[[], Request]) -> None:
-    node = lone()
-    node.fleet.create(TOPIC)
-    node.partition(TOPIC).replica.raft.step_down()
-    node.fleet.settle()
-    assert node.call(make()).code == "NOT_LEADER"
-    node.is_disk_stuck = True
-    node.campaign(node.partition(TOPIC).group)
-    node.driver.pump()
-    assert node.ask(make()).code in ("NOT_LEADER", "UNAVAILABLE")
-    node.is_disk_stuck = False
-    node.fleet.settle()
-    assert node.call(make()).code in ("Fetched", "Produced")
+def test_a_new_leader_serves_only_after_it_applied_its_log() -> None:
+    """It has won the election, but nobody else has stored the first entry of its term."""
+    fleet = three()
+    old = fleet.create(TOPIC)
+    new, other = (box for box in fleet.nodes.values() if box is not old)
+    old.transfer(old.partition(TOPIC).group, new.node)
+    raft = new.partition(TOPIC).replica.raft
+    while raft.role != LEADER:
+        for box in fleet.nodes.values():
+            fleet._turn(box)
+    old.is_disk_stuck = other.is_disk_stuck = True
+    for request in (fetch(), produce(), CommitOffset("g", TOPIC, 0, 0)):
+        assert new.ask(request).code == "UNAVAILABLE"
+    old.is_disk_stuck = other.is_disk_stuck = False
+    fleet.settle()
+    assert new.call(produce()).result == Produced(0)
