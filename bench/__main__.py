@@ -79,7 +79,7 @@ def main(names: list[str]) -> int:
     absences = [each for each in found if isinstance(each, Absence)]
     machine = f"{os.cpu_count()} processors, Python {platform.python_version()}, load {os.getloadavg()[0]:.1f}"
     console.print(table(figures, absences, machine))
-    for note in dict.fromkeys(figure.note for figure in figures if figure.note):
+    for note in dict.fromkeys(each.note for each in found if each.note):
         console.print(f"[dim]{note}[/]")
     now = datetime.now(UTC)
     report = {

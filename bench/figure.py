@@ -42,6 +42,7 @@ class Absence:
     area: str
     name: str
     reason: str
+    note: str = ""
 
     def as_json(self) -> dict[str, object]:
         return asdict(self)

@@ -2,11 +2,11 @@
 
 from bench.broker import end_to_end, failover, flotilla, one_by_one, pipelined, replay
 from bench.broker.beside import AREA
-from bench.broker.subject import Subject
 from bench.broker.versus import contests
 from bench.figure import Absence, Figure
 from bench.options import BenchOptions
 from bench.peers import PEERS
+from bench.subject import Subject
 from flotilla.cli.probes import scratch
 
 
@@ -20,9 +20,9 @@ def measure(options: BenchOptions) -> list[Figure | Absence]:
     for peer in PEERS:
         missing = peer.missing()
         if missing:
-            absences.append(Absence(AREA, peer.product, f"not installed: {missing}"))
+            absences.append(Absence(AREA, peer.product, "not installed", f"{peer.product} needs {missing}"))
             continue
-        for is_synced in (False, True):
+        for is_synced in peer.settings:
             with scratch(options.folder, peer.product) as folder, peer.started(folder, is_synced=is_synced) as other:
                 figures += measure_subject(other, options)
                 synced += [other.name] if other.is_synced else []

@@ -1,9 +1,9 @@
 """Sequential durable produce: one record in flight, so its latency is all there is."""
 
 from bench.broker.beside import PAYLOADS_BYTES, latency_figures, size
-from bench.broker.subject import Subject
 from bench.figure import Figure
 from bench.options import BenchOptions
+from bench.subject import Subject
 
 NAME = "one in flight"
 
@@ -15,7 +15,9 @@ def measure(subject: Subject, options: BenchOptions) -> list[Figure]:
         payload = bytes(payload_bytes)
         subject.one_by_one(payload, count // 10)
         name = f"{subject.name} {NAME} {size(payload_bytes)}"
-        figures += latency_figures(
-            name, options, payload_bytes, lambda payload=payload: subject.one_by_one(payload, count)
-        )
+
+        def work(payload: bytes = payload) -> list[float]:
+            return subject.one_by_one(payload, count)
+
+        figures += latency_figures(name, options, payload_bytes, work)
     return figures

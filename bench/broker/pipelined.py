@@ -2,9 +2,9 @@
 
 from bench.broker.beside import PAYLOADS_BYTES, rate_figures, size
 from bench.broker.flotilla import FlotillaSubject
-from bench.broker.subject import Subject
 from bench.figure import Figure
 from bench.options import BenchOptions
+from bench.subject import Subject
 
 NAME = "pipelined"
 BULK_NAME = "produce_many"
@@ -17,7 +17,11 @@ def measure(subject: Subject, options: BenchOptions) -> list[Figure]:
         payload = bytes(payload_bytes)
         name = f"{subject.name} {NAME} {size(payload_bytes)}"
         subject.pipelined(payload, count // 10)
-        figures += rate_figures(name, options, payload_bytes, lambda payload=payload: subject.pipelined(payload, count))
+
+        def work(payload: bytes = payload) -> float:
+            return subject.pipelined(payload, count)
+
+        figures += rate_figures(name, options, payload_bytes, work)
     return figures
 
 
@@ -28,7 +32,9 @@ def measure_bulk(subject: FlotillaSubject, options: BenchOptions) -> list[Figure
         payload, count = bytes(payload_bytes), bulk_bytes // payload_bytes
         name = f"{subject.name} {BULK_NAME} {size(payload_bytes)}"
         subject.in_bulk(payload, count // 10)
-        figures += rate_figures(
-            name, options, payload_bytes, lambda payload=payload, count=count: subject.in_bulk(payload, count)
-        )
+
+        def work(payload: bytes = payload, count: int = count) -> float:
+            return subject.in_bulk(payload, count)
+
+        figures += rate_figures(name, options, payload_bytes, work)
     return figures

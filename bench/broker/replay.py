@@ -2,9 +2,9 @@
 
 from bench.broker.beside import PAYLOADS_BYTES, figure, rate_figures, size
 from bench.broker.flotilla import FlotillaSubject
-from bench.broker.subject import Subject
 from bench.figure import Figure, Goal
 from bench.options import BenchOptions
+from bench.subject import Subject
 
 NAME = "replay"
 #: Messages a second at 100 bytes.

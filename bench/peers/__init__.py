@@ -1,6 +1,13 @@
 """Peers that are measured with the same workloads where they are installed, each with its own Python client.
 
-Each runs once as it comes and once with a sync before every acknowledgement, if it can do that.
+Each runs as it comes and with a sync before every acknowledgement, as far as it knows both. Three nodes, replicated
+to all three, except Redis, which has no replication that a majority confirms.
 """
 
-PEERS: tuple = ()
+from bench.peers.kafka import KafkaPeer
+from bench.peers.nats import NatsPeer
+from bench.peers.peer import Peer
+from bench.peers.rabbitmq import RabbitPeer
+from bench.peers.redis import RedisPeer
+
+PEERS: tuple[Peer, ...] = (NatsPeer(), RabbitPeer(), RedisPeer(), KafkaPeer())

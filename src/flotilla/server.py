@@ -18,6 +18,8 @@ from flotilla.codec.batch import facts_of, span_of
 from flotilla.frontends.http.server import HttpServer
 from flotilla.frontends.tcp.server import TcpServer
 from flotilla.metadata.commands import RegisterBroker
+from flotilla.node import Node
+from flotilla.node import NodeSettings as NodeParts
 from flotilla.raft.membership import ConfigurationChange
 from flotilla.raft.messages import Configuration
 from flotilla.raft.options import RaftOptions
@@ -27,8 +29,6 @@ from flotilla.runtime.driver import DriverOptions
 from flotilla.runtime.identity import Identity, claim
 from flotilla.runtime.logs import get_logger
 from flotilla.runtime.ticker import TICK_MS
-from flotilla.node import Node
-from flotilla.node import NodeSettings as NodeParts
 from flotilla.service.broker import Broker
 from flotilla.service.catalog import METADATA_GROUP, Catalog, CatalogMachine
 from flotilla.service.membership import Membership
@@ -154,7 +154,9 @@ class Server:
         self._outside = LoopOutside(self.node)
         self.catalog = Catalog(self._machine, self._consensus, self._outside)
         keeps_log = replace(self._replica_options, keeps_log=True)
-        self.membership = Membership(settings.node_id, self.catalog, self._consensus, self._outside, facts_of, keeps_log)
+        self.membership = Membership(
+            settings.node_id, self.catalog, self._consensus, self._outside, facts_of, keeps_log
+        )
         self.broker = Broker(settings, self.catalog, self.membership, self._consensus, self._outside, self._found)
         metered = MeteredService(self.broker)
         self._tcp = TcpServer(metered)

@@ -14,10 +14,10 @@ from typing import Any
 
 import uvloop
 
+from flotilla.node import Node, NodeSettings
 from flotilla.raft.messages import Configuration, Entry
 from flotilla.raft.roles import LEADER
 from flotilla.runtime.process import tune_process
-from flotilla.node import Node, NodeSettings
 from flotilla.sim.ledger import Ledger, command
 from flotilla.storage.options import StoreOptions
 from flotilla.types.address import Address

@@ -22,7 +22,8 @@ _IGNORED = {
     "__pycache__",
     "build",
     "dist",
-    "flotilla-cluster", "flotilla-data",
+    "flotilla-cluster",
+    "flotilla-data",
     "results",
 }
 _TEXT = {"", ".cfg", ".ini", ".json", ".md", ".proto", ".py", ".pyi", ".sh", ".toml", ".txt", ".yaml", ".yml"}

@@ -409,10 +409,14 @@ def _on_read_request(node: "RaftNode", request: ReadRequest) -> None:
         _add_read(node, request.sender, request.read_id)
 
 
-def _on_proposal(node: "RaftNode", proposal: Proposal) -> None:
-    # Refused proposals are as good as lost messages: who cares sends them again.
+def propose_unanswered(node: "RaftNode", data: bytes | memoryview) -> None:
+    """A refused proposal is as good as a lost message: who cares sends it again."""
     with suppress(FlotillaError):
-        propose(node, proposal.data)
+        propose(node, data)
+
+
+def _on_proposal(node: "RaftNode", proposal: Proposal) -> None:
+    propose_unanswered(node, proposal.data)
 
 
 def own_log_written(node: "RaftNode") -> None:

@@ -198,7 +198,7 @@ class RaftNode:
     def forward(self, data: bytes) -> None:
         """Proposes without waiting for what comes of it, through the leader if that is another node."""
         if self.role == LEADER:
-            leader.propose(self, data)
+            leader.propose_unanswered(self, data)
         elif self.leader != NO_NODE:
             self.messages.append(Proposal(self.id, self.leader, self.term, data))
 

@@ -232,9 +232,10 @@ class Replica:
         """The state as of `applied`; None when there is nothing new or one is under way."""
         if self.snapshot_under_way or self.applied <= self._snapshot_index or self.applied > self.raft.log.last_index:
             return None
+        log = self.raft.log
+        assert log.handed == self.applied, "the configuration at hand is the one of the applied state"
         self.snapshot_under_way = True
         self.raft.snapshot_wanted = False
-        log = self.raft.log
         data = self.machine.snapshot()
         meta = SnapshotMeta(
             index=self.applied,

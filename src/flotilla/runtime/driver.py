@@ -177,7 +177,9 @@ class Driver:
 
     def pump(self) -> None:
         """Does everything that can be done now."""
-        self._turn()
+        if not self._touched:
+            # Something may wait to be stored that no replica asked for, such as the removal of a group.
+            self._sync()
         while self._touched:
             self._turn()
 

@@ -41,8 +41,8 @@ class Hosting:
         self._outside = outside
         self._describe = describe
         self._options = options
-        #: Something is assigned that has no replica here yet.
-        self._is_missing = False
+        #: Assigned, but without a log here yet.
+        self._missing: tuple[GroupId, ...] = ()
         self._is_asking = False
         #: Dropped since the last check: not to be confirmed yet.
         self._just_dropped: dict[GroupId, None] = {}
@@ -50,7 +50,7 @@ class Hosting:
     def reconcile(self) -> None:
         """The metadata moved, or something of it could not be done before."""
         state = self._catalog.machine.state
-        self._is_missing = False
+        missing: list[GroupId] = []
         for group, assignment in state.assignments_to(self._node).items():
             host = self.hosts.get(group)
             if host is not None:
@@ -58,19 +58,26 @@ class Hosting:
             elif self._consensus.holds(group):
                 self._host(group, assignment)
             else:
-                self._is_missing = True
+                missing.append(group)
         self._drop_dead()
-        if self._is_missing and not self._is_asking:
+        self._missing = tuple(missing)
+        if missing and not self._is_asking:
             self._is_asking = True
-            self._consensus.read(METADATA_GROUP, DescribeCluster(), self._asked)
+            asked = self._missing
+            self._consensus.read(METADATA_GROUP, DescribeCluster(), lambda result: self._answered(asked, result))
 
-    def _asked(self, result: object) -> None:
-        """By now everything is applied that was decided before the question; an error is asked again later."""
+    def _answered(self, asked: tuple[GroupId, ...], result: object) -> None:
+        """Everything is applied that was decided before the question: what is still assigned of it may begin."""
         self._is_asking = False
-        if not isinstance(result, FlotillaError):
-            for group, assignment in self._catalog.machine.state.assignments_to(self._node).items():
-                if group not in self.hosts:
-                    self._host(group, assignment)
+        if isinstance(result, FlotillaError):
+            # Tried again at the next check.
+            return
+        assignments = self._catalog.machine.state.assignments
+        for group in asked:
+            assignment = assignments.get(group)
+            if assignment is not None and self._node in assignment.replicas and group not in self.hosts:
+                self._host(group, assignment)
+        self.reconcile()
 
     def _host(self, group: GroupId, assignment: Assignment) -> None:
         replicas = assignment.replicas
@@ -107,7 +114,7 @@ class Hosting:
         """What was dropped before the last check is durably gone; what could not be begun is tried again."""
         self._confirm_removed(now_ms)
         self._just_dropped.clear()
-        if self._is_missing:
+        if self._missing:
             self.reconcile()
         for host in list(self.hosts.values()):
             host.check(now_ms)

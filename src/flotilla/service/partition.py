@@ -261,7 +261,7 @@ class PartitionHost:
             self._end_leading()
             if self._polls:
                 self._polls.fail_all(self._under_way.explain(NotLeaderError(raft.leader)))
-        elif self.replica.is_serving() and not self._is_upkeep_under_way:
+        elif not self._is_upkeep_under_way and (raft.term == self._leader_term or self.replica.is_serving()):
             command = self._upkeep(self._serving(), now_ms)
             if command is not None:
                 self._is_upkeep_under_way = True

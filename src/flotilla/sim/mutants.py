@@ -284,14 +284,8 @@ def _never_probe_again(original: Any) -> Any:
     return on_heartbeat_reply
 
 
-def _strand_what_stores_nothing(original: Any) -> Any:
-    def finish(self: Driver, written: list[Any]) -> None:
-        if self._writing or any(ready.must_save for _, ready in written):
-            original(self, written)
-        else:
-            self._saved = written + self._saved
-
-    return finish
+def _never_retry(original: Any) -> Any:
+    return lambda self: None
 
 
 def _mutant(name: str, mistake: str, *replacements: Replacement) -> tuple[str, Mutant]:
@@ -360,10 +354,6 @@ MUTANTS: dict[str, Mutant] = dict(
             "a lost probe is never repeated",
             (_STEPS[LEADER], HeartbeatReply, _never_probe_again),
         ),
-        _mutant(
-            "strand",
-            "answers that store nothing wait for a block that does not come",
-            (Driver, "_finish", _strand_what_stores_nothing),
-        ),
+        _mutant("never-retry", "a failed write is never tried again", (Driver, "_retry", _never_retry)),
     ]
 )

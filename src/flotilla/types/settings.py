@@ -194,7 +194,7 @@ class NodeSettings:
     default_replication_factor: int = field(
         default=3,
         metadata=_row(
-            Whole(1, 9),
+            Whole(1, 7),
             "Topics",
             "Replicas of each partition of a topic that is created without saying how many; never more than nodes.",
             Scope.CLUSTER,

@@ -155,21 +155,28 @@ class Traffic:
 
     async def __aenter__(self) -> "Traffic":
         self._tasks = [asyncio.create_task(self._produce(number)) for number in range(self._producer_count)]
-        await self.wait_acks(20)
+        try:
+            await self.wait_acks(20)
+        except BaseException:
+            await self._give_up()
+            raise
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Sends no more, and waits until everything has its answer."""
-        self._is_stopping = True
         if kind is not None:
-            for task in self._tasks:
-                task.cancel()
-        outcomes = await asyncio.gather(*self._tasks, return_exceptions=True)
-        for outcome in outcomes:
-            if isinstance(outcome, BaseException) and kind is None:
-                raise outcome
+            await self._give_up()
+            return
+        self._is_stopping = True
+        await asyncio.gather(*self._tasks)
+
+    async def _give_up(self) -> None:
+        """The test has failed: nobody wants the answers any more."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def wait_acks(self, more: int, seconds: float = WAIT_S_MAX) -> None:
         """So many more records to every partition are sent from now on and acknowledged."""
@@ -202,14 +209,17 @@ class Traffic:
                 task.result()
 
     async def _produce(self, number: int) -> None:
-        async with AsyncClient(self._addresses, timeout_ms=self._timeout_ms) as client:
-            producer = client.producer(self.ledger.topic, linger_ms=2)
+        client = AsyncClient(self._addresses, timeout_ms=self._timeout_ms)
+        producer = client.producer(self.ledger.topic, linger_ms=2)
+        try:
             async with asyncio.TaskGroup() as tasks:
                 for partition in range(self._partitions):
                     name = b"%d.%d.%d" % (self._number, number, partition)
                     sent: asyncio.Queue[Sent | None] = asyncio.Queue(self._in_flight_max)
                     tasks.create_task(self._send(producer, name, partition, sent))
                     tasks.create_task(self._settle(sent))
+        finally:
+            await client.close(timeout_ms=100)
 
     async def _send(
         self, producer: AsyncProducer, name: bytes, partition: int, sent: "asyncio.Queue[Sent | None]"

@@ -40,8 +40,9 @@ def test_the_leader_of_a_partition_is_killed(cluster: BrokerCluster) -> None:
         async with Traffic(cluster.addresses, "leaderless") as traffic:
             for _ in range(3):
                 leader = await cluster.leader("leaderless")
+                killed_s = monotonic()
                 await leader.kill()
-                gaps.append(await traffic.wait_failover(monotonic()))
+                gaps.append(await traffic.wait_failover(killed_s))
                 await traffic.wait_acks(50)
                 leader.start()
                 await cluster.wait_ready(client)
@@ -79,8 +80,8 @@ def test_the_controller_is_killed(cluster: BrokerCluster) -> None:
         await client.create_topic("uncontrolled", partitions=3)
         async with Traffic(cluster.addresses, "uncontrolled", partitions=3) as traffic:
             controller = cluster[(await cluster.wait_ready(client)).controller]
-            await controller.kill()
             killed_s = monotonic()
+            await controller.kill()
             # Somebody else takes changes of the metadata by now, and partitions go on.
             await client.create_topic("made-without-it", partitions=3)
             report("a topic after kill -9 of the controller", [monotonic() - killed_s])

@@ -398,8 +398,13 @@ def test_an_answer_of_another_kind_is_no_answer(effect, expected):
 
 
 def test_every_request_has_its_reply():
-    assert set(REPLIES) == set(Request.__subclasses__())
-    assert set(REPLIES.values()) == set(Reply.__subclasses__())
+    assert set(REPLIES) == set(_shipped(Request))
+    assert set(REPLIES.values()) == set(_shipped(Reply))
+
+
+def _shipped(base: type) -> list[type]:
+    """Other tests may have made kinds of their own."""
+    return [kind for kind in base.__subclasses__() if kind.__module__.startswith("flotilla.")]
 
 
 def test_a_fetch_brings_batches():

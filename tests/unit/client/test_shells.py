@@ -184,7 +184,8 @@ def test_a_full_buffer_makes_send_wait_and_then_fail(connect, doors):
     with pytest.raises(BufferFullError, match="buffer_bytes_max"):
         producer.send_record(Record(b"x" * 500), None, 50)
     for delivery in deliveries:
-        with pytest.raises(DeadlineError):
+        # Whichever came last before the time was up; both say that nothing was stored.
+        with pytest.raises((DeadlineError, OverloadedError)):
             delivery.result()
 
 

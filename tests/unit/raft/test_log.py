@@ -167,3 +167,12 @@ def test_a_snapshot_whose_log_begins_before_it_is_not_applied_again():
     log.written(1)
     log.commit_to(9)
     assert [e.index for e in log.take_committed(PLENTY)] == [9]
+
+
+@pytest.mark.parametrize(("own_term", "committed"), [(2, 8), (1, 5)])
+def test_a_snapshot_commits_a_kept_suffix_only_where_it_agrees(own_term: int, committed: int):
+    """A repair keeps intact entries behind the snapshot's log; they may never have been committed."""
+    log, _ = log_of(1)
+    suffix = entries(1, 1, own_term, own_term, first=6)
+    log.restore(SnapshotMeta(index=8, term=2, log_index=5, log_term=1, configuration=FOUNDERS), suffix)
+    assert (log.committed, log.last_index, log.handed) == (committed, 9, 8)

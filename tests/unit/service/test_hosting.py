@@ -161,6 +161,23 @@ def test_no_log_is_begun_for_an_assignment_that_has_ended() -> None:
     assert tombstones(late) == []
 
 
+def test_what_came_after_the_question_is_asked_for_again() -> None:
+    """An answer says nothing of assignments that the node learned of only after it had asked."""
+    fleet = three()
+    late = next(box for box in fleet.nodes.values() if box is not fleet.controller())
+    asked: list[Callable[[object], None]] = []
+    late.read = lambda group, query, reply: asked.append(reply)  # type: ignore[method-assign]
+    for name in ("first", "second"):
+        fleet.controller().call(CreateTopic(name))
+        fleet.advance(300)
+    assert len(asked) == 1
+    for hosted in (1, 2):
+        asked.pop()(late.machine.state.cluster)
+        fleet.settle()
+        assert len(groups(late)) == hosted
+    assert asked == []
+
+
 def test_a_question_that_fails_is_asked_again() -> None:
     fleet = three()
     late = next(box for box in fleet.nodes.values() if box is not fleet.controller())
