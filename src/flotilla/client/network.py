@@ -156,6 +156,9 @@ class Network:
         def ended(task: asyncio.Task[None]) -> None:
             # Not at the end of the task itself: one that is cancelled before its first step has no end.
             del self._dials[action.link]
+            if task.cancelled():
+                # uvloop never tells the end of a connection whose dial is cancelled as it succeeds.
+                self._transports.pop(action.link, None)
             self._note_empty()
 
         task.add_done_callback(ended)

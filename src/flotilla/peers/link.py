@@ -35,7 +35,7 @@ from flotilla.types.limits import MIB, PEER_QUEUE_BYTES_MAX
 #: Messages share a frame up to about this size; the receiver works on one while the next is under way.
 FRAME_BYTES_TARGET = 1 * MIB
 
-DIAL_TIMEOUT_MS = 1_000
+DIAL_TIMEOUT_MS = 1_500
 BACKOFF_MIN_MS = 20
 BACKOFF_MAX_MS = 1_000
 
@@ -113,8 +113,14 @@ class Link:
             self.counters.sent_bytes += before - queue.size_bytes
 
     def check(self) -> None:
-        if self._connection is not None:
-            self._connection.check()
+        connection = self._connection
+        if connection is None:
+            return
+        if connection.is_closed:
+            # Cut before, and the loop never told its end: uvloop does not when a dial is cancelled as it succeeds.
+            self.connection_lost(connection)
+        else:
+            connection.check()
 
     def dial(self) -> None:
         """Dials at once, unless a connection exists or is under way."""
@@ -208,7 +214,9 @@ class Link:
         self.flush()
 
     def connection_lost(self, connection: Connection) -> None:
-        assert connection is self._connection
+        if connection is not self._connection:
+            # Given up already.
+            return
         self._connection = None
         self.queue.clear()
         self.counters.undelivered_messages += len(self._unsent)
