@@ -73,9 +73,21 @@ class Catalog:
         found = self.machine.state.topic(name)
         if found is not None:
             return found
-        if not self.cluster_id:
-            raise UnavailableError("the node is not part of a cluster yet")
+        self._check_complete()
         raise NotFoundError(f"there is no topic {name!r}")
+
+    def _check_complete(self) -> None:
+        """That something is missing here means something: what was decided before the leader's term has been applied.
+
+        A node that has just started knows less than it did; it must not say that a topic is gone.
+        """
+        replica = self._consensus.replica(METADATA_GROUP)
+        if replica is None or not self.cluster_id:
+            raise UnavailableError("the node is not part of a cluster yet")
+        raft = replica.raft
+        is_behind = replica.applied < raft.log.base or raft.log.term(replica.applied) != raft.term
+        if raft.leader == NO_NODE or is_behind:
+            raise UnavailableError("the node has not caught up with the metadata yet")
 
     def not_leader(self, leader: NodeId) -> NotLeaderError:
         """Names the leader's client address, so that a client finds it in one step."""
@@ -121,6 +133,8 @@ class Catalog:
     def describe(self, names: list[str]) -> Metadata:
         """Of all topics when none is named; what does not exist is left out."""
         found = [self.find_topic(name) for name in dict.fromkeys(names)] if names else self.topics()
+        if None in found:
+            self._check_complete()
         brokers = [
             BrokerInfo(broker.node, broker.client_address, broker.http_address, self._outside.is_up(broker.node))
             for _, broker in sorted(self.brokers().items())

@@ -20,9 +20,10 @@ class Topics:
         self._outside = outside
 
     def describe(self, request: GetMetadata, done: Done) -> None:
+        described = self._catalog.describe(request.topics)
         if request.create and self._settings.auto_create_topics:
             self._create_missing(request.topics)
-        done(self._catalog.describe(request.topics))
+        done(described)
 
     def _create_missing(self, names: list[str]) -> None:
         """Asks the metadata's leader, wherever it is; the client sees the topics when it asks again."""
