@@ -113,6 +113,11 @@ class AsyncClient:
         """One topic. Raises NotFoundError."""
         found = await self.metadata([topic], timeout_ms=timeout_ms)
         if not found.topics:
+            # The broker that answered may lag behind; what the controller does not know does not exist.
+            reply = await self._call(GetMetadata([topic]), CONTROLLER, READ, timeout_ms)
+            assert isinstance(reply, Metadata)
+            found = reply
+        if not found.topics:
             raise no_topic(topic)
         return found.topics[0]
 

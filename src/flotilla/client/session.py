@@ -103,6 +103,13 @@ class Session:
             return
 
         def answered(outcome: Outcome) -> None:
+            if isinstance(outcome, Metadata) and not outcome.topics and not create:
+                # This broker may lag behind; what the controller does not know does not exist.
+                self.submit(Call(GetMetadata([topic]), CONTROLLER, deadline_ms, concluded), self.now_ms)
+            else:
+                concluded(outcome)
+
+        def concluded(outcome: Outcome) -> None:
             if isinstance(outcome, FlotillaError):
                 done(outcome)
                 return

@@ -79,7 +79,8 @@ def test_a_second_signal_ends_a_broker_at_once(single: LocalCluster):
     # Both are there before the loop has looked at either.
     os.kill(node.pid, signal.SIGTERM)
     os.kill(node.pid, signal.SIGINT)
-    assert node.wait_gone(10) in (128 + signal.SIGTERM, 128 + signal.SIGINT)
+    # By its own handler, or by the system's before that was set again.
+    assert node.wait_gone(10) in (128 + signal.SIGTERM, 128 + signal.SIGINT, -signal.SIGTERM, -signal.SIGINT)
     single.restart_node(1)
     single.wait_ready()
 
