@@ -17,7 +17,7 @@ from flotilla.queue.commands import CommitOffset as CommitOffsetCommand
 from flotilla.queue.facts import BatchFacts, Describe
 from flotilla.queue.partition import PartitionMachine
 from flotilla.queue.producers import Duplicate
-from flotilla.queue.queries import GroupPosition, Position
+from flotilla.queue.queries import DescribePartition, GroupPosition, PartitionFacts, Position
 from flotilla.raft.messages import Entry
 from flotilla.raft.roles import LEADER
 from flotilla.replica.replica import Replica
@@ -234,11 +234,24 @@ class PartitionHost:
         if request.timestamp_ms == EARLIEST:
             done(OffsetFound(self.machine.log_start))
         elif request.timestamp_ms == LATEST:
-            done(OffsetFound(self.machine.next_offset))
+            self._list_latest(done)
         elif request.timestamp_ms < 0:
             raise InvalidArgumentError(f"{request.timestamp_ms} is neither a time nor a known position")
         else:
             done(OffsetFound(find_time(self.replica, self.machine, request.timestamp_ms)))
+
+    def _list_latest(self, done: Done) -> None:
+        """Confirmed by a quorum: a leader that slept, and was replaced meanwhile, must not name an old end."""
+        if self.replica.raft.role != LEADER:
+            done(OffsetFound(self.machine.next_offset))
+            return
+
+        def translate(result: object) -> Reply | FlotillaError:
+            if isinstance(result, PartitionFacts):
+                return OffsetFound(result.next_offset)
+            return self._under_way.explain(result)
+
+        self._consensus.read(self.group, DescribePartition(), Ticket(self._under_way, done, translate))
 
     def read_offset(self, request: ReadOffset, done: Done) -> None:
         self._serving()
