@@ -7,6 +7,7 @@ For every allowed value, `read(format(value)) == value`.
 """
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -32,18 +33,18 @@ _SWITCH_WORDS = {
 }
 
 
-class Kind:
+class Kind(ABC):
     """Values go through `read` on their way in, `format` and `plain` on their way out."""
 
     @property
+    @abstractmethod
     def allowed(self) -> str:
         """What may be written, as the end of a sentence that begins with "expected"."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def shape(self) -> str:
         """The same in a word or two, for help."""
-        raise NotImplementedError
 
     def read(self, raw: object) -> object:
         """Raises ValueError if that is not an allowed value."""
@@ -52,15 +53,17 @@ class Kind:
             raise ValueError("not allowed")
         return value
 
+    @abstractmethod
     def parse(self, text: str) -> object:
-        raise NotImplementedError
+        """Raises ValueError if the text says nothing of this kind."""
 
     def adopt(self, raw: object) -> object:
         """A value that is not text. Most kinds take it as it is and leave the verdict to `accepts`."""
         return raw
 
+    @abstractmethod
     def accepts(self, value: object) -> bool:
-        raise NotImplementedError
+        """Whether a value is of this kind and within its bounds."""
 
     def format(self, value: object) -> str:
         return str(value)
