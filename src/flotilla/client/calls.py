@@ -52,6 +52,8 @@ ONCE: Final = "once"
 
 #: A topic that was there a moment ago may be unknown to a broker that lags behind. Believed at this attempt.
 NOT_FOUND_ATTEMPTS_MAX: Final = 5
+#: How often a topic that shall come to be by itself is asked for before it is said to be missing.
+CREATION_ATTEMPTS_MAX: Final = 12
 
 Outcome: TypeAlias = Reply | FlotillaError
 #: What each request is answered with. Anything else was not understood by one of the two sides.
@@ -144,6 +146,9 @@ class Call:
             return False
         if isinstance(error, NotFoundError) and not isinstance(self.request, _LAGGING):
             return False
+        if isinstance(self.request, GetMetadata) and self.request.create and isinstance(error, NotFoundError):
+            # It is being made, perhaps by a controller that has to be elected first.
+            return self.attempts < CREATION_ATTEMPTS_MAX
         return is_passing(error, self.attempts)
 
     def verdict(self, error: FlotillaError) -> FlotillaError:
