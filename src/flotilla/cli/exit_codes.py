@@ -14,7 +14,9 @@ from flotilla.types.errors import (
     DeadlineError,
     DiskFullError,
     FlotillaError,
+    GroupModeError,
     InvalidArgumentError,
+    LeaseExpiredError,
     NotFoundError,
     NotLeaderError,
     OffsetOutOfRangeError,
@@ -56,7 +58,9 @@ UNAVAILABLE: Final = ExitCode(
     ),
 )
 CONFLICT: Final = ExitCode(
-    5, "It is there already, or the cluster is in another state.", (AlreadyExistsError, ConfigurationChangeError)
+    5,
+    "It is there already, or the cluster is in another state.",
+    (AlreadyExistsError, ConfigurationChangeError, LeaseExpiredError, GroupModeError),
 )
 UNKNOWN: Final = ExitCode(6, "It may or may not have been done: look before you repeat it.", (OutcomeUnknownError,))
 INTERRUPTED: Final = ExitCode(130, "Interrupted from the keyboard.")

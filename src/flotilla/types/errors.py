@@ -16,6 +16,8 @@
     |- ProducerFencedError      a newer epoch of the same producer has taken over
     |- OutOfWindowError         too old to tell whether the batch was stored before; nothing was stored now
     |- OffsetOutOfRangeError    beyond what the partition holds
+    |- LeaseExpiredError        somebody else holds the message, or it is settled already; nothing was done
+    |- GroupModeError           the group is used in another way: a queue group is no stream group
     |- DeadlineError            no answer in time, and nothing was done (client)
     |- ConnectionClosedError    the client was closed, or belongs to another process; nothing was done (client)
     |- BufferFullError          a producer holds as many records as it may (client)
@@ -57,6 +59,8 @@ SEQUENCE_GAP = ErrorCode(12, "SEQUENCE_GAP", False, 409, "FAILED_PRECONDITION")
 PRODUCER_FENCED = ErrorCode(13, "PRODUCER_FENCED", False, 409, "FAILED_PRECONDITION")
 OUT_OF_WINDOW = ErrorCode(14, "OUT_OF_WINDOW", False, 409, "FAILED_PRECONDITION")
 OFFSET_OUT_OF_RANGE = ErrorCode(15, "OFFSET_OUT_OF_RANGE", False, 416, "OUT_OF_RANGE")
+LEASE_EXPIRED = ErrorCode(16, "LEASE_EXPIRED", False, 409, "FAILED_PRECONDITION")
+GROUP_MODE = ErrorCode(17, "GROUP_MODE", False, 409, "FAILED_PRECONDITION")
 #: From 32 on: raised by client libraries, never by a broker.
 DEADLINE = ErrorCode(32, "DEADLINE", True, 504, "DEADLINE_EXCEEDED")
 CONNECTION_CLOSED = ErrorCode(33, "CONNECTION_CLOSED", False, 503, "CANCELLED")
@@ -156,6 +160,14 @@ class OffsetOutOfRangeError(FlotillaError):
     row = OFFSET_OUT_OF_RANGE
 
 
+class LeaseExpiredError(FlotillaError):
+    row = LEASE_EXPIRED
+
+
+class GroupModeError(FlotillaError):
+    row = GROUP_MODE
+
+
 class DeadlineError(FlotillaError):
     row = DEADLINE
 
@@ -192,6 +204,8 @@ ALL_ERRORS: tuple[type[FlotillaError], ...] = (
     ProducerFencedError,
     OutOfWindowError,
     OffsetOutOfRangeError,
+    LeaseExpiredError,
+    GroupModeError,
     DeadlineError,
     ConnectionClosedError,
     BufferFullError,

@@ -7,7 +7,7 @@ taken apart on the way.
 
 from dataclasses import dataclass, field
 
-from flotilla.types.ids import NO_NODE, NodeId, Offset
+from flotilla.types.ids import NO_NODE, NodeId, Offset, Term
 
 #: Positions for ListOffsets that are not times.
 EARLIEST = -2
@@ -116,6 +116,8 @@ class PartitionInfo:
     #: NO_NODE while nobody is known to lead.
     leader: NodeId
     replicas: list[NodeId]
+    #: In which the leader leads; 0: the broker has no replica and only supposes.
+    term: Term = 0
 
 
 @dataclass(slots=True)
@@ -130,7 +132,8 @@ class TopicInfo:
 class GetMetadata(Request):
     """All topics when none is named. A topic that does not exist is left out of the answer.
 
-    With `create`, topics that are missing come to be where the cluster allows it: ask again to see them.
+    With `create`, a topic that is missing is answered with UNAVAILABLE while it comes to be, and with NOT_FOUND where
+    the cluster does not allow that.
     """
 
     topics: list[str] = field(default_factory=list)

@@ -123,21 +123,27 @@ def read_settings(texts: Mapping[str, str]) -> dict[str, int]:
 
     Raises InvalidArgumentError.
     """
-    values: dict[str, int] = {}
-    for name, text in texts.items():
-        row = SETTING_BY_NAME.get(name)
-        if row is None:
-            raise InvalidArgumentError(f"there is no topic setting {name!r}")
-        try:
-            values[name] = _PARSE[row.kind](text)
-        except ValueError as error:
-            raise InvalidArgumentError(f"{name}: {error}") from error
-    return values
+    return {name: parse_setting(SETTING_BY_NAME, "topic", name, text) for name, text in texts.items()}
 
 
 def show_settings(settings: TopicSettings) -> dict[str, str]:
     """Every setting in force as people read it; `read_settings` takes it back."""
-    return {row.name: _FORMAT[row.kind](getattr(settings, row.name)) for row in SETTINGS}
+    return {row.name: format_setting(row, getattr(settings, row.name)) for row in SETTINGS}
+
+
+def parse_setting(table: Mapping[str, Setting], noun: str, name: str, text: str) -> int:
+    """Raises InvalidArgumentError."""
+    row = table.get(name)
+    if row is None:
+        raise InvalidArgumentError(f"there is no {noun} setting {name!r}")
+    try:
+        return _PARSE[row.kind](text)
+    except ValueError as error:
+        raise InvalidArgumentError(f"{name}: {error}") from error
+
+
+def format_setting(row: Setting, value: int) -> str:
+    return _FORMAT[row.kind](value)
 
 
 def _parse_count(text: str) -> int:
