@@ -6,9 +6,9 @@ the value out of a body and those bytes. Frames, errors and correlation ids are 
 names; the rows of the data path are written out because they are taken for every batch.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Sequence
 
+from flotilla.codec.client_rows import Buffer, Row, plain
 from flotilla.codec.generated import client_pb2
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.operations import (
@@ -40,37 +40,6 @@ from flotilla.types.operations import (
     Welcome,
 )
 
-Buffer: TypeAlias = bytes | bytearray | memoryview
-Writer: TypeAlias = Callable[[Any, Any], Sequence[Buffer]]
-Reader: TypeAlias = Callable[[Any, memoryview], Any]
-
-
-class Row(NamedTuple):
-    """How one kind of value travels."""
-
-    kind: type
-    #: The field of the envelope that holds it.
-    field: str
-    write: Writer
-    read: Reader
-    #: Raw bytes may follow the envelope.
-    has_attachment: bool = False
-
-
-def _plain(kind: type, field: str, *names: str) -> Row:
-    """A row for a value that is nothing but numbers, flags and text."""
-
-    def write(body: Any, value: Any) -> Sequence[Buffer]:
-        for name in names:
-            setattr(body, name, getattr(value, name))
-        return ()
-
-    def read(body: Any, attachment: memoryview) -> Any:
-        return kind(*[getattr(body, name) for name in names])
-
-    return Row(kind, field, write, read)
-
-
 # The data path.
 
 
@@ -87,11 +56,15 @@ def _read_produce(body: client_pb2.Produce, attachment: memoryview) -> Produce:
 def _write_produced(body: client_pb2.Produced, value: Produced) -> Sequence[Buffer]:
     body.base_offset = value.base_offset
     body.duplicate = value.duplicate
+    if value.known:
+        body.known_positions.extend([position for position, _ in value.known])
+        body.known_offsets.extend([offset for _, offset in value.known])
     return ()
 
 
 def _read_produced(body: client_pb2.Produced, attachment: memoryview) -> Produced:
-    return Produced(body.base_offset, body.duplicate)
+    known = list(zip(body.known_positions, body.known_offsets, strict=False)) if body.known_positions else []
+    return Produced(body.base_offset, body.duplicate, known)
 
 
 def _read_fetch(body: client_pb2.Fetch, attachment: memoryview) -> Fetch:
@@ -142,12 +115,14 @@ def _write_topic(body: client_pb2.Topic, topic: TopicInfo) -> None:
     body.name = topic.name
     body.topic_id = topic.topic_id
     for partition in topic.partitions:
-        body.partitions.add(number=partition.number, leader=partition.leader, replicas=partition.replicas)
+        body.partitions.add(
+            number=partition.number, leader=partition.leader, replicas=partition.replicas, term=partition.term
+        )
     body.settings.update(topic.settings)
 
 
 def _read_topic(body: client_pb2.Topic) -> TopicInfo:
-    partitions = [PartitionInfo(part.number, part.leader, part.replicas[:]) for part in body.partitions]
+    partitions = [PartitionInfo(part.number, part.leader, part.replicas[:], part.term) for part in body.partitions]
     return TopicInfo(body.name, body.topic_id, partitions, dict(body.settings))
 
 
@@ -218,30 +193,30 @@ def _read_cluster_reply(body: client_pb2.ClusterReply, attachment: memoryview) -
 
 
 REQUEST_ROWS: tuple[Row, ...] = (
-    _plain(Hello, "hello", "version_min", "version_max", "client"),
+    plain(Hello, "hello", "version_min", "version_max", "client"),
     Row(Produce, "produce", _write_produce, _read_produce, has_attachment=True),
     Row(Fetch, "fetch", _write_fetch, _read_fetch),
-    _plain(ListOffsets, "list_offsets", "topic", "partition", "timestamp_ms"),
-    _plain(CommitOffset, "commit_offset", "group", "topic", "partition", "offset", "reset"),
-    _plain(ReadOffset, "read_offset", "group", "topic", "partition"),
+    plain(ListOffsets, "list_offsets", "topic", "partition", "timestamp_ms"),
+    plain(CommitOffset, "commit_offset", "group", "topic", "partition", "offset", "reset"),
+    plain(ReadOffset, "read_offset", "group", "topic", "partition"),
     Row(GetMetadata, "get_metadata", _write_get_metadata, _read_get_metadata),
     Row(CreateTopic, "create_topic", _write_create_topic, _read_create_topic),
     Row(AlterTopic, "alter_topic", _write_alter_topic, _read_alter_topic),
-    _plain(DeleteTopic, "delete_topic", "topic"),
+    plain(DeleteTopic, "delete_topic", "topic"),
     Row(InitCluster, "init_cluster", _write_init_cluster, _read_init_cluster),
-    _plain(JoinCluster, "join_cluster", "node", "peer", "client", "http"),
-    _plain(RemoveNode, "remove_node", "node"),
-    _plain(TransferLeadership, "transfer_leadership", "topic", "partition", "to"),
+    plain(JoinCluster, "join_cluster", "node", "peer", "client", "http"),
+    plain(RemoveNode, "remove_node", "node"),
+    plain(TransferLeadership, "transfer_leadership", "topic", "partition", "to"),
 )
 
 REPLY_ROWS: tuple[Row, ...] = (
-    _plain(Welcome, "welcome", "version", "node", "cluster_id", "frame_bytes_max", "requests_max"),
+    plain(Welcome, "welcome", "version", "node", "cluster_id", "frame_bytes_max", "requests_max"),
     Row(Produced, "produced", _write_produced, _read_produced),
     Row(Fetched, "fetched", _write_fetched, _read_fetched, has_attachment=True),
-    _plain(OffsetFound, "offset_found", "offset"),
-    _plain(OffsetCommitted, "offset_committed", "offset"),
+    plain(OffsetFound, "offset_found", "offset"),
+    plain(OffsetCommitted, "offset_committed", "offset"),
     Row(Metadata, "metadata", _write_metadata, _read_metadata),
     Row(TopicReply, "topic_reply", _write_topic_reply, _read_topic_reply),
     Row(ClusterReply, "cluster_reply", _write_cluster_reply, _read_cluster_reply),
-    _plain(Done, "done"),
+    plain(Done, "done"),
 )

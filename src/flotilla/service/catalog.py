@@ -15,7 +15,7 @@ from flotilla.raft.roles import LEADER
 from flotilla.replica.replica import Replica
 from flotilla.service.ports import Consensus, Outside
 from flotilla.types.errors import FlotillaError, NotFoundError, NotLeaderError, UnavailableError
-from flotilla.types.ids import NO_NODE, GroupId, NodeId
+from flotilla.types.ids import NO_NODE, GroupId, NodeId, Term
 from flotilla.types.operations import BrokerInfo, Metadata, PartitionInfo, TopicInfo
 
 #: The group of the cluster's metadata.
@@ -120,11 +120,17 @@ class Catalog:
             return replica.raft.id
         return replica.raft.leader
 
+    def _term_of(self, group: GroupId) -> Term:
+        """Tells an old opinion of `leader_of` from a newer one; 0 where it is only a guess."""
+        replica = self._consensus.replica(group)
+        return 0 if replica is None else replica.raft.term
+
     # Descriptions.
 
     def describe_topic(self, topic: Topic) -> TopicInfo:
         partitions = [
-            PartitionInfo(p.number, self.leader_of(p.group, p.replicas), list(p.replicas)) for p in topic.partitions
+            PartitionInfo(p.number, self.leader_of(p.group, p.replicas), list(p.replicas), self._term_of(p.group))
+            for p in topic.partitions
         ]
         settings = {name: str(value) for name, value in topic.chosen}
         settings["replication_factor"] = str(topic.replication_factor)

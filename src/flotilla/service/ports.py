@@ -1,6 +1,6 @@
 """What a front end needs of the service, and what the service needs of the node it runs on."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias
 
 from flotilla.raft.membership import ConfigurationChange
@@ -26,7 +26,33 @@ class Service(Protocol):
         """Empty while the node waits to become part of a cluster."""
 
     def handle(self, request: Request, done: Done) -> Cancel | None:
-        """Starts an operation. Never raises for what a client sent. None: it was answered or cannot be given up."""
+        """Starts an operation. Never raises for what a client sent. None: it was answered or cannot be given up.
+
+        A Subscribe that is accepted returns a Subscription; `done` is then called for every Pushed, and once more
+        with an error if the subscription ends by itself.
+        """
+
+    def lost(self, members: Sequence[str]) -> None:
+        """The connection over which these members of queue groups came is gone.
+
+        Who is not heard of again within a moment loses what it holds, before its leases run out.
+        """
+
+
+class Subscription(Protocol):
+    """A Subscribe under way. Calling it ends it, like any Cancel; what it has pushed stays leased."""
+
+    def __call__(self) -> None: ...
+
+    def add_credit(self, messages: int) -> None:
+        """So many more may be out. What waits to be pushed is bounded by bytes as well, from one call to the next."""
+
+
+class Elsewhere(Protocol):
+    """The whole cluster, as this node's own client: whoever is right answers."""
+
+    def ask(self, request: Request, done: Done) -> None:
+        """Tried again until it is answered or its deadline has passed. `done` is called once, on the loop."""
 
 
 class Consensus(Protocol):
@@ -39,6 +65,9 @@ class Consensus(Protocol):
 
     def storage_error(self) -> FlotillaError | None:
         """Why this node's disk takes nothing at the moment; None when it does."""
+
+    def is_confirmed(self, group: GroupId) -> bool:
+        """False: this node slept for a while and may have been replaced as leader; a quorum is being asked."""
 
     def propose(self, group: GroupId, data: bytes | memoryview, reply: Callable[[object], None]) -> bool:
         """False: refused, nothing was logged. The answer comes by `reply` either way, never before this returns."""

@@ -38,6 +38,9 @@ class Produced(Reply):
     base_offset: Offset
     #: The batch had been stored before; base_offset is where.
     duplicate: bool = False
+    #: Nothing was stored now: records with these idempotency keys are there already. Position in the batch and
+    #: offset of each; the rest of the batch may be sent again without them, under the same sequence.
+    known: list[tuple[int, Offset]] = field(default_factory=list)
 
 
 @dataclass(slots=True)

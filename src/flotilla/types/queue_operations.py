@@ -306,3 +306,20 @@ class Explanation(Reply):
     remaining_ms: int = 0
     history: list[str] = field(default_factory=list)
     next: str = ""
+
+
+@dataclass(slots=True)
+class TakeTokens(Request):
+    """A leader of another partition asks the keeper of a topic's rate limits for leave to deliver."""
+
+    topic: str
+    group: str
+    tokens: int
+
+
+@dataclass(slots=True)
+class TokensGranted(Reply):
+    """As many as there are now, perhaps none; they are spent, whether used or not."""
+
+    tokens: int
+    retry_after_ms: int = 0

@@ -5,6 +5,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from flotilla.types import operations as op
+from flotilla.types import queue_operations as queue
 
 u32 = st.one_of(st.integers(0, 300), st.just(2**32 - 1))
 u64 = st.one_of(st.integers(0, 300), st.integers(0, 2**64 - 1), st.just(2**64 - 1))
@@ -22,11 +23,37 @@ batches = st.one_of(
 )
 flags = st.booleans()
 
-partitions = st.builds(op.PartitionInfo, number=u32, leader=u64, replicas=st.lists(u64, max_size=3))
+partitions = st.builds(op.PartitionInfo, number=u32, leader=u64, replicas=st.lists(u64, max_size=3), term=u64)
 topics = st.builds(
     op.TopicInfo, name=text, topic_id=u64, partitions=st.lists(partitions, max_size=3), settings=settings
 )
 brokers = st.builds(op.BrokerInfo, node=u64, client=text, http=text, is_alive=flags)
+
+runs = st.builds(
+    lambda lease_id, first, count: queue.Held(lease_id, first, first + count),
+    u64,
+    st.integers(0, 2**53),
+    st.integers(1, 2**20),
+)
+held = st.lists(runs, max_size=4)
+starts = st.builds(
+    queue.Start, st.sampled_from([op.EARLIEST, op.LATEST, queue.FROM_OFFSET, queue.FROM_TIME]), st.integers(0, 2**53)
+)
+deliveries = st.lists(
+    st.builds(queue.Delivery, partition=u32, lease_id=u64, first=u64, count=u32, attempt=u32, batch=batches), max_size=3
+)
+members = st.builds(queue.MemberInfo, name=text, leased=u64, last_poll_ms_ago=u64)
+polls = {
+    "topic": text,
+    "group": text,
+    "member": text,
+    "partitions": st.lists(u32, max_size=3),
+    "visibility_ms": u32,
+    "is_auto_ack": flags,
+    "is_ordered_by_key": flags,
+    "start": starts,
+}
+partition = {"topic": text, "partition": u32}
 
 REQUESTS: dict[type, st.SearchStrategy[Any]] = {
     op.Hello: st.builds(op.Hello, version_min=u32, version_max=u32, client=text),
@@ -43,11 +70,32 @@ REQUESTS: dict[type, st.SearchStrategy[Any]] = {
     op.JoinCluster: st.builds(op.JoinCluster, node=u64, peer=text, client=text, http=text),
     op.RemoveNode: st.builds(op.RemoveNode, node=u64),
     op.TransferLeadership: st.builds(op.TransferLeadership, topic=text, partition=u32, to=u64),
+    queue.Poll: st.builds(queue.Poll, max_messages=u32, max_bytes=u32, wait_ms=u32, **polls),
+    queue.Settle: st.builds(queue.Settle, group=text, kind=u32, held=held, reason=text, delay_ms=i64, **partition),
+    queue.Extend: st.builds(queue.Extend, group=text, member=text, held=held, visibility_ms=u32, **partition),
+    queue.Subscribe: st.builds(queue.Subscribe, credit=u32, **polls),
+    queue.AddCredit: st.builds(queue.AddCredit, subscription=u64, messages=u32),
+    queue.Unsubscribe: st.builds(queue.Unsubscribe, subscription=u64),
+    queue.CancelRecords: st.builds(
+        queue.CancelRecords,
+        offsets=st.lists(u64, max_size=3),
+        keys=st.lists(st.binary(max_size=9), max_size=3),
+        **partition,
+    ),
+    queue.ListGroups: st.builds(queue.ListGroups, **partition),
+    queue.DescribeGroup: st.builds(queue.DescribeGroup, group=text, **partition),
+    queue.ResetGroup: st.builds(queue.ResetGroup, group=text, start=starts, is_dry_run=flags, **partition),
+    queue.DeleteGroup: st.builds(queue.DeleteGroup, group=text, **partition),
+    queue.AlterGroup: st.builds(queue.AlterGroup, topic=text, group=text, settings=settings),
+    queue.ExplainMessage: st.builds(queue.ExplainMessage, offset=u64, group=text, **partition),
+    queue.TakeTokens: st.builds(queue.TakeTokens, topic=text, group=text, tokens=u64),
 }
 
 REPLIES: dict[type, st.SearchStrategy[Any]] = {
     op.Welcome: st.builds(op.Welcome, version=u32, node=u64, cluster_id=text, frame_bytes_max=u32, requests_max=u32),
-    op.Produced: st.builds(op.Produced, base_offset=u64, duplicate=flags),
+    op.Produced: st.builds(
+        op.Produced, base_offset=u64, duplicate=flags, known=st.lists(st.tuples(u32, u64), max_size=3)
+    ),
     op.Fetched: st.builds(op.Fetched, batches=st.lists(batches, max_size=3), log_start=u64, next_offset=u64),
     op.OffsetFound: st.builds(op.OffsetFound, offset=i64),
     op.OffsetCommitted: st.builds(op.OffsetCommitted, offset=u64),
@@ -61,6 +109,31 @@ REPLIES: dict[type, st.SearchStrategy[Any]] = {
     op.TopicReply: st.builds(op.TopicReply, topic=topics),
     op.ClusterReply: st.builds(op.ClusterReply, cluster_id=text, peers=nodes),
     op.Done: st.builds(op.Done),
+    queue.Polled: st.builds(queue.Polled, deliveries=deliveries, visibility_ms=u32, retry_after_ms=u32),
+    queue.Settled: st.builds(queue.Settled, expired=held),
+    queue.Pushed: st.builds(queue.Pushed, deliveries=deliveries, visibility_ms=u32),
+    queue.RecordsCancelled: st.builds(queue.RecordsCancelled, offsets=st.lists(u64, max_size=3)),
+    queue.GroupList: st.builds(queue.GroupList, groups=settings),
+    queue.GroupDescription: st.builds(
+        queue.GroupDescription,
+        kind=text,
+        is_paused=flags,
+        members=st.lists(members, max_size=2),
+        **{name: u64 for name in queue.GroupDescription.__slots__ if name not in ("kind", "is_paused", "members")},
+    ),
+    queue.GroupReset: st.builds(queue.GroupReset, from_offset=u64, to_offset=u64),
+    queue.GroupReply: st.builds(queue.GroupReply, settings=settings),
+    queue.Explanation: st.builds(
+        queue.Explanation,
+        state=text,
+        attempts=u32,
+        reason=text,
+        holder=text,
+        remaining_ms=u64,
+        history=st.lists(text, max_size=3),
+        next=text,
+    ),
+    queue.TokensGranted: st.builds(queue.TokensGranted, tokens=u64, retry_after_ms=u64),
 }
 
 requests = st.one_of(*REQUESTS.values())

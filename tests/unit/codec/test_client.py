@@ -15,6 +15,7 @@ from flotilla.codec.client import (
 from flotilla.codec.frames import FrameReader
 from flotilla.codec.generated import client_pb2
 from flotilla.types import operations as op
+from flotilla.types import queue_operations
 from flotilla.types.errors import (
     ALL_ERRORS,
     FlotillaError,
@@ -45,7 +46,8 @@ def framed(envelope, attachment=b""):
 
 def test_every_operation_travels():
     """A request or reply that is added to the operations needs a row in the table, and a strategy here."""
-    kinds = [kind for kind in vars(op).values() if isinstance(kind, type) and kind not in (op.Request, op.Reply)]
+    known = {**vars(op), **vars(queue_operations)}.values()
+    kinds = [kind for kind in known if isinstance(kind, type) and kind not in (op.Request, op.Reply)]
     assert set(REQUESTS) == {op.Hello, *(kind for kind in kinds if issubclass(kind, op.Request))}
     assert set(REPLIES) == {op.Welcome, *(kind for kind in kinds if issubclass(kind, op.Reply))}
 

@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Request(_message.Message):
-    __slots__ = ("correlation_id", "hello", "produce", "fetch", "list_offsets", "commit_offset", "read_offset", "get_metadata", "create_topic", "alter_topic", "delete_topic", "init_cluster", "join_cluster", "remove_node", "transfer_leadership")
+    __slots__ = ("correlation_id", "hello", "produce", "fetch", "list_offsets", "commit_offset", "read_offset", "get_metadata", "create_topic", "alter_topic", "delete_topic", "init_cluster", "join_cluster", "remove_node", "transfer_leadership", "poll", "settle", "extend", "subscribe", "add_credit", "unsubscribe", "cancel_records", "list_groups", "describe_group", "reset_group", "delete_group", "alter_group", "explain_message", "take_tokens")
     CORRELATION_ID_FIELD_NUMBER: _ClassVar[int]
     HELLO_FIELD_NUMBER: _ClassVar[int]
     PRODUCE_FIELD_NUMBER: _ClassVar[int]
@@ -23,6 +23,20 @@ class Request(_message.Message):
     JOIN_CLUSTER_FIELD_NUMBER: _ClassVar[int]
     REMOVE_NODE_FIELD_NUMBER: _ClassVar[int]
     TRANSFER_LEADERSHIP_FIELD_NUMBER: _ClassVar[int]
+    POLL_FIELD_NUMBER: _ClassVar[int]
+    SETTLE_FIELD_NUMBER: _ClassVar[int]
+    EXTEND_FIELD_NUMBER: _ClassVar[int]
+    SUBSCRIBE_FIELD_NUMBER: _ClassVar[int]
+    ADD_CREDIT_FIELD_NUMBER: _ClassVar[int]
+    UNSUBSCRIBE_FIELD_NUMBER: _ClassVar[int]
+    CANCEL_RECORDS_FIELD_NUMBER: _ClassVar[int]
+    LIST_GROUPS_FIELD_NUMBER: _ClassVar[int]
+    DESCRIBE_GROUP_FIELD_NUMBER: _ClassVar[int]
+    RESET_GROUP_FIELD_NUMBER: _ClassVar[int]
+    DELETE_GROUP_FIELD_NUMBER: _ClassVar[int]
+    ALTER_GROUP_FIELD_NUMBER: _ClassVar[int]
+    EXPLAIN_MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    TAKE_TOKENS_FIELD_NUMBER: _ClassVar[int]
     correlation_id: int
     hello: Hello
     produce: Produce
@@ -38,10 +52,24 @@ class Request(_message.Message):
     join_cluster: JoinCluster
     remove_node: RemoveNode
     transfer_leadership: TransferLeadership
-    def __init__(self, correlation_id: _Optional[int] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., produce: _Optional[_Union[Produce, _Mapping]] = ..., fetch: _Optional[_Union[Fetch, _Mapping]] = ..., list_offsets: _Optional[_Union[ListOffsets, _Mapping]] = ..., commit_offset: _Optional[_Union[CommitOffset, _Mapping]] = ..., read_offset: _Optional[_Union[ReadOffset, _Mapping]] = ..., get_metadata: _Optional[_Union[GetMetadata, _Mapping]] = ..., create_topic: _Optional[_Union[CreateTopic, _Mapping]] = ..., alter_topic: _Optional[_Union[AlterTopic, _Mapping]] = ..., delete_topic: _Optional[_Union[DeleteTopic, _Mapping]] = ..., init_cluster: _Optional[_Union[InitCluster, _Mapping]] = ..., join_cluster: _Optional[_Union[JoinCluster, _Mapping]] = ..., remove_node: _Optional[_Union[RemoveNode, _Mapping]] = ..., transfer_leadership: _Optional[_Union[TransferLeadership, _Mapping]] = ...) -> None: ...
+    poll: Poll
+    settle: Settle
+    extend: Extend
+    subscribe: Subscribe
+    add_credit: AddCredit
+    unsubscribe: Unsubscribe
+    cancel_records: CancelRecords
+    list_groups: ListGroups
+    describe_group: DescribeGroup
+    reset_group: ResetGroup
+    delete_group: DeleteGroup
+    alter_group: AlterGroup
+    explain_message: ExplainMessage
+    take_tokens: TakeTokens
+    def __init__(self, correlation_id: _Optional[int] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., produce: _Optional[_Union[Produce, _Mapping]] = ..., fetch: _Optional[_Union[Fetch, _Mapping]] = ..., list_offsets: _Optional[_Union[ListOffsets, _Mapping]] = ..., commit_offset: _Optional[_Union[CommitOffset, _Mapping]] = ..., read_offset: _Optional[_Union[ReadOffset, _Mapping]] = ..., get_metadata: _Optional[_Union[GetMetadata, _Mapping]] = ..., create_topic: _Optional[_Union[CreateTopic, _Mapping]] = ..., alter_topic: _Optional[_Union[AlterTopic, _Mapping]] = ..., delete_topic: _Optional[_Union[DeleteTopic, _Mapping]] = ..., init_cluster: _Optional[_Union[InitCluster, _Mapping]] = ..., join_cluster: _Optional[_Union[JoinCluster, _Mapping]] = ..., remove_node: _Optional[_Union[RemoveNode, _Mapping]] = ..., transfer_leadership: _Optional[_Union[TransferLeadership, _Mapping]] = ..., poll: _Optional[_Union[Poll, _Mapping]] = ..., settle: _Optional[_Union[Settle, _Mapping]] = ..., extend: _Optional[_Union[Extend, _Mapping]] = ..., subscribe: _Optional[_Union[Subscribe, _Mapping]] = ..., add_credit: _Optional[_Union[AddCredit, _Mapping]] = ..., unsubscribe: _Optional[_Union[Unsubscribe, _Mapping]] = ..., cancel_records: _Optional[_Union[CancelRecords, _Mapping]] = ..., list_groups: _Optional[_Union[ListGroups, _Mapping]] = ..., describe_group: _Optional[_Union[DescribeGroup, _Mapping]] = ..., reset_group: _Optional[_Union[ResetGroup, _Mapping]] = ..., delete_group: _Optional[_Union[DeleteGroup, _Mapping]] = ..., alter_group: _Optional[_Union[AlterGroup, _Mapping]] = ..., explain_message: _Optional[_Union[ExplainMessage, _Mapping]] = ..., take_tokens: _Optional[_Union[TakeTokens, _Mapping]] = ...) -> None: ...
 
 class Response(_message.Message):
-    __slots__ = ("correlation_id", "error", "welcome", "produced", "fetched", "offset_found", "offset_committed", "metadata", "topic_reply", "cluster_reply", "done")
+    __slots__ = ("correlation_id", "error", "welcome", "produced", "fetched", "offset_found", "offset_committed", "metadata", "topic_reply", "cluster_reply", "done", "polled", "settled", "pushed", "records_cancelled", "group_list", "group_description", "group_reset", "group_reply", "explanation", "tokens_granted")
     CORRELATION_ID_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     WELCOME_FIELD_NUMBER: _ClassVar[int]
@@ -53,6 +81,16 @@ class Response(_message.Message):
     TOPIC_REPLY_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_REPLY_FIELD_NUMBER: _ClassVar[int]
     DONE_FIELD_NUMBER: _ClassVar[int]
+    POLLED_FIELD_NUMBER: _ClassVar[int]
+    SETTLED_FIELD_NUMBER: _ClassVar[int]
+    PUSHED_FIELD_NUMBER: _ClassVar[int]
+    RECORDS_CANCELLED_FIELD_NUMBER: _ClassVar[int]
+    GROUP_LIST_FIELD_NUMBER: _ClassVar[int]
+    GROUP_DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    GROUP_RESET_FIELD_NUMBER: _ClassVar[int]
+    GROUP_REPLY_FIELD_NUMBER: _ClassVar[int]
+    EXPLANATION_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_GRANTED_FIELD_NUMBER: _ClassVar[int]
     correlation_id: int
     error: Error
     welcome: Welcome
@@ -64,7 +102,17 @@ class Response(_message.Message):
     topic_reply: TopicReply
     cluster_reply: ClusterReply
     done: Done
-    def __init__(self, correlation_id: _Optional[int] = ..., error: _Optional[_Union[Error, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., produced: _Optional[_Union[Produced, _Mapping]] = ..., fetched: _Optional[_Union[Fetched, _Mapping]] = ..., offset_found: _Optional[_Union[OffsetFound, _Mapping]] = ..., offset_committed: _Optional[_Union[OffsetCommitted, _Mapping]] = ..., metadata: _Optional[_Union[Metadata, _Mapping]] = ..., topic_reply: _Optional[_Union[TopicReply, _Mapping]] = ..., cluster_reply: _Optional[_Union[ClusterReply, _Mapping]] = ..., done: _Optional[_Union[Done, _Mapping]] = ...) -> None: ...
+    polled: Polled
+    settled: Settled
+    pushed: Pushed
+    records_cancelled: RecordsCancelled
+    group_list: GroupList
+    group_description: GroupDescription
+    group_reset: GroupReset
+    group_reply: GroupReply
+    explanation: Explanation
+    tokens_granted: TokensGranted
+    def __init__(self, correlation_id: _Optional[int] = ..., error: _Optional[_Union[Error, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., produced: _Optional[_Union[Produced, _Mapping]] = ..., fetched: _Optional[_Union[Fetched, _Mapping]] = ..., offset_found: _Optional[_Union[OffsetFound, _Mapping]] = ..., offset_committed: _Optional[_Union[OffsetCommitted, _Mapping]] = ..., metadata: _Optional[_Union[Metadata, _Mapping]] = ..., topic_reply: _Optional[_Union[TopicReply, _Mapping]] = ..., cluster_reply: _Optional[_Union[ClusterReply, _Mapping]] = ..., done: _Optional[_Union[Done, _Mapping]] = ..., polled: _Optional[_Union[Polled, _Mapping]] = ..., settled: _Optional[_Union[Settled, _Mapping]] = ..., pushed: _Optional[_Union[Pushed, _Mapping]] = ..., records_cancelled: _Optional[_Union[RecordsCancelled, _Mapping]] = ..., group_list: _Optional[_Union[GroupList, _Mapping]] = ..., group_description: _Optional[_Union[GroupDescription, _Mapping]] = ..., group_reset: _Optional[_Union[GroupReset, _Mapping]] = ..., group_reply: _Optional[_Union[GroupReply, _Mapping]] = ..., explanation: _Optional[_Union[Explanation, _Mapping]] = ..., tokens_granted: _Optional[_Union[TokensGranted, _Mapping]] = ...) -> None: ...
 
 class Error(_message.Message):
     __slots__ = ("code", "message", "leader", "retry_after_ms")
@@ -111,12 +159,16 @@ class Produce(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ...) -> None: ...
 
 class Produced(_message.Message):
-    __slots__ = ("base_offset", "duplicate")
+    __slots__ = ("base_offset", "duplicate", "known_positions", "known_offsets")
     BASE_OFFSET_FIELD_NUMBER: _ClassVar[int]
     DUPLICATE_FIELD_NUMBER: _ClassVar[int]
+    KNOWN_POSITIONS_FIELD_NUMBER: _ClassVar[int]
+    KNOWN_OFFSETS_FIELD_NUMBER: _ClassVar[int]
     base_offset: int
     duplicate: bool
-    def __init__(self, base_offset: _Optional[int] = ..., duplicate: _Optional[bool] = ...) -> None: ...
+    known_positions: _containers.RepeatedScalarFieldContainer[int]
+    known_offsets: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, base_offset: _Optional[int] = ..., duplicate: _Optional[bool] = ..., known_positions: _Optional[_Iterable[int]] = ..., known_offsets: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Fetch(_message.Message):
     __slots__ = ("topic", "partition", "offset", "max_bytes", "wait_ms")
@@ -209,14 +261,16 @@ class Broker(_message.Message):
     def __init__(self, node: _Optional[int] = ..., client: _Optional[str] = ..., http: _Optional[str] = ..., is_alive: _Optional[bool] = ...) -> None: ...
 
 class Partition(_message.Message):
-    __slots__ = ("number", "leader", "replicas")
+    __slots__ = ("number", "leader", "replicas", "term")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     LEADER_FIELD_NUMBER: _ClassVar[int]
     REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    TERM_FIELD_NUMBER: _ClassVar[int]
     number: int
     leader: int
     replicas: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, number: _Optional[int] = ..., leader: _Optional[int] = ..., replicas: _Optional[_Iterable[int]] = ...) -> None: ...
+    term: int
+    def __init__(self, number: _Optional[int] = ..., leader: _Optional[int] = ..., replicas: _Optional[_Iterable[int]] = ..., term: _Optional[int] = ...) -> None: ...
 
 class Topic(_message.Message):
     __slots__ = ("name", "topic_id", "partitions", "settings")
@@ -356,3 +410,364 @@ class TransferLeadership(_message.Message):
 class Done(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class Held(_message.Message):
+    __slots__ = ("lease_ids", "firsts", "counts")
+    LEASE_IDS_FIELD_NUMBER: _ClassVar[int]
+    FIRSTS_FIELD_NUMBER: _ClassVar[int]
+    COUNTS_FIELD_NUMBER: _ClassVar[int]
+    lease_ids: _containers.RepeatedScalarFieldContainer[int]
+    firsts: _containers.RepeatedScalarFieldContainer[int]
+    counts: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, lease_ids: _Optional[_Iterable[int]] = ..., firsts: _Optional[_Iterable[int]] = ..., counts: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class Start(_message.Message):
+    __slots__ = ("kind", "value")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    kind: int
+    value: int
+    def __init__(self, kind: _Optional[int] = ..., value: _Optional[int] = ...) -> None: ...
+
+class Poll(_message.Message):
+    __slots__ = ("topic", "group", "member", "partitions", "max_messages", "max_bytes", "visibility_ms", "wait_ms", "is_auto_ack", "is_ordered_by_key", "start")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    MAX_MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
+    VISIBILITY_MS_FIELD_NUMBER: _ClassVar[int]
+    WAIT_MS_FIELD_NUMBER: _ClassVar[int]
+    IS_AUTO_ACK_FIELD_NUMBER: _ClassVar[int]
+    IS_ORDERED_BY_KEY_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    group: str
+    member: str
+    partitions: _containers.RepeatedScalarFieldContainer[int]
+    max_messages: int
+    max_bytes: int
+    visibility_ms: int
+    wait_ms: int
+    is_auto_ack: bool
+    is_ordered_by_key: bool
+    start: Start
+    def __init__(self, topic: _Optional[str] = ..., group: _Optional[str] = ..., member: _Optional[str] = ..., partitions: _Optional[_Iterable[int]] = ..., max_messages: _Optional[int] = ..., max_bytes: _Optional[int] = ..., visibility_ms: _Optional[int] = ..., wait_ms: _Optional[int] = ..., is_auto_ack: _Optional[bool] = ..., is_ordered_by_key: _Optional[bool] = ..., start: _Optional[_Union[Start, _Mapping]] = ...) -> None: ...
+
+class Deliveries(_message.Message):
+    __slots__ = ("partitions", "lease_ids", "firsts", "counts", "attempts", "batch_bytes")
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    LEASE_IDS_FIELD_NUMBER: _ClassVar[int]
+    FIRSTS_FIELD_NUMBER: _ClassVar[int]
+    COUNTS_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    BATCH_BYTES_FIELD_NUMBER: _ClassVar[int]
+    partitions: _containers.RepeatedScalarFieldContainer[int]
+    lease_ids: _containers.RepeatedScalarFieldContainer[int]
+    firsts: _containers.RepeatedScalarFieldContainer[int]
+    counts: _containers.RepeatedScalarFieldContainer[int]
+    attempts: _containers.RepeatedScalarFieldContainer[int]
+    batch_bytes: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, partitions: _Optional[_Iterable[int]] = ..., lease_ids: _Optional[_Iterable[int]] = ..., firsts: _Optional[_Iterable[int]] = ..., counts: _Optional[_Iterable[int]] = ..., attempts: _Optional[_Iterable[int]] = ..., batch_bytes: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class Polled(_message.Message):
+    __slots__ = ("deliveries", "visibility_ms", "retry_after_ms")
+    DELIVERIES_FIELD_NUMBER: _ClassVar[int]
+    VISIBILITY_MS_FIELD_NUMBER: _ClassVar[int]
+    RETRY_AFTER_MS_FIELD_NUMBER: _ClassVar[int]
+    deliveries: Deliveries
+    visibility_ms: int
+    retry_after_ms: int
+    def __init__(self, deliveries: _Optional[_Union[Deliveries, _Mapping]] = ..., visibility_ms: _Optional[int] = ..., retry_after_ms: _Optional[int] = ...) -> None: ...
+
+class Settle(_message.Message):
+    __slots__ = ("topic", "partition", "group", "kind", "held", "reason", "delay_ms")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    HELD_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    DELAY_MS_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    partition: int
+    group: str
+    kind: int
+    held: Held
+    reason: str
+    delay_ms: int
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., group: _Optional[str] = ..., kind: _Optional[int] = ..., held: _Optional[_Union[Held, _Mapping]] = ..., reason: _Optional[str] = ..., delay_ms: _Optional[int] = ...) -> None: ...
+
+class Settled(_message.Message):
+    __slots__ = ("expired",)
+    EXPIRED_FIELD_NUMBER: _ClassVar[int]
+    expired: Held
+    def __init__(self, expired: _Optional[_Union[Held, _Mapping]] = ...) -> None: ...
+
+class Extend(_message.Message):
+    __slots__ = ("topic", "partition", "group", "member", "held", "visibility_ms")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_FIELD_NUMBER: _ClassVar[int]
+    HELD_FIELD_NUMBER: _ClassVar[int]
+    VISIBILITY_MS_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    partition: int
+    group: str
+    member: str
+    held: Held
+    visibility_ms: int
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., group: _Optional[str] = ..., member: _Optional[str] = ..., held: _Optional[_Union[Held, _Mapping]] = ..., visibility_ms: _Optional[int] = ...) -> None: ...
+
+class Subscribe(_message.Message):
+    __slots__ = ("topic", "group", "member", "credit", "partitions", "visibility_ms", "is_auto_ack", "is_ordered_by_key", "start")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_FIELD_NUMBER: _ClassVar[int]
+    CREDIT_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    VISIBILITY_MS_FIELD_NUMBER: _ClassVar[int]
+    IS_AUTO_ACK_FIELD_NUMBER: _ClassVar[int]
+    IS_ORDERED_BY_KEY_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    group: str
+    member: str
+    credit: int
+    partitions: _containers.RepeatedScalarFieldContainer[int]
+    visibility_ms: int
+    is_auto_ack: bool
+    is_ordered_by_key: bool
+    start: Start
+    def __init__(self, topic: _Optional[str] = ..., group: _Optional[str] = ..., member: _Optional[str] = ..., credit: _Optional[int] = ..., partitions: _Optional[_Iterable[int]] = ..., visibility_ms: _Optional[int] = ..., is_auto_ack: _Optional[bool] = ..., is_ordered_by_key: _Optional[bool] = ..., start: _Optional[_Union[Start, _Mapping]] = ...) -> None: ...
+
+class Pushed(_message.Message):
+    __slots__ = ("deliveries", "visibility_ms")
+    DELIVERIES_FIELD_NUMBER: _ClassVar[int]
+    VISIBILITY_MS_FIELD_NUMBER: _ClassVar[int]
+    deliveries: Deliveries
+    visibility_ms: int
+    def __init__(self, deliveries: _Optional[_Union[Deliveries, _Mapping]] = ..., visibility_ms: _Optional[int] = ...) -> None: ...
+
+class AddCredit(_message.Message):
+    __slots__ = ("subscription", "messages")
+    SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    subscription: int
+    messages: int
+    def __init__(self, subscription: _Optional[int] = ..., messages: _Optional[int] = ...) -> None: ...
+
+class Unsubscribe(_message.Message):
+    __slots__ = ("subscription",)
+    SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    subscription: int
+    def __init__(self, subscription: _Optional[int] = ...) -> None: ...
+
+class CancelRecords(_message.Message):
+    __slots__ = ("topic", "partition", "offsets", "keys")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    partition: int
+    offsets: _containers.RepeatedScalarFieldContainer[int]
+    keys: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., offsets: _Optional[_Iterable[int]] = ..., keys: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class RecordsCancelled(_message.Message):
+    __slots__ = ("offsets",)
+    OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    offsets: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, offsets: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class ListGroups(_message.Message):
+    __slots__ = ("topic", "partition")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    partition: int
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ...) -> None: ...
+
+class GroupList(_message.Message):
+    __slots__ = ("groups",)
+    class GroupsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    groups: _containers.ScalarMap[str, str]
+    def __init__(self, groups: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
+class DescribeGroup(_message.Message):
+    __slots__ = ("topic", "partition", "group")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    partition: int
+    group: str
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., group: _Optional[str] = ...) -> None: ...
+
+class Member(_message.Message):
+    __slots__ = ("name", "leased", "last_poll_ms_ago")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    LEASED_FIELD_NUMBER: _ClassVar[int]
+    LAST_POLL_MS_AGO_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    leased: int
+    last_poll_ms_ago: int
+    def __init__(self, name: _Optional[str] = ..., leased: _Optional[int] = ..., last_poll_ms_ago: _Optional[int] = ...) -> None: ...
+
+class GroupDescription(_message.Message):
+    __slots__ = ("kind", "floor", "next_offset", "log_start", "lag", "oldest_age_ms", "ready", "leased", "delayed", "dying", "dead_total", "acked_total", "failed_total", "expired_total", "cancelled_total", "is_paused", "members")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    FLOOR_FIELD_NUMBER: _ClassVar[int]
+    NEXT_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    LOG_START_FIELD_NUMBER: _ClassVar[int]
+    LAG_FIELD_NUMBER: _ClassVar[int]
+    OLDEST_AGE_MS_FIELD_NUMBER: _ClassVar[int]
+    READY_FIELD_NUMBER: _ClassVar[int]
+    LEASED_FIELD_NUMBER: _ClassVar[int]
+    DELAYED_FIELD_NUMBER: _ClassVar[int]
+    DYING_FIELD_NUMBER: _ClassVar[int]
+    DEAD_TOTAL_FIELD_NUMBER: _ClassVar[int]
+    ACKED_TOTAL_FIELD_NUMBER: _ClassVar[int]
+    FAILED_TOTAL_FIELD_NUMBER: _ClassVar[int]
+    EXPIRED_TOTAL_FIELD_NUMBER: _ClassVar[int]
+    CANCELLED_TOTAL_FIELD_NUMBER: _ClassVar[int]
+    IS_PAUSED_FIELD_NUMBER: _ClassVar[int]
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    floor: int
+    next_offset: int
+    log_start: int
+    lag: int
+    oldest_age_ms: int
+    ready: int
+    leased: int
+    delayed: int
+    dying: int
+    dead_total: int
+    acked_total: int
+    failed_total: int
+    expired_total: int
+    cancelled_total: int
+    is_paused: bool
+    members: _containers.RepeatedCompositeFieldContainer[Member]
+    def __init__(self, kind: _Optional[str] = ..., floor: _Optional[int] = ..., next_offset: _Optional[int] = ..., log_start: _Optional[int] = ..., lag: _Optional[int] = ..., oldest_age_ms: _Optional[int] = ..., ready: _Optional[int] = ..., leased: _Optional[int] = ..., delayed: _Optional[int] = ..., dying: _Optional[int] = ..., dead_total: _Optional[int] = ..., acked_total: _Optional[int] = ..., failed_total: _Optional[int] = ..., expired_total: _Optional[int] = ..., cancelled_total: _Optional[int] = ..., is_paused: _Optional[bool] = ..., members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ...) -> None: ...
+
+class ResetGroup(_message.Message):
+    __slots__ = ("topic", "partition", "group", "start", "is_dry_run")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    IS_DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    partition: int
+    group: str
+    start: Start
+    is_dry_run: bool
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., group: _Optional[str] = ..., start: _Optional[_Union[Start, _Mapping]] = ..., is_dry_run: _Optional[bool] = ...) -> None: ...
+
+class GroupReset(_message.Message):
+    __slots__ = ("from_offset", "to_offset")
+    FROM_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    TO_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    from_offset: int
+    to_offset: int
+    def __init__(self, from_offset: _Optional[int] = ..., to_offset: _Optional[int] = ...) -> None: ...
+
+class DeleteGroup(_message.Message):
+    __slots__ = ("topic", "partition", "group")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    partition: int
+    group: str
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., group: _Optional[str] = ...) -> None: ...
+
+class AlterGroup(_message.Message):
+    __slots__ = ("topic", "group", "settings")
+    class SettingsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    SETTINGS_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    group: str
+    settings: _containers.ScalarMap[str, str]
+    def __init__(self, topic: _Optional[str] = ..., group: _Optional[str] = ..., settings: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
+class GroupReply(_message.Message):
+    __slots__ = ("settings",)
+    class SettingsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    SETTINGS_FIELD_NUMBER: _ClassVar[int]
+    settings: _containers.ScalarMap[str, str]
+    def __init__(self, settings: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
+class ExplainMessage(_message.Message):
+    __slots__ = ("topic", "partition", "offset", "group")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    partition: int
+    offset: int
+    group: str
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., offset: _Optional[int] = ..., group: _Optional[str] = ...) -> None: ...
+
+class Explanation(_message.Message):
+    __slots__ = ("state", "attempts", "reason", "holder", "remaining_ms", "history", "next")
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    HOLDER_FIELD_NUMBER: _ClassVar[int]
+    REMAINING_MS_FIELD_NUMBER: _ClassVar[int]
+    HISTORY_FIELD_NUMBER: _ClassVar[int]
+    NEXT_FIELD_NUMBER: _ClassVar[int]
+    state: str
+    attempts: int
+    reason: str
+    holder: str
+    remaining_ms: int
+    history: _containers.RepeatedScalarFieldContainer[str]
+    next: str
+    def __init__(self, state: _Optional[str] = ..., attempts: _Optional[int] = ..., reason: _Optional[str] = ..., holder: _Optional[str] = ..., remaining_ms: _Optional[int] = ..., history: _Optional[_Iterable[str]] = ..., next: _Optional[str] = ...) -> None: ...
+
+class TakeTokens(_message.Message):
+    __slots__ = ("topic", "group", "tokens")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    group: str
+    tokens: int
+    def __init__(self, topic: _Optional[str] = ..., group: _Optional[str] = ..., tokens: _Optional[int] = ...) -> None: ...
+
+class TokensGranted(_message.Message):
+    __slots__ = ("tokens", "retry_after_ms")
+    TOKENS_FIELD_NUMBER: _ClassVar[int]
+    RETRY_AFTER_MS_FIELD_NUMBER: _ClassVar[int]
+    tokens: int
+    retry_after_ms: int
+    def __init__(self, tokens: _Optional[int] = ..., retry_after_ms: _Optional[int] = ...) -> None: ...

@@ -8,12 +8,13 @@
 A request counts as under way until its answer has been handed to the socket, so that a client that
 does not read is soon not read from either, and no client gets more than its bound of requests
 into one turn of the loop. Its batch counts, here and in the budget of the server, until it is answered.
+A subscription is a request that is answered many times and stays under way until somebody ends it.
 Time is counted in ticks: after a pause of this process one tick finds old silence, not many.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, cast
 
 from flotilla.codec.client import (
     NO_CORRELATION,
@@ -26,11 +27,12 @@ from flotilla.codec.client import (
 )
 from flotilla.frontends.tcp.budget import ByteBudget
 from flotilla.frontends.tcp.inbox import LARGE_BYTES_MIN, Inbox
-from flotilla.service.ports import Cancel
+from flotilla.service.ports import Cancel, Subscription
 from flotilla.types import limits
 from flotilla.types.errors import FlotillaError, InvalidArgumentError, OverloadedError, UnavailableError
 from flotilla.types.ids import NodeId
-from flotilla.types.operations import Fetched, Hello, Metadata, Produce, Reply, Request, Welcome
+from flotilla.types.operations import Done, Fetched, Hello, Metadata, Produce, Reply, Request, Welcome
+from flotilla.types.queue_operations import AddCredit, Extend, Poll, Pushed, Subscribe, Unsubscribe
 
 TICK_MS = 1_000
 
@@ -41,6 +43,10 @@ CLOSING = "closing"
 
 #: Answers that nobody misses: the same question can be asked again.
 _REPEATABLE = (Fetched, Metadata)
+#: Requests that say whose leases they are about.
+_OF_MEMBERS = (Poll, Subscribe, Extend)
+#: Consumers that one connection is remembered to have had; leases of others end when they run out.
+_MEMBER_COUNT_MAX = 1_024
 #: What a client is told to wait before it asks again.
 _OVERLOADED_RETRY_MS = 100
 
@@ -67,13 +73,15 @@ class Budgets:
 
 
 class Host(Protocol):
-    """Who answers a Hello. The service is one."""
+    """Who answers a Hello, and hears of the end. The service is one."""
 
     @property
     def node(self) -> NodeId: ...
 
     @property
     def cluster_id(self) -> str: ...
+
+    def lost(self, members: Sequence[str]) -> None: ...
 
 
 class Ticket:
@@ -120,6 +128,10 @@ class Connection:
         self._is_waiting = False
         #: Given to the service and not answered, with what gives them up.
         self._tickets: dict[Ticket, Cancel | None] = {}
+        #: Those of them that are answered many times, by correlation id.
+        self._subscriptions: dict[int, Ticket] = {}
+        #: Consumers of queue groups that were heard here, in the order of their first word.
+        self._members: dict[str, None] = {}
         self._batch_bytes = 0
         self._output: Buffers = []
         self.output_bytes = 0
@@ -193,6 +205,8 @@ class Connection:
         """The service has taken the request; `cancel` gives it up."""
         if cancel is not None and ticket in self._tickets:
             self._tickets[ticket] = cancel
+            if isinstance(ticket.request, Subscribe):
+                self._subscriptions[ticket.correlation_id] = ticket
 
     def _next_frame(self) -> bytearray | None:
         inbox = self._inbox
@@ -238,7 +252,12 @@ class Connection:
             # Nothing of the frame is kept.
             self._release(held)
             held = 0
+        if self.state == OPEN and isinstance(request, AddCredit | Unsubscribe):
+            self._steer(correlation_id, request)
+            return None
         if self.state == OPEN and isinstance(request, Request):
+            if isinstance(request, _OF_MEMBERS) and len(self._members) < _MEMBER_COUNT_MAX:
+                self._members[request.member] = None
             ticket = Ticket(self, correlation_id, request, held)
             self._tickets[ticket] = None
             self._batch_bytes += held
@@ -246,6 +265,18 @@ class Connection:
         self._release(held)
         self._converse(correlation_id, request)
         return None
+
+    def _steer(self, correlation_id: int, request: AddCredit | Unsubscribe) -> None:
+        """More for a subscription, or its end. One that has ended by itself meanwhile is no mistake of the client's."""
+        ticket = self._subscriptions.get(request.subscription)
+        if ticket is not None:
+            subscription = cast(Subscription, self._tickets[ticket])
+            if isinstance(request, AddCredit):
+                subscription.add_credit(request.messages)
+            else:
+                self._forget(ticket)
+                subscription()
+        self._send(correlation_id, Done())
 
     def _converse(self, correlation_id: int, request: Request | Hello | FlotillaError) -> None:
         """Everything that is no matter of the service."""
@@ -279,6 +310,9 @@ class Connection:
     def answer(self, ticket: Ticket, answer: Reply | FlotillaError) -> None:
         if ticket not in self._tickets:
             return
+        if type(answer) is Pushed:
+            self._send(ticket.correlation_id, answer)
+            return
         self._forget(ticket)
         if self.state == CLOSING:
             return
@@ -297,6 +331,8 @@ class Connection:
 
     def _forget(self, ticket: Ticket) -> None:
         del self._tickets[ticket]
+        if self._subscriptions.get(ticket.correlation_id) is ticket:
+            del self._subscriptions[ticket.correlation_id]
         self._batch_bytes -= ticket.batch_bytes
         self._release(ticket.batch_bytes)
 
@@ -355,6 +391,9 @@ class Connection:
             if cancel is not None and ticket in self._tickets:
                 self._forget(ticket)
                 cancel()
+        if self._members:
+            self._host.lost(tuple(self._members))
+            self._members.clear()
         self._wake()
 
     # Time.

@@ -1,7 +1,7 @@
 """A small service behind a real TCP server on loopback, and a client worked by hand."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import uvloop
@@ -29,6 +29,9 @@ class EchoService:
         self.handled_count = 0
         #: While set, produces are kept here and not answered.
         self.held: list[Done] | None = None
+
+    def lost(self, members: Sequence[str]) -> None:
+        """Nobody holds anything here."""
 
     def handle(self, request: Request, done: Done) -> Cancel | None:
         self.handled_count += 1

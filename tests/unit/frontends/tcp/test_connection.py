@@ -27,12 +27,19 @@ from flotilla.types.errors import (
     UnavailableError,
 )
 from flotilla.types.operations import Done, Fetch, Fetched, Hello, Produce, Produced, RemoveNode, Welcome
+from flotilla.types.queue_operations import AddCredit, Delivery, Extend, Poll, Pushed, Subscribe, Unsubscribe
 from tests.unit.frontends.tcp.frames import HELLO, answers_in, asked
 
 
 class Host:
     node = 7
     cluster_id = "blue"
+
+    def __init__(self):
+        self.lost_members = []
+
+    def lost(self, members):
+        self.lost_members += members
 
 
 class Client:
@@ -41,7 +48,8 @@ class Client:
     def __init__(self, bounds=None, budgets=None, greet=True):
         self.wakes = 0
         self.budgets = budgets or Budgets()
-        self.connection = Connection(Host(), self.budgets, self._wake, bounds)
+        self.host = Host()
+        self.connection = Connection(self.host, self.budgets, self._wake, bounds)
         self.tickets = []
         if greet:
             self.send(asked(1, HELLO))
@@ -432,3 +440,60 @@ def test_an_idle_connection_ends_but_not_one_that_waits_for_an_answer():
 )
 def test_how_fast_is_fast_enough(ticks, moved_bytes, expected):
     assert is_too_slow(ticks, moved_bytes) is expected
+
+
+# Subscriptions.
+
+
+class Stream:
+    """What the service keeps of a subscription."""
+
+    def __init__(self):
+        self.credit = 0
+        self.ends = 0
+
+    def __call__(self):
+        self.ends += 1
+
+    def add_credit(self, messages):
+        self.credit += messages
+
+
+def subscribed(client, correlation_id=20):
+    client.send(asked(correlation_id, Subscribe("t", "g", "me", 5)))
+    ticket, stream = client.tickets[-1], Stream()
+    client.connection.started(ticket, stream)
+    return ticket, stream
+
+
+def test_a_subscription_is_answered_many_times():
+    client = Client()
+    ticket, _ = subscribed(client)
+    pushes = [Pushed([Delivery(0, 1, offset, 1, 1, b"batch")], 500) for offset in range(3)]
+    for push in pushes:
+        ticket.answer(push)
+    assert client.read() == [(20, push) for push in pushes]
+    ticket.answer(UnavailableError("over"))
+    ticket.answer(pushes[0])
+    assert [type(answer) for _, answer in client.read()] == [UnavailableError]
+    assert client.connection.request_count == 0
+
+
+def test_credit_and_the_end_go_to_the_subscription_they_name():
+    client = Client()
+    (first, one), (_, other) = subscribed(client, 20), subscribed(client, 21)
+    assert client.send(asked(22, AddCredit(21, 7)) + asked(23, Unsubscribe(20)) + asked(24, AddCredit(20, 9))) == []
+    assert client.read() == [(22, Done()), (23, Done()), (24, Done())]
+    assert (one.credit, one.ends, other.credit, other.ends) == (0, 1, 7, 0)
+    first.answer(Pushed([]))
+    assert client.read() == []
+
+
+def test_the_end_of_a_connection_ends_its_subscriptions_and_names_its_members():
+    client = Client()
+    _, stream = subscribed(client)
+    client.send(asked(30, Poll("t", "g", "you")) + asked(31, Extend("t", 0, "g", "them", [], 500)))
+    client.connection.finish("gone")
+    client.connection.finish("gone twice")
+    assert stream.ends == 1
+    assert client.host.lost_members == ["me", "you", "them"]
