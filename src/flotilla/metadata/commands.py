@@ -117,6 +117,18 @@ class SetReplicas:
     now_ms: int
 
 
+@dataclass(frozen=True, slots=True)
+class AlterGroup:
+    """Settings of one queue group of a topic, for all its partitions."""
+
+    topic: str
+    group: str
+    #: What is set anew, and the names of what follows the topic again.
+    settings: tuple[tuple[str, int], ...]
+    reset: tuple[str, ...]
+    now_ms: int
+
+
 Command: TypeAlias = (
     InitCluster
     | RegisterBroker
@@ -127,6 +139,7 @@ Command: TypeAlias = (
     | DeleteTopic
     | ConfirmRemoved
     | SetReplicas
+    | AlterGroup
 )
 
 _INIT_CLUSTER: Final = 1
@@ -138,6 +151,7 @@ _ALTER_TOPIC: Final = 6
 _DELETE_TOPIC: Final = 7
 _CONFIRM_REMOVED: Final = 8
 _SET_REPLICAS: Final = 9
+_ALTER_GROUP: Final = 10
 
 
 def encode_command(command: Command) -> bytes:
@@ -194,6 +208,12 @@ def _write_fields(command: Command, writer: Writer) -> int:
             writer.integer(command.group)
             writer.integers(command.replicas)
             return _SET_REPLICAS
+        case AlterGroup():
+            writer.text(command.topic)
+            writer.text(command.group)
+            writer.pairs(command.settings)
+            writer.texts(command.reset)
+            return _ALTER_GROUP
 
 
 def decode_command(data: bytes | memoryview) -> Command:
@@ -238,4 +258,6 @@ def _read_fields(kind: int, reader: Reader, now_ms: int) -> Command:
         return ConfirmRemoved(reader.integer(), reader.integers(), now_ms)
     if kind == _SET_REPLICAS:
         return SetReplicas(reader.integer(), reader.integers(), now_ms)
+    if kind == _ALTER_GROUP:
+        return AlterGroup(reader.text(), reader.text(), reader.pairs(), reader.texts(), now_ms)
     raise InvalidArgumentError(f"unknown metadata command {kind}")

@@ -11,6 +11,7 @@ from hashlib import sha256
 from typing import Any, Protocol
 
 from flotilla.metadata.commands import (
+    AlterGroup,
     AlterTopic,
     Command,
     ConfirmRemoved,
@@ -35,7 +36,7 @@ from flotilla.metadata.queries import (
     TopicById,
     TopicByName,
 )
-from flotilla.metadata.rules import altered_settings, check_command, placeable_brokers
+from flotilla.metadata.rules import altered_groups, altered_settings, check_command, placeable_brokers
 from flotilla.metadata.snapshot import decode_snapshot, encode_snapshot
 from flotilla.metadata.state import ClusterState
 from flotilla.metadata.values import ACTIVE, Broker, Cluster, Partition, Topic
@@ -71,6 +72,7 @@ class MetadataMachine:
             DeleteTopic: self._delete_topic,
             ConfirmRemoved: self._confirm_removed,
             SetReplicas: self._set_replicas,
+            AlterGroup: self._alter_group,
         }
         self._answers: dict[type[Any], Callable[[Any], object]] = {
             DescribeCluster: lambda _: self.state.cluster,
@@ -192,3 +194,9 @@ class MetadataMachine:
 
     def _set_replicas(self, command: SetReplicas) -> Partition:
         return self.state.set_replicas(command.group, command.replicas, command.now_ms)
+
+    def _alter_group(self, command: AlterGroup) -> Topic:
+        topic = self.state.topics[self.state.names[command.topic]]
+        altered = replace(topic, groups=altered_groups(topic, command))
+        self.state.put_topic(altered)
+        return altered

@@ -4,10 +4,11 @@ The machine asks before it applies and the leader's service before it proposes, 
 refused is refused at the door, with the same words. A function returns or raises a FlotillaError.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from flotilla.metadata.commands import (
+    AlterGroup,
     AlterTopic,
     Command,
     ConfirmRemoved,
@@ -20,7 +21,7 @@ from flotilla.metadata.commands import (
     SetReplicas,
 )
 from flotilla.metadata.state import ClusterState
-from flotilla.metadata.values import ACTIVE, DRAINING, Topic
+from flotilla.metadata.values import ACTIVE, DRAINING, Chosen, Topic
 from flotilla.types.errors import (
     AlreadyExistsError,
     ConfigurationChangeError,
@@ -29,14 +30,18 @@ from flotilla.types.errors import (
     OverloadedError,
     UnavailableError,
 )
+from flotilla.types.group_settings import GROUP_SETTING_BY_NAME, check_group_settings, resolve_rules
 from flotilla.types.ids import NO_NODE, NodeId
 from flotilla.types.topics import (
     BROKER_COUNT_MAX,
+    GROUP_COUNT_MAX,
     PARTITIONS,
     REPLICATION_FACTOR,
     REPLICATION_FACTOR_MAX,
     SETTING_BY_NAME,
     TOPIC_COUNT_MAX,
+    Setting,
+    check_group_name,
     check_setting,
     check_settings,
     check_topic_name,
@@ -69,13 +74,32 @@ def placeable_brokers(state: ClusterState) -> list[NodeId]:
 def altered_settings(topic: Topic, command: AlterTopic) -> tuple[tuple[str, int], ...]:
     """What the topic has set after the command. Raises InvalidArgumentError."""
     changes = _distinct(command.settings)
-    for name in command.reset:
-        if name not in SETTING_BY_NAME:
-            raise InvalidArgumentError(f"there is no topic setting {name!r}")
-        if name in changes:
-            raise InvalidArgumentError(f"{name} is set and reset at once")
+    _check_reset(SETTING_BY_NAME, "topic", command.reset, changes)
     kept = {name: value for name, value in topic.chosen if name not in command.reset}
     return check_settings({**kept, **changes})
+
+
+def altered_groups(topic: Topic, command: AlterGroup) -> tuple[tuple[str, Chosen], ...]:
+    """What the topic has set for its groups after the command. Raises InvalidArgumentError or OverloadedError."""
+    changes = _distinct(command.settings)
+    _check_reset(GROUP_SETTING_BY_NAME, "group", command.reset, changes)
+    kept = {name: value for name, value in topic.chosen_for(command.group) if name not in command.reset}
+    chosen = check_group_settings({**kept, **changes})
+    rules = resolve_rules(topic.settings, chosen)
+    if chosen and rules.nack_backoff_max_ms < rules.nack_backoff_ms:
+        raise InvalidArgumentError("nack_backoff_max_ms is below nack_backoff_ms")
+    groups = {**dict(topic.groups), command.group: chosen}
+    if len(groups) > GROUP_COUNT_MAX:
+        raise OverloadedError(f"a topic has settings for at most {GROUP_COUNT_MAX} groups")
+    return tuple((name, settings) for name, settings in sorted(groups.items()) if settings)
+
+
+def _check_reset(table: Mapping[str, Setting], noun: str, reset: tuple[str, ...], changes: Mapping[str, int]) -> None:
+    for name in reset:
+        if name not in table:
+            raise InvalidArgumentError(f"there is no {noun} setting {name!r}")
+        if name in changes:
+            raise InvalidArgumentError(f"{name} is set and reset at once")
 
 
 def _distinct(settings: tuple[tuple[str, int], ...]) -> dict[str, int]:
@@ -154,6 +178,12 @@ def _alter_topic(state: ClusterState, command: AlterTopic) -> None:
             placeable_brokers(state)
 
 
+def _alter_group(state: ClusterState, command: AlterGroup) -> None:
+    topic = _known_topic(state, command.topic)
+    check_group_name(command.group)
+    altered_groups(topic, command)
+
+
 def _delete_topic(state: ClusterState, command: DeleteTopic) -> None:
     topic = _known_topic(state, command.name)
     if command.topic_id not in (0, topic.topic_id):
@@ -216,4 +246,5 @@ _RULES: Final[dict[type[Any], Callable[[ClusterState, Any], None]]] = {
     DeleteTopic: _delete_topic,
     ConfirmRemoved: _confirm_removed,
     SetReplicas: _set_replicas,
+    AlterGroup: _alter_group,
 }

@@ -110,6 +110,10 @@ def _write_topic(writer: Writer, topic: Topic) -> None:
         writer.integer(partition.group)
         writer.integers(partition.replicas)
     writer.integer(topic.created_at_ms)
+    writer.integer(len(topic.groups))
+    for name, chosen in topic.groups:
+        writer.text(name)
+        writer.pairs(chosen)
 
 
 def _read_topic(reader: Reader) -> Topic:
@@ -120,6 +124,7 @@ def _read_topic(reader: Reader) -> Topic:
         chosen=reader.pairs(),
         partitions=tuple([Partition(number, reader.integer(), reader.integers()) for number in range(reader.count())]),
         created_at_ms=reader.integer(),
+        groups=tuple([(reader.text(), reader.pairs()) for _ in range(reader.count())]),
     )
 
 

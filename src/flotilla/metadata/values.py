@@ -4,8 +4,9 @@ All values are frozen: whoever got one from a query may keep it while the state 
 """
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
+from flotilla.types.group_settings import GroupRules, resolve_rules
 from flotilla.types.ids import GroupId, NodeId
 from flotilla.types.topics import TopicSettings, resolve_settings
 
@@ -15,6 +16,10 @@ FIRST_PARTITION_GROUP: Final[GroupId] = 16
 #: A broker's state. One that drains gets no new replicas, so that it can become empty and leave.
 ACTIVE: Final = 1
 DRAINING: Final = 2
+
+
+#: Settings made by hand, in the order of their table.
+Chosen: TypeAlias = tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +55,23 @@ class Topic:
     #: As asked for; a partition has fewer replicas where there were fewer brokers.
     replication_factor: int
     #: What was set by hand, in the order of the table of settings.
-    chosen: tuple[tuple[str, int], ...]
+    chosen: Chosen
     partitions: tuple[Partition, ...]
     created_at_ms: int
+    #: What was set for its queue groups, by name in alphabetic order. A group need not exist to be set up.
+    groups: tuple[tuple[str, Chosen], ...] = ()
 
     @property
     def settings(self) -> TopicSettings:
         return resolve_settings(self.chosen)
+
+    def chosen_for(self, group: str) -> Chosen:
+        """What was set by hand for one group."""
+        return next((chosen for name, chosen in self.groups if name == group), ())
+
+    def rules_of(self, group: str) -> GroupRules:
+        """What is in force for one group."""
+        return resolve_rules(self.settings, self.chosen_for(group))
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,7 @@ from flotilla.types.operations import (
     TransferLeadership,
 )
 from flotilla.types.operations import Done as DoneReply
+from flotilla.types.queue_operations import AlterGroup
 from flotilla.types.setting_kinds import NODE_ID_MAX
 from flotilla.types.settings import NodeSettings
 from flotilla.types.topics import BROKER_COUNT_MAX
@@ -76,6 +77,7 @@ class Broker:
             CreateTopic: topics.create,
             AlterTopic: topics.alter,
             DeleteTopic: topics.delete,
+            AlterGroup: topics.alter_group,
             InitCluster: self._init_cluster,
             JoinCluster: membership.admit,
             RemoveNode: self._remove_node,

@@ -8,7 +8,10 @@ from flotilla.metadata import commands
 from flotilla.metadata.values import Topic
 from flotilla.service.catalog import Catalog
 from flotilla.service.ports import Done, Outside
+from flotilla.types.errors import FlotillaError, NotFoundError, UnavailableError
+from flotilla.types.group_settings import read_group_settings, show_group_settings
 from flotilla.types.operations import AlterTopic, CreateTopic, DeleteTopic, GetMetadata, TopicReply
+from flotilla.types.queue_operations import AlterGroup, GroupReply
 from flotilla.types.settings import NodeSettings
 from flotilla.types.topics import read_settings
 
@@ -21,18 +24,21 @@ class Topics:
 
     def describe(self, request: GetMetadata, done: Done) -> None:
         described = self._catalog.describe(request.topics)
-        if request.create and self._settings.auto_create_topics:
-            self._create_missing(request.topics)
+        if request.create and len(described.topics) < len(dict.fromkeys(request.topics)):
+            raise self._create_missing(request.topics)
         done(described)
 
-    def _create_missing(self, names: list[str]) -> None:
-        """Asks the metadata's leader, wherever it is; the client sees the topics when it asks again."""
+    def _create_missing(self, names: list[str]) -> FlotillaError:
+        """Asks the metadata's leader, wherever it is. What to tell the client: whether it helps to ask again."""
         missing = [name for name in dict.fromkeys(names) if self._catalog.find_topic(name) is None]
+        if not self._settings.auto_create_topics:
+            return NotFoundError(f"there is no topic {missing[0]!r}, and topics are not created on demand here")
         creations = [self._creation(CreateTopic(name)) for name in missing]
         for creation in creations:
             self._catalog.check(creation)
         for creation in creations:
             self._catalog.forward(creation)
+        return UnavailableError(f"the topic {missing[0]!r} is being created")
 
     def _creation(self, request: CreateTopic) -> commands.CreateTopic:
         settings = self._settings
@@ -58,6 +64,30 @@ class Topics:
             now_ms=self._outside.now_ms(),
         )
         self._propose(command, done)
+
+    def alter_group(self, request: AlterGroup, done: Done) -> None:
+        """A setting without a value follows the topic again. Without settings: only tells what is set."""
+        catalog = self._catalog
+        if not request.settings:
+            catalog.leading()
+            done(GroupReply(show_group_settings(catalog.topic(request.topic).chosen_for(request.group))))
+            return
+        chosen = {name: text for name, text in request.settings.items() if text}
+        command = commands.AlterGroup(
+            topic=request.topic,
+            group=request.group,
+            settings=tuple(read_group_settings(chosen).items()),
+            reset=tuple(name for name, text in request.settings.items() if not text),
+            now_ms=self._outside.now_ms(),
+        )
+
+        def answered(result: object) -> None:
+            if isinstance(result, Topic):
+                done(GroupReply(show_group_settings(result.chosen_for(request.group))))
+            else:
+                done(catalog.explain(result))
+
+        catalog.propose(command, answered)
 
     def delete(self, request: DeleteTopic, done: Done) -> None:
         """The topic that the leader knows now, not one that takes its name before the command is applied."""

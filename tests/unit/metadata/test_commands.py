@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from flotilla.codec.batch import span_of
 from flotilla.metadata.commands import (
+    AlterGroup,
     AlterTopic,
     ConfirmRemoved,
     CreateTopic,
@@ -32,6 +33,7 @@ COMMANDS = st.one_of(
     st.builds(SetBrokerState, U64, U64, U64),
     st.builds(RemoveBroker, U64, U64),
     st.builds(CreateTopic, TEXT, U64, U64, PAIRS, U64),
+    st.builds(AlterGroup, TEXT, TEXT, PAIRS, st.lists(TEXT, max_size=3).map(tuple), U64),
     st.builds(AlterTopic, TEXT, PAIRS, st.lists(TEXT, max_size=3).map(tuple), U64, U64),
     st.builds(DeleteTopic, TEXT, U64, U64),
     st.builds(ConfirmRemoved, U64, IDS, U64),
@@ -48,6 +50,7 @@ EXAMPLES = [
     (DeleteTopic("t", 9, 5), "017409"),
     (ConfirmRemoved(1, (16, 17), 5), "01021011"),
     (SetReplicas(16, (1, 2), 5), "10020102"),
+    (AlterGroup("t", "g", (("n", 7),), ("m",), 5), "0174016701016e0701016d"),
 ]
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from flotilla.metadata.commands import (
+    AlterGroup,
     AlterTopic,
     ConfirmRemoved,
     CreateTopic,
@@ -148,6 +149,22 @@ def test_settings_are_altered_and_reset():
     assert isinstance(log.command(AlterTopic("t", (("nack_backoff_ms", 3_000),), (), 0, 200)), InvalidArgumentError)
 
 
+def test_groups_are_set_up_for_all_partitions_and_follow_their_topic_again():
+    log = cluster()
+    log.create("t", visibility_ms=900)
+    log.command(AlterGroup("t", "b", (("paused", 1),), (), 200))
+    altered = log.command(AlterGroup("t", "a", (("max_deliveries", 2), ("visibility_ms", 500)), (), 200))
+    assert altered.groups == (("a", (("max_deliveries", 2), ("visibility_ms", 500))), ("b", (("paused", 1),)))
+    assert (altered.rules_of("a").visibility_ms, altered.rules_of("c").visibility_ms) == (500, 900)
+    restored = Log()
+    restored.machine.restore(log.machine.snapshot())
+    assert restored.machine.read(TopicByName("t")) == altered
+    after = log.command(AlterGroup("t", "a", (("max_deliveries", 3),), ("visibility_ms",), 200))
+    assert after.chosen_for("a") == (("max_deliveries", 3),)
+    # A group of which nothing is set leaves nothing behind.
+    assert log.command(AlterGroup("t", "a", (), ("max_deliveries",), 200)).groups == (("b", (("paused", 1),)),)
+
+
 def test_a_topic_gets_more_partitions_where_there_is_room():
     log = cluster(2)
     before = log.create("t", 2, 1)
@@ -248,6 +265,12 @@ BAD_COMMANDS = [
     (AlterTopic("t", (("max_deliveries", 1),), ("max_deliveries",), 0, 1), InvalidArgumentError),
     (AlterTopic("t", (), (), 1, 1), InvalidArgumentError),
     (AlterTopic("t", (), (), PARTITION_COUNT_MAX + 1, 1), InvalidArgumentError),
+    (AlterGroup("u", "g", (), (), 1), NotFoundError),
+    (AlterGroup("t", "a/b", (), (), 1), InvalidArgumentError),
+    (AlterGroup("t", "g", (("retention_ms", 1),), (), 1), InvalidArgumentError),
+    (AlterGroup("t", "g", (), ("colour",), 1), InvalidArgumentError),
+    (AlterGroup("t", "g", (("paused", 1),), ("paused",), 1), InvalidArgumentError),
+    (AlterGroup("t", "g", (("nack_backoff_ms", 400_000),), (), 1), InvalidArgumentError),
     (DeleteTopic("u", 0, 1), NotFoundError),
     (DeleteTopic("t", 7, 1), NotFoundError),
     (ConfirmRemoved(1, (16,), 1), InvalidArgumentError),
