@@ -22,6 +22,7 @@ from flotilla.types.errors import (
     OffsetOutOfRangeError,
     OutcomeUnknownError,
     OverloadedError,
+    TransactionEndedError,
     UnavailableError,
     UnsupportedError,
 )
@@ -60,7 +61,7 @@ UNAVAILABLE: Final = ExitCode(
 CONFLICT: Final = ExitCode(
     5,
     "It is there already, or the cluster is in another state.",
-    (AlreadyExistsError, ConfigurationChangeError, LeaseExpiredError, GroupModeError),
+    (AlreadyExistsError, ConfigurationChangeError, LeaseExpiredError, GroupModeError, TransactionEndedError),
 )
 UNKNOWN: Final = ExitCode(6, "It may or may not have been done: look before you repeat it.", (OutcomeUnknownError,))
 INTERRUPTED: Final = ExitCode(130, "Interrupted from the keyboard.")

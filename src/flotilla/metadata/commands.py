@@ -129,6 +129,28 @@ class AlterGroup:
     now_ms: int
 
 
+@dataclass(frozen=True, slots=True)
+class DecideTransaction:
+    """Commits a transaction or aborts it, for all its partitions. The first decision stands."""
+
+    transaction_id: str
+    #: With its version: what an application has committed before is done already. Empty: no such promise.
+    application_id: str
+    version: int
+    #: The partitions that hold stages of it.
+    groups: tuple[GroupId, ...]
+    is_commit: bool
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConfirmTransaction:
+    """Partitions show these transactions, or have dropped what they held of them."""
+
+    confirmed: tuple[tuple[str, GroupId], ...]
+    now_ms: int
+
+
 Command: TypeAlias = (
     InitCluster
     | RegisterBroker
@@ -140,6 +162,8 @@ Command: TypeAlias = (
     | ConfirmRemoved
     | SetReplicas
     | AlterGroup
+    | DecideTransaction
+    | ConfirmTransaction
 )
 
 _INIT_CLUSTER: Final = 1
@@ -152,6 +176,8 @@ _DELETE_TOPIC: Final = 7
 _CONFIRM_REMOVED: Final = 8
 _SET_REPLICAS: Final = 9
 _ALTER_GROUP: Final = 10
+_DECIDE_TRANSACTION: Final = 11
+_CONFIRM_TRANSACTION: Final = 12
 
 
 def encode_command(command: Command) -> bytes:
@@ -214,6 +240,16 @@ def _write_fields(command: Command, writer: Writer) -> int:
             writer.pairs(command.settings)
             writer.texts(command.reset)
             return _ALTER_GROUP
+        case DecideTransaction():
+            writer.text(command.transaction_id)
+            writer.text(command.application_id)
+            writer.integer(command.version)
+            writer.integers(command.groups)
+            writer.integer(int(command.is_commit))
+            return _DECIDE_TRANSACTION
+        case ConfirmTransaction():
+            writer.pairs(command.confirmed)
+            return _CONFIRM_TRANSACTION
 
 
 def decode_command(data: bytes | memoryview) -> Command:
@@ -260,4 +296,10 @@ def _read_fields(kind: int, reader: Reader, now_ms: int) -> Command:
         return SetReplicas(reader.integer(), reader.integers(), now_ms)
     if kind == _ALTER_GROUP:
         return AlterGroup(reader.text(), reader.text(), reader.pairs(), reader.texts(), now_ms)
+    if kind == _DECIDE_TRANSACTION:
+        return DecideTransaction(
+            reader.text(), reader.text(), reader.integer(), reader.integers(), bool(reader.integer()), now_ms
+        )
+    if kind == _CONFIRM_TRANSACTION:
+        return ConfirmTransaction(reader.pairs(), now_ms)
     raise InvalidArgumentError(f"unknown metadata command {kind}")

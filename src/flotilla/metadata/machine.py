@@ -15,7 +15,9 @@ from flotilla.metadata.commands import (
     AlterTopic,
     Command,
     ConfirmRemoved,
+    ConfirmTransaction,
     CreateTopic,
+    DecideTransaction,
     DeleteTopic,
     InitCluster,
     RegisterBroker,
@@ -35,10 +37,12 @@ from flotilla.metadata.queries import (
     TombstonesFor,
     TopicById,
     TopicByName,
+    TransactionById,
 )
 from flotilla.metadata.rules import altered_groups, altered_settings, check_command, placeable_brokers
 from flotilla.metadata.snapshot import decode_snapshot, encode_snapshot
 from flotilla.metadata.state import ClusterState
+from flotilla.metadata.transactions import Transaction
 from flotilla.metadata.values import ACTIVE, Broker, Cluster, Partition, Topic
 from flotilla.types.errors import FlotillaError, InvalidArgumentError
 from flotilla.types.ids import Index, NodeId
@@ -73,6 +77,8 @@ class MetadataMachine:
             ConfirmRemoved: self._confirm_removed,
             SetReplicas: self._set_replicas,
             AlterGroup: self._alter_group,
+            DecideTransaction: self._decide_transaction,
+            ConfirmTransaction: self._confirm_transaction,
         }
         self._answers: dict[type[Any], Callable[[Any], object]] = {
             DescribeCluster: lambda _: self.state.cluster,
@@ -83,6 +89,7 @@ class MetadataMachine:
             AssignmentOf: lambda query: self.state.assignments.get(query.group),
             AssignmentsTo: lambda query: self.state.assignments_to(query.node),
             TombstonesFor: lambda query: self.state.tombstones_for(query.node),
+            TransactionById: lambda query: self.state.transactions.transactions.get(query.transaction_id),
             StateHash: lambda _: self.state_hash(),
         }
 
@@ -200,3 +207,17 @@ class MetadataMachine:
         altered = replace(topic, groups=altered_groups(topic, command))
         self.state.put_topic(altered)
         return altered
+
+    def _decide_transaction(self, command: DecideTransaction) -> Transaction:
+        return self.state.transactions.decide(
+            command.transaction_id,
+            command.application_id,
+            command.version,
+            command.groups,
+            is_commit=command.is_commit,
+            now_ms=command.now_ms,
+        )
+
+    def _confirm_transaction(self, command: ConfirmTransaction) -> None:
+        for transaction_id, group in command.confirmed:
+            self.state.transactions.confirm(transaction_id, group)

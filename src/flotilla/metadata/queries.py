@@ -56,5 +56,12 @@ class TombstonesFor:
 
 
 @dataclass(frozen=True, slots=True)
+class TransactionById:
+    """The Transaction as it was decided, or None while nobody has, or nobody remembers."""
+
+    transaction_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class StateHash:
     """A hexadecimal digest, equal on all replicas that applied the same entries."""

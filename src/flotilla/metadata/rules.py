@@ -12,7 +12,9 @@ from flotilla.metadata.commands import (
     AlterTopic,
     Command,
     ConfirmRemoved,
+    ConfirmTransaction,
     CreateTopic,
+    DecideTransaction,
     DeleteTopic,
     InitCluster,
     RegisterBroker,
@@ -213,6 +215,24 @@ def _set_replicas(state: ClusterState, command: SetReplicas) -> None:
             raise ConfigurationChangeError(f"node {node} has not yet removed what it held of group {command.group}")
 
 
+def _decide_transaction(state: ClusterState, command: DecideTransaction) -> None:
+    state.transactions.check(
+        command.transaction_id,
+        command.application_id,
+        command.version,
+        command.groups,
+        is_commit=command.is_commit,
+    )
+    if command.is_commit and command.transaction_id not in state.transactions.transactions:
+        for group in command.groups:
+            if group not in state.assignments:
+                raise NotFoundError(f"no partition has group {group}")
+
+
+def _confirm_transaction(state: ClusterState, command: ConfirmTransaction) -> None:
+    """Always makes sense: what is not waited for is passed over."""
+
+
 def _known_topic(state: ClusterState, name: str) -> Topic:
     topic = state.topic(name)
     if topic is None:
@@ -247,4 +267,6 @@ _RULES: Final[dict[type[Any], Callable[[ClusterState, Any], None]]] = {
     ConfirmRemoved: _confirm_removed,
     SetReplicas: _set_replicas,
     AlterGroup: _alter_group,
+    DecideTransaction: _decide_transaction,
+    ConfirmTransaction: _confirm_transaction,
 }

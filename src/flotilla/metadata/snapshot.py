@@ -8,6 +8,7 @@ from typing import Final
 
 from flotilla.metadata.binary import Reader, Writer
 from flotilla.metadata.state import ClusterState
+from flotilla.metadata.transactions import Transaction
 from flotilla.metadata.values import Broker, Cluster, Partition, Tombstone, Topic
 from flotilla.types.errors import CorruptionError, InvalidArgumentError
 from flotilla.types.ids import Index
@@ -38,6 +39,11 @@ def encode_snapshot(applied: Index, state: ClusterState) -> bytes:
     writer.integer(len(state.tombstones))
     for _, tombstone in sorted(state.tombstones.items()):
         _write_tombstone(writer, tombstone)
+    # Not by key: the oldest come first, and the order is the same at all replicas.
+    writer.integer(len(state.transactions.transactions))
+    for transaction in state.transactions.transactions.values():
+        _write_transaction(writer, transaction)
+    writer.pairs(sorted(state.transactions.applications.items()))
     return writer.finish()
 
 
@@ -70,6 +76,10 @@ def _read_state(reader: Reader) -> tuple[Index, ClusterState]:
         state.put_topic(_read_topic(reader))
     for _ in range(reader.count()):
         state.put_tombstone(_read_tombstone(reader))
+    for _ in range(reader.count()):
+        transaction = _read_transaction(reader)
+        state.transactions.transactions[transaction.transaction_id] = transaction
+    state.transactions.applications = dict(reader.pairs())
     # Last, because putting topics has moved it to the newest that still exists.
     state.next_topic_id = next_topic_id
     state.next_group = next_group
@@ -143,4 +153,26 @@ def _read_tombstone(reader: Reader) -> Tombstone:
         partition=reader.integer(),
         waiting=reader.integers(),
         since_ms=reader.integer(),
+    )
+
+
+def _write_transaction(writer: Writer, transaction: Transaction) -> None:
+    writer.text(transaction.transaction_id)
+    writer.integer(transaction.state)
+    writer.text(transaction.application_id)
+    writer.integer(transaction.version)
+    writer.integer(transaction.decided_at_ms)
+    writer.integers(transaction.waiting)
+    writer.integer(int(transaction.is_repeated))
+
+
+def _read_transaction(reader: Reader) -> Transaction:
+    return Transaction(
+        transaction_id=reader.text(),
+        state=reader.integer(),
+        application_id=reader.text(),
+        version=reader.integer(),
+        decided_at_ms=reader.integer(),
+        waiting=reader.integers(),
+        is_repeated=bool(reader.integer()),
     )

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from flotilla.metadata.placement import Load
+from flotilla.metadata.transactions import TransactionTable
 from flotilla.metadata.values import (
     FIRST_PARTITION_GROUP,
     Assignment,
@@ -44,6 +45,7 @@ class ClusterState:
         "removed_nodes",
         "tombstones",
         "topics",
+        "transactions",
     )
 
     def __init__(self) -> None:
@@ -55,6 +57,7 @@ class ClusterState:
         #: By id, which is also the order of creation: altering replaces in place.
         self.topics: dict[int, Topic] = {}
         self.tombstones: dict[GroupId, Tombstone] = {}
+        self.transactions = TransactionTable()
         self.next_topic_id = 1
         self.next_group: GroupId = FIRST_PARTITION_GROUP
         # Indexes.
@@ -120,6 +123,7 @@ class ClusterState:
         del self.names[topic.name]
         for partition in topic.partitions:
             assignment = self._unassign(partition.group)
+            self.transactions.release(partition.group)
             self.add_tombstone(partition.group, assignment, assignment.replicas, now_ms)
 
     def set_replicas(self, group: GroupId, replicas: tuple[NodeId, ...], now_ms: int) -> Partition:

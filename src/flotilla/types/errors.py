@@ -17,6 +17,7 @@
     |- OutOfWindowError         too old to tell whether the batch was stored before; nothing was stored now
     |- OffsetOutOfRangeError    beyond what the partition holds
     |- LeaseExpiredError        somebody else holds the message, or it is settled already; nothing was done
+    |- TransactionEndedError    the transaction was decided the other way, or is over; nothing was done
     |- GroupModeError           the group is used in another way: a queue group is no stream group
     |- DeadlineError            no answer in time, and nothing was done (client)
     |- ConnectionClosedError    the client was closed, or belongs to another process; nothing was done (client)
@@ -61,6 +62,7 @@ OUT_OF_WINDOW = ErrorCode(14, "OUT_OF_WINDOW", False, 409, "FAILED_PRECONDITION"
 OFFSET_OUT_OF_RANGE = ErrorCode(15, "OFFSET_OUT_OF_RANGE", False, 416, "OUT_OF_RANGE")
 LEASE_EXPIRED = ErrorCode(16, "LEASE_EXPIRED", False, 409, "FAILED_PRECONDITION")
 GROUP_MODE = ErrorCode(17, "GROUP_MODE", False, 409, "FAILED_PRECONDITION")
+TRANSACTION_ENDED = ErrorCode(18, "TRANSACTION_ENDED", False, 409, "ABORTED")
 #: From 32 on: raised by client libraries, never by a broker.
 DEADLINE = ErrorCode(32, "DEADLINE", True, 504, "DEADLINE_EXCEEDED")
 CONNECTION_CLOSED = ErrorCode(33, "CONNECTION_CLOSED", False, 503, "CANCELLED")
@@ -168,6 +170,10 @@ class GroupModeError(FlotillaError):
     row = GROUP_MODE
 
 
+class TransactionEndedError(FlotillaError):
+    row = TRANSACTION_ENDED
+
+
 class DeadlineError(FlotillaError):
     row = DEADLINE
 
@@ -206,6 +212,7 @@ ALL_ERRORS: tuple[type[FlotillaError], ...] = (
     OffsetOutOfRangeError,
     LeaseExpiredError,
     GroupModeError,
+    TransactionEndedError,
     DeadlineError,
     ConnectionClosedError,
     BufferFullError,

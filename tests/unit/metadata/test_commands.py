@@ -9,7 +9,9 @@ from flotilla.metadata.commands import (
     AlterGroup,
     AlterTopic,
     ConfirmRemoved,
+    ConfirmTransaction,
     CreateTopic,
+    DecideTransaction,
     DeleteTopic,
     InitCluster,
     RegisterBroker,
@@ -34,6 +36,8 @@ COMMANDS = st.one_of(
     st.builds(RemoveBroker, U64, U64),
     st.builds(CreateTopic, TEXT, U64, U64, PAIRS, U64),
     st.builds(AlterGroup, TEXT, TEXT, PAIRS, st.lists(TEXT, max_size=3).map(tuple), U64),
+    st.builds(DecideTransaction, TEXT, TEXT, U64, st.lists(U64, max_size=3).map(tuple), st.booleans(), U64),
+    st.builds(ConfirmTransaction, PAIRS, U64),
     st.builds(AlterTopic, TEXT, PAIRS, st.lists(TEXT, max_size=3).map(tuple), U64, U64),
     st.builds(DeleteTopic, TEXT, U64, U64),
     st.builds(ConfirmRemoved, U64, IDS, U64),
@@ -51,6 +55,8 @@ EXAMPLES = [
     (ConfirmRemoved(1, (16, 17), 5), "01021011"),
     (SetReplicas(16, (1, 2), 5), "10020102"),
     (AlterGroup("t", "g", (("n", 7),), ("m",), 5), "0174016701016e0701016d"),
+    (DecideTransaction("x", "app", 3, (16, 17), True, 5), "0178036170700302101101"),
+    (ConfirmTransaction((("x", 16),), 5), "01017810"),
 ]
 
 

@@ -1,0 +1,137 @@
+"""Transactions as the cluster decides them: one small record here stands for all partitions that one touches.
+
+A transaction's batches wait in the partitions, seen by nobody. Whether they ever will be is decided here, once:
+the first decision stands, and whoever asks again gets it. A partition that finds a stage nobody has decided
+about asks for its abortion, which is remembered, so that a commit that comes later is refused.
+
+An application numbers its commits. A version at or below the newest one committed is done already: what was
+staged for it again is dropped, and the answer is the same.
+
+A transaction is remembered until every partition has confirmed that it shows or dropped its part, and after that
+for a time that is longer than any stage waits, as far as there is room. Owns the table and its rules, not the
+partitions' side of it.
+"""
+
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Final
+
+from flotilla.types.errors import InvalidArgumentError, OverloadedError, TransactionEndedError
+from flotilla.types.ids import GroupId
+
+TRANSACTION_ID_LENGTH_MAX: Final = 64
+APPLICATION_ID_LENGTH_MAX: Final = 200
+#: Transactions that are remembered at a time, and applications.
+TRANSACTION_COUNT_MAX: Final = 100_000
+APPLICATION_COUNT_MAX: Final = 100_000
+PARTICIPANT_COUNT_MAX: Final = 10_000
+#: What is over is remembered for this long, as far as there is room: a stage is asked about much earlier.
+REMEMBERED_MS: Final = 24 * 3_600_000
+REMEMBERED_COUNT_MAX: Final = TRANSACTION_COUNT_MAX // 2
+#: So many of the oldest are looked at when a new one is decided.
+_FORGOTTEN_AT_ONCE: Final = 64
+
+COMMITTED: Final = 1
+ABORTED: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """A transaction that has been decided."""
+
+    transaction_id: str
+    state: int
+    #: Empty: the transaction stands for itself.
+    application_id: str
+    version: int
+    decided_at_ms: int
+    #: Groups of the partitions that have not confirmed yet that they show it.
+    waiting: tuple[GroupId, ...] = ()
+    #: Nothing was decided now: the application had committed this version, or a newer one, before.
+    is_repeated: bool = False
+
+
+class TransactionTable:
+    """What has been decided and may be asked for again."""
+
+    __slots__ = ("applications", "transactions")
+
+    def __init__(self) -> None:
+        #: In the order of decision, so that the oldest come first.
+        self.transactions: dict[str, Transaction] = {}
+        #: Application to the newest version it has committed.
+        self.applications: dict[str, int] = {}
+
+    def check(
+        self, transaction_id: str, application_id: str, version: int, groups: tuple[GroupId, ...], *, is_commit: bool
+    ) -> None:
+        """Raises the error that `decide` would be refused with."""
+        _check_text("a transaction's id", transaction_id, 1, TRANSACTION_ID_LENGTH_MAX)
+        _check_text("an application's id", application_id, 0, APPLICATION_ID_LENGTH_MAX)
+        if version < 0 or (version and not application_id):
+            raise InvalidArgumentError("a version is not negative, and belongs to an application")
+        if len(groups) > PARTICIPANT_COUNT_MAX or len(set(groups)) != len(groups):
+            raise InvalidArgumentError(f"a transaction has at most {PARTICIPANT_COUNT_MAX} partitions, each named once")
+        known = self.transactions.get(transaction_id)
+        if known is not None:
+            if known.state != (COMMITTED if is_commit else ABORTED) and not known.is_repeated:
+                ended = "committed" if known.state == COMMITTED else "aborted"
+                raise TransactionEndedError(f"transaction {transaction_id} was {ended}")
+        elif len(self.transactions) >= TRANSACTION_COUNT_MAX:
+            raise OverloadedError(f"{TRANSACTION_COUNT_MAX} transactions are remembered")
+        elif application_id not in self.applications and len(self.applications) >= APPLICATION_COUNT_MAX:
+            raise OverloadedError(f"{APPLICATION_COUNT_MAX} applications are remembered")
+
+    def decide(
+        self,
+        transaction_id: str,
+        application_id: str,
+        version: int,
+        groups: tuple[GroupId, ...],
+        *,
+        is_commit: bool,
+        now_ms: int,
+    ) -> Transaction:
+        """What was decided, now or before."""
+        known = self.transactions.get(transaction_id)
+        if known is not None:
+            return known
+        self._forget(now_ms)
+        is_repeated = is_commit and version <= self.applications.get(application_id, -1)
+        state = COMMITTED if is_commit and not is_repeated else ABORTED
+        decided = Transaction(
+            transaction_id, state, application_id, version, now_ms, tuple(sorted(groups)), is_repeated
+        )
+        if state == COMMITTED and application_id:
+            self.applications[application_id] = version
+        self.transactions[transaction_id] = decided
+        return decided
+
+    def confirm(self, transaction_id: str, group: GroupId) -> None:
+        """A partition shows what was committed, or has dropped it. A transaction that all have confirmed is over."""
+        known = self.transactions.get(transaction_id)
+        if known is not None and group in known.waiting:
+            waiting = tuple(other for other in known.waiting if other != group)
+            self.transactions[transaction_id] = replace(known, waiting=waiting)
+
+    def release(self, group: GroupId) -> None:
+        """The partition is no more: nobody waits for it."""
+        for transaction_id in [name for name, known in self.transactions.items() if group in known.waiting]:
+            self.confirm(transaction_id, group)
+
+    def _forget(self, now_ms: int) -> None:
+        """Lets go of what is over, the oldest first."""
+        excess = len(self.transactions) - REMEMBERED_COUNT_MAX
+        oldest = list(islice(self.transactions.values(), _FORGOTTEN_AT_ONCE))
+        for place, known in enumerate(oldest):
+            if now_ms - known.decided_at_ms < REMEMBERED_MS and place >= excess:
+                return
+            if not known.waiting:
+                del self.transactions[known.transaction_id]
+
+
+def _check_text(noun: str, text: str, length_min: int, length_max: int) -> None:
+    if not length_min <= len(text) <= length_max:
+        raise InvalidArgumentError(f"{noun} has {length_min} to {length_max} characters")
+    if not (text.isascii() and text.isprintable()) or " " in text:
+        raise InvalidArgumentError(f"{noun} has printable ASCII characters and no spaces")

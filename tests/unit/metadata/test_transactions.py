@@ -1,0 +1,106 @@
+"""Decisions about transactions: once, for all, and remembered long enough."""
+
+import pytest
+
+from flotilla.metadata.commands import ConfirmTransaction, DecideTransaction, DeleteTopic
+from flotilla.metadata.queries import TransactionById
+from flotilla.metadata.transactions import (
+    ABORTED,
+    COMMITTED,
+    REMEMBERED_COUNT_MAX,
+    REMEMBERED_MS,
+    TransactionTable,
+)
+from flotilla.types.errors import InvalidArgumentError, NotFoundError, TransactionEndedError
+from tests.unit.metadata.entries import Log, cluster
+
+
+def decide(transaction_id="x", *, application_id="", version=0, groups=(16,), is_commit=True, now_ms=100):
+    return DecideTransaction(transaction_id, application_id, version, groups, is_commit, now_ms)
+
+
+@pytest.fixture
+def log():
+    log = cluster()
+    log.create("t", 3)
+    return log
+
+
+def test_the_first_decision_stands(log):
+    first = log.command(decide(groups=(17, 16)))
+    assert (first.state, first.waiting) == (COMMITTED, (16, 17))
+    assert log.command(decide(now_ms=999)) == first
+    assert isinstance(log.command(decide(is_commit=False)), TransactionEndedError)
+    assert log.machine.read(TransactionById("x")) == first
+
+
+def test_what_was_aborted_cannot_be_committed(log):
+    assert log.command(decide(is_commit=False, groups=())).state == ABORTED
+    assert isinstance(log.command(decide()), TransactionEndedError)
+
+
+def test_it_is_over_when_every_partition_has_confirmed(log):
+    log.command(decide(groups=(16, 17)))
+    log.command(ConfirmTransaction((("x", 16), ("x", 99), ("unknown", 16)), 100))
+    assert log.machine.read(TransactionById("x")).waiting == (17,)
+    log.command(ConfirmTransaction((("x", 17), ("x", 17)), 100))
+    assert log.machine.read(TransactionById("x")).waiting == ()
+
+
+def test_nobody_waits_for_a_topic_that_was_deleted(log):
+    log.command(decide(groups=(16, 17, 18)))
+    log.command(DeleteTopic("t", 0, 100))
+    assert log.machine.read(TransactionById("x")).waiting == ()
+
+
+@pytest.mark.parametrize(("version", "state"), [(4, ABORTED), (5, ABORTED), (6, COMMITTED)])
+def test_what_an_application_has_committed_is_done_already(log, version, state):
+    log.command(decide("first", application_id="app", version=5))
+    again = log.command(decide("second", application_id="app", version=version))
+    # The stages of the second one are dropped, and its application hears that the version is committed.
+    assert (again.state, again.is_repeated) == (state, state == ABORTED)
+    assert log.command(decide("second", application_id="app", version=version)) == again
+    assert log.command(decide("third", application_id="other", version=1)).state == COMMITTED
+
+
+def test_decisions_survive_a_snapshot_in_their_order(log):
+    log.command(decide("b", application_id="app", version=5))
+    log.command(decide("a", is_commit=False))
+    restored = Log()
+    restored.machine.restore(log.machine.snapshot())
+    assert list(restored.machine.state.transactions.transactions) == ["b", "a"]
+    assert restored.machine.state_hash() == log.machine.state_hash()
+    assert restored.machine.state.transactions.applications == {"app": 5}
+
+
+@pytest.mark.parametrize(
+    ("command", "error"),
+    [
+        (decide(groups=(99,)), NotFoundError),
+        (decide(groups=(16, 16)), InvalidArgumentError),
+        (decide(transaction_id=""), InvalidArgumentError),
+        (decide(transaction_id="a b"), InvalidArgumentError),
+        (decide(version=3), InvalidArgumentError),
+        (decide(application_id="x" * 201), InvalidArgumentError),
+    ],
+)
+def test_what_makes_no_sense_is_refused(log, command, error):
+    assert isinstance(log.machine.check(command), error)
+    assert isinstance(log.command(command), error)
+
+
+def test_what_is_over_is_forgotten_after_its_time_but_nothing_that_is_waited_for():
+    table = TransactionTable()
+    table.decide("waited", "", 0, (16,), is_commit=True, now_ms=0)
+    table.decide("over", "", 0, (), is_commit=True, now_ms=0)
+    table.decide("young", "", 0, (), is_commit=True, now_ms=REMEMBERED_MS - 1)
+    assert len(table.transactions) == 3
+    table.decide("new", "", 0, (), is_commit=True, now_ms=REMEMBERED_MS)
+    assert list(table.transactions) == ["waited", "young", "new"]
+
+
+def test_room_is_made_when_there_are_many():
+    table = TransactionTable()
+    for number in range(REMEMBERED_COUNT_MAX + 100):
+        table.decide(str(number), "", 0, (), is_commit=True, now_ms=0)
+    assert len(table.transactions) == REMEMBERED_COUNT_MAX + 1
