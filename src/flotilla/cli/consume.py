@@ -1,11 +1,11 @@
 """`flotilla consume`: messages of a topic to standard output, up to its end or for ever.
 
 Reading changes nothing: no group, no lease, no committed offset. Without `--follow` it ends at what was the end when
-it began, so that a busy topic does not keep it for ever.
+it began, so that a busy topic does not keep it for ever. With `--group` it is a member of a queue group instead: what
+is printed is done, and nobody else of the group gets it.
 """
 
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,15 +14,18 @@ import typer
 from flotilla.cli.message_formats import Format, formatter
 from flotilla.cli.output import note
 from flotilla.cli.servers import DEFAULT_SERVERS, DEFAULT_TIMEOUT, AsJson, Servers, Timeout, connect, find_topic
-from flotilla.cli.start_point import read_start_point
+from flotilla.cli.start_point import StartPoint, now_ms, read_start_point
 
 if TYPE_CHECKING:
     from flotilla.client.messages import Message
+    from flotilla.client.queue_options import QueueSettings
     from flotilla.client.sync import Client
     from flotilla.client.sync_consumer import Consumer
+    from flotilla.client.sync_queue import QueueMessage
 
 #: How long one look for news may take; Ctrl-C is noticed in between at the latest.
 _WAIT_MS = 1_000
+_POLL_MESSAGES = 256
 
 
 def consume(
@@ -32,6 +35,9 @@ def consume(
         str,
         typer.Option("--from", metavar="WHERE", help="earliest, latest, an offset, how long ago (10m), or a time."),
     ] = "earliest",
+    group: Annotated[
+        str, typer.Option("--group", "-g", help="Take messages as a member of this queue group.", show_default=False)
+    ] = "",
     partition: Annotated[
         list[int], typer.Option("--partition", "-p", min=0, help="Only this one; repeatable.", show_default="all")
     ] = [],  # noqa: B006 - typer copies it.
@@ -46,26 +52,63 @@ def consume(
     timeout: Timeout = DEFAULT_TIMEOUT,
 ) -> None:
     """Print messages of a topic, each partition in its order."""
-    begin = read_start_point(start, time.time_ns() // 1_000_000)
+    begin = read_start_point(start, now_ms())
     chosen = Format.JSON if as_json else form
     with connect(servers, timeout) as client:
         find_topic(client, topic)
-        consumer = client.consumer(
-            topic,
-            mode="manual",
-            offset=begin.offset,
-            timestamp_ms=begin.timestamp_ms,
-            partitions=partition or None,
-            skip_removed=True,
-        )
-        ends = None if follow else _ends(client, consumer)
+        batches: Iterator[list[Message]] | Iterator[list[QueueMessage]]
+        if group:
+            batches = _taken(client, topic, group, begin, partition, count, is_following=follow)
+        else:
+            batches = _read(client, topic, begin, partition, count, is_following=follow)
         try:
-            written = _write(_messages(consumer, ends, count), chosen)
+            written = _write(batches, chosen)
         except KeyboardInterrupt:
             # The ordinary way to stop following.
             return
     if not written and sys.stderr.isatty():
         note("no messages")
+
+
+def _taken(
+    client: "Client",
+    topic: str,
+    group: str,
+    begin: StartPoint,
+    partitions: list[int],
+    count: int | None,
+    *,
+    is_following: bool,
+) -> Iterator[list["QueueMessage"]]:
+    """Of a queue group. Each batch is acknowledged when the next is asked for: by then it has been written."""
+    settings: QueueSettings = {"partitions": partitions or None}
+    if begin.timestamp_ms is not None:
+        settings["timestamp_ms"] = begin.timestamp_ms
+    elif begin.offset is not None:
+        settings["start"] = begin.offset
+    left = sys.maxsize if count is None else count
+    with client.consumer(topic, group=group, **settings) as consumer:
+        while left:
+            messages = consumer.poll(min(left, _POLL_MESSAGES), wait_ms=_WAIT_MS)
+            if not messages and not is_following:
+                return
+            left -= len(messages)
+            yield messages
+            consumer.ack(messages)
+
+
+def _read(
+    client: "Client", topic: str, begin: StartPoint, partitions: list[int], count: int | None, *, is_following: bool
+) -> Iterator[list["Message"]]:
+    consumer = client.consumer(
+        topic,
+        mode="manual",
+        offset=begin.offset,
+        timestamp_ms=begin.timestamp_ms,
+        partitions=partitions or None,
+        skip_removed=True,
+    )
+    yield from _messages(consumer, None if is_following else _ends(client, consumer), count)
 
 
 def _ends(client: "Client", consumer: "Consumer") -> dict[int, int]:
@@ -88,7 +131,7 @@ def _is_behind(positions: Mapping[int, int], ends: Mapping[int, int]) -> bool:
     return any(positions[number] < end for number, end in ends.items())
 
 
-def _write(batches: Iterator[list["Message"]], chosen: Format) -> int:
+def _write(batches: Iterator[list["Message"]] | Iterator[list["QueueMessage"]], chosen: Format) -> int:
     stream = sys.stdout.buffer
     shape = formatter(chosen, is_terminal=sys.stdout.isatty())
     written = 0

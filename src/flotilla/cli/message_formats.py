@@ -14,12 +14,17 @@ from base64 import b64encode
 from collections.abc import Callable
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from flotilla.cli.output import escaped
+from flotilla.types.records import Headers
 
 if TYPE_CHECKING:
     from flotilla.client.messages import Message
+    from flotilla.client.sync_queue import QueueMessage
+
+#: Whatever has a payload and a place.
+Printable: TypeAlias = "Message | QueueMessage"
 
 
 class Format(StrEnum):
@@ -30,7 +35,7 @@ class Format(StrEnum):
     RAW = "raw"
 
 
-def formatter(chosen: Format, *, is_terminal: bool) -> Callable[["Message"], bytes]:
+def formatter(chosen: Format, *, is_terminal: bool) -> Callable[[Printable], bytes]:
     """Makes the bytes to be written for a message, its end of line included."""
     if chosen is Format.TEXT:
         return lambda message: _text(message.payload, is_terminal) + b"\n"
@@ -47,7 +52,7 @@ def _text(payload: bytes, is_terminal: bool) -> bytes:
     return escaped(payload.decode("utf-8", "backslashreplace")).encode() if is_terminal else payload
 
 
-def _long(message: "Message", is_terminal: bool) -> bytes:
+def _long(message: Printable, is_terminal: bool) -> bytes:
     parts = [f"{message.partition}:{message.offset}", moment(message.timestamp_ms)]
     if message.key is not None:
         parts.append(f"key={_word(message.key)}")
@@ -64,20 +69,26 @@ def moment(time_ms: int) -> str:
     return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def as_plain(message: "Message") -> dict[str, Any]:
+def as_plain(message: Printable) -> dict[str, Any]:
     plain: dict[str, Any] = {
         "topic": message.topic,
         "partition": message.partition,
         "offset": message.offset,
         "timestamp_ms": message.timestamp_ms,
     }
-    if message.key is not None:
-        _put(plain, "key", message.key)
-    if message.headers:
-        plain["headers"] = [_put({"name": name}, "value", value) for name, value in message.headers]
     if message.priority:
         plain["priority"] = message.priority
-    return _put(plain, "payload", message.payload)
+    return plain | plain_content(message.payload, message.key, message.headers)
+
+
+def plain_content(payload: bytes, key: bytes | None, headers: Headers) -> dict[str, Any]:
+    """What a producer said, for JSON."""
+    plain: dict[str, Any] = {}
+    if key is not None:
+        _put(plain, "key", key)
+    if headers:
+        plain["headers"] = [_put({"name": name}, "value", value) for name, value in headers]
+    return _put(plain, "payload", payload)
 
 
 def _put(plain: dict[str, Any], name: str, value: bytes) -> dict[str, Any]:

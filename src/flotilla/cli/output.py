@@ -75,3 +75,14 @@ def complain(message: str) -> None:
 def note(message: str) -> None:
     """Something worth knowing that is no part of the result."""
     typer.echo(message, err=True)
+
+
+def age(duration_ms: int) -> str:
+    """A duration as people say it, to two digits or so: nobody wants the milliseconds of a day."""
+    if duration_ms < 1_000:
+        return f"{duration_ms} ms"
+    seconds = duration_ms / 1_000
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.1f} s"

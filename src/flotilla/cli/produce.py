@@ -18,11 +18,12 @@ import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from flotilla.cli.output import console, note, print_json
-from flotilla.cli.servers import DEFAULT_SERVERS, DEFAULT_TIMEOUT, AsJson, Servers, Timeout, connect
-from flotilla.cli.topic import read_pairs
+from flotilla.cli.pairs import read_pairs
+from flotilla.cli.servers import DEFAULT_SERVERS, DEFAULT_TIMEOUT, AsJson, Servers, Timeout, connect, read_duration
 from flotilla.types.errors import FlotillaError, InvalidArgumentError
 
 if TYPE_CHECKING:
+    from flotilla.client.fields import RecordFields
     from flotilla.client.sync_producer import Producer, SyncDelivery
 
 #: A line that is longer is refused before it fills the memory; no topic takes such a message.
@@ -63,6 +64,14 @@ def produce(
         list[str], typer.Option("--header", "-H", metavar="NAME=VALUE", help="A header of every message; repeatable.")
     ] = [],  # noqa: B006 - typer copies it.
     partition: Annotated[int | None, typer.Option("--partition", "-p", min=0, help="Instead of the key's.")] = None,
+    priority: Annotated[int, typer.Option("--priority", min=0, max=7, help="Higher ones are delivered earlier.")] = 0,
+    delay: Annotated[
+        str | None, typer.Option("--delay", metavar="DURATION", help="Deliver to queue groups after this time.")
+    ] = None,
+    ttl: Annotated[str | None, typer.Option("--ttl", metavar="DURATION", help="Worth nothing after this time.")] = None,
+    idempotency_key: Annotated[
+        str | None, typer.Option("--idempotency-key", help="Store it once, however often it is sent.")
+    ] = None,
     rate: Annotated[
         float | None,
         typer.Option("--rate", min=0.001, help="Messages a second at most.", show_default="no limit"),
@@ -74,12 +83,12 @@ def produce(
     """Send messages: an argument, the lines of a file, or those of standard input."""
     if message is not None and file is not None:
         raise InvalidArgumentError("give a message or --file, not both")
-    headers = tuple((name, text.encode()) for name, text in read_pairs(header, "--header").items())
+    fields = _fields(read_pairs(header, "--header"), priority, delay, ttl, idempotency_key)
     key_bytes = None if key is None else os.fsencode(key)
     started = time.monotonic()
     tally = Tally()
     with connect(servers, timeout) as client, client.producer(topic, compression="none") as producer:
-        sender = _Sender(producer, tally, key_bytes, headers, partition)
+        sender = _Sender(producer, tally, key_bytes, fields, partition)
         try:
             with _payloads(message, file, is_whole=whole) as payloads:
                 sender.send_all(_paced(payloads, rate))
@@ -90,6 +99,24 @@ def produce(
     _report(tally, topic, time.monotonic() - started, as_json=as_json, is_single=message is not None)
 
 
+def _fields(
+    headers: dict[str, str], priority: int, delay: str | None, ttl: str | None, idempotency_key: str | None
+) -> "RecordFields":
+    """Only what was said: a message without any of it takes the short way."""
+    fields: RecordFields = {}
+    if headers:
+        fields["headers"] = headers
+    if priority:
+        fields["priority"] = priority
+    if delay is not None:
+        fields["delay_ms"] = read_duration(delay, "--delay")
+    if ttl is not None:
+        fields["ttl_ms"] = read_duration(ttl, "--ttl")
+    if idempotency_key is not None:
+        fields["idempotency_key"] = idempotency_key
+    return fields
+
+
 class _Sender:
     """Keeps many messages under way and looks at the answers in the order of sending."""
 
@@ -98,24 +125,20 @@ class _Sender:
         producer: "Producer",
         tally: Tally,
         key: bytes | None,
-        headers: tuple[tuple[str, bytes], ...],
+        fields: "RecordFields",
         partition: int | None,
     ) -> None:
         self._producer = producer
         self._tally = tally
         self._key = key
-        self._headers = headers
+        self._fields = fields
         self._partition = partition
         self._unanswered: deque[SyncDelivery] = deque()
 
     def send_all(self, payloads: Iterable[bytes]) -> None:
         send = self._producer.send
         for payload in payloads:
-            if self._headers:
-                sent = send(payload, key=self._key, partition=self._partition, headers=self._headers)
-            else:
-                sent = send(payload, key=self._key, partition=self._partition)
-            self._unanswered.append(sent)
+            self._unanswered.append(send(payload, key=self._key, partition=self._partition, **self._fields))
             while self._unanswered and (self._unanswered[0].done() or len(self._unanswered) > _UNANSWERED_MAX):
                 self._take_answer()
         self._producer.flush()

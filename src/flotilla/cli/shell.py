@@ -7,7 +7,6 @@ and the first mistake ends it with its exit code.
 
 import os
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,23 +17,25 @@ from flotilla.cli.cluster import broker_rows
 from flotilla.cli.message_formats import Format, formatter
 from flotilla.cli.output import complain, note, print_table
 from flotilla.cli.servers import DEFAULT_SERVERS, DEFAULT_TIMEOUT, Servers, Timeout, connect, find_topic
+from flotilla.cli.shell_reading import ManualReading, QueueReading, Reading
 from flotilla.cli.shell_words import MODES, WORDS, completions, find_word, read_line, split_options
-from flotilla.cli.start_point import read_start_point
-from flotilla.types.errors import FlotillaError, InvalidArgumentError
+from flotilla.cli.start_point import StartPoint, now_ms, read_start_point
+from flotilla.types.errors import FlotillaError, InvalidArgumentError, UnsupportedError
 
 if TYPE_CHECKING:
     from flotilla.client.messages import Message
+    from flotilla.client.queue_options import QueueSettings
     from flotilla.client.sync import Client
-    from flotilla.client.sync_consumer import Consumer
+    from flotilla.client.sync_queue import QueueMessage
 
 PROMPT = "flotilla> "
 _HISTORY_LINES_MAX = 10_000
 _POLL_COUNT = 10
-_POLL_WAIT_MS = 1_000
+_STREAM_COUNT = 1_000
 
 
 def shell(servers: Servers = DEFAULT_SERVERS, timeout: Timeout = DEFAULT_TIMEOUT) -> None:
-    """Send and read interactively: send, subscribe, poll, stream, seek, commit; `help` lists all."""
+    """Send and read interactively: send, subscribe, poll, stream, seek, commit, nack; `help` lists all."""
     with connect(servers, timeout) as client:
         session = ShellSession(client)
         if not sys.stdin.isatty():
@@ -74,8 +75,7 @@ class ShellSession:
     def __init__(self, client: "Client") -> None:
         self._client = client
         self._mode = "manual"
-        self._consumer: Consumer | None = None
-        self._group = ""
+        self._reading: Reading | None = None
         self._do: dict[str, Callable[[list[str]], None]] = {
             "send": self._send,
             "subscribe": self._subscribe,
@@ -83,6 +83,7 @@ class ShellSession:
             "stream": self._stream,
             "seek": self._seek,
             "commit": self._commit,
+            "nack": self._nack,
             "mode": self._set_mode,
             "topics": self._topics,
             "status": self._status,
@@ -114,54 +115,70 @@ class ShellSession:
         if len(words) != 1:
             raise InvalidArgumentError(f"usage: {find_word('subscribe').usage}")
         topic, group = words[0], options.get("group", "")
-        begin = read_start_point(options["from"], _now_ms()) if "from" in options else None
+        begin = read_start_point(options["from"], now_ms()) if "from" in options else None
         find_topic(self._client, topic)
+        made = self._queue(topic, group, begin) if self._mode == "queue" else self._manual(topic, group, begin)
+        try:
+            described = made.describe()
+        except FlotillaError:
+            made.close()
+            raise
+        if self._reading is not None:
+            self._reading.close()
+        self._reading = made
+        typer.echo(described)
+
+    def _queue(self, topic: str, group: str, begin: StartPoint | None) -> Reading:
+        if not group:
+            raise InvalidArgumentError("a queue is read as a group: subscribe TOPIC group=NAME")
+        settings: QueueSettings = {}
+        if begin is not None and begin.timestamp_ms is not None:
+            settings["timestamp_ms"] = begin.timestamp_ms
+        elif begin is not None and begin.offset is not None:
+            settings["start"] = begin.offset
+        return QueueReading(self._client.consumer(topic, group=group, **settings), topic, group)
+
+    def _manual(self, topic: str, group: str, begin: StartPoint | None) -> Reading:
+        if self._mode != "manual":
+            raise UnsupportedError("stream groups are not offered yet; there are `mode queue` and `mode manual`")
         made = self._client.consumer(
             topic,
+            mode="manual",
             group=group,
-            mode=self._mode,  # type: ignore[arg-type]  # One of MODES, as the client's own type says.
             offset=begin.offset if begin else None,
             timestamp_ms=begin.timestamp_ms if begin else None,
             skip_removed=True,
         )
-        try:
-            positions = made.positions()
-        except FlotillaError:
-            made.close()
-            raise
-        if self._consumer is not None:
-            self._consumer.close()
-        self._consumer, self._group = made, group
-        typer.echo(f"reading {topic} from {_places(positions)}")
+        return ManualReading(made, group)
 
     def _poll(self, arguments: list[str]) -> None:
         count = _read_count(arguments[0]) if arguments else _POLL_COUNT
-        messages = self._reading().poll(count, wait_ms=_POLL_WAIT_MS)
+        messages = self._subscribed().poll(count)
         self._print(messages)
         if not messages:
             note("nothing new")
 
     def _stream(self, arguments: list[str]) -> None:
-        consumer = self._reading()
+        reading = self._subscribed()
         note("Ctrl-C ends")
         try:
             while True:
-                self._print(consumer.poll(1_000, wait_ms=_POLL_WAIT_MS))
+                messages = reading.poll(_STREAM_COUNT)
+                self._print(messages)
+                reading.done_with(messages)
         except KeyboardInterrupt:
             typer.echo()
 
     def _seek(self, arguments: list[str]) -> None:
-        consumer = self._reading()
-        begin = read_start_point(arguments[0], _now_ms())
+        begin = read_start_point(arguments[0], now_ms())
         partition = _read_count(arguments[1]) if len(arguments) > 1 else None
-        consumer.seek(begin.offset, timestamp_ms=begin.timestamp_ms, partition=partition)
-        typer.echo(f"at {_places(consumer.positions())}")
+        typer.echo(self._subscribed().seek(begin.offset, begin.timestamp_ms, partition))
 
     def _commit(self, arguments: list[str]) -> None:
-        consumer = self._reading()
-        if not self._group:
-            raise InvalidArgumentError("committing takes a group: subscribe TOPIC group=NAME")
-        typer.echo(f"group {self._group} is at {_places(consumer.commit())}")
+        typer.echo(self._subscribed().commit())
+
+    def _nack(self, arguments: list[str]) -> None:
+        typer.echo(self._subscribed().nack(" ".join(arguments)))
 
     def _set_mode(self, arguments: list[str]) -> None:
         if arguments:
@@ -179,39 +196,27 @@ class ShellSession:
         columns = ("node", "address", "alive", "controller", "leads", "replicas")
         rows = broker_rows(self._client.metadata())
         print_table(columns, [[row[key] for key in keys] for row in rows])
-        if self._consumer is None:
-            typer.echo("reading nothing")
-        else:
-            group = f" as group {self._group}" if self._group else ""
-            typer.echo(f"reading {self._consumer.topic}{group} at {_places(self._consumer.positions())}")
+        typer.echo("reading nothing" if self._reading is None else self._reading.describe())
 
     def _help(self, arguments: list[str]) -> None:
         chosen = [find_word(arguments[0])] if arguments else WORDS
         print_table(("command", "what it does"), [(word.usage, word.help) for word in chosen])
 
-    def _reading(self) -> "Consumer":
-        if self._consumer is None:
+    def _subscribed(self) -> Reading:
+        if self._reading is None:
             raise InvalidArgumentError("nothing is read yet: subscribe TOPIC")
-        return self._consumer
+        return self._reading
 
-    def _print(self, messages: "list[Message]") -> None:
+    def _print(self, messages: "list[Message] | list[QueueMessage]") -> None:
         shape = formatter(Format.LONG, is_terminal=sys.stdout.isatty())
         for message in messages:
             typer.echo(shape(message), nl=False)
-
-
-def _places(positions: dict[int, int]) -> str:
-    return " ".join(f"{partition}:{offset}" for partition, offset in positions.items())
 
 
 def _read_count(text: str) -> int:
     if not (text.isascii() and text.isdigit()) or len(text) > 9:
         raise InvalidArgumentError(f"{text!r} is no number")
     return int(text)
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 class _Editing:

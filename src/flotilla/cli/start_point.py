@@ -2,10 +2,15 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from time import time_ns
 from typing import Literal
 
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.notation import parse_duration
+
+
+def now_ms() -> int:
+    return time_ns() // 1_000_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ import typer
 
 from flotilla.cli.exit_codes import FAILED
 from flotilla.cli.output import note, print_json, print_table
+from flotilla.cli.pairs import read_pairs
 from flotilla.cli.servers import DEFAULT_SERVERS, DEFAULT_TIMEOUT, AsJson, Servers, Timeout, connect, find_topic
 from flotilla.types.errors import AlreadyExistsError, InvalidArgumentError, NotFoundError
 from flotilla.types.ids import NO_NODE
@@ -169,16 +170,6 @@ def _is_confirmed(names: Iterable[str]) -> bool:
     if not sys.stdin.isatty():
         raise InvalidArgumentError("deleting cannot be undone; give --yes where nobody can be asked")
     return typer.confirm(f"Delete {', '.join(names)} with all messages?")
-
-
-def read_pairs(texts: Iterable[str], flag: str = "--set") -> dict[str, str]:
-    pairs = {}
-    for text in texts:
-        name, sign, value = text.partition("=")
-        if not sign or not name:
-            raise InvalidArgumentError(f"{flag} {text!r}: expected name=value")
-        pairs[name] = value
-    return pairs
 
 
 def _read_chosen(texts: Iterable[str]) -> dict[str, Any]:

@@ -1,0 +1,92 @@
+"""`flotilla peek`, `why` and `cancel`: single messages, looked at, explained, or taken back."""
+
+import sys
+from dataclasses import asdict
+from typing import Annotated, TypeAlias
+
+import typer
+
+from flotilla.cli.message_formats import Format, formatter
+from flotilla.cli.output import age, note, print_json
+from flotilla.cli.servers import DEFAULT_SERVERS, DEFAULT_TIMEOUT, AsJson, Servers, Timeout, connect
+from flotilla.types.errors import NotFoundError
+
+Topic: TypeAlias = Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)]
+Partition: TypeAlias = Annotated[int, typer.Argument(metavar="PARTITION", min=0, show_default=False)]
+Offset: TypeAlias = Annotated[int, typer.Argument(metavar="OFFSET", min=0, show_default=False)]
+
+
+def peek(
+    topic: Topic,
+    partition: Annotated[int, typer.Option("--partition", "-p", min=0, help="Where to look.")] = 0,
+    offset: Annotated[
+        int | None, typer.Option("--offset", "-o", min=0, help="From here on.", show_default="the oldest")
+    ] = None,
+    count: Annotated[int, typer.Option("--count", "-n", min=1, help="At most so many.")] = 10,
+    form: Annotated[Format, typer.Option("--format", help="As in consume.")] = Format.LONG,
+    as_json: AsJson = False,
+    servers: Servers = DEFAULT_SERVERS,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+) -> None:
+    """Look at messages. Nothing changes by it for anybody."""
+    with connect(servers, timeout) as client:
+        messages = client.peek(topic, partition, offset=offset, max_messages=count)
+    shape = formatter(Format.JSON if as_json else form, is_terminal=sys.stdout.isatty())
+    sys.stdout.buffer.write(b"".join(map(shape, messages)))
+    sys.stdout.flush()
+    if not messages and not as_json:
+        note("there is nothing")
+
+
+def why(
+    topic: Topic,
+    partition: Partition,
+    offset: Offset,
+    group: Annotated[str, typer.Option("--group", "-g", help="For whom.", show_default=False)],
+    as_json: AsJson = False,
+    servers: Servers = DEFAULT_SERVERS,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+) -> None:
+    """Explain where a message is for a group, how it came there, and what comes next."""
+    with connect(servers, timeout) as client:
+        found = client.explain(topic, partition, offset, group)
+    if as_json:
+        print_json(asdict(found))
+        return
+    attempts = f", {found.attempts} failed attempts" if found.attempts else ""
+    typer.echo(f"{topic} {partition}:{offset} is {found.state} for {group}{attempts}")
+    for line in found.history:
+        typer.echo(f"  {line}")
+    if found.holder:
+        typer.echo(f"  held by {found.holder}")
+    if found.reason:
+        typer.echo(f"  last reason: {found.reason}")
+    if found.next:
+        waits = f" in {age(found.remaining_ms)}" if found.remaining_ms else ""
+        typer.echo(f"next{waits}: {found.next}")
+
+
+def cancel(
+    topic: Topic,
+    partition: Annotated[
+        int | None, typer.Option("--partition", "-p", min=0, help="Of the message.", show_default="any")
+    ] = None,
+    offset: Annotated[
+        int | None, typer.Option("--offset", "-o", min=0, help="Which message.", show_default=False)
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option("--idempotency-key", "-k", help="Which message, by its key.", show_default=False)
+    ] = None,
+    as_json: AsJson = False,
+    servers: Servers = DEFAULT_SERVERS,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+) -> None:
+    """Take a message back: no group gets it any more. What a group has finished stays finished."""
+    with connect(servers, timeout) as client:
+        cancelled = client.cancel(topic, partition, offset=offset, idempotency_key=key)
+    if as_json:
+        print_json([{"partition": number, "offset": place} for number, place in cancelled])
+    elif not cancelled:
+        raise NotFoundError("there is no such message")
+    else:
+        typer.echo(f"cancelled {', '.join(f'{number}:{place}' for number, place in cancelled)}")
