@@ -13,8 +13,9 @@ GENERATED := flotilla/codec/generated
 
 SEED ?= 1
 SEEDS ?=
+BENCH ?=
 
-.PHONY: setup check test sim mutants bench demo proto rewrite clean help
+.PHONY: setup check test sim mutants bench demo chaos proto rewrite clean help
 
 $(STAMP): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -39,11 +40,14 @@ sim: $(STAMP) ## simulate: SEED=n for one seed, SEEDS=n for a swarm of n
 mutants: $(STAMP) ## break the code on purpose; the simulator must notice each time
 	@$(BIN)/flotilla sim --mutants
 
-bench: $(STAMP) ## measure, as a ratio to probes of this machine
-	@$(BIN)/python -m bench
+bench: $(STAMP) ## measure beside probes of this machine and installed peers; BENCH="--help" tells more
+	@$(BIN)/python -m bench $(BENCH)
 
 demo: $(STAMP) ## three brokers, kill -9 of a leader, nothing lost
 	@$(BIN)/flotilla demo
+
+chaos: $(STAMP) ## a work queue whose leaders are killed every 10 s for a minute, nothing lost
+	@$(BIN)/flotilla chaos
 
 proto: $(STAMP) ## generate code from proto/
 	@$(BIN)/python -m grpc_tools.protoc -I$(GENERATED)=proto --python_out=src --pyi_out=src $(addprefix $(GENERATED)/,$(PROTO))

@@ -33,6 +33,7 @@ VERBS = {
     "cancel": "message:cancel",
     "shell": "shell:shell",
     "demo": "demo:demo",
+    "chaos": "chaos:chaos",
     "bench": "bench:bench",
     "sim": "sim:sim",
     "config": "config:config_app",
