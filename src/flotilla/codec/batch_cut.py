@@ -32,11 +32,18 @@ def cut(batch: Buffer, first: int, count: int) -> bytes:
     Raises InvalidArgumentError when the range is not inside the batch or the batch is damaged.
     """
     header = check(batch)
+    if first == 0 and count == header.count:
+        return bytes(batch)
+    return cut_columns(open_columns(batch, header), header, first, count)
+
+
+def cut_columns(columns: Columns, header: BatchHeader, first: int, count: int) -> bytes:
+    """The same of a batch that was verified and is open: nothing is touched but what the piece holds.
+
+    Raises InvalidArgumentError.
+    """
     if first < 0 or count < 1 or first + count > header.count:
         raise InvalidArgumentError(f"no records [{first}, {first + count}) in a batch of {header.count}")
-    if count == header.count:
-        return bytes(batch)
-    columns = open_columns(batch, header)
     try:
         head, rest = _cut(columns, header, first, first + count)
     except OverflowError as error:

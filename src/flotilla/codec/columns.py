@@ -83,7 +83,7 @@ def read_directory(buffer: Buffer) -> Directory:
     """What a broker acts on, in constant time. Raises InvalidArgumentError."""
     if len(buffer) < COLUMNS_AT:
         raise InvalidArgumentError(f"{len(buffer)} bytes are too few for a batch of columns")
-    directory = Directory(*DIRECTORY.unpack_from(buffer, HEADER_BYTES))
+    directory = Directory._make(DIRECTORY.unpack_from(buffer, HEADER_BYTES))
     columns = directory.columns
     if columns & ~_KNOWN:
         raise InvalidArgumentError(f"unknown columns {columns & ~_KNOWN:#x}")

@@ -14,6 +14,8 @@ from flotilla.types.limits import PEER_FRAME_BYTES_MAX
 
 _LENGTH = struct.Struct(">I")
 LENGTH_BYTES = _LENGTH.size
+#: A frame that misses at least this much is worth being received straight into its own memory.
+DIRECT_BYTES_MIN = 64 * 1024
 
 
 def frame_header(length: int) -> bytes:
@@ -78,6 +80,25 @@ class FrameReader:
                 self._filled = 0
                 position += self._fill_body(view[position:], frames)
         return iter(frames)
+
+    def room(self) -> memoryview | None:
+        """Where the rest of a large frame can be received without a copy; None: anywhere, to be given to `feed`."""
+        body = self._body
+        if body is None or len(body) - self._filled < DIRECT_BYTES_MIN:
+            return None
+        return memoryview(body)[self._filled :]
+
+    def received(self, count: int) -> Iterator[memoryview]:
+        """So many bytes were put into room(); the frame, if they complete it."""
+        body = self._body
+        assert body is not None
+        self._filled += count
+        assert self._filled <= len(body)
+        if self._filled < len(body):
+            return iter(())
+        self._body = None
+        self._filled = 0
+        return iter((memoryview(body).toreadonly(),))
 
     def _checked_length(self, data: bytes | memoryview, position: int) -> int:
         length: int = _LENGTH.unpack_from(data, position)[0]

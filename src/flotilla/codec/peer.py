@@ -12,7 +12,8 @@ allocates is bounded by the length of the input; large bodies stay slices of it.
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from crc32c import crc32c
@@ -22,7 +23,7 @@ from flotilla.codec.generated import peer_pb2
 from flotilla.codec.peer_messages import CODECS, COPY_BYTES_MAX, Buffer, Incoming, Outgoing
 from flotilla.raft.messages import Append, Message, Proposal, RepairReply, SnapshotChunk
 from flotilla.types.errors import InvalidArgumentError
-from flotilla.types.ids import NO_NODE, GroupId
+from flotilla.types.ids import NO_NODE, GroupId, NodeId
 from flotilla.types.limits import ENTRY_BYTES_MAX, PEER_FRAME_BYTES_MAX
 
 PROTOCOL_VERSION = 1
@@ -55,6 +56,20 @@ def encode_frame(messages: Sequence[tuple[GroupId, Message]]) -> list[Buffer]:
     assert sender != NO_NODE
     assert target != NO_NODE
     outgoing = Outgoing()
+    if len(messages) == 1:
+        number, write = _WRITERS[type(first)]
+        write(outgoing, messages[0][0], first)
+        opening = _opening_of_one(sender, target, number)
+    else:
+        opening = _opening(sender, target, _write_runs(outgoing, messages, sender, target))
+    # Fields in ascending order, so that the two parts are the bytes of one message.
+    return _assemble(opening + peer_pb2.Frame(**outgoing.columns).SerializeToString(), outgoing.bodies)
+
+
+def _write_runs(
+    outgoing: Outgoing, messages: Sequence[tuple[GroupId, Message]], sender: NodeId, target: NodeId
+) -> list[int]:
+    """Hands every message to the writer of its kind; the runs that keep their order."""
     runs: list[int] = []
     last_number = 0
     for group, message in messages:
@@ -67,8 +82,18 @@ def encode_frame(messages: Sequence[tuple[GroupId, Message]]) -> list[Buffer]:
         else:
             runs += (number, 1)
             last_number = number
-    envelope = peer_pb2.Frame(version=PROTOCOL_VERSION, sender=sender, target=target, runs=runs, **outgoing.columns)
-    return _assemble(envelope.SerializeToString(), outgoing.bodies)
+    return runs
+
+
+def _opening(sender: NodeId, target: NodeId, runs: list[int]) -> bytes:
+    """The fields of the envelope that come before the columns."""
+    return peer_pb2.Frame(version=PROTOCOL_VERSION, sender=sender, target=target, runs=runs).SerializeToString()
+
+
+@lru_cache(maxsize=1024)
+def _opening_of_one(sender: NodeId, target: NodeId, number: int) -> bytes:
+    """Without load most frames carry one message, and those of a kind between two nodes all begin alike."""
+    return _opening(sender, target, [number, 1])
 
 
 def framed_bytes_max(message: Message) -> int:
@@ -97,13 +122,13 @@ def decode_frame(data: Buffer | bytearray) -> list[tuple[GroupId, Message]]:
 
     Large bodies are slices of `data`, which must not change any more.
     """
-    if isinstance(data, bytearray):
-        data = memoryview(data)
     size = len(data)
     if not _PREFIX.size <= size <= PEER_FRAME_BYTES_MAX:
         raise InvalidArgumentError(f"no frame has {size} bytes")
+    # A small frame is copied whole at most once; of a large one nothing is copied that is large itself.
+    data = bytes(data) if size <= COPY_BYTES_MAX else memoryview(data)
     checksum, envelope_size = _PREFIX.unpack_from(data)
-    if crc32c(memoryview(data)[_CHECKSUM.size :]) != checksum:
+    if crc32c(data[_CHECKSUM.size :]) != checksum:
         raise InvalidArgumentError("the checksum of a frame does not hold")
     envelope_end = _PREFIX.size + envelope_size
     if envelope_end > size or envelope_size > ENVELOPE_BYTES_MAX:
@@ -124,6 +149,9 @@ def _assemble(envelope: bytes, bodies: list[Buffer]) -> list[Buffer]:
     """Prefix, envelope and bodies; neighbours that are small are joined into one buffer."""
     if len(envelope) > ENVELOPE_BYTES_MAX:
         raise InvalidArgumentError(f"an envelope of {len(envelope)} bytes is over the limit of {ENVELOPE_BYTES_MAX}")
+    if not bodies:
+        rest = _LENGTH.pack(len(envelope)) + envelope
+        return [_CHECKSUM.pack(crc32c(rest)) + rest]
     buffers: list[Buffer] = []
     small: list[Buffer] = [_LENGTH.pack(len(envelope)), envelope]
     for body in bodies:
@@ -147,18 +175,37 @@ def _assemble(envelope: bytes, bodies: list[Buffer]) -> list[Buffer]:
     return buffers
 
 
+def _reader(number: int) -> tuple[str, int, Callable[[Incoming, list[Any]], None]]:
+    found = _READERS.get(number)
+    if found is None:
+        raise InvalidArgumentError(f"field {number} of a frame holds no messages")
+    return found
+
+
+def _read_only_run(envelope: peer_pb2.Frame, incoming: Incoming, number: int, count: int) -> None:
+    """All messages are of one kind: they are all that its field holds."""
+    name, width, read = _reader(number)
+    cells = getattr(envelope, name)[:]
+    if not 0 < count * width <= len(cells):
+        raise InvalidArgumentError("a frame announces other messages than it holds")
+    if count * width != len(cells):
+        raise InvalidArgumentError("a frame holds more messages than it announces")
+    read(incoming, cells)
+
+
 def _read_runs(envelope: peer_pb2.Frame, incoming: Incoming) -> None:
     """Hands every run of messages to the reader of its kind, in order."""
     runs = envelope.runs[:]
     if not runs or len(runs) % 2:
         raise InvalidArgumentError("the runs of a frame are no pairs")
+    if len(runs) == 2:
+        _read_only_run(envelope, incoming, *runs)
+        return
     #: Of each kind met so far: what its field holds and how many cells of it have been read.
     fields: dict[int, tuple[list[Any], int]] = {}
     numbers = iter(runs)
     for number, count in zip(numbers, numbers, strict=True):
-        if number not in _READERS:
-            raise InvalidArgumentError(f"field {number} of a frame holds no messages")
-        name, width, read = _READERS[number]
+        name, width, read = _reader(number)
         cells, start = fields.get(number) or (getattr(envelope, name)[:], 0)
         end = start + count * width
         if not start < end <= len(cells):

@@ -114,7 +114,8 @@ def encode_batch(
 def encode_values(
     values: Sequence[bytes],
     *,
-    timestamp_ms: int,
+    timestamp_ms: int = 0,
+    timestamps_ms: Sequence[int] = (),
     priority: int = 0,
     content_type: int = 0,
     deliver_at_ms: int = 0,
@@ -125,11 +126,23 @@ def encode_values(
     producer_epoch: int = 0,
     sequence: int = 0,
 ) -> bytes:
-    """The batch of records that differ in nothing but their values: no Record is made. See `encode_batch`."""
+    """The batch of records that differ in nothing but their values, and in their times if there is one for each.
+
+    No Record is made. See `encode_batch`.
+    """
     _check_count(len(values))
+    assert not timestamps_ms or len(timestamps_ms) == len(values)
     try:
+        first_ms = last_ms = timestamp_ms
+        if timestamps_ms:
+            first_ms, last_ms = timestamps_ms[0], max(timestamps_ms)
+        if len(values) == 1 and compression == NONE:
+            fields = (values[0], None, (), first_ms, priority, content_type, deliver_at_ms, ttl_ms, b"", max_deliveries)
+            return _encode_single(_RECORD(fields), producer_id, producer_epoch, sequence)
         offsets = _offsets(values)
         writer = BatchWriter(offsets.tobytes())
+        if timestamps_ms and not _is_uniform(timestamps_ms):
+            writer.add(TIMESTAMPS, array("q", timestamps_ms).tobytes())
         writer.priority = _checked_priority(priority)
         writer.content_type = content_type
         writer.deliver_at_ms = deliver_at_ms
@@ -139,8 +152,8 @@ def encode_values(
             values,
             value_bytes=offsets[-1],
             count=len(values),
-            first_time_ms=timestamp_ms,
-            max_time_ms=timestamp_ms,
+            first_time_ms=first_ms,
+            max_time_ms=last_ms,
             compression=compression,
             producer_id=producer_id,
             producer_epoch=producer_epoch,
@@ -189,7 +202,7 @@ def _offsets(items: Sequence[bytes]) -> "array[int]":
     return array("i", accumulate(map(len, items), initial=0))
 
 
-def _is_uniform(column: tuple[int, ...]) -> bool:
+def _is_uniform(column: Sequence[int]) -> bool:
     return column.count(column[0]) == len(column)
 
 

@@ -3,8 +3,8 @@
 Lives on the leader only and for one term of leadership. It begins when everything in the leader's log
 has been applied, so that the machine knows all there is, and from then on every batch passes through
 here in the order of the log: that makes offsets dense although they are given out before anything is
-committed. When leadership ends everything here is dropped; the next leader learns from its own log
-which batches survived.
+committed. Idempotency keys are compared with those stored and those under way. When leadership ends
+everything here is dropped; the next leader learns from its own log which batches survived.
 
 A batch that is sent again while its first copy is still under way joins that copy: the caller gets
 the first one's token and answers both from it. Nothing has to be told when a batch was applied: the
@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from flotilla.queue.facts import BatchFacts
+from flotilla.queue.keys import KeysUnderWay, digests_of
 from flotilla.queue.partition import PartitionMachine
 from flotilla.queue.producers import NEW, SEQUENCE_MASK, Duplicate, New, Verdict, begin_epoch, gap
-from flotilla.types.errors import FlotillaError
+from flotilla.types.errors import FlotillaError, InvalidArgumentError
 from flotilla.types.ids import Offset
 
 
@@ -38,7 +39,22 @@ class DuplicateInFlight:
     first_offset: Offset
 
 
-Admission: TypeAlias = Assigned | Duplicate | DuplicateInFlight | FlotillaError
+@dataclass(slots=True)
+class KnownKeys:
+    """Nothing is admitted: records at these positions of the batch have keys that were stored before.
+
+    The producer leaves them out and sends the rest again, with the same first sequence.
+    """
+
+    positions: tuple[int, ...]
+    #: Where the first record with the same key is, one for each position.
+    offsets: tuple[Offset, ...]
+    #: None: all of them are stored. Otherwise some are under way: the answer must wait for what becomes of this one,
+    #: because the producer will take them for stored.
+    token: object | None = None
+
+
+Admission: TypeAlias = Assigned | Duplicate | DuplicateInFlight | KnownKeys | FlotillaError
 
 
 @dataclass(slots=True)
@@ -63,6 +79,7 @@ class PartitionLeader:
         #: Idempotent batches under way in the order of offsets, and the same by producer.
         self._in_flight: deque[_InFlight] = deque()
         self._by_producer: dict[int, deque[_InFlight]] = {}
+        self._keys = KeysUnderWay(machine.keys)
         self._is_over = False
 
     def admit(self, facts: BatchFacts, token: object) -> Admission:
@@ -71,25 +88,51 @@ class PartitionLeader:
         `token` is whatever the caller wants to find again when the batch is repeated.
         """
         assert not self._is_over, "nobody admits after leadership has ended"
-        producer_id = facts.producer_id
         base_offset = self.next_offset
-        if producer_id:
+        if facts.producer_id:
             if self._in_flight:
                 self._drop_applied()
-            found = self._judge(producer_id, facts)
+            found = self._judge(facts.producer_id, facts)
             if not isinstance(found, New):
                 return found
-            batch = _InFlight(
-                producer_id, facts.producer_epoch, facts.producer_sequence, facts.count, base_offset, token
-            )
-            self._in_flight.append(batch)
-            under_way = self._by_producer.get(producer_id)
-            if under_way is None:
-                self._by_producer[producer_id] = deque((batch,))
-            else:
-                under_way.append(batch)
+        if facts.idempotency_keys:
+            refused = self._admit_keys(facts, token)
+            if refused is not None:
+                return refused
+        if facts.producer_id:
+            self._begin(facts, token)
         self.next_offset = base_offset + facts.count
         return Assigned(base_offset)
+
+    def _begin(self, facts: BatchFacts, token: object) -> None:
+        """An idempotent batch is under way."""
+        producer_id = facts.producer_id
+        batch = _InFlight(
+            producer_id, facts.producer_epoch, facts.producer_sequence, facts.count, self.next_offset, token
+        )
+        self._in_flight.append(batch)
+        under_way = self._by_producer.get(producer_id)
+        if under_way is None:
+            self._by_producer[producer_id] = deque((batch,))
+        else:
+            under_way.append(batch)
+
+    def _admit_keys(self, facts: BatchFacts, token: object) -> Admission | None:
+        """Why the batch is not admitted; None when all its keys are new, and under way from now on."""
+        digests = digests_of(facts.idempotency_keys)
+        told = [digest for digest in digests if digest]
+        if len(set(told)) != len(told):
+            return InvalidArgumentError("two records of one batch have the same idempotency key")
+        known = self._keys.find(digests, self._machine.next_offset)
+        if known is None:
+            self._keys.begin(self.next_offset, digests, token)
+            return None
+        first = known.offsets[0]
+        is_whole = known.offsets == list(range(first, first + facts.count))
+        # A producer that counts would take its sequence for used: it must hear that it is not.
+        if is_whole and not facts.producer_id:
+            return Duplicate(first) if known.token is None else DuplicateInFlight(known.token, first)
+        return KnownKeys(tuple(known.positions), tuple(known.offsets), known.token)
 
     def retract(self, base_offset: Offset) -> None:
         """The batch that was admitted last could not be proposed: it was never there."""
@@ -99,16 +142,19 @@ class PartitionLeader:
             batch = self._in_flight.pop()
             assert batch.base_offset == base_offset, "only the last batch can be retracted"
             self._pop_of_producer(batch.producer_id, last=True)
+        self._keys.retract(base_offset)
 
     def end(self) -> None:
         """Leadership is over: what was under way is for the next leader to know."""
         self._is_over = True
         self._in_flight.clear()
         self._by_producer.clear()
+        self._keys.clear()
 
     def wants_stamp(self, now_ms: int) -> bool:
-        """Whether to propose a StampTime, so that producers can be forgotten. Idle partitions need none."""
-        return self._machine.producers.wants_stamp(now_ms, self._machine.next_offset)
+        """Whether to propose a StampTime, so that producers and keys can be forgotten. Idle partitions need none."""
+        machine = self._machine
+        return machine.producers.wants_stamp(now_ms, machine.next_offset, is_shared=len(machine.keys) > 0)
 
     def _drop_applied(self) -> None:
         applied = self._machine.next_offset

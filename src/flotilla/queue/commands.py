@@ -1,34 +1,74 @@
 """What can happen to a partition beside appends: one value type per command, and its bytes.
 
-Little endian, 32 bytes of head, then the texts of the command, each to the length that the head tells:
+Little endian, 32 bytes of head, then the parts of the command, each to the length that the head tells:
 
     offset size field      meaning
          0   1  version    of this layout: 1
          1   1  kind       which command; a number is never given to another one
          2   2  name_bytes of the group's name
-         4   2  rest_bytes of what follows the name
+         4   2  rest_bytes of what follows the name: metadata, or another number
          6   1  flags      bit 0 of CommitOffset: reset
          7   1  zero
          8   8  now_ms     the leader's time when it proposed the command
-        16   8  value      an offset, or a count
-        24   6  zero
+        16   8  value      an offset, a number or a count
+        24   4  body_bytes of what follows the rest, in the layout that `group_commands` tells
+        28   2  zero
         30   2  magic      0x4351 ("QC"), where a record batch keeps its own: no command looks like a batch
 
-Decoding is total: anything that `encode_command` did not make raises InvalidArgumentError. The sense
-of a command is for the partition to judge.
+Decoding is total: what has not the shape of a command raises InvalidArgumentError. The sense of a command
+is for the partition to judge.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from struct import Struct
 from typing import Final, TypeAlias
 
+from flotilla.queue.group_commands import (
+    BuryDeaths,
+    CancelRecords,
+    DeadRun,
+    FailedRun,
+    GroupSettlement,
+    OpenGroup,
+    ReserveTokens,
+    ResetGroup,
+    SettleRuns,
+    decode_offsets,
+    decode_settlements,
+    encode_offsets,
+    encode_settlements,
+)
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.ids import Offset
+
+__all__ = [
+    "HEAD_BYTES",
+    "MAGIC",
+    "VERSION",
+    "BuryDeaths",
+    "CancelRecords",
+    "Command",
+    "CommitOffset",
+    "ConfigureDedup",
+    "DeadRun",
+    "DeleteGroup",
+    "FailedRun",
+    "GroupSettlement",
+    "OpenGroup",
+    "ReserveTokens",
+    "ResetGroup",
+    "SettleRuns",
+    "StampTime",
+    "TrimTo",
+    "decode_command",
+    "encode_command",
+]
 
 VERSION: Final = 1
 MAGIC: Final = 0x4351
 
-_HEAD = Struct("<BBHHBxQQ6xH")
+_HEAD = Struct("<BBHHBxQQI2xH")
 _WINDOW_MS = Struct("<Q")
 HEAD_BYTES: Final = _HEAD.size
 assert HEAD_BYTES == 32
@@ -57,6 +97,8 @@ class CommitOffset:
 
 @dataclass(frozen=True, slots=True)
 class DeleteGroup:
+    """A group of either kind is forgotten, with its deaths that are not buried."""
+
     group: str
     now_ms: int
 
@@ -78,50 +120,101 @@ class ConfigureDedup:
     now_ms: int
 
 
-Command: TypeAlias = StampTime | CommitOffset | DeleteGroup | TrimTo | ConfigureDedup
+Command: TypeAlias = (
+    StampTime
+    | CommitOffset
+    | DeleteGroup
+    | TrimTo
+    | ConfigureDedup
+    | OpenGroup
+    | SettleRuns
+    | BuryDeaths
+    | ResetGroup
+    | CancelRecords
+    | ReserveTokens
+)
 
 _STAMP_TIME: Final = 1
 _COMMIT_OFFSET: Final = 2
 _DELETE_GROUP: Final = 3
 _TRIM_TO: Final = 4
 _CONFIGURE_DEDUP: Final = 5
+_OPEN_GROUP: Final = 6
+_SETTLE_RUNS: Final = 7
+_BURY_DEATHS: Final = 8
+_RESET_GROUP: Final = 9
+_CANCEL_RECORDS: Final = 10
+_RESERVE_TOKENS: Final = 11
+
+#: Those that name a group and one number.
+_NUMBERED: Final[dict[int, Callable[[str, int, int], Command]]] = {
+    _OPEN_GROUP: OpenGroup,
+    _BURY_DEATHS: BuryDeaths,
+    _RESET_GROUP: ResetGroup,
+    _RESERVE_TOKENS: ReserveTokens,
+}
 
 
 def encode_command(command: Command) -> bytes:
     """The body of a log entry. The same command always gives the same bytes."""
     match command:
+        case SettleRuns():
+            body = encode_settlements(command.groups)
+            return _pack(_SETTLE_RUNS, command.now_ms, len(command.groups), body=body)
         case StampTime():
             return _pack(_STAMP_TIME, command.now_ms)
         case CommitOffset():
             flags = _RESET if command.reset else 0
-            name = command.group.encode("utf-8")
-            return _pack(_COMMIT_OFFSET, command.now_ms, command.offset, flags, name, command.metadata)
+            return _pack(_COMMIT_OFFSET, command.now_ms, command.offset, flags, command.group, command.metadata)
         case DeleteGroup():
-            return _pack(_DELETE_GROUP, command.now_ms, name=command.group.encode("utf-8"))
+            return _pack(_DELETE_GROUP, command.now_ms, name=command.group)
         case TrimTo():
             return _pack(_TRIM_TO, command.now_ms, command.offset)
         case ConfigureDedup():
             rest = _WINDOW_MS.pack(command.window_ms)
             return _pack(_CONFIGURE_DEDUP, command.now_ms, command.entries_max, rest=rest)
+        case OpenGroup():
+            return _pack(_OPEN_GROUP, command.now_ms, command.offset, name=command.group)
+        case BuryDeaths():
+            return _pack(_BURY_DEATHS, command.now_ms, command.below_number, name=command.group)
+        case ResetGroup():
+            return _pack(_RESET_GROUP, command.now_ms, command.offset, name=command.group)
+        case ReserveTokens():
+            return _pack(_RESERVE_TOKENS, command.now_ms, command.tat_us, name=command.group)
+        case CancelRecords():
+            body = encode_offsets(command.offsets)
+            return _pack(_CANCEL_RECORDS, command.now_ms, len(command.offsets), body=body)
 
 
-def _pack(kind: int, now_ms: int, value: int = 0, flags: int = 0, name: bytes = b"", rest: bytes = b"") -> bytes:
-    return _HEAD.pack(VERSION, kind, len(name), len(rest), flags, now_ms, value, MAGIC) + name + rest
+def _pack(
+    kind: int, now_ms: int, value: int = 0, flags: int = 0, name: str = "", rest: bytes = b"", body: bytes = b""
+) -> bytes:
+    encoded = name.encode("utf-8")
+    head = _HEAD.pack(VERSION, kind, len(encoded), len(rest), flags, now_ms, value, len(body), MAGIC)
+    return head + encoded + rest + body
 
 
 def decode_command(data: bytes | memoryview) -> Command:
     """Raises InvalidArgumentError."""
     if len(data) < HEAD_BYTES:
         raise InvalidArgumentError(f"{len(data)} bytes are too few for a command of a partition")
-    version, kind, name_bytes, rest_bytes, flags, now_ms, value, magic = _HEAD.unpack_from(data)
+    version, kind, name_bytes, rest_bytes, flags, now_ms, value, body_bytes, magic = _HEAD.unpack_from(data)
     if version != VERSION or magic != MAGIC:
         raise InvalidArgumentError(f"neither a batch nor a command of version {VERSION}")
-    if len(data) != HEAD_BYTES + name_bytes + rest_bytes:
+    rest_at = HEAD_BYTES + name_bytes
+    body_at = rest_at + rest_bytes
+    if len(data) != body_at + body_bytes:
         raise InvalidArgumentError("a command of a partition has the wrong length")
-    name = _text(data[HEAD_BYTES : HEAD_BYTES + name_bytes])
-    rest = bytes(data[HEAD_BYTES + name_bytes :])
+    if kind == _SETTLE_RUNS:
+        return SettleRuns(now_ms, decode_settlements(bytes(data[body_at:]), value))
+    if kind == _CANCEL_RECORDS:
+        return CancelRecords(decode_offsets(bytes(data[body_at:]), value), now_ms)
+    name = _text(data[HEAD_BYTES:rest_at])
+    rest = bytes(data[rest_at:body_at])
     if kind == _COMMIT_OFFSET:
         return CommitOffset(name, value, now_ms, bool(flags & _RESET), rest)
+    if kind in _NUMBERED:
+        return _NUMBERED[kind](name, value, now_ms)
     if kind == _STAMP_TIME:
         return StampTime(now_ms)
     if kind == _DELETE_GROUP:

@@ -26,6 +26,12 @@ class BatchFacts:
     #: Of the first record, modulo 2**32; the records behind it count on.
     producer_sequence: int
     size_bytes: int
+    #: 0 to 7, of all records.
+    priority: int = 0
+    #: Of all records: queue groups get them no earlier. 0: at once.
+    deliver_at_ms: int = 0
+    #: One for each record, empty where it has none; or nothing at all, when none has.
+    idempotency_keys: tuple[bytes, ...] = ()
 
 
 Describe: TypeAlias = Callable[[bytes | memoryview], BatchFacts | None]

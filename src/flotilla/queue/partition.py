@@ -1,56 +1,44 @@
-"""The state machine of one partition: its offsets, its producers and the positions of its groups.
+"""The state machine of one partition: its offsets, its producers, and all of its groups.
 
 Deterministic and total. An entry is a record batch, whose facts are read by a function that is handed
 in, or a command (`commands`). A command that makes no sense is answered with an error and changes
 nothing. A batch was checked by its leader before it got its offset (`admission`): that it fits is an
 invariant and asserted, because refusing it here would leave a hole in front of the batches behind it.
+What commands do to groups is told in `groups`.
 
 Invariants:
 1. offsets are dense: a batch begins where the one before it ended;
 2. log_start and next_offset never move back, and log_start never passes next_offset;
 3. a group's position never exceeds next_offset and moves back by reset only;
-4. no index is applied twice; the applied index is part of the state.
+4. no index is applied twice; the applied index is part of the state;
+5. the index of batches covers [log_start, next_offset).
 """
 
 from collections.abc import Callable
 from hashlib import sha256
 from typing import Any, Protocol
 
-from flotilla.queue.commands import (
-    Command,
-    CommitOffset,
-    ConfigureDedup,
-    DeleteGroup,
-    StampTime,
-    TrimTo,
-    decode_command,
-)
+from flotilla.queue.batch_index import BatchIndex
+from flotilla.queue.commands import Command, ConfigureDedup, StampTime, TrimTo, decode_command
 from flotilla.queue.facts import Describe
+from flotilla.queue.group import GroupState
+from flotilla.queue.groups import PartitionGroups
+from flotilla.queue.keys import KeyTable
 from flotilla.queue.producers import ProducerTable
 from flotilla.queue.queries import (
     DescribePartition,
     GroupPosition,
+    ListGroups,
     ListPositions,
     PartitionFacts,
     Position,
     StateHash,
 )
-from flotilla.queue.snapshot import Counters, decode_snapshot, encode_snapshot
-from flotilla.types.errors import (
-    FlotillaError,
-    InvalidArgumentError,
-    NotFoundError,
-    OffsetOutOfRangeError,
-    OverloadedError,
-)
+from flotilla.queue.runs import RunSet
+from flotilla.queue.snapshot import Contents, Counters, decode_snapshot, encode_snapshot
+from flotilla.types.errors import FlotillaError, InvalidArgumentError, OffsetOutOfRangeError
 from flotilla.types.ids import Index, Offset
-from flotilla.types.topics import (
-    COMMIT_METADATA_BYTES_MAX,
-    GROUP_COUNT_MAX,
-    SETTING_BY_NAME,
-    check_group_name,
-    check_setting,
-)
+from flotilla.types.topics import SETTING_BY_NAME, check_setting
 
 _ENTRIES = SETTING_BY_NAME["dedup_window_entries"]
 _WINDOW = SETTING_BY_NAME["dedup_window_ms"]
@@ -77,20 +65,6 @@ class PartitionMachine:
         self._describe = describe
         self._first_bounds = (entries_max, window_ms)
         self._reset()
-        self._rules: dict[type[Any], Callable[[Any], None]] = {
-            StampTime: _accept,
-            CommitOffset: self._check_commit,
-            DeleteGroup: self._check_delete,
-            TrimTo: self._check_trim,
-            ConfigureDedup: _check_bounds,
-        }
-        self._handlers: dict[type[Any], Callable[[Any], object]] = {
-            StampTime: _accept,
-            CommitOffset: self._commit_offset,
-            DeleteGroup: self._delete_group,
-            TrimTo: self._trim_to,
-            ConfigureDedup: self._configure_dedup,
-        }
 
     def _reset(self) -> None:
         #: The index of the newest entry whose effect the state holds.
@@ -104,8 +78,30 @@ class PartitionMachine:
         self.bytes_total = 0
         #: The newest time stamped into a command; it never goes back, whatever the leaders' clocks do.
         self.clock_ms = 0
-        self.positions: dict[str, Position] = {}
         self.producers = ProducerTable(*self._first_bounds)
+        self.keys = KeyTable(self.producers.entries_max)
+        #: Priorities and times of delivery of everything in the log.
+        self.index = BatchIndex()
+        self._set_groups(PartitionGroups(self))
+
+    def _set_groups(self, groups: PartitionGroups) -> None:
+        self._all_groups = groups
+        #: Groups with a committed offset, queue groups, and what no queue group shall get: for reading only.
+        self.positions: dict[str, Position] = groups.positions
+        self.groups: dict[str, GroupState] = groups.queues
+        self.cancelled: RunSet = groups.cancelled
+        self._rules: dict[type[Any], Callable[[Any], None]] = {
+            StampTime: _accept,
+            TrimTo: self._check_trim,
+            ConfigureDedup: _check_bounds,
+            **groups.rules,
+        }
+        self._effects: dict[type[Any], Callable[[Any], object]] = {
+            StampTime: _accept,
+            TrimTo: self._trim_to,
+            ConfigureDedup: self._configure_dedup,
+            **groups.effects,
+        }
 
     # What a replica calls.
 
@@ -123,7 +119,11 @@ class PartitionMachine:
             self.producers.record(
                 facts.producer_id, facts.producer_epoch, facts.producer_sequence, facts.count, base_offset
             )
-        self.next_offset = base_offset + facts.count
+        if facts.idempotency_keys:
+            self.keys.record(base_offset, facts.idempotency_keys)
+        next_offset = base_offset + facts.count
+        self.index.append(base_offset, next_offset, facts.priority, facts.deliver_at_ms)
+        self.next_offset = next_offset
         if facts.max_time_ms > self.max_time_ms:
             self.max_time_ms = facts.max_time_ms
         self.batches_total += 1
@@ -138,8 +138,8 @@ class PartitionMachine:
             return error.with_traceback(None)
         if command.now_ms > self.clock_ms:
             self.clock_ms = command.now_ms
-            self.producers.stamp(self.clock_ms, self.next_offset)
-        return self._handlers[type(command)](command)
+            self.keys.forget_below(self.producers.stamp(self.clock_ms, self.next_offset))
+        return self._effects[type(command)](command)
 
     def read(self, query: object) -> object:
         if isinstance(query, GroupPosition):
@@ -150,6 +150,8 @@ class PartitionMachine:
             )
         if isinstance(query, ListPositions):
             return dict(sorted(self.positions.items()))
+        if isinstance(query, ListGroups):
+            return self._all_groups.kinds()
         if isinstance(query, StateHash):
             return self.state_hash()
         return InvalidArgumentError(f"a partition cannot be asked for {type(query).__name__}")
@@ -164,14 +166,24 @@ class PartitionMachine:
             bytes_total=self.bytes_total,
             clock_ms=self.clock_ms,
         )
-        return encode_snapshot(counters, self.positions, self.producers)
+        contents = Contents(
+            counters=counters,
+            positions=self.positions,
+            producers=self.producers,
+            keys=self.keys,
+            index=self.index,
+            cancelled=self.cancelled,
+            queues=self.groups,
+        )
+        return encode_snapshot(contents)
 
     def restore(self, data: bytes) -> None:
         """Raises CorruptionError and keeps the state when the bytes are no snapshot."""
         if not data:
             self._reset()
             return
-        counters, positions, producers = decode_snapshot(data)
+        contents = decode_snapshot(data)
+        counters = contents.counters
         self.applied = counters.applied
         self.log_start = counters.log_start
         self.next_offset = counters.next_offset
@@ -179,8 +191,14 @@ class PartitionMachine:
         self.batches_total = counters.batches_total
         self.bytes_total = counters.bytes_total
         self.clock_ms = counters.clock_ms
-        self.positions = positions
-        self.producers = producers
+        self.producers = contents.producers
+        self.keys = contents.keys
+        self.index = contents.index
+        groups = PartitionGroups(self)
+        groups.positions = contents.positions
+        groups.queues = contents.queues
+        groups.cancelled = contents.cancelled
+        self._set_groups(groups)
 
     def check(self, command: Command) -> FlotillaError | None:
         """What applying the command would be refused with now: asked before it is proposed."""
@@ -200,45 +218,23 @@ class PartitionMachine:
             raise InvalidArgumentError(f"{command.now_ms} ms is no time")
         self._rules[type(command)](command)
 
-    def _check_commit(self, command: CommitOffset) -> None:
-        check_group_name(command.group)
-        if len(command.metadata) > COMMIT_METADATA_BYTES_MAX:
-            raise InvalidArgumentError(f"metadata of a commit has at most {COMMIT_METADATA_BYTES_MAX} bytes")
-        if not 0 <= command.offset <= self.next_offset:
-            raise OffsetOutOfRangeError(f"offset {command.offset} is not between 0 and {self.next_offset}")
-        if command.group not in self.positions and len(self.positions) >= GROUP_COUNT_MAX:
-            raise OverloadedError(f"a partition has at most {GROUP_COUNT_MAX} groups")
-
-    def _check_delete(self, command: DeleteGroup) -> None:
-        if command.group not in self.positions:
-            raise NotFoundError(f"there is no group {command.group!r}")
-
     def _check_trim(self, command: TrimTo) -> None:
         if not 0 <= command.offset <= self.next_offset:
             raise OffsetOutOfRangeError(f"offset {command.offset} is not between 0 and {self.next_offset}")
 
     # Effects of commands that have been judged.
 
-    def _commit_offset(self, command: CommitOffset) -> Position:
-        """Where the group stands now: ahead of the command if it stood there already."""
-        known = self.positions.get(command.group)
-        if known is not None and command.offset < known.offset and not command.reset:
-            return known
-        position = Position(command.offset, command.now_ms, command.metadata)
-        self.positions[command.group] = position
-        return position
-
-    def _delete_group(self, command: DeleteGroup) -> Position:
-        """Where the group stood."""
-        return self.positions.pop(command.group)
-
     def _trim_to(self, command: TrimTo) -> Offset:
         """Where the log starts now: beyond the command if it started there already."""
-        self.log_start = max(self.log_start, command.offset)
+        if command.offset > self.log_start:
+            self.log_start = command.offset
+            self.index.trim(command.offset)
+            self._all_groups.trim(command.offset)
         return self.log_start
 
     def _configure_dedup(self, command: ConfigureDedup) -> None:
         self.producers.configure(command.entries_max, command.window_ms)
+        self.keys.configure(command.entries_max)
 
 
 def _accept(_: Command) -> None:

@@ -210,9 +210,12 @@ class ProducerTable:
 
     # Time.
 
-    def wants_stamp(self, now_ms: int, next_offset: Offset) -> bool:
-        """Whether a stamp would help to forget anything that could not be forgotten without it."""
-        if not self.ring and not self.idle:
+    def wants_stamp(self, now_ms: int, next_offset: Offset, *, is_shared: bool = False) -> bool:
+        """Whether a stamp would help to forget anything that could not be forgotten without it.
+
+        `is_shared`: somebody else has something to forget by the same stamps.
+        """
+        if not self.ring and not self.idle and not is_shared:
             return False
         if self.marks and self.marks[0].stamp_ms + self.window_ms <= now_ms:
             return True
@@ -224,12 +227,18 @@ class ProducerTable:
         newest = self.marks[-1]
         return next_offset > newest.end and now_ms - newest.stamp_ms >= self.window_ms // _MARKS
 
-    def stamp(self, now_ms: int, next_offset: Offset) -> None:
-        """It is `now_ms`, and everything below next_offset has been stored."""
+    def stamp(self, now_ms: int, next_offset: Offset) -> Offset:
+        """It is `now_ms`, and everything below next_offset has been stored.
+
+        Tells what is forgotten now: everything below that offset.
+        """
         if self._is_mark_due(now_ms, next_offset):
             self.marks.append(Mark(now_ms, next_offset))
+        end = 0
         while self.marks and self.marks[0].stamp_ms + self.window_ms <= now_ms:
-            self._forget_below(self.marks.popleft().end)
+            end = self.marks.popleft().end
+            self._forget_below(end)
+        return end
 
     def _forget_below(self, end: Offset) -> None:
         ring = self.ring

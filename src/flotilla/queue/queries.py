@@ -23,6 +23,11 @@ class ListPositions:
 
 
 @dataclass(frozen=True, slots=True)
+class ListGroups:
+    """Group name to "queue" or "offset", in the order of names."""
+
+
+@dataclass(frozen=True, slots=True)
 class StateHash:
     """A hexadecimal digest, equal on all replicas that applied the same entries."""
 

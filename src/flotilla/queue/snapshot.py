@@ -2,33 +2,37 @@
 
 Little endian. The version (u8), the counters, then the positions of groups in the order of names,
 then the table of producers: bounds, marks, producers by id with their batches in the window, and idle
-producers in the order in which they will be forgotten. Equal states give equal bytes, whatever
-happened before: slots of batches that have left the window are not written.
+producers in the order in which they will be forgotten; then the idempotency keys in the order of
+offsets, the index of batches, what was cancelled, and the queue groups (`group_snapshot`). Equal
+states give equal bytes, whatever happened before: slots of batches that have left the window are not
+written.
 """
 
-import sys
-from array import array
 from dataclasses import dataclass
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - a class whose name says too little alone
 from typing import Final
 
+from flotilla.queue.batch_index import BatchIndex
+from flotilla.queue.byte_reader import ByteReader, pack_count, pack_numbers
+from flotilla.queue.group import GroupState
+from flotilla.queue.group_snapshot import read_index, read_queues, read_runs, write_index, write_queues, write_runs
+from flotilla.queue.keys import DIGEST_BYTES, KeyTable
 from flotilla.queue.producers import Idle, Mark, Producer, ProducerTable
 from flotilla.queue.queries import Position
+from flotilla.queue.runs import RunSet
 from flotilla.types.errors import CorruptionError
 from flotilla.types.ids import Index, Offset
 
-VERSION: Final = 1
+VERSION: Final = 2
 
 _VERSION = Struct("<B")
 _COUNTERS = Struct("<QQQqQQQ")
-_COUNT = Struct("<I")
 _POSITION = Struct("<HQQH")
 _BOUNDS = Struct("<QQ")
 _MARK = Struct("<QQ")
 _PRODUCER = Struct("<QHQII")
 _IDLE = Struct("<QHIQ")
-_SLOT_BYTES: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +46,21 @@ class Counters:
     clock_ms: int
 
 
-def encode_snapshot(counters: Counters, positions: dict[str, Position], producers: ProducerTable) -> bytes:
+@dataclass(slots=True)
+class Contents:
+    """Everything that a partition's state consists of."""
+
+    counters: Counters
+    positions: dict[str, Position]
+    producers: ProducerTable
+    keys: KeyTable
+    index: BatchIndex
+    cancelled: RunSet
+    queues: dict[str, GroupState]
+
+
+def encode_snapshot(contents: Contents) -> bytes:
+    counters = contents.counters
     out = bytearray(_VERSION.pack(VERSION))
     out += _COUNTERS.pack(
         counters.applied,
@@ -53,77 +71,79 @@ def encode_snapshot(counters: Counters, positions: dict[str, Position], producer
         counters.bytes_total,
         counters.clock_ms,
     )
-    out += _COUNT.pack(len(positions))
+    _write_positions(out, contents.positions)
+    _write_producers(out, contents.producers)
+    _write_keys(out, contents.keys)
+    write_index(out, contents.index)
+    write_runs(out, contents.cancelled)
+    write_queues(out, contents.queues)
+    return bytes(out)
+
+
+def _write_positions(out: bytearray, positions: dict[str, Position]) -> None:
+    out += pack_count(len(positions))
     for name, position in sorted(positions.items()):
         encoded = name.encode("utf-8")
         out += _POSITION.pack(len(encoded), position.offset, position.committed_at_ms, len(position.metadata))
         out += encoded
         out += position.metadata
-    _write_producers(out, producers)
-    return bytes(out)
 
 
 def _write_producers(out: bytearray, table: ProducerTable) -> None:
     out += _BOUNDS.pack(table.entries_max, table.window_ms)
-    out += _COUNT.pack(len(table.marks))
+    out += pack_count(len(table.marks))
     for mark in table.marks:
         out += _MARK.pack(mark.stamp_ms, mark.end)
-    out += _COUNT.pack(len(table.producers))
+    out += pack_count(len(table.producers))
     for producer_id, producer in sorted(table.producers.items()):
         head = producer.head
         ended = max(producer.epoch_start - head, 0)
         size = len(producer.offsets) - head
         out += _PRODUCER.pack(producer_id, producer.epoch, producer.next_sequence, ended, size)
-        out += _little_endian(producer.sequences[head:])
-        out += _little_endian(producer.offsets[head:])
-    out += _COUNT.pack(len(table.idle))
+        out += pack_numbers(producer.sequences[head:])
+        out += pack_numbers(producer.offsets[head:])
+    out += pack_count(len(table.idle))
     for producer_id, idle in table.idle.items():
         out += _IDLE.pack(producer_id, idle.epoch, idle.next_sequence, idle.last_offset)
 
 
-def decode_snapshot(data: bytes) -> tuple[Counters, dict[str, Position], ProducerTable]:
+def _write_keys(out: bytearray, table: KeyTable) -> None:
+    out += pack_count(len(table))
+    out += b"".join(table.order)
+    out += pack_numbers([table.offsets[digest] for digest in table.order])
+
+
+def decode_snapshot(data: bytes) -> Contents:
     """Raises CorruptionError."""
-    reader = _Reader(data)
+    reader = ByteReader(data)
     try:
         (version,) = reader.take(_VERSION)
         if version != VERSION:
             raise CorruptionError(f"a partition's snapshot of version {version}, not {VERSION}")
-        counters = Counters(*reader.take(_COUNTERS))
-        positions = _read_positions(reader)
-        producers = _read_producers(reader)
-    except (StructError, UnicodeDecodeError) as error:
+        contents = _read_contents(reader)
+    except (StructError, UnicodeDecodeError, IndexError) as error:
         raise CorruptionError("a partition's snapshot is cut short or garbled") from error
-    if reader.at != len(data):
-        raise CorruptionError(f"a partition's snapshot has {len(data) - reader.at} bytes too many")
-    return counters, positions, producers
+    if reader.left_bytes:
+        raise CorruptionError(f"a partition's snapshot has {reader.left_bytes} bytes too many")
+    return contents
 
 
-class _Reader:
-    """Walks over the bytes; taking more than there is raises struct.error."""
-
-    __slots__ = ("at", "data")
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-        self.at = 0
-
-    def take(self, layout: Struct) -> tuple[int, ...]:
-        fields = layout.unpack_from(self.data, self.at)
-        self.at += layout.size
-        return fields
-
-    def count(self) -> int:
-        return self.take(_COUNT)[0]
-
-    def bytes(self, size: int) -> bytes:
-        start = self.at
-        self.at = start + size
-        if self.at > len(self.data):
-            raise StructError("cut short")
-        return self.data[start : self.at]
+def _read_contents(reader: ByteReader) -> Contents:
+    counters = Counters(*reader.take(_COUNTERS))
+    positions = _read_positions(reader)
+    producers = _read_producers(reader)
+    return Contents(
+        counters=counters,
+        positions=positions,
+        producers=producers,
+        keys=_read_keys(reader, producers.entries_max),
+        index=read_index(reader, counters.log_start, counters.next_offset),
+        cancelled=read_runs(reader),
+        queues=read_queues(reader),
+    )
 
 
-def _read_positions(reader: _Reader) -> dict[str, Position]:
+def _read_positions(reader: ByteReader) -> dict[str, Position]:
     positions = {}
     for _ in range(reader.count()):
         name_bytes, offset, committed_at_ms, metadata_bytes = reader.take(_POSITION)
@@ -132,7 +152,7 @@ def _read_positions(reader: _Reader) -> dict[str, Position]:
     return positions
 
 
-def _read_producers(reader: _Reader) -> ProducerTable:
+def _read_producers(reader: ByteReader) -> ProducerTable:
     entries_max, window_ms = reader.take(_BOUNDS)
     table = ProducerTable(entries_max, window_ms)
     for _ in range(reader.count()):
@@ -143,8 +163,8 @@ def _read_producers(reader: _Reader) -> ProducerTable:
         producer_id, epoch, next_sequence, ended, size = reader.take(_PRODUCER)
         producer = Producer(producer_id, epoch, next_sequence)
         producer.epoch_start = ended
-        producer.sequences = _from_little_endian(reader.bytes(size * _SLOT_BYTES))
-        producer.offsets = _from_little_endian(reader.bytes(size * _SLOT_BYTES))
+        producer.sequences = reader.numbers(size)
+        producer.offsets = reader.numbers(size)
         table.producers[producer_id] = producer
         slots += [(offset, producer) for offset in producer.offsets]
     # Offsets are unique, so the order of batches in the window is the order of their offsets.
@@ -156,19 +176,16 @@ def _read_producers(reader: _Reader) -> ProducerTable:
     return table
 
 
+def _read_keys(reader: ByteReader, entries_max: int) -> KeyTable:
+    table = KeyTable(entries_max)
+    count = reader.count()
+    digests = reader.bytes(count * DIGEST_BYTES)
+    table.order.extend([digests[at : at + DIGEST_BYTES] for at in range(0, len(digests), DIGEST_BYTES)])
+    table.offsets = dict(zip(table.order, reader.numbers(count), strict=True))
+    if len(table.offsets) != count:
+        raise CorruptionError("an idempotency key is twice in a partition's snapshot")
+    return table
+
+
 def _first(slot: tuple[Offset, Producer]) -> Offset:
     return slot[0]
-
-
-def _little_endian(values: "array[int]") -> bytes:
-    """Bytes of a copy: it is swapped in place where the machine writes the other way round."""
-    if sys.byteorder == "big":
-        values.byteswap()
-    return values.tobytes()
-
-
-def _from_little_endian(data: bytes) -> "array[int]":
-    values = array("Q", data)
-    if sys.byteorder == "big":
-        values.byteswap()
-    return values

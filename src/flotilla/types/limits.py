@@ -50,6 +50,10 @@ COMPRESSION_RATIO_MAX = 200
 PRIORITY_MAX = 7
 #: A record's own bound on its deliveries.
 DELIVERY_COUNT_MAX = 65_535
+#: Why a delivery failed, as a consumer tells it.
+REASON_BYTES_MAX = 1 * KIB
+#: Messages that are cancelled in one go.
+CANCEL_COUNT_MAX = 1_000
 #: Times and durations in records: the largest integer that every SDK's number holds exactly.
 TIME_MS_MAX = 2**53 - 1
 #: The largest frame between a client and a broker: one batch, and room for its envelope.

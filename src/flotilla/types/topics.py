@@ -17,7 +17,7 @@ from flotilla.types.notation import format_duration, format_size, parse_duration
 NAME_LENGTH_MAX: Final = 200
 #: What a consumer may leave beside its committed offset.
 COMMIT_METADATA_BYTES_MAX: Final = 4 * KIB
-#: Groups with a committed offset in one partition.
+#: Groups in one partition, of both kinds.
 GROUP_COUNT_MAX: Final = 10_000
 PARTITION_COUNT_MAX: Final = 1_024
 REPLICATION_FACTOR_MAX: Final = 7

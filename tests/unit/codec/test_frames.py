@@ -1,13 +1,13 @@
 """Frames come out as they went in, however the stream is cut, and never over the limit."""
 
 import tracemalloc
-from itertools import pairwise
+from itertools import cycle, pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flotilla.codec.frames import LENGTH_BYTES, FrameReader, frame_header
+from flotilla.codec.frames import DIRECT_BYTES_MIN, LENGTH_BYTES, FrameReader, frame_header
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.limits import PEER_FRAME_BYTES_MAX
 
@@ -26,6 +26,41 @@ def test_any_cut_of_the_stream_gives_the_same_frames(bodies, cuts):
         frames += [bytes(frame) for frame in reader.feed(stream[start:end])]
     assert frames == bodies
     assert reader.pending_bytes == 0
+
+
+@given(
+    st.lists(st.sampled_from([0, 3, DIRECT_BYTES_MIN - 1, DIRECT_BYTES_MIN, 2 * DIRECT_BYTES_MIN + 5]), max_size=5),
+    st.lists(st.integers(5_000, DIRECT_BYTES_MIN), min_size=1, max_size=8),
+)
+def test_large_frames_can_be_received_into_their_own_memory(sizes, steps):
+    bodies = [bytes([65 + number]) * size for number, size in enumerate(sizes)]
+    stream = memoryview(stream_of(bodies))
+    reader = FrameReader()
+    frames = []
+    position = 0
+    for step in cycle(steps):
+        if position == len(stream):
+            break
+        room = reader.room()
+        piece = stream[position : position + step]
+        if room is None:
+            frames += [bytes(frame) for frame in reader.feed(piece)]
+        else:
+            piece = piece[: len(room)]
+            room[: len(piece)] = piece
+            frames += [bytes(frame) for frame in reader.received(len(piece))]
+        position += len(piece)
+    assert frames == bodies
+    assert reader.pending_bytes == 0
+
+
+def test_only_a_large_rest_is_received_directly():
+    reader = FrameReader()
+    assert reader.room() is None
+    reader.feed(frame_header(DIRECT_BYTES_MIN + 1) + b"x")
+    assert len(reader.room()) == DIRECT_BYTES_MIN
+    reader.feed(b"x")
+    assert reader.room() is None
 
 
 def test_byte_by_byte():

@@ -51,6 +51,17 @@ def test_values_alone_make_the_same_batch_as_records(payloads, priority, timesta
     assert alone == encode_batch(records, producer_id=3)
 
 
+@given(st.lists(st.tuples(st.binary(max_size=20), st.integers(0, 2**40)), min_size=1, max_size=20), st.booleans())
+def test_values_with_times_of_their_own_are_what_their_records_would_be(pairs, is_uniform):
+    if is_uniform:
+        pairs = [(value, pairs[0][1]) for value, _ in pairs]
+    values, times = [value for value, _ in pairs], [time_ms for _, time_ms in pairs]
+    records = [Record(value, timestamp_ms=time_ms) for value, time_ms in pairs]
+    assert encode_values(values, timestamps_ms=times, producer_id=3, sequence=7) == encode_batch(
+        records, producer_id=3, sequence=7
+    )
+
+
 def test_null_and_empty_keys_differ():
     records = [Record(b"v", key=key) for key in (None, b"", b"k", None)]
     assert [record.key for record in decode_batch(encode_batch(records))] == [None, b"", b"k", None]

@@ -1,54 +1,50 @@
 """Real batches and commands as committed entries, for the tests of a partition."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from flotilla.codec.batch import pack_header, parse_header, patch_base_offset
+from flotilla.codec.batch import patch_base_offset
+from flotilla.codec.batch_facts import facts_of
+from flotilla.codec.records import encode_batch
 from flotilla.queue.commands import Command, encode_command
 from flotilla.queue.facts import BatchFacts
 from flotilla.queue.partition import PartitionMachine
 from flotilla.raft.messages import DATA, Entry
-from flotilla.types.errors import InvalidArgumentError
+from flotilla.types.records import Record
 
 TERM = 3
 
-
-def describe(data: bytes | memoryview) -> BatchFacts | None:
-    try:
-        header = parse_header(data)
-    except InvalidArgumentError:
-        return None
-    return BatchFacts(
-        header.base_offset,
-        header.count,
-        header.max_time_ms,
-        header.producer_id,
-        header.producer_epoch,
-        header.producer_sequence,
-        header.length,
-    )
+describe = facts_of
 
 
 def batch(
-    base_offset: int = 0, *, count: int = 1, producer: int = 0, epoch: int = 0, sequence: int = 0, time_ms: int = 1
+    base_offset: int = 0,
+    *,
+    count: int = 1,
+    producer: int = 0,
+    epoch: int = 0,
+    sequence: int = 0,
+    time_ms: int = 1,
+    priority: int = 0,
+    deliver_at_ms: int = 0,
+    keys: Sequence[bytes] = (),
 ) -> bytes:
-    body = b"x" * count
-    header = pack_header(
-        body,
-        count=count,
-        first_time_ms=time_ms,
-        max_time_ms=time_ms,
-        producer_id=producer,
-        producer_epoch=epoch,
-        producer_sequence=sequence,
-    )
-    data = bytearray(header + body)
+    """With `keys` there are as many records as keys."""
+    records = [
+        Record(b"x", timestamp_ms=time_ms, priority=priority, deliver_at_ms=deliver_at_ms, idempotency_key=key)
+        for key in keys or [b""] * count
+    ]
+    encoded = encode_batch(records, producer_id=producer, producer_epoch=epoch, sequence=sequence)
+    data = bytearray(encoded)
     patch_base_offset(data, base_offset, TERM)
     return bytes(data)
 
 
-def facts(count: int = 1, producer: int = 0, epoch: int = 0, sequence: int = 0) -> BatchFacts:
+def facts(
+    count: int = 1, producer: int = 0, epoch: int = 0, sequence: int = 0, keys: Sequence[bytes] = ()
+) -> BatchFacts:
     """A batch as it comes in, before it has an offset."""
-    found = describe(batch(count=count, producer=producer, epoch=epoch, sequence=sequence))
+    found = describe(batch(count=count, producer=producer, epoch=epoch, sequence=sequence, keys=keys))
     assert found is not None
     return found
 
@@ -67,11 +63,32 @@ class Log:
     def command(self, command: Command) -> object:
         return self.apply(encode_command(command))
 
-    def append(self, *, count: int = 1, producer: int = 0, epoch: int = 0, sequence: int = 0, time_ms: int = 1) -> int:
+    def append(
+        self,
+        *,
+        count: int = 1,
+        producer: int = 0,
+        epoch: int = 0,
+        sequence: int = 0,
+        time_ms: int = 1,
+        priority: int = 0,
+        deliver_at_ms: int = 0,
+        keys: Sequence[bytes] = (),
+    ) -> int:
         """Stores a batch behind the others and tells its offset."""
         offset = self.machine.next_offset
         stored = self.apply(
-            batch(offset, count=count, producer=producer, epoch=epoch, sequence=sequence, time_ms=time_ms)
+            batch(
+                offset,
+                count=count,
+                producer=producer,
+                epoch=epoch,
+                sequence=sequence,
+                time_ms=time_ms,
+                priority=priority,
+                deliver_at_ms=deliver_at_ms,
+                keys=keys,
+            )
         )
         assert isinstance(stored, BatchFacts)
         assert stored.base_offset == offset

@@ -8,14 +8,22 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[3]
 
 SCRIPT = """
-from flotilla.queue.commands import CommitOffset
+from flotilla.queue.commands import CancelRecords, CommitOffset, FailedRun, GroupSettlement, OpenGroup, SettleRuns
 from flotilla.queue.queries import ListPositions
 from tests.unit.queue.batches import new_log
 
 log = new_log(entries_max=7)
 for number in range(40):
     log.append(producer=1 + number % 9, sequence=number // 9)
+    log.append(keys=[b"key %d" % (number * 11 % 40), b"other %d" % number], priority=number % 8)
     log.command(CommitOffset(f"group-{number * 7 % 40}", number, number))
+    log.command(OpenGroup(f"queue-{number * 7 % 40}", number, number))
+    settlements = [
+        GroupSettlement(f"queue-{other}", failed=(FailedRun(number, number + 1, number, f"reason {other % 5}"),))
+        for other in range(40)
+    ]
+    log.command(SettleRuns(number, tuple(settlements)))
+    log.command(CancelRecords((number * 7 % 40, number), number))
 assert list(log.machine.read(ListPositions())) == sorted(log.machine.positions)
 print(log.machine.state_hash())
 """

@@ -2,12 +2,29 @@
 
 import pytest
 
-from flotilla.queue.commands import CommitOffset, ConfigureDedup, DeleteGroup, StampTime, TrimTo, encode_command
+from flotilla.queue.commands import (
+    BuryDeaths,
+    CancelRecords,
+    CommitOffset,
+    ConfigureDedup,
+    DeadRun,
+    DeleteGroup,
+    FailedRun,
+    GroupSettlement,
+    OpenGroup,
+    ReserveTokens,
+    ResetGroup,
+    SettleRuns,
+    StampTime,
+    TrimTo,
+    encode_command,
+)
 from flotilla.queue.partition import PartitionMachine
 from flotilla.queue.producers import Duplicate
 from flotilla.queue.queries import (
     DescribePartition,
     GroupPosition,
+    ListGroups,
     ListPositions,
     PartitionFacts,
     Position,
@@ -18,11 +35,13 @@ from flotilla.replica.ports import StateMachine
 from flotilla.types.errors import (
     CorruptionError,
     FlotillaError,
+    GroupModeError,
     InvalidArgumentError,
     NotFoundError,
     OffsetOutOfRangeError,
     OverloadedError,
 )
+from flotilla.types.limits import CANCEL_COUNT_MAX, REASON_BYTES_MAX
 from flotilla.types.topics import COMMIT_METADATA_BYTES_MAX, GROUP_COUNT_MAX
 from tests.unit.queue.batches import batch, describe, new_log
 
@@ -31,15 +50,29 @@ def busy():
     """A partition with something in every table."""
     log = new_log(entries_max=4)
     log.append(count=3, producer=1, time_ms=50)
-    log.append(count=2)
+    log.append(count=2, keys=[b"once", b""])
     log.command(StampTime(1_000))
     for sequence in range(3):
-        log.append(producer=2, epoch=1, sequence=sequence)
-    log.append(producer=2, epoch=2, time_ms=40)
-    log.append(producer=3)
+        log.append(producer=2, epoch=1, sequence=sequence, priority=sequence, deliver_at_ms=sequence // 2 * 9_000)
+    log.append(producer=2, epoch=2, time_ms=40, priority=7)
+    log.append(producer=3, priority=7)
     log.command(CommitOffset("b", 4, 1_500, metadata=b"\x00\xff"))
     log.command(CommitOffset("a", 2, 1_600))
+    for name in ("workers", "readers"):
+        log.command(OpenGroup(name, 0, 1_600))
+    settlement = GroupSettlement(
+        "workers",
+        acked=((0, 1), (7, 8)),
+        expired=((1, 2),),
+        failed=(FailedRun(4, 6, 1_800, "late"), FailedRun(9, 10, 1_900, "broken")),
+        dead=(DeadRun(5, 7, "broken"),),
+    )
+    log.command(SettleRuns(1_650, (settlement,)))
+    log.command(CancelRecords((8,), 1_650))
+    log.command(BuryDeaths("workers", 1, 1_650))
+    log.command(ReserveTokens("workers", 1_700_000, 1_650))
     log.command(TrimTo(3, 1_700))
+    log.command(ResetGroup("readers", 5, 1_700))
     return log
 
 
@@ -51,7 +84,7 @@ def test_it_has_the_shape_that_a_replica_wants():
 def test_appends_are_dense_and_counted():
     log = new_log()
     assert [log.append(count=3, time_ms=70), log.append(count=2, time_ms=60), log.append()] == [0, 3, 5]
-    size_bytes = 3 * 64 + 6
+    size_bytes = sum(len(batch(count=count)) for count in (3, 2, 1))
     assert log.machine.read(DescribePartition()) == PartitionFacts(0, 6, 70, 3, size_bytes)
 
 
@@ -111,6 +144,11 @@ def test_the_start_moves_forward_only():
 
 # Totality.
 
+
+def settling(**runs):
+    return SettleRuns(5_000, (GroupSettlement("workers", **runs),))
+
+
 BAD_COMMANDS = [
     (CommitOffset("g", 11, 5_000), OffsetOutOfRangeError),
     (CommitOffset("g", 11, 5_000, True), OffsetOutOfRangeError),
@@ -119,7 +157,33 @@ BAD_COMMANDS = [
     (CommitOffset("..", 1, 5_000), InvalidArgumentError),
     (CommitOffset("g", 1, 5_000, metadata=b"x" * (COMMIT_METADATA_BYTES_MAX + 1)), InvalidArgumentError),
     (CommitOffset("g", 1, 2**63), InvalidArgumentError),
+    (CommitOffset("workers", 1, 5_000), GroupModeError),
     (DeleteGroup("nobody", 5_000), NotFoundError),
+    (OpenGroup("a", 1, 5_000), GroupModeError),
+    (OpenGroup("new", 11, 5_000), OffsetOutOfRangeError),
+    (OpenGroup("workers", 11, 5_000), OffsetOutOfRangeError),
+    (OpenGroup("a b", 1, 5_000), InvalidArgumentError),
+    (OpenGroup("new", 1, 2**63), InvalidArgumentError),
+    (ResetGroup("a", 1, 5_000), GroupModeError),
+    (ResetGroup("nobody", 1, 5_000), NotFoundError),
+    (ResetGroup("workers", 11, 5_000), OffsetOutOfRangeError),
+    (BuryDeaths("a", 0, 5_000), GroupModeError),
+    (BuryDeaths("nobody", 0, 5_000), NotFoundError),
+    (BuryDeaths("workers", 3, 5_000), InvalidArgumentError),
+    (ReserveTokens("nobody", 1, 5_000), NotFoundError),
+    (ReserveTokens("workers", 2**63, 5_000), InvalidArgumentError),
+    (CancelRecords((3, 10), 5_000), OffsetOutOfRangeError),
+    (CancelRecords((3,) * (CANCEL_COUNT_MAX + 1), 5_000), InvalidArgumentError),
+    (settling(acked=((9, 10), (9, 11))), OffsetOutOfRangeError),
+    (settling(acked=((9, 9),)), OffsetOutOfRangeError),
+    (settling(acked=((9, 8),)), OffsetOutOfRangeError),
+    (settling(expired=((9, 11),)), OffsetOutOfRangeError),
+    (settling(dropped=((9, 11),)), OffsetOutOfRangeError),
+    (settling(acked=((9, 10),), failed=(FailedRun(9, 11, 0, ""),)), OffsetOutOfRangeError),
+    (settling(failed=(FailedRun(9, 10, 2**63, ""),)), InvalidArgumentError),
+    (settling(failed=(FailedRun(9, 10, 0, "x" * (REASON_BYTES_MAX + 1)),)), InvalidArgumentError),
+    (settling(dead=(DeadRun(9, 11, ""),)), OffsetOutOfRangeError),
+    (settling(dead=(DeadRun(9, 10, "é" * (REASON_BYTES_MAX // 2 + 1)),)), InvalidArgumentError),
     (TrimTo(11, 5_000), OffsetOutOfRangeError),
     (ConfigureDedup(999, 60_000, 5_000), InvalidArgumentError),
     (ConfigureDedup(1_000, 59_999, 5_000), InvalidArgumentError),
@@ -148,9 +212,11 @@ def test_garbage_is_refused_and_changes_nothing(data):
 def test_the_number_of_groups_is_bounded():
     log = new_log()
     for number in range(GROUP_COUNT_MAX):
-        log.command(CommitOffset(f"g{number}", 0, 1))
+        log.command(CommitOffset(f"g{number}", 0, 1) if number % 2 else OpenGroup(f"g{number}", 0, 1))
     assert isinstance(log.command(CommitOffset("one-more", 0, 1)), OverloadedError)
-    assert isinstance(log.command(CommitOffset("g0", 0, 1)), Position)
+    assert isinstance(log.command(OpenGroup("one-more", 0, 1)), OverloadedError)
+    assert isinstance(log.command(CommitOffset("g1", 0, 1)), Position)
+    assert log.command(OpenGroup("g0", 0, 1)) == 0
 
 
 def test_an_unknown_question_is_refused():
@@ -192,12 +258,12 @@ def test_a_snapshot_holds_everything():
     restored.index = log.index
     restored.machine.restore(data)
     assert restored.machine.snapshot() == data
-    for query in (DescribePartition(), ListPositions(), StateHash()):
+    for query in (DescribePartition(), ListPositions(), ListGroups(), StateHash()):
         assert restored.machine.read(query) == log.machine.read(query)
-    # Both go on alike: batches leave the window in the same order.
+    # Both go on alike: batches leave the window in the same order, and the same priority goes on.
     for sequence in range(1, 6):
-        log.append(producer=3, sequence=sequence)
-        restored.append(producer=3, sequence=sequence)
+        log.append(producer=3, sequence=sequence, priority=7)
+        restored.append(producer=3, sequence=sequence, priority=7)
         assert restored.machine.snapshot() == log.machine.snapshot()
     assert restored.machine.producers.check(3, 0, 5, 1) == Duplicate(log.machine.next_offset - 1)
 

@@ -1,0 +1,71 @@
+"""Walks over bytes that were written field by field, and never beyond their end.
+
+Taking more than there is raises struct.error, whoever asks for it: the caller says what was cut short. Columns of
+numbers are u64 and little endian wherever the machine that reads or writes them stands.
+"""
+
+import sys
+from array import array
+from collections.abc import Iterable
+from struct import Struct
+from struct import error as StructError  # noqa: N812 - a class whose name says too little alone
+from typing import Final
+
+_COUNT = Struct("<I")
+_SHORT = Struct("<H")
+_NUMBER_BYTES: Final = 8
+
+
+class ByteReader:
+    __slots__ = ("_at", "_data")
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    @property
+    def left_bytes(self) -> int:
+        return len(self._data) - self._at
+
+    def take(self, layout: Struct) -> tuple[int, ...]:
+        fields = layout.unpack_from(self._data, self._at)
+        self._at += layout.size
+        return fields
+
+    def count(self) -> int:
+        return self.take(_COUNT)[0]
+
+    def bytes(self, size: int) -> bytes:
+        start = self._at
+        end = start + size
+        if end > len(self._data):
+            raise StructError("cut short")
+        self._at = end
+        return self._data[start:end]
+
+    def text(self) -> str:
+        """Raises UnicodeDecodeError, too."""
+        return self.bytes(self.take(_SHORT)[0]).decode("utf-8")
+
+    def numbers(self, count: int) -> "array[int]":
+        values = array("Q", self.bytes(count * _NUMBER_BYTES))
+        if sys.byteorder == "big":
+            values.byteswap()
+        return values
+
+
+def pack_count(count: int) -> bytes:
+    return _COUNT.pack(count)
+
+
+def pack_text(text: str) -> bytes:
+    encoded = text.encode("utf-8")
+    return _SHORT.pack(len(encoded)) + encoded
+
+
+def pack_numbers(values: Iterable[int]) -> bytes:
+    """Raises OverflowError for what is no u64."""
+    column = array("Q", values)
+    if sys.byteorder == "big":
+        column.byteswap()
+    return column.tobytes()

@@ -1,0 +1,129 @@
+"""What people are told of a group and of a message: the leader's memory and the replicated state, read together.
+
+Nothing here changes anything. The states are those of `states`.
+"""
+
+from flotilla.queue import states
+from flotilla.queue.delays import Delays
+from flotilla.queue.delivery import ASIDE, LEASED, WAITING, GroupDelivery
+from flotilla.queue.outbox import ACKING, DROPPING, EXPIRING, FAILING, KILLING
+from flotilla.queue.partition import PartitionMachine
+from flotilla.types.errors import OffsetOutOfRangeError
+from flotilla.types.group_settings import GroupRules
+from flotilla.types.ids import Offset
+from flotilla.types.queue_operations import Explanation, GroupDescription, MemberInfo
+
+_SETTLING = {
+    ACKING: "the ack is being committed",
+    FAILING: "the failure is being committed",
+    KILLING: "it goes to the dead-letter topic when that is committed",
+    EXPIRING: "its expiry is being committed",
+    DROPPING: "it is dropped when that is committed",
+}
+_ENDED = {KILLING: states.DEAD, EXPIRING: states.EXPIRED, DROPPING: states.DROPPED}
+
+
+def describe_group(
+    group: GroupDelivery, machine: PartitionMachine, delays: Delays, rules: GroupRules, now_ms: int
+) -> GroupDescription:
+    state = group.state
+    totals = state.totals
+    lag = state.lag(machine.next_offset)
+    pending = delays.pending_from(state.floor)
+    waiting = sum([end - first for first, end, place in group.taken if place >= WAITING])
+    members = [
+        MemberInfo(name, member.leased, max(now_ms - member.last_poll_ms, 0))
+        for name, member in sorted(group.leases.members.items())
+    ]
+    return GroupDescription(
+        kind="queue",
+        floor=state.floor,
+        next_offset=machine.next_offset,
+        log_start=machine.log_start,
+        lag=lag,
+        ready=max(lag - group.taken.count - pending, 0),
+        leased=group.leases.count,
+        delayed=pending + waiting,
+        dying=state.next_death - state.buried,
+        dead_total=totals.dead,
+        acked_total=totals.acked,
+        failed_total=totals.failed,
+        expired_total=totals.expired,
+        cancelled_total=totals.cancelled,
+        is_paused=bool(rules.paused),
+        members=members,
+    )
+
+
+def explain_message(
+    group: GroupDelivery, machine: PartitionMachine, rules: GroupRules, offset: Offset, now_ms: int
+) -> Explanation:
+    """Raises OffsetOutOfRangeError for a message that is not there yet."""
+    if not 0 <= offset < machine.next_offset:
+        raise OffsetOutOfRangeError(f"there is no message at offset {offset}")
+    found = _explain_settled(group, machine, offset) if group.state.is_settled(offset) else None
+    if found is None:
+        found = _explain_open(group, machine, rules, offset, now_ms)
+    failure = group.state.failures.get(offset)
+    if failure is not None:
+        found.attempts = failure.attempts
+        found.reason = failure.reason
+        found.history = [f"attempt {failure.attempts} of {rules.max_deliveries} failed: {failure.reason}"]
+    return found
+
+
+def _explain_settled(group: GroupDelivery, machine: PartitionMachine, offset: Offset) -> Explanation:
+    state = group.state
+    death = state.death_of(offset)
+    if death is not None:
+        return Explanation(
+            states.DYING,
+            attempts=death.attempts,
+            reason=death.reason,
+            history=[f"attempt {death.attempts} was the last: {death.reason}"],
+            next="it is copied to the dead-letter topic",
+        )
+    if offset < state.start:
+        return Explanation(states.SETTLED, history=[f"the group began behind it, at {state.start}"])
+    ended = group.endings.get(offset)
+    if ended is not None:
+        return Explanation(_ENDED[ended])
+    if machine.cancelled.contains(offset):
+        return Explanation(states.CANCELLED)
+    if offset < machine.log_start and state.totals.trimmed:
+        return Explanation(states.TRIMMED, history=["retention removed it, whether the group had it before or not"])
+    others = state.totals
+    if others.expired or others.dead or others.dropped or others.trimmed:
+        return Explanation(states.SETTLED, history=["it ended, but how is not remembered"])
+    return Explanation(states.ACKED)
+
+
+def _explain_open(
+    group: GroupDelivery, machine: PartitionMachine, rules: GroupRules, offset: Offset, now_ms: int
+) -> Explanation:
+    place = group.taken.get(offset)
+    if place is None:
+        return _explain_untaken(machine, rules, offset, now_ms)
+    if place == LEASED:
+        held = group.leases.holder_of(offset)
+        assert held is not None, "a message is leased without a lease"
+        lease, deadline_ms = held
+        remaining_ms = max(deadline_ms - now_ms, 0)
+        return Explanation(
+            states.LEASED, holder=lease.member, remaining_ms=remaining_ms, next="its lease is settled, or runs out"
+        )
+    if place == ASIDE:
+        return Explanation(states.BLOCKED, next="it is ready when the messages of its key before it are settled")
+    if place >= WAITING:
+        remaining_ms = max(place - WAITING - now_ms, 0)
+        return Explanation(states.RETRYING, remaining_ms=remaining_ms, next="it is tried again")
+    return Explanation(states.SETTLING, next=_SETTLING[place])
+
+
+def _explain_untaken(machine: PartitionMachine, rules: GroupRules, offset: Offset, now_ms: int) -> Explanation:
+    deliver_at_ms = machine.index.deliver_at_ms_of(offset)
+    if deliver_at_ms > now_ms:
+        return Explanation(states.DELAYED, remaining_ms=deliver_at_ms - now_ms, next="its time of delivery comes")
+    if rules.paused:
+        return Explanation(states.READY, next="it is delivered when the group is not paused any more")
+    return Explanation(states.READY, next="the next poll may have it")

@@ -1,0 +1,131 @@
+"""Idempotency keys: whoever sends a record with the same key again is told where the first one is.
+
+A key is remembered by its digest, in the window of the partition's producers: as many keys as that has batches, and
+as long. Time comes from the same stamps (`producers`). The keys under way are the leader's memory for one term.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Final
+
+from flotilla.types.ids import Offset
+
+DIGEST_BYTES: Final = 16
+#: In the place of a record without a key.
+NO_DIGEST: Final = b""
+
+
+def digests_of(keys: Iterable[bytes]) -> list[bytes]:
+    """One for each record of a batch."""
+    return [blake2b(key, digest_size=DIGEST_BYTES).digest() if key else NO_DIGEST for key in keys]
+
+
+class KeyTable:
+    """The newest keys of one partition, in the order of offsets."""
+
+    __slots__ = ("entries_max", "offsets", "order")
+
+    def __init__(self, entries_max: int) -> None:
+        assert entries_max > 0
+        self.entries_max = entries_max
+        #: Digest to the offset of the first record with that key.
+        self.offsets: dict[bytes, Offset] = {}
+        #: The same digests. Not left to the dict: looking for its first item walks over all that were deleted.
+        self.order: deque[bytes] = deque()
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    def record(self, base_offset: Offset, keys: Iterable[bytes]) -> None:
+        """A batch with keys was stored."""
+        for into, digest in enumerate(digests_of(keys)):
+            # A leader lets no key in twice while it is remembered. If it did, the first one would stay the first.
+            if digest and digest not in self.offsets:
+                self.offsets[digest] = base_offset + into
+                self.order.append(digest)
+        self._shrink()
+
+    def forget_below(self, end: Offset) -> None:
+        """Keys of records below `end` have been remembered long enough."""
+        while self.order and self.offsets[self.order[0]] < end:
+            del self.offsets[self.order.popleft()]
+
+    def configure(self, entries_max: int) -> None:
+        self.entries_max = entries_max
+        self._shrink()
+
+    def _shrink(self) -> None:
+        while len(self.order) > self.entries_max:
+            del self.offsets[self.order.popleft()]
+
+
+@dataclass(slots=True)
+class Known:
+    """Records of a batch whose keys were seen before."""
+
+    #: Places in the batch, ascending, and where the first record with the same key is, or will be.
+    positions: list[int]
+    offsets: list[Offset]
+    #: Of the newest batch among them that is under way; None when all of them are stored.
+    token: object | None
+
+
+@dataclass(slots=True)
+class _KeyedBatch:
+    base_offset: Offset
+    digests: Sequence[bytes]
+    token: object
+
+
+class KeysUnderWay:
+    """Keys of batches that were proposed and are not known to be applied, in front of those that are stored."""
+
+    def __init__(self, table: KeyTable) -> None:
+        self._table = table
+        #: In the order of offsets.
+        self._batches: deque[_KeyedBatch] = deque()
+        self._by_digest: dict[bytes, tuple[Offset, object]] = {}
+
+    def find(self, digests: Sequence[bytes], applied: Offset) -> Known | None:
+        """What is known of a batch's keys. Everything below `applied` is stored, or was never proposed."""
+        while self._batches and self._batches[0].base_offset < applied:
+            self._forget(self._batches.popleft())
+        known = Known([], [], None)
+        newest = -1
+        for position, digest in enumerate(digests):
+            under_way = self._by_digest.get(digest)
+            offset = self._table.offsets.get(digest) if under_way is None else under_way[0]
+            if offset is None:
+                continue
+            known.positions.append(position)
+            known.offsets.append(offset)
+            if under_way is not None and offset > newest:
+                newest, known.token = under_way
+        return known if known.positions else None
+
+    def begin(self, base_offset: Offset, digests: Sequence[bytes], token: object) -> None:
+        """A batch with keys, all of them new, is proposed."""
+        assert token is not None, "None says that nothing is under way"
+        self._batches.append(_KeyedBatch(base_offset, digests, token))
+        for into, digest in enumerate(digests):
+            if digest:
+                assert digest not in self._by_digest
+                self._by_digest[digest] = (base_offset + into, token)
+
+    def retract(self, base_offset: Offset) -> None:
+        """The batch that was begun last, if it was at this offset, could not be proposed."""
+        if self._batches and self._batches[-1].base_offset >= base_offset:
+            batch = self._batches.pop()
+            assert batch.base_offset == base_offset, "only the last batch can be retracted"
+            self._forget(batch)
+
+    def clear(self) -> None:
+        self._batches.clear()
+        self._by_digest.clear()
+
+    def _forget(self, batch: _KeyedBatch) -> None:
+        for digest in batch.digests:
+            if digest:
+                del self._by_digest[digest]

@@ -1,0 +1,184 @@
+"""The messages of one group that can be delivered now, by priority, and which of them a poll gets.
+
+Nothing is listed that need not be. Of each priority there is a cursor: what the partition holds behind it is ready,
+as far as nobody has settled or taken it. In front of it only what came back is ready: given back, due again, or due
+for the first time. So a backlog costs nothing, and what it costs to choose does not grow with it.
+
+Invariant: what came back lies in front of its priority's cursor, or has a time of delivery, which cursors pass over.
+"""
+
+from heapq import heapify, heappop, heappush
+from typing import Final, TypeAlias
+
+from flotilla.queue.batch_index import PRIORITIES, BatchIndex
+from flotilla.queue.group import GroupState
+from flotilla.queue.runs import Run, RunMap, RunSet
+from flotilla.types.ids import Offset
+
+#: [first, end) of one priority.
+Chosen: TypeAlias = tuple[Offset, Offset, int]
+
+_BY_PRIORITY: Final = tuple(range(PRIORITIES - 1, -1, -1))
+#: Of each poll, one part in so many goes to the oldest messages, whatever their priority.
+_OLDEST_SHARE: Final = 4
+
+
+class Lanes:
+    """Of one group at one leader. `taken` are messages that are not settled and not ready."""
+
+    __slots__ = ("_cursors", "_group", "_index", "_returned", "_taken")
+
+    def __init__(self, index: BatchIndex, group: GroupState, taken: RunMap[int]) -> None:
+        self._index = index
+        self._group = group
+        self._taken = taken
+        self._cursors = [group.floor] * PRIORITIES
+        self._returned = [RunSet() for _ in range(PRIORITIES)]
+
+    # Choosing.
+
+    def has_any(self) -> bool:
+        return any(self._back(priority) or self._ahead(priority) for priority in _BY_PRIORITY)
+
+    def choose(self, count_max: int, poll_number: int) -> list[Chosen]:
+        """Takes out so many at most: by priority and then by offset, but a share for the oldest of all.
+
+        The share is rounded down, and every fourth poll gets one more: even a poll of one is for the oldest then.
+        """
+        heads = [(priority, head) for priority in _BY_PRIORITY if (head := self._head(priority)) is not None]
+        if len(heads) <= 1:
+            return [(*run, priority) for priority, _ in heads for run in self._take(priority, count_max)]
+        share = count_max // _OLDEST_SHARE + (poll_number % _OLDEST_SHARE == _OLDEST_SHARE - 1)
+        left = count_max - min(share, count_max)
+        chosen: list[Chosen] = []
+        oldest: list[Chosen] = []
+        for priority, head in heads:
+            rest: Run | None = head
+            if left:
+                for first, end in self._take(priority, left):
+                    chosen.append((first, end, priority))
+                    left -= end - first
+                rest = self._head(priority)
+            if rest is not None:
+                oldest.append((*rest, priority))
+        left = count_max - sum([end - first for first, end, _ in chosen])
+        return _join(chosen + self._take_oldest(oldest, left))
+
+    def _take_oldest(self, heads: list[Chosen], count: int) -> list[Chosen]:
+        """From the lowest offsets of each priority on."""
+        heapify(heads)
+        chosen: list[Chosen] = []
+        while count and heads:
+            first, end, priority = heappop(heads)
+            # Another priority's oldest may be older than the end of this run.
+            bound = min(count, end - first, heads[0][0] - first if heads else count)
+            for run in self._take(priority, bound):
+                chosen.append((*run, priority))
+            count -= bound
+            rest = self._head(priority) if count else None
+            if rest is not None:
+                heappush(heads, (*rest, priority))
+        return chosen
+
+    def _take(self, priority: int, count: int) -> list[Run]:
+        """Takes out the lowest offsets of one priority."""
+        taken: list[Run] = []
+        while count:
+            back = self._back(priority)
+            ahead = self._ahead(priority)
+            if back is not None and (ahead is None or back[0] < ahead[0]):
+                first, end = back
+                end = min(end, first + count)
+                self._returned[priority].discard(first, end)
+            elif ahead is not None:
+                first, end = ahead
+                end = min(end, first + count)
+                self._cursors[priority] = end
+            else:
+                break
+            taken.append((first, end))
+            count -= end - first
+        return taken
+
+    def _head(self, priority: int) -> Run | None:
+        """The lowest offsets of one priority, as far as they are neighbours. They stay where they are."""
+        back = self._back(priority)
+        ahead = self._ahead(priority)
+        if back is not None and (ahead is None or back[0] < ahead[0]):
+            return back
+        return ahead
+
+    def _ahead(self, priority: int) -> Run | None:
+        """Behind the cursor, which moves there."""
+        while True:
+            run = self._index.plain_from(priority, self._cursors[priority])
+            if run is None:
+                return None
+            free = self._free(*run)
+            if free is not None:
+                self._cursors[priority] = free[0]
+                return free
+            self._cursors[priority] = run[1]
+
+    def _back(self, priority: int) -> Run | None:
+        """Of what came back. What has been settled since is forgotten on the way."""
+        returned = self._returned[priority]
+        while returned:
+            first, end = next(iter(returned))
+            free = self._free(first, end)
+            if free is not None:
+                return free
+            returned.discard(first, end)
+        return None
+
+    def _free(self, first: Offset, end: Offset) -> Run | None:
+        """The first part of [first, end) that nobody has settled or taken."""
+        group = self._group
+        if first < group.floor:
+            first = group.floor
+        if first >= group.settled.end and first >= self._taken.end:
+            return (first, end) if first < end else None
+        while first < end:
+            gap = group.settled.first_gap(first, end)
+            if gap is None:
+                return None
+            free = self._taken.first_gap(*gap)
+            if free is not None:
+                return free
+            first = gap[1]
+        return None
+
+    # Coming and going.
+
+    def put(self, first: Offset, end: Offset, due_ms: int) -> None:
+        """Messages are ready again that were taken. Those with a time of delivery behind due_ms will come by then."""
+        for stretch in self._index.within(max(first, self._group.floor), end):
+            stretch_end = stretch.end
+            if stretch.deliver_at_ms > due_ms:
+                continue
+            if not stretch.deliver_at_ms:
+                # What lies behind the cursor will be found there.
+                stretch_end = min(stretch_end, self._cursors[stretch.priority])
+            if stretch.first < stretch_end:
+                self._returned[stretch.priority].add(stretch.first, stretch_end)
+
+    def withdraw(self, first: Offset, end: Offset) -> None:
+        """Messages are taken without having been chosen; the cursors will find them taken."""
+        for returned in self._returned:
+            if returned:
+                returned.discard(first, end)
+
+
+def _join(chosen: list[Chosen]) -> list[Chosen]:
+    """In the order of priorities and offsets, neighbours as one."""
+    joined: list[Chosen] = []
+    for first, end, priority in sorted(chosen, key=_rank):
+        if joined and joined[-1][1] == first and joined[-1][2] == priority:
+            joined[-1] = (joined[-1][0], end, priority)
+        else:
+            joined.append((first, end, priority))
+    return joined
+
+
+def _rank(chosen: Chosen) -> tuple[int, Offset]:
+    return -chosen[2], chosen[0]

@@ -1,0 +1,378 @@
+"""What the leader of a partition knows of its queue groups beside the replicated state, for one term.
+
+Begins when everything in the leader's log has been applied, and ends with the leadership. Polls cost no entry in the
+log. What ends a lease is gathered in an outbox, for all groups together, and whoever owns this object proposes it
+and tells what became of it. The replicated state is read, never written.
+
+Groups are looked up when they are needed: one that nobody asks for costs nothing, and one that was reset or deleted
+in between is a new one here, which knows none of the leases that were out. Timers of all groups are one heap.
+"""
+
+from collections.abc import Callable, Sequence
+from heapq import heappop, heappush
+from random import Random
+from typing import Final
+
+from flotilla.queue.batch_index import Stretch
+from flotilla.queue.commands import GroupSettlement, ReserveTokens, SettleRuns
+from flotilla.queue.delays import Delays
+from flotilla.queue.delivery import CONSUMER_LOST, LEASE_EXPIRED, Ending, Grant, GroupDelivery, LastAttemptOf
+from flotilla.queue.explanation import describe_group, explain_message
+from flotilla.queue.facts import BatchFacts
+from flotilla.queue.group import Death
+from flotilla.queue.key_order import KeysOf
+from flotilla.queue.leases import LeaseIds
+from flotilla.queue.outbox import Piece, settlement_of
+from flotilla.queue.partition import PartitionMachine
+from flotilla.types.errors import NotFoundError
+from flotilla.types.group_settings import GroupRules
+from flotilla.types.ids import Offset, Term
+from flotilla.types.limits import REASON_BYTES_MAX
+from flotilla.types.queue_operations import BY_BACKOFF, FAIL, Explanation, GroupDescription, Held
+
+#: Pieces of one command: with the longest reasons it is far below the bound of an entry.
+_PIECES_MAX: Final = 8_192
+#: What came due and some group has not seen, before it is looked whether all have.
+_DUE_KEPT: Final = 4_096
+
+
+class QueueLeader:
+    """All queue groups of one partition at its leader."""
+
+    def __init__(
+        self,
+        machine: PartitionMachine,
+        term: Term,
+        now_ms: int,
+        random: Random,
+        grace_ms: int,
+        rules_of: Callable[[str], GroupRules],
+    ) -> None:
+        self._machine = machine
+        self._random = random
+        self._rules_of = rules_of
+        self._ids = LeaseIds(term)
+        #: Groups that were opened or reset by later entries have nothing out from earlier terms.
+        self._began = machine.applied
+        self._opens_ms = now_ms + grace_ms
+        #: The newest time that anybody told.
+        self._now_ms = now_ms
+        self._delays = Delays(machine.index, machine.log_start, now_ms)
+        self._due_checked_at = _DUE_KEPT
+        self._groups: dict[str, GroupDelivery] = {}
+        #: (time, group); for each group only the one counts that it knows as its own.
+        self._timers: list[tuple[int, str]] = []
+        #: Groups with something in their outbox, and groups that may want tokens.
+        self._posting: dict[str, GroupDelivery] = {}
+        self._thirsty: dict[str, GroupDelivery] = {}
+        #: Commands that were taken and of which nobody has told what became of them.
+        self._under_way: list[tuple[SettleRuns, list[tuple[GroupDelivery, list[Piece]]]]] = []
+
+    # Groups.
+
+    def groups(self) -> list[str]:
+        """The queue groups of the partition, in the order of names."""
+        return sorted(self._machine.groups)
+
+    def open(self, group: str) -> bool:
+        """Whether the group exists; if not, an OpenGroup is to be proposed first. All else needs an open group."""
+        return group in self._machine.groups
+
+    def _find(self, name: str) -> GroupDelivery | None:
+        """None when there is no such group."""
+        state = self._machine.groups.get(name)
+        group = self._groups.get(name)
+        if group is not None and group.state is state and group.generation == state.generation:
+            return group
+        if group is not None:
+            del self._groups[name]
+            self._posting.pop(name, None)
+            self._thirsty.pop(name, None)
+        if state is None:
+            return None
+        group = GroupDelivery(
+            name,
+            self._machine,
+            self._delays,
+            self._ids,
+            self._random,
+            now_ms=self._now_ms,
+            opens_ms=self._opens_ms if state.generation <= self._began else None,
+        )
+        self._groups[name] = group
+        self._watch(group)
+        return group
+
+    def _get(self, name: str) -> GroupDelivery:
+        """Raises NotFoundError."""
+        group = self._find(name)
+        if group is None:
+            raise NotFoundError(f"there is no queue group {name!r}")
+        return group
+
+    def _watch(self, group: GroupDelivery) -> None:
+        """Something has changed in the group: its timer and its outbox are looked after."""
+        event_ms = group.next_event_ms()
+        if event_ms is not None and (group.timer_ms is None or event_ms < group.timer_ms):
+            group.timer_ms = event_ms
+            heappush(self._timers, (event_ms, group.name))
+        if group.outbox:
+            self._posting[group.name] = group
+
+    def _hear(self, now_ms: int) -> int:
+        """Time does not go back here, whatever a clock does."""
+        self._now_ms = max(now_ms, self._now_ms)
+        return self._now_ms
+
+    # Delivery.
+
+    def poll(
+        self, group: str, member: str, max_messages: int, visibility_ms: int, now_ms: int, keys_of: KeysOf | None = None
+    ) -> list[Grant]:
+        """Leases up to so many messages, all under one lease. With `keys_of` in the order of keys.
+
+        visibility_ms 0: as the group says. Nothing while the group is paused, has no tokens, or is inside its grace.
+        Raises NotFoundError. For at most once, settle what came at once and deliver it when that has committed.
+        """
+        assert max_messages > 0
+        now_ms = self._hear(now_ms)
+        found = self._get(group)
+        rules = self._rules_of(group)
+        if rules.paused:
+            found.leases.see(member, now_ms)
+            return []
+        lasts_ms = min(visibility_ms or rules.visibility_ms, rules.lease_ms_max)
+        self._limit(found, rules, now_ms)
+        grants = found.take(member, max_messages, now_ms + lasts_ms, now_ms, keys_of)
+        self._watch(found)
+        return grants
+
+    def _limit(self, group: GroupDelivery, rules: GroupRules, now_ms: int) -> None:
+        group.pacing.configure(rules.rate_limit_per_minute, rules.rate_limit_burst, now_ms)
+        if rules.rate_limit_per_minute:
+            self._thirsty[group.name] = group
+
+    def give_back(self, group: str, grants: Sequence[Grant], now_ms: int) -> None:
+        """Granted by `poll` just now and not sent after all: deliverable at once, uncounted, tokens returned."""
+        self._hear(now_ms)
+        found = self._find(group)
+        if found is not None:
+            found.give_back(grants)
+
+    def expire(self, group: str, first: Offset, end: Offset, now_ms: int) -> None:
+        """Granted just now, and found to be older than their time to live: they end as expired, tokens returned."""
+        self._hear(now_ms)
+        found = self._find(group)
+        if found is not None:
+            found.expire(first, end)
+            self._watch(found)
+
+    def limit_deliveries(self, group: str, first: Offset, end: Offset, max_deliveries: int) -> None:
+        """Granted messages whose record has a bound of its own: leases that run out must know of it."""
+        found = self._find(group)
+        if found is not None:
+            found.limit_deliveries(first, end, max_deliveries)
+
+    def has_ready(self, group: str, now_ms: int) -> bool:
+        """Whether a poll would get anything now. False for a group that does not exist."""
+        now_ms = self._hear(now_ms)
+        found = self._find(group)
+        if found is None:
+            return False
+        rules = self._rules_of(group)
+        if rules.paused or not found.has_ready(now_ms):
+            return False
+        self._limit(found, rules, now_ms)
+        return found.pacing.available(now_ms, 1) > 0
+
+    def retry_after_ms(self, group: str, now_ms: int) -> int:
+        """Until the rate limit lets the next message go; 0 without one, or when a token is there."""
+        found = self._find(group)
+        return 0 if found is None else found.pacing.next_token_ms(self._hear(now_ms))
+
+    def take_tokens(self, group: str, wanted: int, now_ms: int) -> int:
+        """Spends tokens of the rate limit for messages of other partitions; tells how many. Raises NotFoundError."""
+        now_ms = self._hear(now_ms)
+        found = self._get(group)
+        rules = self._rules_of(group)
+        if rules.rate_limit_per_minute:
+            self._thirsty[group] = found
+        found.pacing.configure(rules.rate_limit_per_minute, rules.rate_limit_burst, now_ms)
+        granted = found.pacing.available(now_ms, wanted)
+        found.pacing.take(granted, now_ms)
+        return granted
+
+    # Ends of leases.
+
+    def settle(
+        self,
+        group: str,
+        kind: int,
+        held: Sequence[Held],
+        reason: str,
+        delay_ms: int,
+        now_ms: int,
+        last_attempt_of: LastAttemptOf | None = None,
+    ) -> list[Held]:
+        """Ends leases; tells which were refused. All but a RELEASE is in the outbox now: answer when it has committed.
+
+        Without `last_attempt_of` the group's bound and what `limit_deliveries` told hold.
+        """
+        now_ms = self._hear(now_ms)
+        found = self._find(group)
+        if found is None:
+            return list(held)
+        ending = Ending(kind, now_ms, self._rules_of(group), _shortened(reason), delay_ms, last_attempt_of)
+        refused = found.settle(held, ending)
+        self._watch(found)
+        return refused
+
+    def extend(self, group: str, member: str, held: Sequence[Held], visibility_ms: int, now_ms: int) -> list[Held]:
+        """Leases last visibility_ms from now; tells which were refused. Leases of earlier terms are adopted."""
+        now_ms = self._hear(now_ms)
+        found = self._find(group)
+        if found is None:
+            return list(held)
+        rules = self._rules_of(group)
+        refused = found.extend(member, held, visibility_ms or rules.visibility_ms, now_ms, rules.lease_ms_max)
+        self._watch(found)
+        return refused
+
+    def release_member(self, member: str, now_ms: int) -> bool:
+        """A consumer is gone: its leases in all groups end as failed. Whether it had any."""
+        now_ms = self._hear(now_ms)
+        had_any = False
+        for name in list(self._groups):
+            found = self._find(name)
+            if found is not None and found.release_member(member, self._unasked(name, CONSUMER_LOST, now_ms)):
+                self._watch(found)
+                had_any = True
+        return had_any
+
+    def _unasked(self, group: str, reason: str, now_ms: int) -> Ending:
+        return Ending(FAIL, now_ms, self._rules_of(group), reason, BY_BACKOFF, is_unasked=True)
+
+    # Time.
+
+    def advance(self, now_ms: int) -> bool:
+        """Runs out leases, and brings what is due. Whether anything became ready; look into the outbox too."""
+        now_ms = self._hear(now_ms)
+        is_ready = self._delays.advance(now_ms, self._machine.log_start)
+        if len(self._delays) > self._due_checked_at:
+            self._forget_due()
+        due: list[GroupDelivery] = []
+        while self._timers and self._timers[0][0] <= now_ms:
+            time_ms, name = heappop(self._timers)
+            found = self._find(name)
+            if found is not None and found.timer_ms == time_ms:
+                found.timer_ms = None
+                due.append(found)
+        for found in due:
+            if found.advance(self._unasked(found.name, LEASE_EXPIRED, now_ms)):
+                is_ready = True
+            self._watch(found)
+        return is_ready
+
+    def _forget_due(self) -> None:
+        """What came due and every group has seen."""
+        positions = [group.due_position for group in self._groups.values()]
+        self._delays.forget(min(positions, default=self._delays.position), self._machine.log_start)
+        self._due_checked_at = max(_DUE_KEPT, 2 * len(self._delays))
+
+    def next_event_ms(self, now_ms: int) -> int | None:
+        """When to call `advance` again, as a time and never before now; None: when something else has happened."""
+        times = [self._timers[0][0]] if self._timers else []
+        due_ms = self._delays.next_due_ms()
+        if due_ms is not None:
+            times.append(due_ms)
+        return max(now_ms, min(times)) if times else None
+
+    # The log.
+
+    def take_outbox(self, now_ms: int) -> SettleRuns | None:
+        """What is to be proposed now. One command has bounds: take until None comes."""
+        self._hear(now_ms)
+        settlements: list[GroupSettlement] = []
+        parts: list[tuple[GroupDelivery, list[Piece]]] = []
+        room = _PIECES_MAX
+        for group in list(self._posting.values()):
+            pieces = group.outbox.take(room)
+            room -= len(pieces)
+            settlements.append(settlement_of(group.name, group.generation, pieces))
+            parts.append((group, pieces))
+            if not group.outbox:
+                del self._posting[group.name]
+            if not room:
+                break
+        if not parts:
+            return None
+        command = SettleRuns(now_ms, tuple(settlements))
+        self._under_way.append((command, parts))
+        return command
+
+    def committed(self, command: SettleRuns) -> None:
+        """A command of the outbox was applied to the machine."""
+        for group, pieces in self._pop(command):
+            group.commit(pieces, self._now_ms)
+            self._watch_known(group)
+
+    def failed(self, command: SettleRuns) -> None:
+        """A command of the outbox was refused and will never be applied: what clients settled is leased again."""
+        for group, pieces in self._pop(command):
+            group.refuse(pieces, self._now_ms)
+            self._watch_known(group)
+
+    def _pop(self, command: SettleRuns) -> list[tuple[GroupDelivery, list[Piece]]]:
+        for at, (known, parts) in enumerate(self._under_way):
+            if known is command:
+                del self._under_way[at]
+                return parts
+        raise AssertionError("a command that is not under way")
+
+    def _watch_known(self, group: GroupDelivery) -> None:
+        """A group may have been reset or deleted since; then nobody needs to know."""
+        if self._groups.get(group.name) is group:
+            self._watch(group)
+
+    def take_reservations(self, now_ms: int) -> list[ReserveTokens]:
+        """Tokens that groups want to have reserved, to be proposed now; when applied they are seen by themselves."""
+        if not self._thirsty:
+            return []
+        wanted = []
+        for name, group in self._thirsty.items():
+            tat_us = group.pacing.wanted_reservation(now_ms)
+            if tat_us is not None:
+                wanted.append(ReserveTokens(name, tat_us, now_ms))
+        self._thirsty.clear()
+        return wanted
+
+    def applied(self, facts: BatchFacts) -> None:
+        """A batch was applied to the machine."""
+        if facts.deliver_at_ms:
+            stretch = self._machine.index.stretch_at(facts.base_offset)
+            if stretch is not None:
+                end = facts.base_offset + facts.count
+                self._delays.add(Stretch(stretch.deliver_at_ms, facts.base_offset, end, stretch.priority))
+
+    def deaths(self, group: str, limit: int) -> list[Death]:
+        """The oldest dead messages that are not buried yet, to be moved by whoever then proposes BuryDeaths."""
+        state = self._machine.groups.get(group)
+        return [] if state is None else state.deaths(limit)
+
+    # For people.
+
+    def describe(self, group: str, now_ms: int) -> GroupDescription:
+        """All but oldest_age_ms, which needs the message. Raises NotFoundError."""
+        found = self._get(group)
+        return describe_group(found, self._machine, self._delays, self._rules_of(group), self._hear(now_ms))
+
+    def explain(self, group: str, offset: Offset, now_ms: int) -> Explanation:
+        """Where one message is for one group, why, and what comes next. Raises NotFoundError, OffsetOutOfRangeError."""
+        found = self._get(group)
+        return explain_message(found, self._machine, self._rules_of(group), offset, self._hear(now_ms))
+
+
+def _shortened(reason: str) -> str:
+    """To what the log takes, without half a character at its end."""
+    encoded = reason.encode("utf-8", "replace")
+    return encoded[:REASON_BYTES_MAX].decode("utf-8", "ignore") if len(encoded) > REASON_BYTES_MAX else reason

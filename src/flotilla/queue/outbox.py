@@ -1,0 +1,90 @@
+"""What became of messages of one group and has to be told to the log: gathered until the next command takes it.
+
+Each piece keeps what it takes to undo it: a command can be refused, and then what a member settled is leased to it
+again, as if it had not been asked; what nobody will ask for again (a lease that ran out) goes into the next command.
+"""
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from flotilla.queue.commands import DeadRun, FailedRun, GroupSettlement
+from flotilla.queue.leases import Lease
+from flotilla.queue.runs import Run
+from flotilla.types.ids import Index, Offset
+
+#: How a message ends, or its attempt. Small numbers: they stand beside other places where a message can be.
+ACKING: Final = 2
+FAILING: Final = 3
+KILLING: Final = 4
+EXPIRING: Final = 5
+DROPPING: Final = 6
+
+
+class Piece(NamedTuple):
+    """Neighbouring messages that end in the same way."""
+
+    kind: int
+    first: Offset
+    end: Offset
+    #: Whose they were; None when they were nobody's.
+    lease: Lease | None = None
+    deadline_ms: int = 0
+    #: Nobody waits for the answer or asks again.
+    is_unasked: bool = False
+    not_before_ms: int = 0
+    reason: str = ""
+
+
+class Outbox:
+    """Of one group at one leader."""
+
+    __slots__ = ("_pieces",)
+
+    def __init__(self) -> None:
+        self._pieces: list[Piece] = []
+
+    def __len__(self) -> int:
+        return len(self._pieces)
+
+    def add(self, piece: Piece) -> None:
+        self._pieces.append(piece)
+
+    def take(self, limit: int) -> list[Piece]:
+        """The oldest pieces, at most so many."""
+        if len(self._pieces) <= limit:
+            taken = self._pieces
+            self._pieces = []
+            return taken
+        taken = self._pieces[:limit]
+        del self._pieces[:limit]
+        return taken
+
+
+def settlement_of(group: str, generation: Index, pieces: list[Piece]) -> GroupSettlement:
+    """What the log is told of them."""
+    return GroupSettlement(
+        group=group,
+        acked=_runs(pieces, ACKING),
+        expired=_runs(pieces, EXPIRING),
+        failed=tuple(
+            [
+                FailedRun(each.first, each.end, each.not_before_ms, each.reason)
+                for each in pieces
+                if each.kind == FAILING
+            ]
+        ),
+        dead=tuple([DeadRun(each.first, each.end, each.reason) for each in pieces if each.kind == KILLING]),
+        dropped=_runs(pieces, DROPPING),
+        generation=generation,
+    )
+
+
+def _runs(pieces: Iterable[Piece], kind: int) -> tuple[Run, ...]:
+    """Neighbours as one."""
+    runs: list[Run] = []
+    for first, end in sorted([(piece.first, piece.end) for piece in pieces if piece.kind == kind]):
+        if runs and runs[-1][1] >= first:
+            runs[-1] = (runs[-1][0], max(end, runs[-1][1]))
+        else:
+            runs.append((first, end))
+    return tuple(runs)

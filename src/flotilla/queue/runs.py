@@ -1,0 +1,339 @@
+"""Sets and maps of offsets as runs: what a million neighbours have in common is said once.
+
+A run is half open, [first, end). Runs of one set or map are disjoint, ascending and never empty, and neighbours
+that touch with equal values are one run: equal contents are equal runs, however they came about.
+
+Runs lie in leaves of bounded size, each a few arrays (16 bytes a run and one reference), so that a change in the
+midst of a million runs moves a few hundred numbers and not all of them. Finding a place is two bisections.
+"""
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from typing import Final, Generic, TypeAlias, TypeVar
+
+from flotilla.types.ids import Offset
+
+#: From the first offset up to, but without, the second.
+Run: TypeAlias = tuple[Offset, Offset]
+
+_V = TypeVar("_V")
+
+#: A leaf of more runs than this is cut in two.
+_LEAF_RUNS_MAX: Final = 512
+
+
+class _Leaf(Generic[_V]):
+    """Neighbouring runs in three columns of equal length, which is never 0 between calls."""
+
+    __slots__ = ("ends", "firsts", "values")
+
+    def __init__(self, firsts: "array[int]", ends: "array[int]", values: list[_V]) -> None:
+        self.firsts = firsts
+        self.ends = ends
+        self.values = values
+
+    def replace(self, at: int, stop: int, pieces: list[tuple[Offset, Offset, _V]]) -> None:
+        """Other runs in the place of [at, stop)."""
+        self.firsts[at:stop] = array("Q", [piece[0] for piece in pieces])
+        self.ends[at:stop] = array("Q", [piece[1] for piece in pieces])
+        self.values[at:stop] = [piece[2] for piece in pieces]
+
+    def split(self) -> "_Leaf[_V]":
+        """The upper half, which is here no more."""
+        half = len(self.values) // 2
+        upper = _Leaf(self.firsts[half:], self.ends[half:], self.values[half:])
+        del self.firsts[half:]
+        del self.ends[half:]
+        del self.values[half:]
+        return upper
+
+
+class _Runs(Generic[_V]):
+    """Runs with values, and what sets and maps of them have in common."""
+
+    __slots__ = ("_leaves", "_tops", "count")
+
+    def __init__(self) -> None:
+        self._leaves: list[_Leaf[_V]] = []
+        #: The end of each leaf's last run.
+        self._tops: list[Offset] = []
+        #: Offsets in all runs together.
+        self.count = 0
+
+    def __len__(self) -> int:
+        """Runs. `count` is the number of offsets."""
+        return sum(len(leaf.values) for leaf in self._leaves)
+
+    def __bool__(self) -> bool:
+        return self.count > 0
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        assert isinstance(other, _Runs)
+        return self.count == other.count and list(self._pieces(0, self.end)) == list(other._pieces(0, other.end))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def first(self) -> Offset:
+        """The lowest offset; 0 when there is none."""
+        return self._leaves[0].firsts[0] if self._leaves else 0
+
+    @property
+    def end(self) -> Offset:
+        """Behind the highest offset; 0 when there is none."""
+        return self._tops[-1] if self._tops else 0
+
+    def clear(self) -> None:
+        self._leaves.clear()
+        self._tops.clear()
+        self.count = 0
+
+    def _pieces(self, first: Offset, end: Offset) -> Iterator[tuple[Offset, Offset, _V]]:
+        """The parts of runs inside [first, end). Nothing may change while it is walked over."""
+        leaves = self._leaves
+        number = bisect_right(self._tops, first)
+        if number == len(leaves):
+            return
+        at = bisect_right(leaves[number].ends, first)
+        while number < len(leaves):
+            leaf = leaves[number]
+            for place in range(at, len(leaf.values)):
+                low = leaf.firsts[place]
+                if low >= end:
+                    return
+                high = leaf.ends[place]
+                yield (low if low > first else first), (high if high < end else end), leaf.values[place]
+            number += 1
+            at = 0
+
+    def first_gap(self, first: Offset, end: Offset) -> Run | None:
+        """The first run inside [first, end) that is not here; None when all of it is."""
+        leaves = self._leaves
+        number = bisect_right(self._tops, first)
+        while number < len(leaves):
+            leaf = leaves[number]
+            at = bisect_right(leaf.ends, first)
+            for place in range(at, len(leaf.ends)):
+                low = leaf.firsts[place]
+                if first < low:
+                    low = min(low, end)
+                    return (first, low) if first < low else None
+                first = leaf.ends[place]
+            number += 1
+        return (first, end) if first < end else None
+
+    def _cut(self, first: Offset, end: Offset) -> int:
+        """Takes [first, end) out of all runs; tells how many offsets that were."""
+        if first == end:
+            return 0
+        before = self.count
+        number = bisect_right(self._tops, first)
+        while number < len(self._leaves):
+            leaf = self._leaves[number]
+            if leaf.firsts[0] >= end:
+                break
+            self._cut_leaf(leaf, first, end)
+            if leaf.values:
+                self._tops[number] = leaf.ends[-1]
+                number = self._divide(number)
+            else:
+                del self._leaves[number]
+                del self._tops[number]
+        return before - self.count
+
+    def _cut_leaf(self, leaf: _Leaf[_V], first: Offset, end: Offset) -> None:
+        at = bisect_right(leaf.ends, first)
+        stop = bisect_left(leaf.firsts, end, at)
+        if at == stop:
+            return
+        low = leaf.firsts[at]
+        high = leaf.ends[stop - 1]
+        self.count -= sum(leaf.ends[at:stop]) - sum(leaf.firsts[at:stop])
+        kept: list[tuple[Offset, Offset, _V]] = []
+        if low < first:
+            kept.append((low, first, leaf.values[at]))
+            self.count += first - low
+        if high > end:
+            kept.append((end, high, leaf.values[stop - 1]))
+            self.count += high - end
+        leaf.replace(at, stop, kept)
+
+    def _divide(self, number: int) -> int:
+        """Keeps a leaf, whose top is right, within its size; tells where the next one is."""
+        leaf = self._leaves[number]
+        if len(leaf.values) <= _LEAF_RUNS_MAX:
+            return number + 1
+        self._leaves.insert(number + 1, leaf.split())
+        self._tops.insert(number, leaf.ends[-1])
+        return number + 2
+
+    def _put(self, first: Offset, end: Offset, value: _V) -> None:
+        """Adds a run where there is none, and joins it to neighbours that touch it and are equal."""
+        self.count += end - first
+        number = bisect_right(self._tops, first)
+        if number == len(self._leaves):
+            self._put_last(first, end, value)
+            return
+        leaf = self._leaves[number]
+        at = bisect_right(leaf.ends, first)
+        # The run at `at` lies behind the new one; the one before it may be the last of the leaf before.
+        joins_next = leaf.firsts[at] == end and leaf.values[at] == value
+        if self._extend_previous(number, at, first, end, value):
+            if joins_next:
+                self._join(number, at)
+        elif joins_next:
+            leaf.firsts[at] = first
+        else:
+            leaf.firsts.insert(at, first)
+            leaf.ends.insert(at, end)
+            leaf.values.insert(at, value)
+            self._divide(number)
+
+    def _put_last(self, first: Offset, end: Offset, value: _V) -> None:
+        if not self._leaves:
+            self._leaves.append(_Leaf(array("Q", (first,)), array("Q", (end,)), [value]))
+            self._tops.append(end)
+            return
+        leaf = self._leaves[-1]
+        if self._tops[-1] == first and leaf.values[-1] == value:
+            leaf.ends[-1] = end
+            self._tops[-1] = end
+            return
+        leaf.firsts.append(first)
+        leaf.ends.append(end)
+        leaf.values.append(value)
+        self._tops[-1] = end
+        self._divide(len(self._leaves) - 1)
+
+    def _extend_previous(self, number: int, at: int, first: Offset, end: Offset, value: _V) -> bool:
+        """Lets the run before place `at` reach up to `end`, if it ends at `first` with the same value."""
+        if at == 0:
+            if number == 0:
+                return False
+            number -= 1
+            at = len(self._leaves[number].values)
+        leaf = self._leaves[number]
+        if leaf.ends[at - 1] != first or leaf.values[at - 1] != value:
+            return False
+        leaf.ends[at - 1] = end
+        if at == len(leaf.values):
+            self._tops[number] = end
+        return True
+
+    def _join(self, number: int, at: int) -> None:
+        """Makes the run at this place a part of the one before it, which ends where it begins."""
+        leaf = self._leaves[number]
+        end = leaf.ends[at]
+        leaf.replace(at, at + 1, [])
+        if at:
+            leaf.ends[at - 1] = end
+        else:
+            self._leaves[number - 1].ends[-1] = end
+            self._tops[number - 1] = end
+        if not leaf.values:
+            del self._leaves[number]
+            del self._tops[number]
+        else:
+            self._tops[number] = leaf.ends[-1]
+
+
+class RunSet(_Runs[None]):
+    """A set of offsets."""
+
+    __slots__ = ()
+
+    def __init__(self, runs: Iterable[Run] = ()) -> None:
+        super().__init__()
+        for first, end in runs:
+            self.add(first, end)
+
+    def __repr__(self) -> str:
+        return f"RunSet({list(self)})"
+
+    def __iter__(self) -> Iterator[Run]:
+        return self.within(0, self.end)
+
+    def contains(self, offset: Offset) -> bool:
+        number = bisect_right(self._tops, offset)
+        if number == len(self._leaves):
+            return False
+        leaf = self._leaves[number]
+        return leaf.firsts[bisect_right(leaf.ends, offset)] <= offset
+
+    def add(self, first: Offset, end: Offset) -> int:
+        """Tells how many of [first, end) were not in the set before."""
+        assert 0 <= first < end
+        known = self._cut(first, end) if self._tops and first < self._tops[-1] else 0
+        self._put(first, end, None)
+        return end - first - known
+
+    def discard(self, first: Offset, end: Offset) -> int:
+        """Tells how many of [first, end) were in the set before."""
+        assert 0 <= first <= end
+        return self._cut(first, end)
+
+    def within(self, first: Offset, end: Offset) -> Iterator[Run]:
+        """The runs inside [first, end), clipped. The set may not change while they are walked over."""
+        for low, high, _ in self._pieces(first, end):
+            yield low, high
+
+    def gaps(self, first: Offset, end: Offset) -> Iterator[Run]:
+        """The runs inside [first, end) that are not in the set. It may not change while they are walked over."""
+        for low, high, _ in self._pieces(first, end):
+            if first < low:
+                yield first, low
+            first = high
+        if first < end:
+            yield first, end
+
+    def advance(self, floor: Offset) -> Offset:
+        """The first offset from `floor` on that is not in the set. Everything below it is forgotten."""
+        if not self._leaves or self._leaves[0].firsts[0] > floor:
+            return floor
+        number = bisect_right(self._tops, floor)
+        if number < len(self._leaves):
+            leaf = self._leaves[number]
+            at = bisect_right(leaf.ends, floor)
+            if leaf.firsts[at] <= floor:
+                floor = leaf.ends[at]
+        self._cut(0, floor)
+        return floor
+
+
+class RunMap(_Runs[_V]):
+    """Offsets with a small value each, which knows its equals."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"RunMap({list(self)})"
+
+    def __iter__(self) -> Iterator[tuple[Offset, Offset, _V]]:
+        return self._pieces(0, self.end)
+
+    def get(self, offset: Offset) -> _V | None:
+        number = bisect_right(self._tops, offset)
+        if number == len(self._leaves):
+            return None
+        leaf = self._leaves[number]
+        at = bisect_right(leaf.ends, offset)
+        return leaf.values[at] if leaf.firsts[at] <= offset else None
+
+    def set(self, first: Offset, end: Offset, value: _V) -> None:
+        """The value of each offset in [first, end), whatever it was before."""
+        assert 0 <= first < end
+        if self._tops and first < self._tops[-1]:
+            self._cut(first, end)
+        self._put(first, end, value)
+
+    def remove(self, first: Offset, end: Offset) -> int:
+        """Tells how many of [first, end) had a value."""
+        assert 0 <= first <= end
+        return self._cut(first, end)
+
+    def within(self, first: Offset, end: Offset) -> Iterator[tuple[Offset, Offset, _V]]:
+        """The pieces of runs inside [first, end). The map may not change while they are walked over."""
+        return self._pieces(first, end)
