@@ -11,10 +11,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from math import ceil
 from pathlib import Path
+from random import Random, SystemRandom
 
 from flotilla import __version__
 from flotilla.client.aio import AsyncClient
-from flotilla.codec.batch import facts_of, span_of
+from flotilla.client.calls import REPEATABLE
+from flotilla.client.network import Network
+from flotilla.client.routes import CONTROLLER, Route
+from flotilla.client.setup import new_session, read_addresses
+from flotilla.codec.batch import span_of
+from flotilla.codec.batch_facts import facts_of
 from flotilla.frontends.http.server import HttpServer
 from flotilla.frontends.tcp.server import TcpServer
 from flotilla.metadata.commands import RegisterBroker
@@ -33,12 +39,13 @@ from flotilla.service.broker import Broker
 from flotilla.service.catalog import METADATA_GROUP, Catalog, CatalogMachine
 from flotilla.service.membership import Membership
 from flotilla.service.metering import MeteredService
-from flotilla.service.ports import Cancel
+from flotilla.service.ports import Cancel, Done
 from flotilla.service.status import NodeStatus
 from flotilla.storage.options import StoreOptions
 from flotilla.types.address import Address, parse_address
-from flotilla.types.errors import FlotillaError, InvalidArgumentError
+from flotilla.types.errors import FlotillaError, InvalidArgumentError, UnavailableError
 from flotilla.types.ids import GroupId, NodeId
+from flotilla.types.operations import CreateTopic, Request
 from flotilla.types.settings import NodeSettings
 
 log = get_logger("broker")
@@ -46,6 +53,8 @@ log = get_logger("broker")
 #: How long a stopping node lets requests finish.
 DRAIN_MS = 2_000
 JOIN_RETRY_MS = 500
+#: How long another node may take to answer this one.
+ELSEWHERE_MS = 10_000
 
 
 class LoopConsensus:
@@ -63,6 +72,9 @@ class LoopConsensus:
 
     def storage_error(self) -> FlotillaError | None:
         return self._runtime.driver.storage_error
+
+    def is_confirmed(self, group: GroupId) -> bool:
+        return self._runtime.is_confirmed(group)
 
     def propose(self, group: GroupId, data: bytes | memoryview, reply: Callable[[object], None]) -> bool:
         return self._runtime.propose(group, data, reply)
@@ -84,6 +96,9 @@ class LoopConsensus:
     ) -> None:
         self._node.host(group, configuration, machine, options)
 
+    def snapshot(self, group: GroupId) -> None:
+        self._runtime.snapshot(group)
+
     def campaign(self, group: GroupId) -> None:
         self._runtime.campaign(group)
 
@@ -100,6 +115,9 @@ class LoopOutside:
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
 
+    def steady_ms(self) -> int:
+        return time.monotonic_ns() // 1_000_000
+
     def later(self, delay_ms: int, action: Callable[[], None]) -> Cancel:
         loop = asyncio.get_running_loop()
         handle = loop.call_later(delay_ms / 1000, action) if delay_ms else loop.call_soon(action)
@@ -113,6 +131,35 @@ class LoopOutside:
 
     def disconnect(self, node: NodeId) -> None:
         self._node.network.remove_peer(node)
+
+
+class ClusterElsewhere:
+    """Implements service.ports.Elsewhere: a client of this node's own cluster, connected at the first need."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._network: Network | None = None
+
+    def ask(self, request: Request, done: Done) -> None:
+        network = self._connected()
+        if network is None:
+            done(UnavailableError("no broker of this cluster is known yet"))
+            return
+        topic: str = getattr(request, "topic", "")
+        is_change = isinstance(request, CreateTopic)
+        route = CONTROLLER if is_change else Route(topic, getattr(request, "partition", 0))
+        network.submit(request, route, ELSEWHERE_MS, done, REPEATABLE)
+
+    def _connected(self) -> Network | None:
+        if self._network is None:
+            addresses = [broker.client_address for broker in self._catalog.brokers().values()]
+            if addresses:
+                self._network = Network(new_session(read_addresses(addresses), "broker"))
+        return self._network
+
+    async def close(self) -> None:
+        if self._network is not None:
+            await self._network.close()
 
 
 def _replica_options(settings: NodeSettings) -> ReplicaOptions:
@@ -153,14 +200,24 @@ class Server:
         self._consensus = LoopConsensus(self.node)
         self._outside = LoopOutside(self.node)
         self.catalog = Catalog(self._machine, self._consensus, self._outside)
+        self._elsewhere = ClusterElsewhere(self.catalog)
         keeps_log = replace(self._replica_options, keeps_log=True)
         self.membership = Membership(
-            settings.node_id, self.catalog, self._consensus, self._outside, facts_of, keeps_log
+            settings.node_id,
+            self.catalog,
+            self._consensus,
+            self._outside,
+            facts_of,
+            keeps_log,
+            self._elsewhere,
+            Random(SystemRandom().getrandbits(128)),
         )
         self.broker = Broker(settings, self.catalog, self.membership, self._consensus, self._outside, self._found)
         metered = MeteredService(self.broker)
         self._tcp = TcpServer(metered)
-        self.status = NodeStatus(self.node.runtime, self.node.network, self.catalog, metered, self._tcp.statistics)
+        self.status = NodeStatus(
+            self.node.runtime, self.node.network, self.catalog, metered, self._tcp.statistics, self.membership.hosts
+        )
         self._http = HttpServer(self.status)
         self._joining: asyncio.Task[None] | None = None
 
@@ -187,6 +244,7 @@ class Server:
             self._joining.cancel()
         await self.node.runtime.hand_over()
         self.broker.close()
+        await self._elsewhere.close()
         await self._tcp.close(DRAIN_MS)
         await self._http.close(DRAIN_MS)
         await self.node.stop()

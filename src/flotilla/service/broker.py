@@ -5,13 +5,16 @@ typed error. What this node cannot do because another one leads is refused with 
 A handler answers, arranges to be answered, or raises before it has done either.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from flotilla.service.catalog import METADATA_GROUP, Catalog
 from flotilla.service.membership import Membership, check_address
 from flotilla.service.partition import PartitionHost
 from flotilla.service.ports import Cancel, Consensus, Done, Outside
+from flotilla.service.queue_requests import QueueRequests
+from flotilla.service.queue_tokens import KEEPER
 from flotilla.service.topics import Topics
 from flotilla.types.errors import (
     AlreadyExistsError,
@@ -40,10 +43,35 @@ from flotilla.types.operations import (
     TransferLeadership,
 )
 from flotilla.types.operations import Done as DoneReply
-from flotilla.types.queue_operations import AlterGroup
+from flotilla.types.queue_operations import (
+    AlterGroup,
+    CancelRecords,
+    DeleteGroup,
+    DescribeGroup,
+    ExplainMessage,
+    Extend,
+    ListGroups,
+    Poll,
+    ResetGroup,
+    Settle,
+    Subscribe,
+    TakeTokens,
+)
 from flotilla.types.setting_kinds import NODE_ID_MAX
 from flotilla.types.settings import NodeSettings
 from flotilla.types.topics import BROKER_COUNT_MAX
+
+#: What is asked of one partition's queue groups, and who answers.
+_QUEUE_METHODS: dict[type[Request], Callable[[QueueRequests, Any, Done], None]] = {
+    Settle: QueueRequests.settle,
+    Extend: QueueRequests.extend,
+    CancelRecords: QueueRequests.cancel,
+    ListGroups: QueueRequests.list_groups,
+    DescribeGroup: QueueRequests.describe,
+    ResetGroup: QueueRequests.reset,
+    DeleteGroup: QueueRequests.delete,
+    ExplainMessage: QueueRequests.explain,
+}
 
 
 class Broker:
@@ -82,6 +110,10 @@ class Broker:
             JoinCluster: membership.admit,
             RemoveNode: self._remove_node,
             TransferLeadership: self._transfer,
+            Poll: membership.queue_polls.poll,
+            Subscribe: membership.queue_polls.subscribe,
+            TakeTokens: self._take_tokens,
+            **{kind: partial(self._ask_queue, method) for kind, method in _QUEUE_METHODS.items()},
         }
 
     @property
@@ -108,6 +140,9 @@ class Broker:
         except FlotillaError as error:
             done(self.catalog.explain(error))
             return None
+
+    def lost(self, members: Sequence[str]) -> None:
+        self.membership.queue_polls.lost(members)
 
     # Partitions.
 
@@ -138,6 +173,14 @@ class Broker:
 
     def _read_offset(self, request: ReadOffset, done: Done) -> None:
         self._host(request.topic, request.partition).read_offset(request, done)
+
+    def _ask_queue(self, method: Callable[[QueueRequests, Any, Done], None], request: Any, done: Done) -> None:
+        if isinstance(request, Extend):
+            self.membership.queue_polls.heard(request.member)
+        method(self._host(request.topic, request.partition).queue_requests(), request, done)
+
+    def _take_tokens(self, request: TakeTokens, done: Done) -> None:
+        self._host(request.topic, KEEPER).queue_requests().take_tokens(request, done)
 
     def _transfer(self, request: TransferLeadership, done: Done) -> None:
         """Answered when it is under way; who leads in the end, metadata tells."""

@@ -16,6 +16,7 @@ from flotilla.replica.replica import ReplicaOptions
 from flotilla.service.catalog import METADATA_GROUP, Catalog
 from flotilla.service.partition import PartitionHost, WatchedMachine
 from flotilla.service.ports import Consensus, Outside
+from flotilla.service.queue_partition import QueuePorts
 from flotilla.types.errors import FlotillaError, NotFoundError
 from flotilla.types.ids import NO_NODE, GroupId, NodeId
 
@@ -33,6 +34,7 @@ class Hosting:
         outside: Outside,
         describe: Describe,
         options: ReplicaOptions,
+        queues: QueuePorts,
     ) -> None:
         self.hosts: dict[GroupId, PartitionHost] = {}
         self._node = node
@@ -41,6 +43,7 @@ class Hosting:
         self._outside = outside
         self._describe = describe
         self._options = options
+        self._queues = queues
         #: Assigned, but without a log here yet.
         self._missing: tuple[GroupId, ...] = ()
         self._is_asking = False
@@ -87,7 +90,14 @@ class Hosting:
         replica = self._consensus.replica(group)
         assert replica is not None
         self.hosts[group] = PartitionHost(
-            assignment.partition, topic, replica, machine, self._consensus, self._outside, self._catalog.explain
+            assignment.partition,
+            topic,
+            replica,
+            machine,
+            self._consensus,
+            self._outside,
+            self._catalog.explain,
+            self._queues,
         )
         if replicas[0] == self._node and replica.raft.leader == NO_NODE:
             self._campaign(group, CAMPAIGNS_MAX)

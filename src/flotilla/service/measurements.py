@@ -18,9 +18,12 @@ from flotilla.service.catalog import Catalog
 from flotilla.service.group_names import UNASSIGNED_TOPIC, GroupNames
 from flotilla.service.metering import MeteredService
 from flotilla.types.ids import NO_NODE, GroupId, NodeId
+from flotilla.types.queue_operations import GroupDescription
 
 #: So many replicas are measured before the loop gets its turn: about a millisecond.
 _SLICE = 128
+#: The same with queue groups, whose oldest message is looked up in the log.
+_QUEUE_SLICE = 16
 
 #: Of what the door for clients tells.
 _CLIENTS = {
@@ -56,6 +59,15 @@ class Peers(Protocol):
     def health(self) -> Sequence[PeerState]: ...
 
 
+class QueueMeter(Protocol):
+    """A partition with queue groups."""
+
+    def queue_groups(self) -> list[str]:
+        """Their names, while this node leads the partition."""
+
+    def measure_queue(self, group: str) -> GroupDescription | None: ...
+
+
 class Build(NamedTuple):
     version: str
     python: str
@@ -73,6 +85,7 @@ class Measurements:
         service: MeteredService,
         clients: Callable[[], Mapping[str, int]],
         names: GroupNames,
+        hosts: Mapping[GroupId, QueueMeter],
         build: Build,
     ) -> None:
         self._runtime = runtime
@@ -81,6 +94,7 @@ class Measurements:
         self._service = service
         self._clients = clients
         self._names = names
+        self._hosts = hosts
         self._build = build
         #: Labels of each replica as they stand in the text.
         self._labels: dict[GroupId, str] = {}
@@ -89,6 +103,7 @@ class Measurements:
         out = Exposition()
         self._add_requests(out)
         await self._add_replicas(out)
+        await self._add_queues(out)
         self._add_storage(out)
         self._add_network(out)
         self._add_process(out)
@@ -100,6 +115,7 @@ class Measurements:
         for metric, counts in (
             (metrics.MESSAGES_PRODUCED, service.produced),
             (metrics.MESSAGES_DELIVERED, service.delivered),
+            (metrics.MESSAGES_REDELIVERED, service.redelivered),
         ):
             for topic, count in counts.items():
                 out.add(metric, count, label("topic", topic))
@@ -124,6 +140,27 @@ class Measurements:
                 await asyncio.sleep(0)
         for state, count in states.items():
             out.add(metrics.REPLICAS, count, label("state", state))
+
+    async def _add_queues(self, out: Exposition) -> None:
+        measured = 0
+        for group, host in list(self._hosts.items()):
+            names = host.queue_groups()
+            for name in names:
+                found = host.measure_queue(name)
+                if found is not None:
+                    self._add_queue(out, f"{self._labels_of(group)},{label('group', name)}", found)
+                measured += 1
+                if measured % _QUEUE_SLICE == 0:
+                    await asyncio.sleep(0)
+
+    def _add_queue(self, out: Exposition, labels: str, found: GroupDescription) -> None:
+        out.add(metrics.MESSAGES_ACKED, found.acked_total, labels)
+        out.add(metrics.MESSAGES_DEAD_LETTERED, found.dead_total, labels)
+        out.add(metrics.GROUP_LAG_MESSAGES, found.lag, labels)
+        out.add(metrics.GROUP_LAG_SECONDS, found.oldest_age_ms / 1000, labels)
+        out.add(metrics.QUEUE_READY, found.ready, labels)
+        out.add(metrics.QUEUE_LEASED, found.leased, labels)
+        out.add(metrics.QUEUE_DELAYED, found.delayed, labels)
 
     def _state(self, replica: Replica) -> str:
         raft = replica.raft

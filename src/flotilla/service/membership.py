@@ -5,6 +5,8 @@ hosts (`hosting`). Registration needs no coordinator: a node forwards its own ro
 until it sees it there. The leader of the metadata admits nodes, makes voters of them and lets them go.
 """
 
+from random import Random
+
 from flotilla.metadata import commands
 from flotilla.metadata.values import Broker
 from flotilla.queue.facts import Describe
@@ -14,7 +16,11 @@ from flotilla.replica.replica import Replica, ReplicaOptions
 from flotilla.service.balance import LeaderBalance
 from flotilla.service.catalog import METADATA_GROUP, Catalog
 from flotilla.service.hosting import Hosting
-from flotilla.service.ports import Cancel, Consensus, Done, Outside
+from flotilla.service.ports import Cancel, Consensus, Done, Elsewhere, Outside
+from flotilla.service.queue_partition import QueuePorts
+from flotilla.service.queue_polls import QueuePolls
+from flotilla.service.queue_reading import BatchShelf
+from flotilla.service.steady_clock import SteadyClock
 from flotilla.types.address import parse_address
 from flotilla.types.errors import (
     AlreadyExistsError,
@@ -45,6 +51,8 @@ class Membership:
         outside: Outside,
         describe: Describe,
         options: ReplicaOptions,
+        elsewhere: Elsewhere,
+        random: Random,
     ) -> None:
         self._node = node
         #: How this node registers; known once its doors are open.
@@ -52,13 +60,24 @@ class Membership:
         self._catalog = catalog
         self._consensus = consensus
         self._outside = outside
-        self._hosting = Hosting(node, catalog, consensus, outside, describe, options)
+        self.queue_polls = QueuePolls(catalog, outside, random)
+        queues = QueuePorts(
+            consensus,
+            outside,
+            SteadyClock(outside),
+            random,
+            elsewhere,
+            BatchShelf(),
+            self.queue_polls.began,
+            self.queue_polls.ended,
+        )
+        self._hosting = Hosting(node, catalog, consensus, outside, describe, options, queues)
         self._balance = LeaderBalance(node, consensus, outside)
         self._is_reconcile_due = False
         #: Removed nodes whose links were closed.
         self._parted: dict[NodeId, None] = {}
         self._stop_checks: Cancel | None = None
-        self.hosts = self._hosting.hosts
+        self.hosts = self.queue_polls.hosts = self._hosting.hosts
         catalog.machine.on_changed = self.changed
 
     def start(self, own: commands.RegisterBroker) -> None:
@@ -71,6 +90,7 @@ class Membership:
         if self._stop_checks is not None:
             self._stop_checks()
         self._hosting.close(reason)
+        self.queue_polls.close(reason)
 
     def changed(self) -> None:
         """The metadata moved: reconcile once, after everything of this turn has been applied."""

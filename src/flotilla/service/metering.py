@@ -5,6 +5,7 @@ for every request: a few dictionary look-ups and two readings of the clock, noth
 """
 
 import re
+from collections.abc import Sequence
 from struct import Struct
 from time import perf_counter_ns
 
@@ -14,6 +15,7 @@ from flotilla.types import operations, queue_operations
 from flotilla.types.errors import FlotillaError
 from flotilla.types.ids import NodeId
 from flotilla.types.operations import Fetch, Fetched, Produce, Produced, Reply, Request
+from flotilla.types.queue_operations import Poll, Polled, Pushed, Subscribe
 
 #: Every kind of request with its name in metrics: CreateTopic is create_topic.
 OPERATIONS: dict[type[Request], str] = {
@@ -50,6 +52,8 @@ class MeteredService:
         #: Records by topic, since the process started.
         self.produced: dict[str, int] = {}
         self.delivered: dict[str, int] = {}
+        #: Of those delivered, the ones whose first attempt it was not.
+        self.redelivered: dict[str, int] = {}
 
     @property
     def node(self) -> NodeId:
@@ -59,12 +63,20 @@ class MeteredService:
     def cluster_id(self) -> str:
         return self._service.cluster_id
 
+    def lost(self, members: Sequence[str]) -> None:
+        self._service.lost(members)
+
     def handle(self, request: Request, done: Done) -> Cancel | None:
         operation = self.operations[type(request)]
         is_waiting = False
         started_ns = perf_counter_ns()
 
         def answered(result: Reply | FlotillaError) -> None:
+            if type(result) is Pushed:
+                # One of many answers, none of which anybody waits for.
+                self._count_leased(request, result)  # type: ignore[arg-type]
+                done(result)
+                return
             durations = operation.waits if is_waiting else operation.durations
             durations.record((perf_counter_ns() - started_ns) // 1000)
             self._count(operation, request, result)
@@ -81,12 +93,14 @@ class MeteredService:
             self._count_produced(request, result)  # type: ignore[arg-type]
         elif kind is Fetched:
             self._count_delivered(request, result)  # type: ignore[arg-type]
+        elif kind is Polled:
+            self._count_leased(request, result)  # type: ignore[arg-type]
         elif isinstance(result, FlotillaError):
             operation.errors[result.code] = operation.errors.get(result.code, 0) + 1
 
     def _count_produced(self, request: Produce, reply: Produced) -> None:
         """An answer means that the batch was checked: its header can be read."""
-        if not reply.duplicate:
+        if not reply.duplicate and not reply.known:
             count = _PLACE.unpack_from(request.batch)[1]
             self.produced[request.topic] = self.produced.get(request.topic, 0) + count
 
@@ -97,8 +111,15 @@ class MeteredService:
             delivered = base_offset + count - request.offset
             self.delivered[request.topic] = self.delivered.get(request.topic, 0) + delivered
 
+    def _count_leased(self, request: Poll | Subscribe, reply: Polled | Pushed) -> None:
+        topic = request.topic
+        for delivery in reply.deliveries:
+            self.delivered[topic] = self.delivered.get(topic, 0) + delivery.count
+            if delivery.attempt > 1:
+                self.redelivered[topic] = self.redelivered.get(topic, 0) + delivery.count
+
     def forget_topics_except(self, known: set[str]) -> None:
         """Lets go of topics that are no more."""
-        for counts in (self.produced, self.delivered):
+        for counts in (self.produced, self.delivered, self.redelivered):
             for topic in [topic for topic in counts if topic not in known]:
                 del counts[topic]

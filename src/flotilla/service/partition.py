@@ -2,17 +2,19 @@
 
 The leader checks a batch whole before it is proposed and gives it its offset (queue/admission); the same
 bytes then go to the journal, to the followers and later to readers. Everything is served by the leader,
-and by one only that has applied all its log held when its term began. Methods answer by `done` or raise
-a FlotillaError without having answered.
+and by one only that has applied all its log held when its term began, and that cannot have been replaced
+without knowing: not while it hands over, nor after a pause before a quorum has confirmed it. Methods
+answer by `done` or raise a FlotillaError without having answered.
 """
 
 from collections.abc import Callable
 
 from flotilla.codec.batch import patch_base_offset
 from flotilla.codec.batch_check import validate
+from flotilla.codec.batch_facts import facts_of_view
 from flotilla.metadata.values import Topic
-from flotilla.queue.admission import Assigned, DuplicateInFlight, PartitionLeader
-from flotilla.queue.commands import Command, ConfigureDedup, StampTime, encode_command
+from flotilla.queue.admission import Assigned, DuplicateInFlight, KnownKeys, PartitionLeader
+from flotilla.queue.commands import Command, ConfigureDedup, StampTime, TrimTo, encode_command
 from flotilla.queue.commands import CommitOffset as CommitOffsetCommand
 from flotilla.queue.facts import BatchFacts, Describe
 from flotilla.queue.partition import PartitionMachine
@@ -23,9 +25,13 @@ from flotilla.raft.roles import LEADER
 from flotilla.replica.replica import Replica
 from flotilla.service.long_polls import LongPolls
 from flotilla.service.ports import Cancel, Consensus, Done, Outside
+from flotilla.service.queue_partition import PartitionQueue, QueuePorts
+from flotilla.service.queue_requests import QueueRequests
 from flotilla.service.reading import find_time, read_batches
+from flotilla.service.retention import Retention
 from flotilla.service.under_way import BatchTicket, Ticket, UnderWay
 from flotilla.types.errors import (
+    CorruptionError,
     FlotillaError,
     InvalidArgumentError,
     NotFoundError,
@@ -47,6 +53,7 @@ from flotilla.types.operations import (
     ReadOffset,
     Reply,
 )
+from flotilla.types.queue_operations import GroupDescription
 from flotilla.types.records import RecordLimits
 from flotilla.types.topics import check_group_name
 
@@ -60,15 +67,15 @@ class WatchedMachine(PartitionMachine):
 
     def __init__(self, describe: Describe) -> None:
         super().__init__(describe)
-        self.on_applied: Callable[[], None] = _nobody
+        self.on_applied: Callable[[object], None] = _nobody
 
     def apply(self, entry: Entry) -> object:  # type: ignore[override]
         result = super().apply(entry)
-        self.on_applied()
+        self.on_applied(result)
         return result
 
 
-def _nobody() -> None:
+def _nobody(_: object) -> None:
     """Nobody waits for this partition."""
 
 
@@ -82,6 +89,7 @@ class PartitionHost:
         consensus: Consensus,
         outside: Outside,
         explain: Callable[[object], FlotillaError],
+        queues: QueuePorts,
     ) -> None:
         self.number = number
         self.replica = replica
@@ -91,6 +99,11 @@ class PartitionHost:
         #: Gives out offsets while this node leads; made anew for each term.
         self._leader: PartitionLeader | None = None
         self._leader_term: Term = _NEVER
+        #: What queue groups hold while this node leads, and what can be asked of them; made anew for each term.
+        self._queue: PartitionQueue | None = None
+        self._queue_requests: QueueRequests | None = None
+        self._queue_ports = queues
+        self._retention = Retention(replica, machine, consensus)
         self._under_way = UnderWay(explain)
         self._polls = LongPolls(outside, self._answer_poll)
         self._is_wake_due = False
@@ -106,16 +119,28 @@ class PartitionHost:
         """The topic may have been altered."""
         if topic is not self._topic:
             self._set(topic)
+            if self._queue is not None:
+                self._queue.configure(topic)
 
     def _set(self, topic: Topic) -> None:
         settings = topic.settings
         self._topic = topic
+        self._settings = settings
         self.limits = RecordLimits(value_bytes_max=settings.payload_bytes_max)
         #: Who shall lead when everybody is well.
         self.preferred: NodeId = topic.partitions[self.number].replicas[0]
         self._dedup = (settings.dedup_window_entries, settings.dedup_window_ms)
 
     def _serving(self) -> PartitionLeader:
+        """The leader that may answer. Raises NotLeaderError, and UnavailableError while it may have a successor."""
+        leader = self._leading()
+        if self.replica.raft.transferee != NO_NODE:
+            raise UnavailableError("leadership is being handed over")
+        if not self._consensus.is_confirmed(self.replica.group):
+            raise UnavailableError("this node was not running for a while and asks a quorum whether it still leads")
+        return leader
+
+    def _leading(self) -> PartitionLeader:
         raft = self.replica.raft
         if raft.role == LEADER and raft.term == self._leader_term:
             assert self._leader is not None
@@ -131,38 +156,46 @@ class PartitionHost:
             raise UnavailableError("the new leader has not applied its log yet")
         self._leader = PartitionLeader(self.machine)
         self._leader_term = raft.term
+        self._queue = PartitionQueue(
+            self.number,
+            self._topic,
+            self.replica,
+            self.machine,
+            raft.term,
+            self._queue_ports,
+            self._under_way,
+            self._serving,
+        )
+        self._queue_requests = QueueRequests(self._queue, self._under_way.explain)
+        self._queue_ports.began(self._queue)
         return self._leader
 
-    def _end_leading(self) -> None:
+    def _end_leading(self, reason: FlotillaError | None = None) -> None:
         if self._leader is not None:
             self._leader.end()
             self._leader = None
             self._leader_term = _NEVER
+            assert self._queue is not None
+            self._queue.end(reason or NotLeaderError(self.replica.raft.leader))
+            self._queue = self._queue_requests = None
 
     # Writing.
 
     def produce(self, request: Produce, done: Done) -> None:
         leader = self._serving()
         batch = request.batch
-        header = validate(batch, self.limits).header
-        facts = BatchFacts(
-            0,
-            header.count,
-            header.max_time_ms,
-            header.producer_id,
-            header.producer_epoch,
-            header.producer_sequence,
-            header.length,
-        )
+        facts = facts_of_view(validate(batch, self.limits))
         ticket = BatchTicket(self._under_way, done)
         admission = leader.admit(facts, ticket)
         if isinstance(admission, Assigned):
             self._propose_batch(leader, batch, admission.base_offset, ticket)
         elif isinstance(admission, DuplicateInFlight):
             assert isinstance(admission.token, BatchTicket)
-            admission.token.join(done, admission.first_offset)
+            admission.token.join(done, Produced(admission.first_offset, duplicate=True))
         elif isinstance(admission, Duplicate):
             done(Produced(admission.first_offset, duplicate=True))
+        elif isinstance(admission, KnownKeys):
+            _tell_known(admission, done)
         else:
             raise admission
 
@@ -220,10 +253,12 @@ class PartitionHost:
         except FlotillaError as error:
             return self._under_way.explain(error)
 
-    def _applied(self) -> None:
+    def _applied(self, result: object) -> None:
         if self._polls and not self._is_wake_due:
             self._is_wake_due = True
             self._outside.later(0, self._wake)
+        if self._queue is not None and type(result) is BatchFacts:
+            self._queue.applied(result)
 
     def _wake(self) -> None:
         self._is_wake_due = False
@@ -265,6 +300,30 @@ class PartitionHost:
         ticket = Ticket(self._under_way, done, translate)
         self._consensus.read(self.group, GroupPosition(request.group), ticket)
 
+    # Queue groups.
+
+    def queue(self) -> PartitionQueue:
+        """Who gives out messages here. Raises NotLeaderError or UnavailableError."""
+        self._serving()
+        assert self._queue is not None
+        return self._queue
+
+    def queue_requests(self) -> QueueRequests:
+        self._serving()
+        assert self._queue_requests is not None
+        return self._queue_requests
+
+    def release_member(self, member: str) -> None:
+        """A consumer is gone; what it holds here goes to others."""
+        if self._queue is not None:
+            self._queue.release_member(member)
+
+    def queue_groups(self) -> list[str]:
+        return [] if self._queue is None else self._queue.leader.groups()
+
+    def measure_queue(self, group: str) -> GroupDescription | None:
+        return None if self._queue_requests is None else self._queue_requests.measure(group)
+
     # What is looked at from time to time.
 
     def check(self, now_ms: int) -> None:
@@ -275,10 +334,17 @@ class PartitionHost:
             if self._polls:
                 self._polls.fail_all(self._under_way.explain(NotLeaderError(raft.leader)))
         elif not self._is_upkeep_under_way and (raft.term == self._leader_term or self.replica.is_serving()):
-            command = self._upkeep(self._serving(), now_ms)
+            command = self._upkeep(self._leading(), now_ms)
             if command is not None:
                 self._is_upkeep_under_way = True
                 self._consensus.propose(self.group, encode_command(command), self._kept_up)
+            assert self._queue is not None
+            self._queue.wake_soon()
+        try:
+            self._retention.release(now_ms)
+        except CorruptionError:
+            # Repaired from the other replicas, and then released.
+            return
 
     def _upkeep(self, leader: PartitionLeader, now_ms: int) -> Command | None:
         """What is in the log because all replicas must change at one point, and know the same time."""
@@ -286,7 +352,15 @@ class PartitionHost:
         if (producers.entries_max, producers.window_ms) != self._dedup:
             entries_max, window_ms = self._dedup
             return ConfigureDedup(entries_max, window_ms, now_ms)
-        return StampTime(now_ms) if leader.wants_stamp(now_ms) else None
+        if leader.wants_stamp(now_ms):
+            return StampTime(now_ms)
+        assert self._queue is not None
+        try:
+            trim_to = self._retention.target(self._settings, self._queue.held_from, now_ms)
+        except CorruptionError:
+            # Nothing is removed that cannot be told from what must stay.
+            return None
+        return None if trim_to is None else TrimTo(trim_to, now_ms)
 
     def _kept_up(self, _: object) -> None:
         """Done, or tried again at the next check."""
@@ -297,6 +371,16 @@ class PartitionHost:
 
     def close(self, reason: FlotillaError) -> None:
         """The partition leaves this node: everybody is answered now, because consensus will not. Nobody asks again."""
-        self._end_leading()
+        self._end_leading(reason)
         self._polls.fail_all(reason)
         self._under_way.fail_all(reason)
+
+
+def _tell_known(known: KnownKeys, done: Done) -> None:
+    """Some of the batch is here already, and the rest was not stored: but only what is stored may be called so."""
+    reply = Produced(known.offsets[0], known=list(zip(known.positions, known.offsets, strict=True)))
+    if known.token is None:
+        done(reply)
+    else:
+        assert isinstance(known.token, BatchTicket)
+        known.token.join(done, reply)

@@ -87,6 +87,9 @@ class Consensus(Protocol):
     ) -> None:
         """Takes part in a group from now on; its log is new unless the store holds it already."""
 
+    def snapshot(self, group: GroupId) -> None:
+        """Takes a snapshot now, whether one is due or not."""
+
     def campaign(self, group: GroupId) -> None:
         """Stands for election in a group that has no leader yet."""
 
@@ -99,6 +102,9 @@ class Outside(Protocol):
 
     def now_ms(self) -> int:
         """The wall clock."""
+
+    def steady_ms(self) -> int:
+        """A clock that tells nothing but how much time has passed, and that nobody sets."""
 
     def later(self, delay_ms: int, action: Callable[[], None]) -> Cancel: ...
 

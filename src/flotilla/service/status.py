@@ -16,9 +16,9 @@ from flotilla.runtime.metrics import CONTENT_TYPE
 from flotilla.runtime.node import NodeRuntime
 from flotilla.service.catalog import METADATA_GROUP, Catalog
 from flotilla.service.group_names import GroupNames
-from flotilla.service.measurements import Build, Measurements, Peers
+from flotilla.service.measurements import Build, Measurements, Peers, QueueMeter
 from flotilla.service.metering import MeteredService
-from flotilla.types.ids import NO_NODE
+from flotilla.types.ids import NO_NODE, GroupId
 
 #: What `NodeStatus.metrics` is made of.
 METRICS_TYPE = CONTENT_TYPE
@@ -50,8 +50,9 @@ class NodeStatus:
         catalog: Catalog,
         service: MeteredService,
         clients: Callable[[], Mapping[str, int]],
+        hosts: Mapping[GroupId, QueueMeter],
     ) -> None:
-        """`clients` tells the numbers of the door for clients (TcpServer.statistics)."""
+        """`clients` tells the numbers of the door for clients (TcpServer.statistics), `hosts` of queue groups."""
         self._node = runtime.node
         self._driver = runtime.driver
         self._catalog = catalog
@@ -59,7 +60,7 @@ class NodeStatus:
         self._started_s = monotonic()
         self._is_stopping = False
         build = Build(__version__, platform.python_version(), runtime.node, self._started_s)
-        self._measurements = Measurements(runtime, peers, catalog, service, clients, self._names, build)
+        self._measurements = Measurements(runtime, peers, catalog, service, clients, self._names, hosts, build)
 
     def stopping(self) -> None:
         """Not ready from now on: whoever spreads requests should send them elsewhere."""

@@ -37,6 +37,25 @@ class Ticket:
         self.done(answer)
 
 
+class CommandTicket:
+    """A command that no request waits for alone: whoever proposed it is told what became of it."""
+
+    __slots__ = ("_answered", "_table")
+
+    def __init__(self, table: "UnderWay", answered: Callable[[object], None]) -> None:
+        self._table = table
+        self._answered = answered
+        table.tickets[self] = None
+
+    def __call__(self, result: object) -> None:
+        if self in self._table.tickets:
+            del self._table.tickets[self]
+            self._answered(result)
+
+    def close(self, reason: Reply | FlotillaError) -> None:
+        self._answered(reason)
+
+
 class BatchTicket:
     """A batch that is being stored, and whoever sent the same one again meanwhile."""
 
@@ -47,19 +66,19 @@ class BatchTicket:
         self._table = table
         self.done = done
         self.base_offset: Offset = 0
-        #: With the offset at which the repetition begins: it may be a part of the batch.
-        self.joined: list[tuple[Done, Offset]] | None = None
+        #: With what they are told when the batch is stored.
+        self.joined: list[tuple[Done, Produced]] | None = None
 
     def open(self, base_offset: Offset) -> None:
         self.base_offset = base_offset
         self._table.tickets[self] = None
 
-    def join(self, done: Done, first_offset: Offset) -> None:
-        """Answered with the first copy, and like it if that fails."""
+    def join(self, done: Done, reply: Produced) -> None:
+        """Somebody who sent some of it again: answered with the first copy, and like it if that fails."""
         assert self in self._table.tickets, "joined a batch that is not under way"
         if self.joined is None:
             self.joined = []
-        self.joined.append((done, first_offset))
+        self.joined.append((done, reply))
 
     def __call__(self, result: object) -> None:
         table = self._table
@@ -70,8 +89,8 @@ class BatchTicket:
 
     def close(self, answer: Reply | FlotillaError) -> None:
         self.done(answer)
-        for done, first_offset in self.joined or ():
-            done(answer if isinstance(answer, FlotillaError) else Produced(first_offset, duplicate=True))
+        for done, reply in self.joined or ():
+            done(answer if isinstance(answer, FlotillaError) else reply)
 
 
 class UnderWay:
@@ -82,7 +101,7 @@ class UnderWay:
     def __init__(self, explain: Callable[[object], FlotillaError]) -> None:
         self.explain = explain
         #: In the order of opening.
-        self.tickets: dict[Ticket | BatchTicket, None] = {}
+        self.tickets: dict[Ticket | BatchTicket | CommandTicket, None] = {}
 
     def fail_all(self, reason: FlotillaError) -> None:
         tickets = list(self.tickets)

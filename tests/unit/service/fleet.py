@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from random import Random
 
-from flotilla.codec.batch import facts_of, span_of
+from flotilla.codec.batch import span_of
+from flotilla.codec.batch_facts import facts_of
 from flotilla.codec.records import encode_batch
 from flotilla.metadata.commands import RegisterBroker
 from flotilla.raft.membership import ConfigurationChange
@@ -25,13 +26,14 @@ from flotilla.service.partition import PartitionHost
 from flotilla.sim.disk import SimDisk
 from flotilla.storage.options import StoreOptions
 from flotilla.storage.store import NodeStore
-from flotilla.types.errors import FlotillaError
+from flotilla.types.errors import FlotillaError, NotLeaderError
 from flotilla.types.ids import GroupId, NodeId
 from flotilla.types.operations import CreateTopic, Reply, Request
 from flotilla.types.records import Record
 from flotilla.types.settings import NodeSettings
 
 TICK_MS = 100
+ELSEWHERE_MS = 5_000
 CLUSTER = "test"
 _OPTIONS = ReplicaOptions(
     RaftOptions(election_ticks=10, heartbeat_ticks=3, quiesce_ticks=30, commit_news_ticks=1),
@@ -110,6 +112,8 @@ class Node:
 
     def boot(self) -> None:
         self.is_running = True
+        #: Whether the node knows that nobody replaced it while it slept.
+        self.is_awake = True
         #: Blocks stay unwritten, so that proposals stay under way.
         self.is_disk_stuck = False
         self.links: dict[NodeId, str] = {}
@@ -125,7 +129,16 @@ class Node:
         if METADATA_GROUP in self.store.groups:
             self.driver.add_replica(METADATA_GROUP, self.machine)
         self.catalog = Catalog(self.machine, self, self)
-        self.membership = Membership(self.node, self.catalog, self, self, facts_of, replace(_OPTIONS, keeps_log=True))
+        self.membership = Membership(
+            self.node,
+            self.catalog,
+            self,
+            self,
+            facts_of,
+            replace(_OPTIONS, keeps_log=True),
+            Elsewhere(self),
+            Random(self.node),
+        )
         self.broker = Broker(self.settings, self.catalog, self.membership, self, self, self.found)
         self.membership.start(
             RegisterBroker(
@@ -189,6 +202,9 @@ class Node:
     def storage_error(self) -> FlotillaError | None:
         return self.driver.storage_error
 
+    def is_confirmed(self, group: GroupId) -> bool:
+        return self.is_awake
+
     def propose(self, group: GroupId, data: bytes | memoryview, reply: Callable[[object], None]) -> bool:
         return self.driver.propose(group, data, reply)
 
@@ -212,6 +228,9 @@ class Node:
             self.store.create_group(group, configuration)
         self.driver.add_replica(group, machine, options)
 
+    def snapshot(self, group: GroupId) -> None:
+        self.driver.snapshot(group)
+
     def campaign(self, group: GroupId) -> None:
         self.driver.campaign(group)
 
@@ -221,6 +240,9 @@ class Node:
     # Outside.
 
     def now_ms(self) -> int:
+        return self.fleet.clock.now_ms + self.fleet.wall_ahead_ms
+
+    def steady_ms(self) -> int:
         return self.fleet.clock.now_ms
 
     def later(self, delay_ms: int, action: Callable[[], None]) -> Callable[[], None]:
@@ -243,12 +265,42 @@ class Node:
         self.links.pop(node, None)
 
 
+class Elsewhere:
+    """Implements service.ports.Elsewhere over the brokers of the fleet, as a client would: try one after the other."""
+
+    def __init__(self, box: Node) -> None:
+        self._box = box
+
+    def ask(self, request: Request, done: Callable[[Reply | FlotillaError], None]) -> None:
+        self._box.fleet.asked.append(request)
+        self._try(request, done, self._box.now_ms() + ELSEWHERE_MS)
+
+    def _try(self, request: Request, done: Callable[[Reply | FlotillaError], None], deadline_ms: int) -> None:
+        fleet = self._box.fleet
+        near = [box for box in fleet.nodes.values() if box is self._box or fleet.is_linked(self._box.node, box.node)]
+        left = list(near)
+
+        def answered(result: Reply | FlotillaError) -> None:
+            if isinstance(result, NotLeaderError) and left:
+                left.pop().broker.handle(request, answered)
+            elif isinstance(result, FlotillaError) and result.retryable and self._box.now_ms() < deadline_ms:
+                self._box.later(100, lambda: self._try(request, done, deadline_ms))
+            else:
+                done(result)
+
+        left.pop().broker.handle(request, answered)
+
+
 class Fleet:
     def __init__(self, nodes: int = 1, settings: NodeSettings | None = None) -> None:
         self.clock = Clock()
         self.settings = settings or NodeSettings(cluster_id=CLUSTER)
         self.nodes: dict[NodeId, Node] = {}
         self.cut: set[NodeId] = set()
+        #: By how much somebody has set the clocks of all nodes.
+        self.wall_ahead_ms = 0
+        #: What brokers have asked of others.
+        self.asked: list[Request] = []
         for node in range(1, nodes + 1):
             self.nodes[node] = Node(self, node)
         for box in self.nodes.values():

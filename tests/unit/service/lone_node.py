@@ -1,7 +1,7 @@
 """A real node on a real disk, alone in its cluster, with the parts that tell how it is."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,11 @@ class SilentService:
     def __init__(self) -> None:
         self.waiting: list[tuple[Request, Done]] = []
         self.cancel: Cancel | None = None
+        self.lost_members: list[str] = []
         self.at_once: Callable[[Request, Done], None] | None = None
+
+    def lost(self, members: Sequence[str]) -> None:
+        self.lost_members += members
 
     def handle(self, request: Request, done: Done) -> Cancel | None:
         if self.at_once is not None:
@@ -76,7 +80,10 @@ class LoneNode:
             "received_bytes_total": 700,
             "sent_bytes_total": 900,
         }
-        self.status = NodeStatus(self.node.runtime, self.node.network, self.catalog, self.metered, lambda: self.clients)
+        self.hosts: dict[GroupId, Any] = {}
+        self.status = NodeStatus(
+            self.node.runtime, self.node.network, self.catalog, self.metered, lambda: self.clients, self.hosts
+        )
 
     def _machine(self, group: GroupId) -> Any:
         return self.machine if group == METADATA_GROUP else PartitionMachine(describe)

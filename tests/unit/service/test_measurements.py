@@ -8,6 +8,7 @@ from flotilla.runtime.metrics import METRICS, STATE_DAMAGED
 from flotilla.service.measurements import _SLICE
 from flotilla.types.errors import DiskFullError, FlotillaError, NotFoundError
 from flotilla.types.operations import Fetch, Fetched, Produce, Produced, Reply
+from flotilla.types.queue_operations import Delivery, GroupDescription, Poll, Polled
 from tests.unit.queue.batches import batch
 from tests.unit.runtime.exposition import Family, check_histogram, parse
 from tests.unit.service.lone_node import ABSENT, LoneNode, run
@@ -30,14 +31,28 @@ def busy(lone: LoneNode) -> None:
     lone.metered.handle(Fetch("orders", 0, 3, 1000, wait_ms=10), lambda result: None)
     lone.service.cancel = None
     lone.metered.handle(Fetch("none", 0, 3, 1000), lambda result: None)
+    lone.metered.handle(Poll("orders", "workers", "a"), lambda result: None)
     answers: list[Reply | FlotillaError] = [
         Produced(0),
         Fetched([batch(0, count=3)], 0, 3),
         Fetched([], 0, 3),
         NotFoundError("none"),
+        Polled([Delivery(0, 1, 0, 4, 1, b""), Delivery(0, 1, 4, 1, 2, b"")]),
     ]
     for (_, done), result in zip(lone.service.waiting, answers, strict=True):
         done(result)
+
+
+class Workers:
+    """A partition with one queue group, and one that was deleted a moment ago."""
+
+    def queue_groups(self) -> list[str]:
+        return ["gone", "workers"]
+
+    def measure_queue(self, group: str) -> GroupDescription | None:
+        if group == "gone":
+            return None
+        return GroupDescription("queue", 1, 10, 0, 9, 1_500, ready=4, leased=3, delayed=2, dead_total=5, acked_total=6)
 
 
 def test_every_metric_is_there_with_its_labels(tmp_path: Path) -> None:
@@ -48,6 +63,7 @@ def test_every_metric_is_there_with_its_labels(tmp_path: Path) -> None:
         raft = lone.driver.replicas[group].raft
         raft.progress[ABSENT] = type(raft.progress[raft.id])(1)
         busy(lone)
+        lone.hosts[group] = Workers()
         families = await scrape(lone)
         for metric in METRICS:
             samples = families[metric.name].samples
@@ -67,18 +83,40 @@ def test_what_clients_did_is_counted(tmp_path: Path) -> None:
         busy(lone)
         families = await scrape(lone)
         assert values(families, "flotilla_messages_produced_total") == {("orders",): 3}
-        assert values(families, "flotilla_messages_delivered_total") == {("orders",): 2}
+        assert values(families, "flotilla_messages_delivered_total") == {("orders",): 7}
+        assert values(families, "flotilla_messages_redelivered_total") == {("orders",): 1}
         assert values(families, "flotilla_request_errors_total") == {("fetch", "NOT_FOUND"): 1}
         counts = {
             dict(labels)["operation"]: count
             for (name, labels), count in families["flotilla_request_seconds"].samples.items()
             if name.endswith("_count") and count
         }
-        assert counts == {"produce": 1, "fetch": 2, "fetch_wait": 1}
+        assert counts == {"produce": 1, "fetch": 2, "fetch_wait": 1, "poll": 1}
         assert values(families, "flotilla_client_connections") == {(): 3}
         assert values(families, "flotilla_client_sent_bytes_total") == {(): 900}
         await lone.delete_topic("orders")
         assert values(await scrape(lone), "flotilla_messages_produced_total") == {}
+
+    run(tmp_path, test)
+
+
+def test_queue_groups_tell_how_far_they_are(tmp_path: Path) -> None:
+    async def test(lone: LoneNode) -> None:
+        await lone.found()
+        (group,) = await lone.create_topic("orders", 1)
+        lone.hosts[group] = Workers()
+        families = await scrape(lone)
+        told = {
+            "flotilla_messages_acked_total": 6,
+            "flotilla_messages_dead_lettered_total": 5,
+            "flotilla_group_lag_messages": 9,
+            "flotilla_group_lag_seconds": 1.5,
+            "flotilla_queue_ready": 4,
+            "flotilla_queue_leased": 3,
+            "flotilla_queue_delayed": 2,
+        }
+        for name, value in told.items():
+            assert values(families, name) == {("orders", "0", "workers"): value}
 
     run(tmp_path, test)
 

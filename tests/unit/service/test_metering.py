@@ -15,6 +15,7 @@ from flotilla.types.operations import (
     Produced,
     Reply,
 )
+from flotilla.types.queue_operations import Delivery, Pushed, Subscribe
 from tests.unit.queue.batches import batch
 from tests.unit.service.lone_node import SilentService
 
@@ -125,3 +126,26 @@ def test_topics_that_are_gone_are_forgotten() -> None:
     metered.delivered = {"b": 3, "c": 4}
     metered.forget_topics_except({"b"})
     assert (metered.produced, metered.delivered) == ({"b": 2}, {"b": 3})
+
+
+def test_pushes_count_as_deliveries_and_take_no_time() -> None:
+    service = SilentService()
+    service.cancel = lambda: None
+    metered = MeteredService(service)
+    got: list[Reply | FlotillaError] = []
+    assert metered.handle(Subscribe("orders", "workers", "a", 10), got.append) is service.cancel
+    [(_, done)] = service.waiting
+    pushes = [Pushed([Delivery(0, 1, 0, 3, 1, b"")]), Pushed([Delivery(0, 2, 0, 2, 4, b"")])]
+    for push in pushes:
+        done(push)
+    assert got == pushes
+    assert (metered.delivered, metered.redelivered) == ({"orders": 5}, {"orders": 2})
+    assert metered.operations[Subscribe].waits.count == 0
+    done(NotLeaderError(2))
+    assert metered.operations[Subscribe].errors == {"NOT_LEADER": 1}
+
+
+def test_members_that_are_gone_are_told_on() -> None:
+    service = SilentService()
+    MeteredService(service).lost(["a", "b"])
+    assert service.lost_members == ["a", "b"]

@@ -195,6 +195,31 @@ def test_a_refused_proposal_gives_its_offset_and_sequence_back(node: Node) -> No
     assert node.call(produce()).result == Produced(2)
 
 
+@pytest.mark.parametrize(
+    "request_",
+    [
+        produce(),
+        Fetch(TOPIC, 0, 0, max_bytes=1_000),
+        ListOffsets(TOPIC, 0, EARLIEST),
+        CommitOffset("g", TOPIC, 0, 0),
+        ReadOffset("g", TOPIC, 0),
+    ],
+)
+def test_a_leader_that_may_have_been_replaced_in_its_sleep_serves_nothing(node: Node, request_: Request) -> None:
+    node.is_awake = False
+    assert node.call(request_).code == "UNAVAILABLE"
+    # What must be in the log goes on: it needs a quorum anyway.
+    node.partition(TOPIC).check(node.now_ms())
+    node.is_awake = True
+    assert node.call(request_).code != "UNAVAILABLE"
+
+
+def test_a_leader_that_hands_over_serves_nothing(node: Node) -> None:
+    node.partition(TOPIC).replica.raft.transferee = 2
+    for request in (produce(), Fetch(TOPIC, 0, 0, max_bytes=1_000)):
+        assert node.call(request).code == "UNAVAILABLE"
+
+
 # Repetition.
 
 

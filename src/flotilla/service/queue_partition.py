@@ -1,0 +1,407 @@
+"""The queue groups of one partition at its leader, for one term: who gets what, and when somebody is woken.
+
+Leases and everything else that is not replicated live in the QueueLeader; here is what it needs of the
+outside: the log to read from, proposals, one timer, and those who wait. A waiter (a poll or a subscription)
+is offered what has become ready in the order of arrival, one after the other until nothing is left, so one
+message wakes one of them. With nobody waiting and nothing leased or delayed there is no timer, and idle
+groups write nothing.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+from typing import NamedTuple, Protocol
+
+from flotilla.metadata.values import Topic
+from flotilla.queue.commands import Command, OpenGroup, SettleRuns, encode_command
+from flotilla.queue.delivery import Grant
+from flotilla.queue.facts import BatchFacts
+from flotilla.queue.leader import QueueLeader
+from flotilla.queue.partition import PartitionMachine
+from flotilla.replica.replica import Replica
+from flotilla.service.dead_letters import DeadLetters, rules_of
+from flotilla.service.ports import Cancel, Consensus, Elsewhere, Outside
+from flotilla.service.queue_outbox import QueueOutbox
+from flotilla.service.queue_reading import BatchShelf, QueueReader, Reading
+from flotilla.service.queue_tokens import KEEPER, TokenShares
+from flotilla.service.reading import find_time
+from flotilla.service.steady_clock import SteadyClock
+from flotilla.service.under_way import CommandTicket, UnderWay
+from flotilla.service.waiting_room import WaitingRoom
+from flotilla.types.errors import FlotillaError, InvalidArgumentError, OffsetOutOfRangeError
+from flotilla.types.group_settings import GroupRules
+from flotilla.types.ids import Offset, Term
+from flotilla.types.operations import EARLIEST, LATEST
+from flotilla.types.queue_operations import ACK, FROM_OFFSET, FROM_TIME, RELEASE, Delivery, Held, Start
+
+#: After a change of leaders, members have this long to present their leases before anything is delivered again.
+GRACE_MS = 2_000
+#: A poll looks so many times behind messages that have all expired; then others get their turn.
+_EXPIRED_ROUNDS_MAX = 8
+
+
+class Taker(NamedTuple):
+    """Who wants messages, and how."""
+
+    group: str
+    member: str
+    visibility_ms: int
+    #: Messages of one key go to one member at a time.
+    is_ordered: bool
+    #: At most once: committed as done before it leaves.
+    is_auto_ack: bool
+
+
+class Waiter(Protocol):
+    """A poll or a subscription that waits for messages of one group."""
+
+    @property
+    def taker(self) -> Taker: ...
+
+    def offer(self, queue: "PartitionQueue") -> bool:
+        """Takes what is ready there. False: nothing was."""
+
+
+class QueuePorts(NamedTuple):
+    """What a partition's queue groups need of the node."""
+
+    consensus: Consensus
+    outside: Outside
+    clock: SteadyClock
+    random: Random
+    elsewhere: Elsewhere
+    shelf: BatchShelf
+    #: A partition begins to serve its queue groups here, and ceases to.
+    began: Callable[["PartitionQueue"], None]
+    ended: Callable[["PartitionQueue", FlotillaError], None]
+
+
+class PartitionQueue:
+    def __init__(
+        self,
+        number: int,
+        topic: Topic,
+        replica: Replica,
+        machine: PartitionMachine,
+        term: Term,
+        ports: QueuePorts,
+        under_way: UnderWay,
+        check_serving: Callable[[], object],
+    ) -> None:
+        """`check_serving` raises when this node may not answer for the partition at the moment."""
+        self.number = number
+        self.topic = topic
+        self.machine = machine
+        self.replica = replica
+        self.reader = QueueReader(number, replica, ports.shelf)
+        self.leader = QueueLeader(machine, term, ports.clock.now_ms(), ports.random, GRACE_MS, self._own_rules)
+        self.outbox = QueueOutbox(self.leader, self._propose, ports.outside, self.now_ms, self._told)
+        self._ports = ports
+        self._outside = ports.outside
+        self._under_way = under_way
+        self._check_serving = check_serving
+        self._rules: dict[str, GroupRules] = {}
+        self._waiting: WaitingRoom[Waiter] = WaitingRoom(
+            ports.outside, self._may_serve, lambda waiter: waiter.offer(self), self._look_ahead
+        )
+        self._timer: Cancel | None = None
+        self._timer_ms = 0
+        #: Groups that are being opened, and who waits for it.
+        self._opening: dict[str, list[Callable[[FlotillaError | None], None]]] = {}
+        self._is_ended = False
+        self._shares = TokenShares(ports.elsewhere, ports.outside, self.now_ms, lambda: self.topic.name, self.wake_soon)
+        self._dead_letters = DeadLetters(self, ports.elsewhere, ports.outside)
+        self._dead_letters.look()
+
+    def now_ms(self) -> int:
+        return self._ports.clock.now_ms()
+
+    def rules(self, group: str) -> GroupRules:
+        rules = self._rules.get(group)
+        if rules is None:
+            rules = self._rules[group] = rules_of(self.topic, group)
+        return rules
+
+    def _own_rules(self, group: str) -> GroupRules:
+        """What the leader here has to see to: a rate limit only where it is kept."""
+        rules = self.rules(group)
+        if self.number == KEEPER or not rules.rate_limit_per_minute:
+            return rules
+        return replace(rules, rate_limit_per_minute=0)
+
+    def configure(self, topic: Topic) -> None:
+        """Settings of the topic or of its groups may have been altered."""
+        self.topic = topic
+        self._rules.clear()
+        self.wake_soon()
+
+    def propose(self, command: Command, answered: Callable[[object], None]) -> None:
+        """Raises what the command would be refused with."""
+        refused = self.machine.check(command)
+        if refused is not None:
+            raise refused
+        self._propose(encode_command(command), answered)
+
+    def _propose(self, data: bytes, answered: Callable[[object], None]) -> None:
+        self._ports.consensus.propose(self.replica.group, data, CommandTicket(self._under_way, answered))
+
+    # Groups come to be.
+
+    def open(self, group: str, start: Start, opened: Callable[[FlotillaError | None], None]) -> None:
+        """Makes a group that is not there yet. Whoever comes meanwhile waits for the same proposal."""
+        waiting = self._opening.get(group)
+        if waiting is not None:
+            waiting.append(opened)
+            return
+        command = OpenGroup(group, self.offset_of(start), self.now_ms())
+
+        def answered(result: object) -> None:
+            error = result if isinstance(result, FlotillaError) else None
+            for one in self._opening.pop(group, ()):
+                one(error)
+
+        self._opening[group] = [opened]
+        try:
+            self.propose(command, answered)
+        except FlotillaError:
+            del self._opening[group]
+            raise
+
+    def offset_of(self, start: Start) -> Offset:
+        """Raises InvalidArgumentError or OffsetOutOfRangeError."""
+        machine = self.machine
+        if start.kind == EARLIEST:
+            return machine.log_start
+        if start.kind == LATEST:
+            return machine.next_offset
+        if start.kind == FROM_OFFSET:
+            if not 0 <= start.value <= machine.next_offset:
+                raise OffsetOutOfRangeError(f"offset {start.value} is not between 0 and {machine.next_offset}")
+            return max(start.value, machine.log_start)
+        if start.kind == FROM_TIME:
+            found = find_time(self.replica, machine, start.value)
+            return found if found >= 0 else machine.next_offset
+        raise InvalidArgumentError(f"{start.kind} is no place to start at")
+
+    # Taking.
+
+    def take(self, taker: Taker, max_messages: int, max_bytes: int) -> list[Delivery]:
+        """Leases what is ready. Raises CorruptionError, and then nothing is leased."""
+        now_ms = self.now_ms()
+        keys_of = self.reader.keys if taker.is_ordered else None
+        for _ in range(_EXPIRED_ROUNDS_MAX):
+            grants = self.leader.poll(taker.group, taker.member, max_messages, taker.visibility_ms, now_ms, keys_of)
+            grants = self._within_limit(taker.group, grants, now_ms)
+            if not grants:
+                break
+            reading = self._read(taker.group, grants, max_bytes, now_ms)
+            if reading.deliveries:
+                self._look_ahead()
+                return reading.deliveries
+        else:
+            self.wake_soon(taker.group)
+        self._look_ahead()
+        return []
+
+    def take_auto(
+        self,
+        taker: Taker,
+        max_messages: int,
+        max_bytes: int,
+        deliver: Callable[[list[Delivery] | FlotillaError], None],
+    ) -> int:
+        """Takes what is ready and delivers it when its end has committed: never before, and never twice.
+
+        How many messages it took; with 0 `deliver` will not be called.
+        """
+        deliveries = self.take(taker, max_messages, max_bytes)
+        if not deliveries:
+            return 0
+        held = [Held(one.lease_id, one.first, one.first + one.count) for one in deliveries]
+        refused = self.leader.settle(taker.group, ACK, held, "", 0, self.now_ms())
+        assert not refused, "a lease that was just given is there"
+
+        def answered(error: FlotillaError | None) -> None:
+            if error is None:
+                for delivery in deliveries:
+                    delivery.lease_id = 0
+                deliver(deliveries)
+                return
+            if not self._is_ended:
+                # It was refused and is leased as before: nobody shall wait for that lease to run out.
+                self.leader.settle(taker.group, RELEASE, held, "", 0, self.now_ms())
+                self.wake_soon(taker.group)
+            deliver(error)
+
+        self.outbox.push(answered)
+        return sum([delivery.count for delivery in deliveries])
+
+    def _within_limit(self, group: str, grants: list[Grant], now_ms: int) -> list[Grant]:
+        """Those for which there are tokens. The others are given back; they are known now, and asked for."""
+        if not grants or self.number == KEEPER or not self.rules(group).rate_limit_per_minute:
+            return grants
+        allowed = self._shares.take(group, sum([grant.end - grant.first for grant in grants]), now_ms)
+        kept: list[Grant] = []
+        excess: list[Grant] = []
+        for grant in grants:
+            border = min(grant.first + allowed, grant.end)
+            allowed -= border - grant.first
+            if grant.first < border:
+                kept.append(grant._replace(end=border))
+            if border < grant.end:
+                excess.append(grant._replace(first=border))
+        if excess:
+            self.leader.give_back(group, excess, now_ms)
+        return kept
+
+    def retry_after_ms(self, group: str) -> int:
+        """Until the group's rate limit lets the next message go, as far as that is known; 0 without one."""
+        now_ms = self.now_ms()
+        if self.number == KEEPER:
+            return self.leader.retry_after_ms(group, now_ms)
+        return self._shares.retry_after_ms(group, now_ms)
+
+    def _read(self, group: str, grants: list[Grant], max_bytes: int, now_ms: int) -> Reading:
+        try:
+            reading = self.reader.deliver(grants, max_bytes, now_ms)
+        except FlotillaError:
+            self._unspend(group, grants)
+            self.leader.give_back(group, grants, now_ms)
+            raise
+        if reading.left:
+            self._unspend(group, reading.left)
+            self.leader.give_back(group, reading.left, now_ms)
+        if reading.expired:
+            self._unspend(group, reading.expired)
+            for grant in reading.expired:
+                self.leader.expire(group, grant.first, grant.end, now_ms)
+            self.outbox.push()
+        for first, end, max_deliveries in reading.limited:
+            self.leader.limit_deliveries(group, first, end, max_deliveries)
+        return reading
+
+    def _unspend(self, group: str, grants: list[Grant]) -> None:
+        """Their tokens are free again. At the keeper the leader sees to that."""
+        if self.number != KEEPER and self.rules(group).rate_limit_per_minute:
+            self._shares.give_back(group, sum([grant.end - grant.first for grant in grants]))
+
+    def settle(self, group: str, kind: int, held: list[Held], reason: str, delay_ms: int) -> list[Held]:
+        """Ends leases; tells which were refused. What needs the log is in the outbox, which is to be pushed."""
+        refused = self.leader.settle(group, kind, held, reason, delay_ms, self.now_ms())
+        if kind != ACK:
+            # What is acked makes nothing ready and nothing due, at least not before it has committed.
+            self.changed(group)
+        return refused
+
+    def release_member(self, member: str) -> None:
+        """A consumer is gone."""
+        if self.leader.release_member(member, self.now_ms()):
+            self.outbox.push()
+            self.changed()
+
+    # Time, and those who wait.
+
+    def changed(self, group: str | None = None) -> None:
+        """Something was given back, or something else is due next; in one group, or in any."""
+        self.wake_soon(group)
+        self._look_ahead()
+
+    def _look_ahead(self) -> None:
+        """Arms the timer for what comes next, and has tokens reserved."""
+        if self._is_ended:
+            return
+        now_ms = self.now_ms()
+        for command in self.leader.take_reservations(now_ms):
+            self._propose(encode_command(command), self._reserved)
+        next_ms = self.leader.next_event_ms(now_ms)
+        if next_ms is None:
+            return
+        if self._timer is not None:
+            if self._timer_ms <= next_ms:
+                # It fires early enough, and then looks ahead again.
+                return
+            self._timer()
+        self._timer_ms = next_ms
+        self._timer = self._outside.later(max(next_ms - now_ms, 1), self._advance)
+
+    def _advance(self) -> None:
+        self._timer = None
+        if self._is_ended:
+            return
+        now_ms = self.now_ms()
+        if self.leader.advance(now_ms):
+            self.wake_soon()
+        self.outbox.push()
+        self._look_ahead()
+
+    def _reserved(self, _: object) -> None:
+        """Tokens were reserved, or will be wanted again."""
+        if not self._is_ended:
+            self.changed()
+
+    def _told(self, command: SettleRuns, is_committed: bool) -> None:
+        """What became of a command of the outbox."""
+        for settlement in command.groups:
+            if settlement.dead and is_committed:
+                self._dead_letters.move(settlement.group)
+            self.wake_soon(settlement.group)
+        self._look_ahead()
+
+    def applied(self, facts: BatchFacts) -> None:
+        """A batch was applied. Runs inside of the driver: it only records."""
+        self.leader.applied(facts)
+        self.wake_soon()
+
+    def park(self, waiter: Waiter) -> None:
+        taker = waiter.taker
+        self._waiting.enter(waiter, taker.group, is_ordered=taker.is_ordered)
+
+    def unpark(self, waiter: Waiter) -> None:
+        taker = waiter.taker
+        self._waiting.leave(waiter, taker.group, is_ordered=taker.is_ordered)
+
+    def wake_soon(self, group: str | None = None) -> None:
+        """Something may be ready for a group, or for any."""
+        self._waiting.wake_soon(group)
+
+    def _may_serve(self) -> bool:
+        """Whether this node may answer for the partition; who does not lead any more is told elsewhere."""
+        if self._is_ended:
+            return False
+        try:
+            self._check_serving()
+        except FlotillaError:
+            return False
+        return True
+
+    # Retention.
+
+    def held_from(self) -> Offset | None:
+        """Retention must leave everything from here on: a group holds it, or it is on its way to the dead letters."""
+        lowest: Offset | None = None
+        for name, group in self.machine.groups.items():
+            held = group.lowest_dying()
+            if self.rules(name).holds_retention:
+                held = group.floor if held is None else min(group.floor, held)
+            if held is not None:
+                lowest = held if lowest is None else min(held, lowest)
+        return lowest
+
+    # The end.
+
+    def end(self, reason: FlotillaError) -> None:
+        """The term is over, and all leases with it."""
+        if self._is_ended:
+            return
+        self._is_ended = True
+        if self._timer is not None:
+            self._timer()
+            self._timer = None
+        self.outbox.end(reason)
+        self.reader.close()
+        self._waiting.empty()
+        self._ports.ended(self, reason)
+
+    @property
+    def is_ended(self) -> bool:
+        return self._is_ended

@@ -1,0 +1,207 @@
+"""What is asked of one partition's queue groups beside messages: ends of leases, and all that people ask.
+
+Everything is for the leader. Settlements are answered when they have committed, by the outbox; changes of
+groups by their own command; descriptions from memory. Methods answer by `done` or raise a FlotillaError
+without having answered.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from flotilla.queue import commands
+from flotilla.queue.keys import digests_of
+from flotilla.service.ports import Done
+from flotilla.service.queue_partition import PartitionQueue
+from flotilla.service.queue_tokens import TAKE_MAX
+from flotilla.types.errors import (
+    CorruptionError,
+    FlotillaError,
+    InvalidArgumentError,
+    NotFoundError,
+    OffsetOutOfRangeError,
+)
+from flotilla.types.group_settings import GROUP_SETTING_BY_NAME
+from flotilla.types.ids import Offset
+from flotilla.types.limits import CANCEL_COUNT_MAX
+from flotilla.types.operations import Done as DoneReply
+from flotilla.types.operations import Reply
+from flotilla.types.queue_operations import (
+    ACK,
+    BY_BACKOFF,
+    FAIL,
+    REJECT,
+    RELEASE,
+    CancelRecords,
+    DeleteGroup,
+    DescribeGroup,
+    ExplainMessage,
+    Extend,
+    GroupDescription,
+    GroupList,
+    GroupReset,
+    Held,
+    ListGroups,
+    RecordsCancelled,
+    ResetGroup,
+    Settle,
+    Settled,
+    TakeTokens,
+    TokensGranted,
+)
+from flotilla.types.topics import check_setting
+
+#: How far a failure or a release can be put off.
+DELAY_MS_MAX = 365 * 24 * 3_600_000
+QUEUE_KIND = "queue"
+OFFSET_KIND = "offset"
+
+_KINDS = (ACK, RELEASE, FAIL, REJECT)
+_VISIBILITY = GROUP_SETTING_BY_NAME["visibility_ms"]
+
+
+class QueueRequests:
+    """Of one partition, for one term of its leader."""
+
+    def __init__(self, queue: PartitionQueue, explain: Callable[[object], FlotillaError]) -> None:
+        self._queue = queue
+        self._explain = explain
+
+    # Ends of leases.
+
+    def settle(self, request: Settle, done: Done) -> None:
+        if request.kind not in _KINDS:
+            raise InvalidArgumentError(f"{request.kind} is no way to end a lease")
+        if request.delay_ms != BY_BACKOFF and not 0 <= request.delay_ms <= DELAY_MS_MAX:
+            raise InvalidArgumentError(f"delay_ms is 0 to {DELAY_MS_MAX}, or {BY_BACKOFF} for the group's backoff")
+        queue = self._queue
+        self._check(request.group, request.held)
+        expired = queue.settle(request.group, request.kind, request.held, request.reason, request.delay_ms)
+        if request.kind == RELEASE or len(expired) == len(request.held):
+            done(Settled(expired))
+            return
+
+        def answered(error: FlotillaError | None) -> None:
+            done(Settled(expired) if error is None else self._explain(error))
+
+        queue.outbox.push(answered)
+
+    def extend(self, request: Extend, done: Done) -> None:
+        check_setting(_VISIBILITY, request.visibility_ms)
+        queue = self._queue
+        self._check(request.group, request.held)
+        expired = queue.leader.extend(
+            request.group, request.member, request.held, request.visibility_ms, queue.now_ms()
+        )
+        queue.changed(request.group)
+        done(Settled(expired))
+
+    def _check(self, group: str, held: list[Held]) -> None:
+        self._check_open(group)
+        next_offset = self._queue.machine.next_offset
+        for lease_id, first, end in held:
+            if not 0 <= first < end <= next_offset or lease_id < 0:
+                raise InvalidArgumentError(f"[{first}, {end}) under lease {lease_id} was never leased here")
+
+    def _check_open(self, group: str) -> None:
+        if not self._queue.leader.open(group):
+            raise NotFoundError(f"there is no queue group {group!r} in this partition")
+
+    def take_tokens(self, request: TakeTokens, done: Done) -> None:
+        """Another partition of the topic asks; this one keeps the rate limits."""
+        if not 1 <= request.tokens <= TAKE_MAX:
+            raise InvalidArgumentError(f"1 to {TAKE_MAX} tokens are taken at once, not {request.tokens}")
+        queue = self._queue
+        self._check_open(request.group)
+        granted = queue.leader.take_tokens(request.group, request.tokens, queue.now_ms())
+        queue.changed(request.group)
+        done(TokensGranted(granted, 0 if granted else queue.retry_after_ms(request.group)))
+
+    # Messages.
+
+    def cancel(self, request: CancelRecords, done: Done) -> None:
+        """By offset, or by the key that the producer gave it; an unknown key cancels nothing."""
+        if len(request.offsets) + len(request.keys) > CANCEL_COUNT_MAX:
+            raise InvalidArgumentError(f"at most {CANCEL_COUNT_MAX} messages are cancelled at once")
+        by_key = (self._queue.machine.keys.offsets.get(digest) for digest in digests_of(request.keys))
+        offsets = sorted({*request.offsets, *(offset for offset in by_key if offset is not None)})
+        if not offsets:
+            done(RecordsCancelled([]))
+            return
+        command = commands.CancelRecords(tuple(offsets), self._queue.now_ms())
+        self._propose(command, done, lambda cancelled: RecordsCancelled(list(cancelled)))
+
+    def explain(self, request: ExplainMessage, done: Done) -> None:
+        self._check_open(request.group)
+        machine = self._queue.machine
+        if not 0 <= request.offset < machine.next_offset:
+            raise OffsetOutOfRangeError(f"offset {request.offset} is not between 0 and {machine.next_offset}")
+        done(self._queue.leader.explain(request.group, request.offset, self._queue.now_ms()))
+
+    # Groups.
+
+    def list_groups(self, _: ListGroups, done: Done) -> None:
+        found = dict.fromkeys(self._queue.machine.positions, OFFSET_KIND)
+        found.update(dict.fromkeys(self._queue.leader.groups(), QUEUE_KIND))
+        done(GroupList(dict(sorted(found.items()))))
+
+    def describe(self, request: DescribeGroup, done: Done) -> None:
+        queue = self._queue
+        machine = queue.machine
+        position = machine.positions.get(request.group)
+        if not queue.leader.open(request.group) and position is not None:
+            lag = machine.next_offset - max(position.offset, machine.log_start)
+            age_ms = self._age_ms(position.offset) if lag > 0 else 0
+            done(
+                GroupDescription(
+                    OFFSET_KIND, position.offset, machine.next_offset, machine.log_start, max(lag, 0), age_ms
+                )
+            )
+            return
+        self._check_open(request.group)
+        done(self._describe(request.group))
+
+    def _describe(self, group: str) -> GroupDescription:
+        queue = self._queue
+        description = queue.leader.describe(group, queue.now_ms())
+        if description.lag > 0:
+            description.oldest_age_ms = self._age_ms(description.floor)
+        return description
+
+    def _age_ms(self, offset: Offset) -> int:
+        """How old a message is, or the oldest behind it that is still there. Raises CorruptionError."""
+        queue = self._queue
+        time_ms = queue.reader.time_ms(max(offset, queue.machine.log_start))
+        return max(queue.now_ms() - time_ms, 0)
+
+    def measure(self, group: str) -> GroupDescription | None:
+        """The same for a scrape; None for a group that is no more, or whose messages cannot be read now."""
+        try:
+            return self._describe(group) if self._queue.leader.open(group) else None
+        except CorruptionError:
+            return None
+
+    def reset(self, request: ResetGroup, done: Done) -> None:
+        queue = self._queue
+        self._check_open(request.group)
+        to_offset = queue.offset_of(request.start)
+        from_offset = queue.leader.describe(request.group, queue.now_ms()).floor
+        if request.is_dry_run:
+            done(GroupReset(from_offset, to_offset))
+            return
+        command = commands.ResetGroup(request.group, to_offset, queue.now_ms())
+        self._propose(command, done, lambda _: GroupReset(from_offset, to_offset))
+
+    def delete(self, request: DeleteGroup, done: Done) -> None:
+        self._propose(commands.DeleteGroup(request.group, self._queue.now_ms()), done, lambda _: DoneReply())
+
+    def _propose(self, command: commands.Command, done: Done, translate: Callable[[Any], Reply]) -> None:
+        def answered(result: object) -> None:
+            if isinstance(result, FlotillaError):
+                done(self._explain(result))
+                return
+            if not self._queue.is_ended:
+                # Something else may be ready, or due next.
+                self._queue.changed()
+            done(translate(result))
+
+        self._queue.propose(command, answered)

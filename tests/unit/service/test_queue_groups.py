@@ -1,0 +1,203 @@
+"""What people ask of queue groups: lists, descriptions, resets, cancellations, and why a message is where it is."""
+
+import pytest
+
+from flotilla.codec.records import encode_batch
+from flotilla.types.operations import LATEST, CommitOffset, Produce, Produced, Request
+from flotilla.types.queue_operations import (
+    FAIL,
+    FROM_OFFSET,
+    AlterGroup,
+    CancelRecords,
+    DeleteGroup,
+    DescribeGroup,
+    ExplainMessage,
+    Explanation,
+    GroupDescription,
+    GroupList,
+    GroupReset,
+    ListGroups,
+    RecordsCancelled,
+    ResetGroup,
+    Start,
+)
+from flotilla.types.records import Record
+from tests.unit.service.fleet import Node, lone
+from tests.unit.service.queue_driver import (
+    GROUP,
+    TOPIC,
+    ack,
+    deliveries,
+    describe,
+    poll,
+    polled,
+    settle,
+    store,
+    values,
+)
+
+
+@pytest.fixture
+def node() -> Node:
+    node = lone()
+    node.fleet.create(TOPIC)
+    return node
+
+
+def test_groups_of_both_kinds_are_listed(node: Node) -> None:
+    store(node, b"a")
+    polled(node)
+    node.call(CommitOffset("readers", TOPIC, 0, 1))
+    assert node.call(ListGroups(TOPIC, 0)).result == GroupList({"readers": "offset", GROUP: "queue"})
+
+
+def test_a_queue_group_is_described(node: Node) -> None:
+    store(node, b"a", b"b", b"c", b"d")
+    store(node, b"later", deliver_at_ms=node.now_ms() + 60_000)
+    found = polled(node, poll(2))
+    ack(node, polled(node, poll(1)))
+    node.fleet.advance(5_000)
+    described = describe(node)
+    assert (described.kind, described.floor, described.next_offset) == ("queue", 0, 5)
+    assert (described.lag, described.ready, described.leased, described.delayed) == (4, 1, 2, 1)
+    assert described.oldest_age_ms == 5_000
+    assert [(member.name, member.leased) for member in described.members] == [("a", 2)]
+    ack(node, found)
+    assert describe(node).floor == 3
+
+
+def test_a_leader_measures_its_groups(node: Node) -> None:
+    store(node, b"a", b"b")
+    polled(node, poll(1))
+    node.fleet.advance(2_000)
+    host = node.partition(TOPIC)
+    assert host.queue_groups() == [GROUP]
+    measured = host.measure_queue(GROUP)
+    assert measured is not None
+    assert (measured.lag, measured.leased, measured.oldest_age_ms) == (2, 1, 2_000)
+    assert host.measure_queue("nobody") is None
+
+
+def test_a_group_with_an_offset_is_described(node: Node) -> None:
+    store(node, b"a", b"b")
+    node.call(CommitOffset("readers", TOPIC, 0, 1))
+    node.fleet.advance(1_000)
+    found = node.call(DescribeGroup(TOPIC, 0, "readers")).result
+    assert found == GroupDescription("offset", 1, 2, 0, 1, 1_000)
+
+
+def test_a_reset_moves_a_group_and_a_dry_run_does_not(node: Node) -> None:
+    store(node, b"a", b"b", b"c")
+    ack(node, polled(node))
+    back = ResetGroup(TOPIC, 0, GROUP, Start(FROM_OFFSET, 1), is_dry_run=True)
+    assert node.call(back).result == GroupReset(3, 1)
+    assert polled(node) == []
+    back.is_dry_run = False
+    waiting = node.ask(poll(wait_ms=10_000))
+    assert node.call(back).result == GroupReset(3, 1)
+    assert values(deliveries(waiting)) == [b"b", b"c"]
+    assert node.call(ResetGroup(TOPIC, 0, GROUP, Start(LATEST))).result == GroupReset(1, 3)
+    assert polled(node) == []
+    # What was leased before the reset means nothing any more.
+    assert node.call(settle(deliveries(waiting))).result.expired  # type: ignore[union-attr]
+
+
+def test_a_deleted_group_begins_anew(node: Node) -> None:
+    store(node, b"a")
+    ack(node, polled(node))
+    waiting = node.ask(poll(wait_ms=10_000))
+    assert node.call(DeleteGroup(TOPIC, 0, GROUP)).code == "Done"
+    node.fleet.advance(1_000)
+    assert waiting.code == "NOT_FOUND"
+    assert values(polled(node)) == [b"a"]
+
+
+def test_a_paused_group_gets_nothing_until_it_goes_on(node: Node) -> None:
+    polled(node)
+    node.call(AlterGroup(TOPIC, GROUP, {"paused": "1"}))
+    node.fleet.advance(200)
+    waiting = node.ask(poll(wait_ms=60_000))
+    store(node, b"a")
+    node.fleet.advance(2_000)
+    assert waiting.is_waiting
+    assert describe(node).is_paused
+    assert values(polled(node, poll(group="others"))) == [b"a"]
+    node.call(AlterGroup(TOPIC, GROUP, {"paused": "0"}))
+    assert values(deliveries(waiting)) == [b"a"]
+
+
+def test_settings_of_a_group_hold_for_its_next_poll(node: Node) -> None:
+    store(node, b"a")
+    polled(node)
+    node.call(AlterGroup(TOPIC, GROUP, {"visibility_ms": "5s"}))
+    store(node, b"b")
+    assert node.call(poll()).result.visibility_ms == 5_000  # type: ignore[union-attr]
+
+
+# Messages.
+
+
+def test_cancelled_messages_reach_nobody(node: Node) -> None:
+    store(node, b"a", b"b", b"c")
+    records = [Record(b"keyed", idempotency_key=b"order-42", timestamp_ms=1)]
+    assert node.call(Produce(TOPIC, 0, encode_batch(records))).result == Produced(3)
+    request = CancelRecords(TOPIC, 0, [1], [b"order-42", b"unknown"])
+    assert node.call(request).result == RecordsCancelled([1, 3])
+    assert values(polled(node)) == [b"a", b"c"]
+    assert node.call(CancelRecords(TOPIC, 0, [], [b"unknown"])).result == RecordsCancelled([])
+
+
+def test_a_message_with_a_known_key_is_not_stored_again(node: Node) -> None:
+    def keyed(*names: bytes) -> Produce:
+        records = [Record(name, idempotency_key=name, timestamp_ms=1) for name in names]
+        return Produce(TOPIC, 0, encode_batch(records))
+
+    assert node.call(keyed(b"a", b"b")).result == Produced(0)
+    assert node.call(keyed(b"a", b"b")).result == Produced(0, duplicate=True)
+    assert node.call(keyed(b"c", b"b")).result == Produced(1, known=[(1, 1)])
+    node.is_disk_stuck = True
+    first, second, third = node.ask(keyed(b"x", b"y")), node.ask(keyed(b"x", b"y")), node.ask(keyed(b"z", b"y"))
+    node.fleet.settle()
+    assert first.is_waiting
+    assert second.is_waiting
+    assert third.is_waiting
+    node.is_disk_stuck = False
+    node.fleet.settle()
+    assert first.result == Produced(2)
+    assert second.result == Produced(2, duplicate=True)
+    assert third.result == Produced(3, known=[(1, 3)])
+
+
+def test_a_message_is_explained(node: Node) -> None:
+    store(node, b"a")
+
+    def explained() -> Explanation:
+        result = node.call(ExplainMessage(TOPIC, 0, 0, GROUP)).result
+        assert isinstance(result, Explanation)
+        return result
+
+    found = polled(node)
+    assert (explained().state, explained().holder) == ("leased", "a")
+    node.call(settle(found, FAIL, "why", delay_ms=5_000))
+    assert (explained().state, explained().attempts, explained().reason) == ("retrying", 1, "why")
+    assert explained().remaining_ms == 5_000
+
+
+@pytest.mark.parametrize(
+    ("request_", "code"),
+    [
+        (DescribeGroup(TOPIC, 0, "nobody"), "NOT_FOUND"),
+        (ResetGroup(TOPIC, 0, "nobody", Start()), "NOT_FOUND"),
+        (ResetGroup(TOPIC, 0, GROUP, Start(FROM_OFFSET, 99)), "OFFSET_OUT_OF_RANGE"),
+        (DeleteGroup(TOPIC, 0, "nobody"), "NOT_FOUND"),
+        (ExplainMessage(TOPIC, 0, 0, "nobody"), "NOT_FOUND"),
+        (ExplainMessage(TOPIC, 0, 7, GROUP), "OFFSET_OUT_OF_RANGE"),
+        (CancelRecords(TOPIC, 0, [7]), "OFFSET_OUT_OF_RANGE"),
+        (CancelRecords(TOPIC, 0, [0] * 1_001), "INVALID_ARGUMENT"),
+        (ListGroups(TOPIC, 9), "NOT_FOUND"),
+    ],
+)
+def test_questions_that_make_no_sense_are_refused(node: Node, request_: Request, code: str) -> None:
+    store(node, b"a")
+    polled(node)
+    assert node.call(request_).code == code

@@ -1,0 +1,174 @@
+"""Queue groups over several partitions and nodes: all that a node leads, and what a change of leaders does."""
+
+import pytest
+
+from flotilla.service.queue_partition import GRACE_MS
+from flotilla.types.operations import LATEST, AlterTopic
+from flotilla.types.queue_operations import Extend, Poll, Settled, Start, Subscribe
+from tests.unit.service.fleet import Fleet, Node, lone, three
+from tests.unit.service.queue_driver import (
+    GROUP,
+    TOPIC,
+    ack,
+    deliveries,
+    describe,
+    held,
+    poll,
+    polled,
+    settle,
+    store,
+    values,
+)
+
+
+@pytest.fixture
+def node() -> Node:
+    node = lone()
+    node.fleet.create(TOPIC, partitions=3)
+    for partition in range(3):
+        node.fleet.leader(TOPIC, partition)
+    return node
+
+
+def test_a_poll_takes_from_all_partitions_and_in_changing_order(node: Node) -> None:
+    for partition in range(3):
+        store(node, *(b"%d" % partition for _ in range(50)), partition=partition)
+    assert sorted({delivery.partition for delivery in polled(node, poll(150, group="once"))}) == [0, 1, 2]
+    # Polls smaller than what one partition has do not all begin with the same one.
+    assert {polled(node, poll(1))[0].partition for _ in range(40)} == {0, 1, 2}
+
+
+def test_a_poll_of_named_partitions_takes_from_no_other(node: Node) -> None:
+    for partition in range(3):
+        store(node, b"x", partition=partition)
+    assert [delivery.partition for delivery in polled(node, poll(partitions=[2, 0, 2]))] in ([0, 2], [2, 0])
+    waiting = node.ask(poll(partitions=[1], wait_ms=10_000))
+    assert [delivery.partition for delivery in deliveries(waiting)] == []
+    node.fleet.settle()
+    assert [delivery.partition for delivery in deliveries(waiting)] == [1]
+
+
+def test_a_poll_waits_at_all_partitions_and_takes_once(node: Node) -> None:
+    polled(node)
+    waiting = node.ask(poll(wait_ms=10_000))
+    store(node, b"two", partition=2)
+    store(node, b"one", partition=1)
+    assert values(deliveries(waiting)) == [b"two"]
+    assert values(polled(node)) == [b"one"]
+    node.fleet.check_answers()
+
+
+def test_polls_for_different_partitions_do_not_stand_in_each_others_way(node: Node) -> None:
+    polled(node)
+    waiting = [node.ask(poll(member=str(number), partitions=[number], wait_ms=10_000)) for number in range(3)]
+    store(node, b"x", partition=1)
+    assert [answer.is_waiting for answer in waiting] == [True, False, True]
+
+
+def test_waiting_polls_and_subscriptions_get_partitions_that_come_later(node: Node) -> None:
+    polled(node)
+    pushed = node.ask(Subscribe(TOPIC, GROUP, "s", credit=10))
+    waiting = node.ask(poll(wait_ms=60_000, group="others"))
+    node.call(AlterTopic(TOPIC, partitions=4))
+    node.fleet.leader(TOPIC, 3)
+    node.fleet.advance(1_000)
+    store(node, b"new", partition=3)
+    assert values(deliveries(pushed)) == [b"new"]
+    assert values(deliveries(waiting)) == [b"new"]
+
+
+# Several nodes.
+
+
+@pytest.fixture
+def fleet() -> Fleet:
+    fleet = three()
+    fleet.create(TOPIC)
+    return fleet
+
+
+def fail_over(fleet: Fleet) -> Node:
+    old = fleet.leader(TOPIC)
+    fleet.isolate(old.node)
+    fleet.wait(lambda: any(is_leading(box) for box in fleet.nodes.values() if box is not old))
+    return next(box for box in fleet.nodes.values() if box is not old and is_leading(box))
+
+
+def is_leading(box: Node) -> bool:
+    return box.catalog.find_topic(TOPIC) is not None and box.partition(TOPIC).replica.is_serving()
+
+
+def test_who_does_not_lead_says_who_does(fleet: Fleet) -> None:
+    leader = fleet.leader(TOPIC)
+    other = next(box for box in fleet.nodes.values() if box is not leader)
+    fleet.advance(500)
+    for request in (poll(), settle([]), Extend(TOPIC, 0, GROUP, "a", [], 1_000)):
+        answer = other.call(request)
+        assert answer.code == "NOT_LEADER"
+        assert answer.result.address == f"node{leader.node}:7600"  # type: ignore[union-attr]
+
+
+def test_a_waiting_poll_is_sent_on_when_leadership_moves(fleet: Fleet) -> None:
+    old = fleet.leader(TOPIC)
+    polled(old)
+    waiting = old.ask(poll(wait_ms=300_000))
+    pushed = old.ask(Subscribe(TOPIC, GROUP, "s", credit=10))
+    idle = old.ask(Subscribe(TOPIC, GROUP, "t", credit=0))
+    fail_over(fleet)
+    fleet.wait(lambda: not waiting.is_waiting and not pushed.is_waiting and not idle.is_waiting)
+    assert waiting.code == pushed.code == idle.code == "NOT_LEADER"
+
+
+def test_leases_that_are_presented_to_the_new_leader_are_kept_and_others_run_out(fleet: Fleet) -> None:
+    old = fleet.leader(TOPIC)
+    store(old, b"kept")
+    store(old, b"lost")
+    kept = polled(old, poll(1, "a"))
+    polled(old, poll(1, "b"))
+    new = fail_over(fleet)
+    assert polled(new, poll(member="c")) == []
+    assert new.call(Extend(TOPIC, 0, GROUP, "a", held(kept), 30_000)).result == Settled([])
+    fleet.advance(GRACE_MS + 200)
+    assert values(polled(new, poll(member="c"))) == [b"lost"]
+    ack(new, kept)
+
+
+def test_what_was_acked_at_the_old_leader_is_not_delivered_by_the_new_one(fleet: Fleet) -> None:
+    old = fleet.leader(TOPIC)
+    store(old, b"a", b"b")
+    first = polled(old, poll(1))
+    ack(old, first)
+    new = fail_over(fleet)
+    waiting = new.call(poll(wait_ms=60_000))
+    fleet.wait(lambda: not waiting.is_waiting)
+    assert values(deliveries(waiting)) == [b"b"]
+
+
+def test_a_settlement_under_way_when_leadership_is_lost_is_answered_as_unknown(fleet: Fleet) -> None:
+    old = fleet.leader(TOPIC)
+    store(old, b"a")
+    found = polled(old)
+    fleet.isolate(old.node)
+    answer = old.call(settle(found))
+    fleet.wait(lambda: not answer.is_waiting)
+    assert answer.code == "OUTCOME_UNKNOWN"
+
+
+def test_a_new_group_waits_for_no_grace(fleet: Fleet) -> None:
+    new = fail_over(fleet)
+    store(new, b"a")
+    assert values(polled(new)) == [b"a"]
+    assert describe(new).leased == 1
+
+
+def test_a_poll_asks_each_node_for_what_that_leads(fleet: Fleet) -> None:
+    fleet.controller().call(AlterTopic(TOPIC, partitions=3))
+    leaders = [fleet.leader(TOPIC, partition) for partition in range(3)]
+    fleet.advance(1_000)
+    start = Start(LATEST)
+    for leader in dict.fromkeys(leaders):
+        polled(leader, Poll(TOPIC, GROUP, "a", start=start))
+    for partition, leader in enumerate(leaders):
+        store(leader, b"x", partition=partition)
+    found = [delivery.partition for leader in dict.fromkeys(leaders) for delivery in polled(leader)]
+    assert sorted(found) == [0, 1, 2]

@@ -1,0 +1,186 @@
+"""Retention: what goes and what stays, and that the disk of every replica is freed."""
+
+import pytest
+
+from flotilla.codec.batch_view import BatchView
+from flotilla.queue.commands import TrimTo, encode_command
+from flotilla.service.retention import LOOK_MS, RELEASE_MS
+from flotilla.types.operations import AlterTopic, Fetch, Fetched
+from flotilla.types.queue_operations import REJECT, AlterGroup
+from tests.unit.service.fleet import Fleet, Node, lone, three
+from tests.unit.service.queue_driver import GROUP, TOPIC, ack, describe, poll, polled, settle, store, values
+
+
+@pytest.fixture
+def node() -> Node:
+    return lone()
+
+
+def log_start(node: Node) -> int:
+    return node.partition(TOPIC).machine.log_start
+
+
+def fill(node: Node, count: int, size_bytes: int = 10) -> None:
+    for number in range(count):
+        store(node, b"%d" % number + b"x" * size_bytes)
+
+
+def look(node: Node) -> None:
+    """Long enough for a leader to look at everything."""
+    node.fleet.advance(2 * LOOK_MS)
+
+
+def test_messages_go_when_they_are_too_old_and_no_earlier(node: Node) -> None:
+    node.fleet.create(TOPIC, retention_ms="60s")
+    fill(node, 2)
+    node.fleet.advance(30_000)
+    fill(node, 1)
+    node.fleet.advance(29_000)
+    assert log_start(node) == 0
+    node.fleet.advance(6_000)
+    assert log_start(node) == 2
+    assert node.call(Fetch(TOPIC, 0, 0, 1_000)).code == "OFFSET_OUT_OF_RANGE"
+    node.fleet.advance(30_000)
+    assert log_start(node) == 3
+    last = node.partition(TOPIC).replica.raft.log.last_index
+    node.fleet.advance(60_000)
+    assert node.partition(TOPIC).replica.raft.log.last_index == last
+
+
+def test_messages_go_by_count_and_the_setting_may_change(node: Node) -> None:
+    node.fleet.create(TOPIC)
+    fill(node, 10)
+    look(node)
+    assert log_start(node) == 0
+    node.call(AlterTopic(TOPIC, settings={"retention_messages": "4"}))
+    look(node)
+    assert log_start(node) == 6
+    store(node, b"new")
+    look(node)
+    assert log_start(node) == 7
+
+
+def test_messages_go_by_bytes(node: Node) -> None:
+    node.fleet.create(TOPIC, retention_bytes="100KiB")
+    fill(node, 300, 1_000)
+    look(node)
+    kept = 300 - log_start(node)
+    assert 50 <= kept <= 100
+    # What is kept is the newest, whole.
+    assert len(values(polled(node, poll(1_000)))) == kept
+
+
+def test_without_a_holder_retention_waits_for_nobody(node: Node) -> None:
+    node.fleet.create(TOPIC, retention_messages="1")
+    fill(node, 5)
+    polled(node, poll(2))
+    look(node)
+    assert log_start(node) == 4
+    described = describe(node)
+    assert (described.floor, described.lag) == (4, 1)
+
+
+def test_a_group_that_holds_retention_gets_everything_first(node: Node) -> None:
+    node.fleet.create(TOPIC, retention_messages="1")
+    node.call(AlterGroup(TOPIC, GROUP, {"holds_retention": "1"}))
+    polled(node)
+    fill(node, 5)
+    first = polled(node, poll(2))
+    look(node)
+    assert log_start(node) == 0
+    ack(node, first)
+    look(node)
+    assert log_start(node) == 2
+    ack(node, polled(node))
+    look(node)
+    assert log_start(node) == 4
+
+
+def test_the_dying_stay_until_they_are_buried(node: Node) -> None:
+    node.fleet.create(TOPIC, retention_messages="1")
+    fill(node, 3)
+    queues = node.membership._hosting._queues
+    ask = queues.elsewhere.ask
+    queues.elsewhere.ask = lambda request, done: None  # type: ignore[method-assign]
+    node.call(settle(polled(node, poll(1)), REJECT))
+    look(node)
+    assert log_start(node) == 0
+    assert describe(node).dying == 1
+    queues.elsewhere.ask = ask  # type: ignore[method-assign]
+    node.partition(TOPIC).queue()._dead_letters._send(GROUP)
+    look(node)
+    assert describe(node).dying == 0
+    assert log_start(node) == 2
+
+
+def test_every_replica_frees_its_disk_and_keeps_what_is_left() -> None:
+    fleet = three()
+    leader = fleet.create(TOPIC)
+    for _ in range(8):
+        fill(leader, 40, 4_000)
+        fleet.advance(200)
+    sizes = [box.partition(TOPIC).replica.log.size_bytes() for box in fleet.nodes.values()]
+    fleet.controller().call(AlterTopic(TOPIC, settings={"retention_messages": "20"}))
+    fleet.advance(RELEASE_MS + 10_000)
+    for box, before in zip(fleet.nodes.values(), sizes, strict=True):
+        replica = box.partition(TOPIC).replica
+        assert box.partition(TOPIC).machine.log_start == 300
+        assert replica.log.first_index() > 1
+        assert replica.log.size_bytes() < before // 2
+    assert len(values(polled(fleet.leader(TOPIC), poll(1_000)))) == 20
+
+
+def test_a_follower_that_was_away_gets_the_snapshot_and_what_is_left() -> None:
+    fleet = three()
+    leader = fleet.create(TOPIC)
+    away = next(box for box in fleet.nodes.values() if box is not leader and box is not fleet.controller())
+    fill(leader, 5)
+    fleet.isolate(away.node)
+    fill(leader, 200, 2_000)
+    fleet.controller().call(AlterTopic(TOPIC, settings={"retention_messages": "20"}))
+    fleet.advance(RELEASE_MS + 10_000)
+    fleet.heal(away.node)
+    fleet.wait(lambda: away.partition(TOPIC).machine.log_start == 185)
+    replica = away.partition(TOPIC).replica
+    fleet.wait(lambda: replica.applied == leader.partition(TOPIC).replica.applied)
+    entries = replica.log.read_from_offset(185, 1 << 20, replica.applied + 1)
+    assert len(entries) == 20
+
+
+def test_a_node_that_restarts_goes_on_where_its_log_begins() -> None:
+    fleet = Fleet(1).form()
+    node = fleet.nodes[1]
+    fleet.create(TOPIC, retention_messages="5")
+    fill(node, 50, 1_000)
+    fleet.advance(RELEASE_MS + 10_000)
+    first_index = node.partition(TOPIC).replica.log.first_index()
+    assert first_index > 1
+    fleet.kill(1)
+    node = fleet.restart(1)
+    fleet.leader(TOPIC)
+    fleet.advance(2_000)
+    assert node.partition(TOPIC).replica.log.first_index() == first_index
+    assert len(values(polled(node, poll(100)))) == 5
+
+
+def test_a_message_that_died_just_before_it_was_trimmed_is_buried_all_the_same(node: Node) -> None:
+    node.fleet.create(TOPIC)
+    fill(node, 30)
+    queues = node.membership._hosting._queues
+    ask = queues.elsewhere.ask
+    queues.elsewhere.ask = lambda request, done: None  # type: ignore[method-assign]
+    node.call(settle(polled(node, poll(1)), REJECT))
+    group = node.partition(TOPIC).group
+    node.propose(group, encode_command(TrimTo(25, node.now_ms())), lambda _: None)
+    node.fleet.advance(2 * RELEASE_MS)
+    assert log_start(node) == 25
+    assert node.partition(TOPIC).replica.log.read_from_offset(0, 0, 100)
+    queues.elsewhere.ask = ask  # type: ignore[method-assign]
+    node.partition(TOPIC).queue()._dead_letters._send(GROUP)
+    node.fleet.advance(2 * RELEASE_MS)
+    assert describe(node).dying == 0
+    replica = node.partition(TOPIC).replica
+    assert replica.log.first_index() > 25
+    dead = node.call(Fetch(f"dlq.{GROUP}.{TOPIC}", 0, 0, 1_000)).result
+    assert isinstance(dead, Fetched)
+    assert BatchView(dead.batches[0]).value(0) == b"0" + b"x" * 10
