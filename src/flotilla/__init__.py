@@ -11,11 +11,23 @@ if TYPE_CHECKING:
     from flotilla.client.aio import AsyncClient as AsyncClient
     from flotilla.client.aio_consumer import AsyncConsumer as AsyncConsumer
     from flotilla.client.aio_producer import AsyncProducer as AsyncProducer
+    from flotilla.client.aio_queue import AsyncQueueConsumer as AsyncQueueConsumer
+    from flotilla.client.aio_queue import AsyncQueueMessage as AsyncQueueMessage
     from flotilla.client.batches import Receipt as Receipt
+    from flotilla.client.dead_letter import DeadLetter as DeadLetter
+    from flotilla.client.dead_letters import AsyncDeadLetters as AsyncDeadLetters
+    from flotilla.client.dead_letters import DeadLetters as DeadLetters
+    from flotilla.client.dead_letters import Redriven as Redriven
+    from flotilla.client.group_info import GroupInfo as GroupInfo
     from flotilla.client.messages import Message as Message
     from flotilla.client.sync import Client as Client
     from flotilla.client.sync_consumer import Consumer as Consumer
     from flotilla.client.sync_producer import Producer as Producer
+    from flotilla.client.sync_queue import QueueConsumer as QueueConsumer
+    from flotilla.client.sync_queue import QueueMessage as QueueMessage
+    from flotilla.client.verdicts import Reject as Reject
+    from flotilla.client.verdicts import Retry as Retry
+    from flotilla.client.worker import Worker as Worker
     from flotilla.types.errors import AlreadyExistsError as AlreadyExistsError
     from flotilla.types.errors import BufferFullError as BufferFullError
     from flotilla.types.errors import ConfigurationChangeError as ConfigurationChangeError
@@ -24,7 +36,9 @@ if TYPE_CHECKING:
     from flotilla.types.errors import DeadlineError as DeadlineError
     from flotilla.types.errors import DiskFullError as DiskFullError
     from flotilla.types.errors import FlotillaError as FlotillaError
+    from flotilla.types.errors import GroupModeError as GroupModeError
     from flotilla.types.errors import InvalidArgumentError as InvalidArgumentError
+    from flotilla.types.errors import LeaseExpiredError as LeaseExpiredError
     from flotilla.types.errors import NotFoundError as NotFoundError
     from flotilla.types.errors import NotLeaderError as NotLeaderError
     from flotilla.types.errors import OffsetOutOfRangeError as OffsetOutOfRangeError
@@ -44,13 +58,25 @@ __version__ = "0.1.0"
 _HOMES = {
     "AsyncClient": "client.aio",
     "AsyncConsumer": "client.aio_consumer",
+    "AsyncDeadLetters": "client.dead_letters",
     "AsyncProducer": "client.aio_producer",
+    "AsyncQueueConsumer": "client.aio_queue",
+    "AsyncQueueMessage": "client.aio_queue",
     "Client": "client.sync",
     "Consumer": "client.sync_consumer",
+    "DeadLetter": "client.dead_letter",
+    "DeadLetters": "client.dead_letters",
+    "GroupInfo": "client.group_info",
     "Message": "client.messages",
     "Producer": "client.sync_producer",
+    "QueueConsumer": "client.sync_queue",
+    "QueueMessage": "client.sync_queue",
     "Receipt": "client.batches",
     "Record": "types.records",
+    "Redriven": "client.dead_letters",
+    "Reject": "client.verdicts",
+    "Retry": "client.verdicts",
+    "Worker": "client.worker",
 }
 
 

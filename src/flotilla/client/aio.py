@@ -3,21 +3,29 @@
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Self, Unpack
+from typing import Any, Literal, Self, Unpack, cast, overload
 
 from flotilla.client.aio_consumer import AsyncConsumer
 from flotilla.client.aio_producer import AsyncProducer
+from flotilla.client.aio_queue import AsyncQueueConsumer
 from flotilla.client.batches import Receipt
 from flotilla.client.calls import ONCE, READ, REPEATABLE
+from flotilla.client.dead_letters import AsyncDeadLetters
 from flotilla.client.fields import RecordFields, make_record
+from flotilla.client.group_info import GroupInfo
+from flotilla.client.groups import Groups
+from flotilla.client.messages import Message
 from flotilla.client.network import Network, time_of_day_ms
 from flotilla.client.positions import Start, commit_offset, list_offset, read_offset
 from flotilla.client.producer import ProducerOptions
+from flotilla.client.queue_options import QueueSettings, StartAt, read_queue_settings
 from flotilla.client.routes import ANY, CONTROLLER, Route
 from flotilla.client.session import no_topic
 from flotilla.client.setup import (
     TIMEOUT_MS_DEFAULT,
     Mode,
+    ReadSettings,
+    check_mode,
     new_session,
     read_addresses,
     read_settings,
@@ -48,6 +56,7 @@ from flotilla.types.operations import (
     TopicReply,
     TransferLeadership,
 )
+from flotilla.types.queue_operations import Explanation, GroupReset
 from flotilla.types.records import Record
 
 
@@ -77,6 +86,7 @@ class AsyncClient:
         #: Whatever has to be closed with the client.
         self._producers: dict[AsyncProducer, None] = {}
         self._consumers: dict[AsyncConsumer, None] = {}
+        self._queue_consumers: dict[AsyncQueueConsumer, None] = {}
         self._is_closed = False
 
     # Topics.
@@ -191,52 +201,29 @@ class AsyncClient:
 
     # Consuming.
 
+    @overload
+    def consumer(self, topic: str, *, mode: Literal["manual"], **settings: Unpack[ReadSettings]) -> AsyncConsumer: ...
+
+    @overload
     def consumer(
-        self,
-        topic: str,
-        *,
-        group: str = "",
-        mode: Mode = "queue",
-        offset: Start | None = None,
-        timestamp_ms: int | None = None,
-        partitions: Sequence[int] | None = None,
-        visibility_ms: int | None = None,
-        skip_removed: bool = False,
-        fetch_bytes: int = 1 * MIB,
-        buffer_bytes_max: int = 32 * MIB,
-        timeout_ms: int | None = None,
-    ) -> AsyncConsumer:
-        """A reader of a topic. This version offers `mode="manual"`: the application names where to begin.
+        self, topic: str, *, group: str, mode: Literal["queue"] = "queue", **settings: Unpack[QueueSettings]
+    ) -> AsyncQueueConsumer: ...
 
-        The other modes, and `visibility_ms`, which says how long their leases last, raise UnsupportedError.
+    def consumer(self, topic: str, *, mode: Mode = "queue", **settings: Any) -> AsyncConsumer | AsyncQueueConsumer:
+        """A reader of a topic: a member of a queue group, or with `mode="manual"` a reader that names its offsets.
 
-        It begins at `offset` (a number, earliest or latest), or at the first record at or after `timestamp_ms`; if
-        neither is given, where `group` last committed, else at the oldest record. It reads all partitions, or those
-        named. When retention has removed what would be next it raises OffsetOutOfRangeError, or goes on with what is
-        left if `skip_removed` is set.
+        Members of a queue group share the messages of the topic: each is leased to one of them until it is settled, and
+        delivered again if it is not; other groups get everything, too. What can be said is listed in `QueueSettings`.
+
+        A manual reader begins at `offset` (a number, earliest or latest), or at the first record at or after
+        `timestamp_ms`; if neither is given, where `group` last committed, else at the oldest record. It reads all
+        partitions, or those named. When retention has removed what would be next it raises OffsetOutOfRangeError, or
+        goes on with what is left if `skip_removed` is set. What can be said is listed in `ReadSettings`.
         """
-        options = reader_options(
-            mode,
-            offset,
-            timestamp_ms,
-            visibility_ms,
-            fetch_bytes=fetch_bytes,
-            buffer_bytes_max=buffer_bytes_max,
-            skip_removed=skip_removed,
-        )
-        consumer = AsyncConsumer(
-            self._opened(),
-            topic,
-            group=group,
-            offset=offset,
-            timestamp_ms=timestamp_ms,
-            partitions=partitions,
-            options=options,
-            timeout_ms=self._limit_ms(timeout_ms),
-            closed=self._forget_consumer,
-        )
-        self._consumers[consumer] = None
-        return consumer
+        check_mode(mode)
+        if mode == "manual":
+            return self._reader(topic, cast(ReadSettings, settings))
+        return self._queue_consumer(topic, settings)
 
     async def list_offsets(
         self,
@@ -273,6 +260,88 @@ class AsyncClient:
     ) -> Offset | None:
         """Where a group goes on reading; None when it never committed."""
         return await read_offset(self._opened(), group, topic, partition, self._limit_ms(timeout_ms))
+
+    # Queue groups.
+
+    async def groups(self, topic: str, *, timeout_ms: int | None = None) -> dict[str, str]:
+        """The groups of a topic, by name, and what they are: "queue", or "offset" for one that only commits offsets."""
+        return await self._groups(topic, timeout_ms).names()
+
+    async def describe_group(self, topic: str, group: str, *, timeout_ms: int | None = None) -> GroupInfo:
+        """What a group has before it and behind it, and who its members are. Raises NotFoundError."""
+        return await self._groups(topic, timeout_ms).describe(group)
+
+    async def reset_group(
+        self,
+        topic: str,
+        group: str,
+        start: StartAt = "earliest",
+        *,
+        timestamp_ms: int | None = None,
+        partitions: Sequence[int] | None = None,
+        dry_run: bool = False,
+        timeout_ms: int | None = None,
+    ) -> dict[int, GroupReset]:
+        """Moves a group, forwards or backwards: for each partition from where to where. Leases of it are over then.
+
+        With `dry_run` nothing changes.
+        """
+        return await self._groups(topic, timeout_ms).reset(group, start, timestamp_ms, partitions, dry_run=dry_run)
+
+    async def pause_group(self, topic: str, group: str, *, timeout_ms: int | None = None) -> dict[str, str]:
+        """Has the group get nothing until it is resumed. What is leased stays so. Returns the group's settings."""
+        return await self._groups(topic, timeout_ms).alter(group, {"paused": "1"})
+
+    async def resume_group(self, topic: str, group: str, *, timeout_ms: int | None = None) -> dict[str, str]:
+        """Ends a pause. Returns the group's settings."""
+        return await self._groups(topic, timeout_ms).alter(group, {"paused": "0"})
+
+    async def alter_group(
+        self, topic: str, group: str, *, timeout_ms: int | None = None, **settings: int | str
+    ) -> dict[str, str]:
+        """Sets something for one group of a topic; an empty text takes it back. Returns all that is set for it."""
+        return await self._groups(topic, timeout_ms).alter(group, read_settings(settings))
+
+    async def delete_group(self, topic: str, group: str, *, timeout_ms: int | None = None) -> None:
+        """Forgets a group with everything it has settled. Raises NotFoundError."""
+        await self._groups(topic, timeout_ms).delete(group)
+
+    async def cancel(
+        self,
+        topic: str,
+        partition: int | None = None,
+        *,
+        offset: Offset | None = None,
+        idempotency_key: str | bytes | None = None,
+        timeout_ms: int | None = None,
+    ) -> list[tuple[int, Offset]]:
+        """Has no group get a message any more. Returns (partition, offset) of what is cancelled now.
+
+        An idempotency key is looked for in all partitions unless one is named. What a group has finished stays so.
+        """
+        return await self._groups(topic, timeout_ms).cancel(partition, offset, idempotency_key)
+
+    async def peek(
+        self,
+        topic: str,
+        partition: int = 0,
+        *,
+        offset: Offset | None = None,
+        max_messages: int = 10,
+        timeout_ms: int | None = None,
+    ) -> list[Message]:
+        """Looks at messages from an offset, or the oldest, on. Nothing changes by it for anybody."""
+        return await self._groups(topic, timeout_ms).peek(partition, offset, max_messages)
+
+    async def explain(
+        self, topic: str, partition: int, offset: Offset, group: str, *, timeout_ms: int | None = None
+    ) -> Explanation:
+        """Where a message is for a group, why, and what comes next."""
+        return await self._groups(topic, timeout_ms).explain(group, partition, offset)
+
+    def dead_letters(self, topic: str, group: str, *, timeout_ms: int | None = None) -> AsyncDeadLetters:
+        """The messages of a topic that a group gave up: to be looked at, sent again, or thrown away."""
+        return AsyncDeadLetters(self, topic, group, self._limit_ms(timeout_ms))
 
     # The cluster.
 
@@ -334,14 +403,41 @@ class AsyncClient:
                 raise
 
     async def _close_all(self, timeout_ms: int | None) -> None:
+        closing = [consumer.close(timeout_ms=timeout_ms) for consumer in list(self._queue_consumers)]
         for consumer in list(self._consumers):
             await consumer.close()
-        closing = [producer.close(timeout_ms=timeout_ms) for producer in list(self._producers)]
-        for outcome in await asyncio.gather(*closing, return_exceptions=True):
+        # Producers last: a handler that is being drained may still send something.
+        outcomes = await asyncio.gather(*closing, return_exceptions=True)
+        sending = [producer.close(timeout_ms=timeout_ms) for producer in list(self._producers)]
+        for outcome in (*outcomes, *await asyncio.gather(*sending, return_exceptions=True)):
             if isinstance(outcome, BaseException):
                 raise outcome
 
     # Inside.
+
+    def _reader(self, topic: str, settings: ReadSettings) -> AsyncConsumer:
+        consumer = AsyncConsumer(
+            self._opened(),
+            topic,
+            group=settings.get("group", ""),
+            offset=settings.get("offset"),
+            timestamp_ms=settings.get("timestamp_ms"),
+            partitions=settings.get("partitions"),
+            options=reader_options(settings),
+            timeout_ms=self._limit_ms(settings.get("timeout_ms")),
+            closed=self._forget_consumer,
+        )
+        self._consumers[consumer] = None
+        return consumer
+
+    def _queue_consumer(self, topic: str, settings: dict[str, Any]) -> AsyncQueueConsumer:
+        group, options = read_queue_settings(settings, self._timeout_ms)
+        consumer = AsyncQueueConsumer(self._opened(), topic, group, options, self._forget_queue_consumer)
+        self._queue_consumers[consumer] = None
+        return consumer
+
+    def _groups(self, topic: str, timeout_ms: int | None) -> Groups:
+        return Groups(self._opened(), topic, self._limit_ms(timeout_ms))
 
     def _opened(self) -> Network:
         if self._is_closed:
@@ -388,3 +484,6 @@ class AsyncClient:
 
     def _forget_consumer(self, consumer: AsyncConsumer) -> None:
         self._consumers.pop(consumer, None)
+
+    def _forget_queue_consumer(self, consumer: AsyncQueueConsumer) -> None:
+        self._queue_consumers.pop(consumer, None)

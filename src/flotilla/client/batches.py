@@ -9,13 +9,14 @@ the two sees the end and the waiting together first.
 """
 
 from collections import deque
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final, NamedTuple
 
 from flotilla.client.calls import Call
 from flotilla.codec.batch import HEADER_BYTES, pack_header, parse_header
-from flotilla.codec.records import encode_batch, encode_values
-from flotilla.types.errors import FlotillaError
+from flotilla.codec.records import decode_batch, encode_batch, encode_values
+from flotilla.types.errors import FlotillaError, InvalidArgumentError
 from flotilla.types.ids import Offset
 from flotilla.types.records import Record
 
@@ -28,6 +29,12 @@ class Receipt(NamedTuple):
 
     partition: int
     offset: Offset
+    #: A record with this idempotency key was stored before, there; this one was not needed.
+    duplicate: bool = False
+
+
+#: A receipt without the detour over its own Python function: one is made for each record.
+_RECEIPT: Final[Callable[[tuple[int, Offset, bool]], Receipt]] = partial(tuple.__new__, Receipt)
 
 
 class Batch:
@@ -36,7 +43,6 @@ class Batch:
     __slots__ = (
         "_callbacks",
         "_data",
-        "_values",
         "attempts",
         "base_offset",
         "call",
@@ -46,6 +52,8 @@ class Batch:
         "is_done",
         "is_observed",
         "is_unsure",
+        "keys",
+        "known",
         "last_error",
         "opened_ms",
         "partition",
@@ -53,6 +61,8 @@ class Batch:
         "sequence",
         "size_bytes",
         "template",
+        "times_ms",
+        "values",
     )
 
     def __init__(self, partition: int, opened_ms: int, deadline_ms: int) -> None:
@@ -61,11 +71,17 @@ class Batch:
         self.opened_ms = opened_ms
         self.deadline_ms = deadline_ms
         self.records: list[Record] = []
-        #: Instead of records: values that share everything else, which the template says.
-        self._values: list[bytes] = []
+        #: Instead of records: values that share everything else, which the template says,
+        self.values: list[bytes] = []
         self.template: Record | None = None
+        #: but for their times, if they have some.
+        self.times_ms: list[int] = []
         self.count = 0
         self.size_bytes = 0
+        #: The idempotency keys of its records, none of which may occur twice.
+        self.keys: dict[bytes, None] = {}
+        #: Where records are whose keys were stored before, by their position; they are not in the bytes any more.
+        self.known: dict[int, Offset] = {}
         # What the lane knows of it.
         self._data = b""
         self.sequence = UNNUMBERED
@@ -88,7 +104,7 @@ class Batch:
         cls, partition: int, values: list[bytes], size_bytes: int, template: Record, *, opened_ms: int, deadline_ms: int
     ) -> "Batch":
         batch = cls(partition, opened_ms, deadline_ms)
-        batch._values = values
+        batch.values = values
         batch.template = template
         batch.count = len(values)
         batch.size_bytes = size_bytes
@@ -118,7 +134,8 @@ class Batch:
             self._data = self._encode(producer_id, epoch, sequence, compression)
             # The bytes say it all.
             self.records = []
-            self._values = []
+            self.values = []
+            self.times_ms = []
         self.sequence = sequence
         return self._data
 
@@ -133,8 +150,9 @@ class Batch:
                 sequence=sequence,
             )
         return encode_values(
-            self._values,
+            self.values,
             timestamp_ms=shared.timestamp_ms,
+            timestamps_ms=self.times_ms,
             priority=shared.priority,
             content_type=shared.content_type,
             deliver_at_ms=shared.deliver_at_ms,
@@ -145,6 +163,38 @@ class Batch:
             producer_epoch=epoch,
             sequence=sequence,
         )
+
+    def spell_out(self) -> None:
+        """Makes records of its values, because one joins them that differs in more."""
+        assert self.template is not None
+        shared = self.template
+        self.records = [
+            shared._replace(value=value, timestamp_ms=time_ms)
+            for value, time_ms in zip(self.values, self.times_ms, strict=True)
+        ]
+        self.template = None
+        self.values = []
+        self.times_ms = []
+
+    @property
+    def left_count(self) -> int:
+        """Records that are to be stored."""
+        return self.count - len(self.known)
+
+    def leave_out(self, known: Sequence[tuple[int, Offset]]) -> None:
+        """Takes out records that are stored already: their positions in what was sent, and where they are.
+
+        Raises InvalidArgumentError when there are no such positions.
+        """
+        left = [position for position in range(self.count) if position not in self.known]
+        found = dict(known)
+        if not found or not all(at < len(left) for at in found):
+            raise InvalidArgumentError(f"the broker knows records {list(found)} of a batch of {len(left)}")
+        self.records = [record for at, record in enumerate(decode_batch(self._data)) if at not in found]
+        self._data = b""
+        self.sequence = UNNUMBERED
+        for at, offset in found.items():
+            self.known[left[at]] = offset
 
     @property
     def is_flying(self) -> bool:
@@ -203,8 +253,13 @@ class Delivery:
 
     def _receipt(self) -> Receipt:
         batch = self._batch
+        position = self._position
         assert batch.is_done
+        if batch.known:
+            if position in batch.known:
+                return Receipt(batch.partition, batch.known[position], True)
+            position -= sum([before < position for before in batch.known])
         if batch.error is not None:
             batch.is_observed = True
             raise batch.error
-        return Receipt(batch.partition, batch.base_offset + self._position)
+        return _RECEIPT((batch.partition, batch.base_offset + position, False))

@@ -45,6 +45,32 @@ from flotilla.types.operations import (
     TopicReply,
     TransferLeadership,
 )
+from flotilla.types.queue_operations import (
+    AddCredit,
+    AlterGroup,
+    CancelRecords,
+    DeleteGroup,
+    DescribeGroup,
+    ExplainMessage,
+    Explanation,
+    Extend,
+    GroupDescription,
+    GroupList,
+    GroupReply,
+    GroupReset,
+    ListGroups,
+    Poll,
+    Polled,
+    Pushed,
+    RecordsCancelled,
+    ResetGroup,
+    Settle,
+    Settled,
+    Subscribe,
+    TakeTokens,
+    TokensGranted,
+    Unsubscribe,
+)
 
 READ: Final = "read"
 REPEATABLE: Final = "repeatable"
@@ -52,8 +78,6 @@ ONCE: Final = "once"
 
 #: A topic that was there a moment ago may be unknown to a broker that lags behind. Believed at this attempt.
 NOT_FOUND_ATTEMPTS_MAX: Final = 5
-#: How often a topic that shall come to be by itself is asked for before it is said to be missing.
-CREATION_ATTEMPTS_MAX: Final = 12
 
 Outcome: TypeAlias = Reply | FlotillaError
 #: What each request is answered with. Anything else was not understood by one of the two sides.
@@ -71,9 +95,23 @@ REPLIES: Final[dict[type[Request], type[Reply]]] = {
     JoinCluster: ClusterReply,
     RemoveNode: ClusterReply,
     TransferLeadership: Done,
+    Poll: Polled,
+    Settle: Settled,
+    Extend: Settled,
+    Subscribe: Pushed,
+    AddCredit: Done,
+    Unsubscribe: Done,
+    TakeTokens: TokensGranted,
+    CancelRecords: RecordsCancelled,
+    ListGroups: GroupList,
+    DescribeGroup: GroupDescription,
+    ResetGroup: GroupReset,
+    DeleteGroup: Done,
+    AlterGroup: GroupReply,
+    ExplainMessage: Explanation,
 }
 #: Requests whose topic may be too new for a broker. For others NOT_FOUND is an answer like any other.
-_LAGGING: Final = (Fetch, GetMetadata, ListOffsets)
+_LAGGING: Final = (Fetch, ListOffsets)
 #: What a broker may say although the request could have been carried out.
 _UNSURE: Final = (OutcomeUnknownError, StorageFailedError, UnknownError)
 
@@ -87,6 +125,7 @@ class Call:
         "correlation_id",
         "deadline_ms",
         "done",
+        "due_ms",
         "effect",
         "is_sent",
         "is_single",
@@ -120,6 +159,8 @@ class Call:
         self.is_sent = False
         self.correlation_id = 0
         self.answer_by_ms = 0
+        #: From this time on the broker owes the answer.
+        self.due_ms = 0
         #: Attempts that ended without a reply, and how the last one ended.
         self.attempts = 0
         self.last_error: FlotillaError | None = None
@@ -129,7 +170,8 @@ class Call:
     @property
     def wait_ms(self) -> int:
         """How long the broker was asked to wait before it answers."""
-        return self.request.wait_ms if isinstance(self.request, Fetch) else 0
+        wait_ms: int = getattr(self.request, "wait_ms", 0)
+        return wait_ms
 
     def failed(self, error: FlotillaError, *, is_unsure: bool) -> None:
         """An attempt ended without a reply."""
@@ -146,9 +188,6 @@ class Call:
             return False
         if isinstance(error, NotFoundError) and not isinstance(self.request, _LAGGING):
             return False
-        if isinstance(self.request, GetMetadata) and self.request.create and isinstance(error, NotFoundError):
-            # It is being made, perhaps by a controller that has to be elected first.
-            return self.attempts < CREATION_ATTEMPTS_MAX
         return is_passing(error, self.attempts)
 
     def verdict(self, error: FlotillaError) -> FlotillaError:

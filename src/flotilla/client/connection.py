@@ -77,18 +77,26 @@ class Connection(Generic[Token]):
         if correlation_id in self._waiting:
             self._waiting[correlation_id] = None
 
+    def is_waiting(self, correlation_id: int) -> bool:
+        """The request is not answered yet, whether anybody waits for it or not."""
+        return correlation_id in self._waiting
+
     def pending(self) -> list[Token]:
         """Tokens of all requests that are waited for, in the order of sending."""
         return [token for token in self._waiting.values() if token is not None]
 
-    def receive(self, data: bytes | memoryview) -> list[tuple[Token, Reply | FlotillaError]]:
-        """The answers that are now whole, without those that nobody waits for.
+    def room(self) -> memoryview | None:
+        """Where the rest of a large answer shall be received; None: anywhere, to be handed over by `receive`."""
+        return self._frames.room()
+
+    def receive(self, data: bytes | memoryview | int) -> list[tuple[Token, Reply | FlotillaError]]:
+        """The answers that are now whole, without those that nobody waits for. A number is of bytes put into room().
 
         Raises the broker's own word when it ends the connection with one, and InvalidArgumentError when
         what it says cannot be understood.
         """
         answered: list[tuple[Token, Reply | FlotillaError]] = []
-        for frame in self._frames.feed(data):
+        for frame in self._frames.received(data) if isinstance(data, int) else self._frames.feed(data):
             correlation_id, answer = decode_response(frame)
             if correlation_id == NO_CORRELATION or self._welcome is None:
                 self._converse(answer)

@@ -53,7 +53,10 @@ class Feed:
 
     def _arrived(self, reader: Reader, name: tuple[int, int], outcome: Outcome) -> None:
         self._calls.pop(name, None)
-        reader.arrived(*name, outcome)
+        following = reader.following(*name, outcome)
+        if following is not None:
+            self.fetch(reader, [(name[1], following)])
+        reader.arrived(*name, outcome, is_followed=following is not None)
         self._news()
 
     async def commit(self, positions: Mapping[int, Offset]) -> dict[int, Offset]:

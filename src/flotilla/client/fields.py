@@ -1,9 +1,11 @@
 """A record from what people write: payload, key and the fields that few records have."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from typing import Final, TypedDict, cast
 
+from flotilla.client.queue_options import time_ms
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.limits import KEY_BYTES_MAX, VALUE_BYTES_MAX
 from flotilla.types.records import CONTENT_BYTES, Headers, Record, RecordLimits, check_record
@@ -25,6 +27,8 @@ class RecordFields(TypedDict, total=False):
     content_type: int
     #: Not delivered to queue groups before so much time has passed.
     delay_ms: int
+    #: Or not before this time: with a time zone, or in milliseconds since 1970.
+    deliver_at: datetime | int
     #: Worth nothing after so much time.
     ttl_ms: int
     #: Stored once however often it is sent inside the window.
@@ -41,9 +45,6 @@ def make_record(payload: bytes, key: bytes | None, fields: RecordFields, now_ms:
     if is_plain and (key is None or (type(key) is bytes and len(key) <= KEY_BYTES_MAX)):
         # The common record needs no other look.
         return _RECORD((payload, key, (), now_ms, 0, CONTENT_BYTES, 0, 0, b"", 0))
-    delay_ms = fields.get("delay_ms", 0)
-    if delay_ms < 0:
-        raise InvalidArgumentError(f"delay_ms counts from now on and cannot be {delay_ms}")
     idempotency_key = fields.get("idempotency_key", b"")
     record = Record(
         payload,
@@ -52,13 +53,25 @@ def make_record(payload: bytes, key: bytes | None, fields: RecordFields, now_ms:
         fields.get("timestamp_ms", now_ms),
         fields.get("priority", 0),
         fields.get("content_type", CONTENT_BYTES),
-        now_ms + delay_ms if delay_ms else 0,
+        _deliver_at_ms(fields, now_ms) if "delay_ms" in fields or "deliver_at" in fields else 0,
         fields.get("ttl_ms", 0),
         idempotency_key.encode() if isinstance(idempotency_key, str) else idempotency_key,
         fields.get("max_deliveries", 0),
     )
     check_record(record, _LIMITS)
     return record
+
+
+def _deliver_at_ms(fields: RecordFields, now_ms: int) -> int:
+    delay_ms = fields.get("delay_ms", 0)
+    if delay_ms < 0:
+        raise InvalidArgumentError(f"delay_ms counts from now on and cannot be {delay_ms}")
+    if "deliver_at" not in fields:
+        return now_ms + delay_ms if delay_ms else 0
+    if delay_ms:
+        raise InvalidArgumentError("say either delay_ms or deliver_at")
+    moment = fields["deliver_at"]
+    return time_ms(moment) if isinstance(moment, datetime) else moment
 
 
 def _headers(given: Mapping[str, bytes | str] | Iterable[tuple[str, bytes | str]]) -> Headers:

@@ -8,6 +8,8 @@ A batch that fails for good leaves a gap that nothing of its epoch can follow. T
 epoch with number 0, which also makes brokers refuse stragglers of the old one. But a batch that may
 have been stored keeps its old number until that is certain: under a new number it would be stored twice.
 So it is sent again as it was; the answer is its offset, or SEQUENCE_GAP, which says that it is not there.
+
+Records whose idempotency key is known are taken out of their batch when a broker says so, and the rest goes on.
 """
 
 from collections.abc import Callable
@@ -19,11 +21,13 @@ from flotilla.client.routes import Route
 from flotilla.client.session import Session
 from flotilla.client.timers import Timer
 from flotilla.types.errors import (
+    DeadlineError,
     FlotillaError,
     InvalidArgumentError,
     OutcomeUnknownError,
     OutOfWindowError,
     SequenceGapError,
+    UnknownError,
 )
 from flotilla.types.operations import Produce, Produced
 
@@ -80,7 +84,7 @@ class Lane:
     def abandon(self, error: FlotillaError) -> None:
         """Nobody waits any longer: every batch ends now."""
         for batch in list(self._batches):
-            batch.is_unsure = batch.is_unsure or batch.is_flying
+            batch.is_unsure = batch.is_unsure or (batch.call is not None and batch.call.is_perhaps_done)
             self._fail(batch, error)
 
     def _pump(self) -> None:
@@ -122,7 +126,7 @@ class Lane:
             except InvalidArgumentError as error:
                 self._fail(batch, error)
                 return
-            self._next_sequence = (self._next_sequence + batch.count) & _SEQUENCE_MASK
+            self._next_sequence = (self._next_sequence + batch.left_count) & _SEQUENCE_MASK
         request = Produce(self._route.topic, self._route.partition, batch.data)
         done = partial(self._returned, batch)
         batch.call = Call(request, self._route, batch.deadline_ms, done, effect=REPEATABLE, is_single=True)
@@ -137,32 +141,50 @@ class Lane:
         if not batch.is_done:
             if isinstance(outcome, Produced):
                 self._attempts = 0
-                self._end(batch, outcome.base_offset, None)
+                if outcome.known:
+                    self._leave_out(batch, outcome)
+                else:
+                    self._end(batch, outcome.base_offset, None)
             else:
                 assert isinstance(outcome, FlotillaError)
                 batch.attempts += 1
-                batch.last_error = outcome
+                if not isinstance(outcome, DeadlineError):
+                    # That one says only that there was no answer to this attempt.
+                    batch.last_error = outcome
                 self._judge(batch, outcome)
         self._pump()
 
-    def _judge(self, batch: Batch, error: FlotillaError) -> None:
-        """An attempt came back with an error: whether there is another one."""
-        if self._session.is_closed or batch.deadline_ms <= self._session.now_ms:
-            self._fail(batch, error)
-        elif isinstance(error, SequenceGapError):
-            batch.is_unsure = False
-            if batch is next(iter(self._batches)):
-                # Nothing is under way that could close the gap.
-                self._is_broken = True
-            self._hold(error)
-        elif isinstance(error, OutOfWindowError) and not batch.is_unsure:
-            # The broker has forgotten this producer; only number 0 can follow that.
+    def _leave_out(self, batch: Batch, outcome: Produced) -> None:
+        """Nothing was stored, because some records are: the rest is sent again, under the same number if it can be."""
+        batch.is_unsure = False
+        sequence = batch.sequence
+        try:
+            batch.leave_out(outcome.known)
+        except InvalidArgumentError as error:
+            self._fail(batch, UnknownError(str(error)))
+            return
+        others = list(self._batches)
+        if any(behind.sequence != UNNUMBERED for behind in others[others.index(batch) + 1 :]):
+            # What was numbered after it leaves a gap that nothing can close.
             self._is_broken = True
-            self._hold(error)
-        elif is_passing(error, batch.attempts):
-            self._hold(error)
         else:
+            self._next_sequence = sequence
+        if not batch.left_count:
+            self._end(batch, -1, None)
+
+    def _judge(self, batch: Batch, error: FlotillaError) -> None:
+        """An attempt came back with an error: whether there is another one. If time is up, that ends the batch next."""
+        is_gap = isinstance(error, SequenceGapError)
+        if is_gap:
+            batch.is_unsure = False
+        # The broker has forgotten this producer; only number 0 can follow that.
+        is_forgotten = isinstance(error, OutOfWindowError) and not batch.is_unsure
+        if self._session.is_closed or not (is_gap or is_forgotten or is_passing(error, batch.attempts)):
             self._fail(batch, error)
+        else:
+            # A gap before the oldest batch is one that nothing under way can close.
+            self._is_broken = self._is_broken or is_forgotten or (is_gap and batch is next(iter(self._batches)))
+            self._hold(error)
 
     def _hold(self, error: FlotillaError) -> None:
         self._is_holding = True
@@ -198,7 +220,8 @@ class Lane:
         if batch.sequence != UNNUMBERED:
             self._is_broken = True
         if batch.is_unsure and not isinstance(error, OutcomeUnknownError):
-            error = outcome_unknown(batch.last_error or error)
+            last = batch.last_error or error
+            error = last if isinstance(last, OutcomeUnknownError) else outcome_unknown(last)
         self._end(batch, -1, error)
 
     def _end(self, batch: Batch, base_offset: int, error: FlotillaError | None) -> None:

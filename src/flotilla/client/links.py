@@ -38,9 +38,9 @@ Action: TypeAlias = Dial | Write | Close
 class Link:
     """One connection, from dialling to its end."""
 
-    __slots__ = ("address", "connection", "link", "open_by_ms", "output", "queue", "used_ms")
+    __slots__ = ("address", "connection", "heard_ms", "link", "open_by_ms", "orphans", "output", "queue")
 
-    def __init__(self, link: LinkId, address: Address, open_by_ms: int) -> None:
+    def __init__(self, link: LinkId, address: Address, now_ms: int, open_by_ms: int) -> None:
         self.link = link
         self.address = address
         self.connection: Connection[Call] = Connection()
@@ -48,4 +48,21 @@ class Link:
         self.queue: dict[Call, None] = {}
         self.output: Buffers = []
         self.open_by_ms = open_by_ms
-        self.used_ms = 0
+        #: When it last carried a byte to us, or was dialled.
+        self.heard_ms = now_ms
+        #: Requests that nobody waits for any more: by correlation id, since when the broker owes their answer.
+        self.orphans: dict[int, int] = {}
+
+    @property
+    def owed_ms(self) -> int | None:
+        """Since when the broker has been silent although it should have spoken; None: it owes nothing."""
+        connection = self.connection
+        if not connection.is_open:
+            return self.heard_ms
+        self.orphans = {number: due_ms for number, due_ms in self.orphans.items() if connection.is_waiting(number)}
+        due = [*self.orphans.values(), *[call.due_ms for call in connection.pending()]]
+        return max(min(due), self.heard_ms) if due else None
+
+    def held(self) -> list[Call]:
+        """Every call that somebody waits for, sent or not."""
+        return [*self.connection.pending(), *self.queue]

@@ -38,7 +38,8 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_Forks.note)
 
 
-def _new_loop() -> asyncio.AbstractEventLoop:
+def new_loop() -> asyncio.AbstractEventLoop:
+    """The quickest event loop that is installed."""
     try:
         import uvloop
     except ImportError:
@@ -73,7 +74,7 @@ class Gate:
 
 class LoopThread:
     def __init__(self) -> None:
-        self._loop = _new_loop()
+        self._loop = new_loop()
         self._born = _Forks.count
         self._is_stopped = False
         # A daemon: a program that forgot to close its client can end all the same.

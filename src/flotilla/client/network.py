@@ -16,7 +16,11 @@ from flotilla.client.routes import Route
 from flotilla.client.session import Session
 from flotilla.types.address import Address
 from flotilla.types.errors import FlotillaError
+from flotilla.types.limits import KIB
 from flotilla.types.operations import Reply, Request
+
+#: One read takes at most this much of small answers.
+_SCRATCH_BYTES = 64 * KIB
 
 
 def now_ms() -> int:
@@ -29,12 +33,18 @@ def time_of_day_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-class _Wire(asyncio.Protocol):
-    """One connection, as the loop sees it."""
+class _Wire(asyncio.BufferedProtocol):
+    """One connection, as the loop sees it. Large answers are received into the memory that they stay in.
+
+    Small ones come through a buffer that all connections share: a loop reads and reports in one go.
+    """
 
     def __init__(self, network: "Network", link: LinkId) -> None:
         self._network = network
         self._link = link
+        self._scratch = network.scratch
+        #: The last room was memory of a frame.
+        self._is_direct = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         endpoint = transport.get_extra_info("socket")
@@ -43,8 +53,13 @@ class _Wire(asyncio.Protocol):
         # Not checked: uvloop's transports do not derive from asyncio's, though they behave like them.
         self._network.connected(self._link, cast(asyncio.Transport, transport))
 
-    def data_received(self, data: bytes) -> None:
-        self._network.received(self._link, data)
+    def get_buffer(self, sizehint: int) -> memoryview:
+        room = self._network.session.room(self._link)
+        self._is_direct = room is not None
+        return self._scratch if room is None else room
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._network.received(self._link, nbytes if self._is_direct else bytes(self._scratch[:nbytes]))
 
     def connection_lost(self, error: Exception | None) -> None:
         self._network.disconnected(self._link, "" if error is None else str(error))
@@ -55,6 +70,7 @@ class Network:
         """Belongs to the loop that runs now."""
         self.session = session
         self._loop = asyncio.get_running_loop()
+        self.scratch = memoryview(bytearray(_SCRATCH_BYTES))
         self._dials: dict[LinkId, asyncio.Task[None]] = {}
         self._transports: dict[LinkId, asyncio.Transport] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -116,7 +132,7 @@ class Network:
         self.session.dialled(link, now_ms())
         self.perform()
 
-    def received(self, link: LinkId, data: bytes) -> None:
+    def received(self, link: LinkId, data: bytes | int) -> None:
         self.session.received(link, data, now_ms())
         self.perform()
 

@@ -27,13 +27,17 @@ from flotilla.client.session import Session
 from flotilla.client.timers import Timer
 from flotilla.codec.compression import NAMES
 from flotilla.types.errors import BufferFullError, FlotillaError, InvalidArgumentError
-from flotilla.types.limits import BATCH_RECORD_COUNT_MAX, ENTRY_BYTES_MAX, KIB, MIB
+from flotilla.types.limits import BATCH_RECORD_COUNT_MAX, ENTRY_BYTES_MAX, KIB, MIB, VALUE_BYTES_MAX
 from flotilla.types.records import Record
 
 #: What a record costs beyond its bytes, in the buffer and in a batch, roughly.
 _RECORD_BYTES = 64
 #: Room in a batch for its header, and for offsets that the estimate above does not cover.
 _BATCH_SLACK_BYTES = 64 * KIB
+
+#: What a record is beside its value and its time, if nothing was said.
+_PLAIN_BEFORE_TIME = Record(b"")[1:3]
+_PLAIN_AFTER_TIME = Record(b"")[4:]
 
 #: Partition, priority, deliver-at.
 _Key: TypeAlias = tuple[int, int, int]
@@ -80,6 +84,11 @@ class RecordBuffer:
         #: Batches that still take records, the oldest first, and those that are full, in order.
         self._open: dict[_Key, Batch] = {}
         self._full: deque[Batch] = deque()
+        #: The open batch that takes the next plain value, if one does.
+        self._plain: Batch | None = None
+        self._plain_bytes_max = min(options.batch_bytes, VALUE_BYTES_MAX)
+        #: The last record of a batch is not appended: somebody has to be told that the batch is full.
+        self._plain_count_max = options.batch_records - 1
         #: Every batch without an answer.
         self.unresolved: dict[Batch, None] = {}
 
@@ -98,31 +107,75 @@ class RecordBuffer:
     def has_full(self) -> bool:
         return bool(self._full)
 
+    def append(self, value: bytes, time_ms: int) -> Batch | None:
+        """The batch that a value without key or other fields is now the last one of; None: it takes an `add`.
+
+        The way of nearly every record of a busy producer: no object is made for it. All such records have the
+        time limit of the producer, so the first one of a batch says when it is overdue.
+        """
+        batch = self._plain
+        if batch is None or batch.count >= self._plain_count_max:
+            return None
+        size_bytes = len(value) + _RECORD_BYTES
+        filled_bytes = batch.size_bytes + size_bytes
+        used_bytes = self.used_bytes + size_bytes
+        if filled_bytes > self._plain_bytes_max or used_bytes > self._options.buffer_bytes_max:
+            return None
+        batch.values.append(value)
+        batch.times_ms.append(time_ms)
+        batch.count += 1
+        batch.size_bytes = filled_bytes
+        self.used_bytes = used_bytes
+        return batch
+
     def add(self, record: Record, size_bytes: int, partition: int | None, now_ms: int, timeout_ms: int) -> Batch:
         """The batch that the record is now the last one of. Raises InvalidArgumentError."""
         if partition is not None:
             self.check_partition(partition)
-        else:
-            key = record.key
-            partition = self._sticky.current(self.partitions) if key is None else partition_of(key, self.partitions)
-        place = (partition, record.priority, record.deliver_at_ms)
-        deadline_ms = now_ms + timeout_ms
-        batch = self._open.get(place)
-        if batch is not None and batch.size_bytes + size_bytes > self._options.batch_bytes:
+        while True:
+            number = self._choose(record) if partition is None else partition
+            place = (number, record.priority, record.deliver_at_ms)
+            batch = self._open.get(place)
+            if batch is None:
+                break
+            if batch.size_bytes + size_bytes <= self._options.batch_bytes and record.idempotency_key not in batch.keys:
+                break
             self._seal(place)
-            batch = None
+        deadline_ms = now_ms + timeout_ms
         if batch is None:
-            batch = self._begin(Batch(partition, now_ms, deadline_ms))
-            self._open[place] = batch
+            batch = self._open[place] = self._begin(Batch(number, now_ms, deadline_ms))
+            if partition is None and timeout_ms == self._options.timeout_ms and _is_plain(record):
+                batch.template = record
+                self._plain = batch
         elif deadline_ms < batch.deadline_ms:
             batch.deadline_ms = deadline_ms
-        batch.records.append(record)
+        self._put(batch, record)
         batch.count += 1
         batch.size_bytes += size_bytes
         self.used_bytes += size_bytes
         if batch.count >= self._options.batch_records:
             self._seal(place)
         return batch
+
+    def _choose(self, record: Record) -> int:
+        """The partition of its key; one with an idempotency key only must always go to the same one."""
+        key = record.key
+        if key is None and not record.idempotency_key:
+            return self._sticky.current(self.partitions)
+        return partition_of(record.idempotency_key if key is None else key, self.partitions)
+
+    def _put(self, batch: Batch, record: Record) -> None:
+        if batch.template is not None:
+            if _is_plain(record):
+                batch.values.append(record.value)
+                batch.times_ms.append(record.timestamp_ms)
+                return
+            batch.spell_out()
+            if batch is self._plain:
+                self._plain = None
+        batch.records.append(record)
+        if record.idempotency_key:
+            batch.keys[record.idempotency_key] = None
 
     def check_partition(self, partition: int) -> None:
         if not 0 <= partition < self.partitions:
@@ -176,6 +229,8 @@ class RecordBuffer:
     def _seal(self, place: _Key) -> None:
         batch = self._open.pop(place)
         self._full.append(batch)
+        if batch is self._plain:
+            self._plain = None
         if place[0] == self._sticky.current(self.partitions):
             self._sticky.move()
 
@@ -308,6 +363,11 @@ class ProducerCore:
         self._released(batch)
         if is_waiting:
             self.pump(self._session.now_ms)
+
+
+def _is_plain(record: Record) -> bool:
+    """Whether it says nothing but its value and its time."""
+    return record[1:3] == _PLAIN_BEFORE_TIME and record[4:] == _PLAIN_AFTER_TIME
 
 
 def record_bytes(record: Record) -> int:

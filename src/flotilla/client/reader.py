@@ -1,8 +1,9 @@
 """The core of a manual reader without threads or sockets: which fetches to make, and messages out of what came.
 
-Belongs to whoever polls; only `arrived` may be called by another thread. For each partition there is at most
-one fetch under way, which is made as soon as less than a response of that partition waits, so that the
-next messages travel while the application works. Batches stay bytes until somebody takes their messages.
+Belongs to whoever polls; only `following` and `arrived` may be called by another thread. For each partition there
+is at most one fetch under way. The next one is made right behind an answer, by whoever brings it, or as soon as
+less than a response of that partition waits: so the next messages travel while the application works, even if it
+never lets another thread run. Batches stay bytes until somebody takes their messages.
 
 The position of a partition is the offset after the last message that was handed out. Whatever was fetched
 for an older position, before a seek, is recognised by its generation and dropped.
@@ -44,7 +45,17 @@ class ReaderOptions:
 class _Part:
     """One partition."""
 
-    __slots__ = ("buffered_bytes", "fetch_offset", "generation", "is_fetching", "is_lost", "number", "position")
+    __slots__ = (
+        "arrived_count",
+        "buffered_bytes",
+        "collected_count",
+        "fetch_offset",
+        "generation",
+        "is_fetching",
+        "is_lost",
+        "number",
+        "position",
+    )
 
     def __init__(self, number: int, position: Offset) -> None:
         self.number = number
@@ -56,6 +67,9 @@ class _Part:
         #: The position is gone; the oldest offset has to be found out.
         self.is_lost = False
         self.generation = 0
+        #: Answers that were brought, and those of them that were looked at. Each has one writer, on its own thread.
+        self.arrived_count = 0
+        self.collected_count = 0
 
 
 class Reader:
@@ -63,8 +77,8 @@ class Reader:
         self._topic = topic
         self._options = options
         self._parts = {number: _Part(number, offset) for number, offset in positions.items()}
-        #: Answers that nobody has looked at: partition, generation, outcome.
-        self._arrived: deque[tuple[int, int, Outcome]] = deque()
+        #: Answers that nobody has looked at: partition, generation, outcome, whether the next fetch is under way.
+        self._arrived: deque[tuple[int, int, Outcome, bool]] = deque()
         #: Batches in the order of their arrival: partition, generation, bytes.
         self._batches: deque[tuple[_Part, int, bytes | memoryview]] = deque()
         self._buffered_bytes = 0
@@ -126,17 +140,38 @@ class Reader:
         options = self._options
         return Fetch(self._topic, part.number, part.fetch_offset, options.fetch_bytes, options.long_poll_ms)
 
-    def arrived(self, partition: int, generation: int, outcome: Outcome) -> None:
-        """An answer; any thread may bring it."""
-        self._arrived.append((partition, generation, outcome))
+    def following(self, partition: int, generation: int, outcome: Outcome) -> Fetch | None:
+        """The fetch to make right behind an answer that is about to be reported; None: `wanted` will say.
+
+        Whatever bounds the buffer allows for each partition one answer that nobody has looked at and one on its way.
+        """
+        part = self._parts[partition]
+        options = self._options
+        if not isinstance(outcome, Fetched) or not outcome.batches or generation != part.generation:
+            return None
+        ahead_bytes = 2 * options.fetch_bytes * len(self._parts)
+        if part.arrived_count != part.collected_count or self._buffered_bytes + ahead_bytes > options.buffer_bytes_max:
+            return None
+        try:
+            last = [parse_header(batch) for batch in outcome.batches][-1]
+        except InvalidArgumentError:
+            return None
+        offset = last.base_offset + last.count
+        return Fetch(self._topic, partition, offset, options.fetch_bytes, options.long_poll_ms)
+
+    def arrived(self, partition: int, generation: int, outcome: Outcome, *, is_followed: bool = False) -> None:
+        """An answer; whoever brings it says whether it made the fetch that `following` asked for."""
+        self._parts[partition].arrived_count += 1
+        self._arrived.append((partition, generation, outcome, is_followed))
 
     def _collect(self) -> None:
         while self._arrived:
-            number, generation, outcome = self._arrived.popleft()
+            number, generation, outcome, is_followed = self._arrived.popleft()
             part = self._parts[number]
+            part.collected_count += 1
             if generation != part.generation:
                 continue
-            part.is_fetching = False
+            part.is_fetching = is_followed
             self.may_want = True
             if isinstance(outcome, Fetched):
                 self._store(part, outcome)

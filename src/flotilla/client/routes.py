@@ -4,6 +4,9 @@ Learned from metadata answers and from brokers that say who leads in their place
 anything: the session does, whenever something is missing or proved wrong. Brokers that were given at the
 beginning are kept for ever, in an order that differs from client to client so that a thousand of them
 do not begin at the same node, and they come after the brokers that were learned.
+
+Who leads a partition is believed by term: what a broker says counts against what is known only if it speaks of
+a newer term. Otherwise a broker that lags behind, or has no replica and guesses, would send calls astray.
 """
 
 from collections.abc import Sequence
@@ -11,6 +14,7 @@ from random import Random
 from typing import NamedTuple
 
 from flotilla.types.address import Address, parse_address
+from flotilla.types.ids import Term
 from flotilla.types.operations import Metadata, TopicInfo
 
 
@@ -35,6 +39,10 @@ class Routes:
         self._chance = chance
         self._brokers: list[Address] = []
         self._leaders: dict[Route, Address] = {}
+        #: Of the leaders of partitions: they lead in this term, or in a later one.
+        self._terms: dict[Route, Term] = {}
+        #: Brokers that were silent when they should have spoken, and have not spoken since.
+        self.suspects: dict[Address, None] = {}
         self.topics: dict[str, TopicInfo] = {}
 
     def find(self, route: Route) -> Address | None:
@@ -43,7 +51,7 @@ class Routes:
 
     def candidates(self) -> list[Address]:
         """Everybody who may know more, once each, the most promising first."""
-        return list(dict.fromkeys([*self._brokers, *self._bootstrap]))
+        return sorted(dict.fromkeys([*self._brokers, *self._bootstrap]), key=self.suspects.__contains__)
 
     def update(self, metadata: Metadata, asked: Sequence[str]) -> None:
         """Takes over an answer about `asked` topics; of the others it says nothing."""
@@ -56,21 +64,30 @@ class Routes:
         self._chance.shuffle(alive)
         self._brokers = alive
         self._set(CONTROLLER, addresses.get(metadata.controller))
+        found = {topic.name: topic.topic_id for topic in metadata.topics}
         for name in asked:
-            self.forget(name)
+            if name in self.topics and self.topics[name].topic_id != found.get(name):
+                self.forget(name)
         for topic in metadata.topics:
             self.topics[topic.name] = topic
             for part in topic.partitions:
-                self._set(Route(topic.name, part.number), addresses.get(part.leader))
+                self._believe(Route(topic.name, part.number), addresses.get(part.leader), part.term)
+
+    def _believe(self, route: Route, address: Address | None, term: Term) -> None:
+        known = self._leaders.get(route)
+        if known is None or known == address or term > self._terms.get(route, 0):
+            self._terms[route] = term
+            self._set(route, address)
 
     def redirect(self, route: Route, address: str) -> None:
         """A broker said who leads instead, or that it does not know."""
         found = _address(address) if address else None
         self._set(route, found)
 
-    def doubt(self, route: Route) -> None:
-        """What is known of this route led nowhere: ask before it is used again."""
-        self._leaders.pop(route, None)
+    def doubt(self, route: Route, address: Address) -> None:
+        """A call that went there led nowhere: ask before this way is used again."""
+        if self._leaders.get(route) == address:
+            del self._leaders[route]
 
     def learn(self, topic: TopicInfo) -> None:
         """A topic that came to be or was changed just now; who leads its partitions has to be asked for."""
@@ -83,6 +100,7 @@ class Routes:
         if topic is not None:
             for part in topic.partitions:
                 self._leaders.pop(Route(name, part.number), None)
+                self._terms.pop(Route(name, part.number), None)
 
     def _set(self, route: Route, address: Address | None) -> None:
         if address is None:

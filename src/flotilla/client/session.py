@@ -4,6 +4,10 @@ Finds out who leads what, keeps one connection per broker, sends each call to wh
 again what may be tried again until its deadline. Whoever drives it carries out its actions (dial, write,
 close), reports what came of them, and calls `tick` when the time of `wake_ms` has come.
 
+A broker that owes an answer and lets nothing be heard is suspect: it may be dead without a word, or only slow.
+Others are asked who leads in its place, again and again, and its calls stay with it until one of them names
+somebody: so a slow broker gets no call twice, and a dead one holds nobody longer than an election takes.
+
 Every input brings the time. A call is in `_calls` from `submit` until its outcome is decided, whatever else
 holds it; outcomes are handed out at the end of an input, when everything is consistent again, so that
 `done` may submit the next call.
@@ -15,10 +19,10 @@ from dataclasses import dataclass, field
 from random import Random
 
 from flotilla.client.backoff import Backoff
-from flotilla.client.calls import REPLIES, Call, Outcome, outcome_unknown
+from flotilla.client.calls import READ, REPLIES, Call, Outcome, outcome_unknown
 from flotilla.client.links import Action, Close, Dial, Link, LinkId, Write
 from flotilla.client.routes import ANY, CONTROLLER, Route, Routes
-from flotilla.client.timers import Timers
+from flotilla.client.timers import Timer, Timers
 from flotilla.types.address import Address
 from flotilla.types.errors import (
     ConnectionClosedError,
@@ -40,8 +44,12 @@ class SessionOptions:
     backoff: Backoff = field(default_factory=Backoff)
     #: From dialling to Welcome.
     connect_ms_max: int = 5_000
-    #: Beyond what a request asks the broker to wait. A broker that is silent for longer is taken for dead.
+    #: Beyond what a request asks the broker to wait. A broker that is silent for longer is taken for dead,
     answer_ms_max: int = 10_000
+    #: and suspected of it after so long.
+    suspect_ms: int = 1_000
+    #: How often others are asked who leads in the place of a suspect, at the least; half of it is left to chance.
+    inquiry_ms: int = 500
     #: A connection that carries nothing for so long is closed, well before the broker does.
     idle_ms_max: int = IDLE_MS_MAX // 2
 
@@ -65,9 +73,13 @@ class Session:
         #: While metadata are asked for: about which topics, and who can still be asked.
         self._asked: list[str] | None = None
         self._untried: list[Address] = []
+        #: The next question about suspects.
+        self._inquiry: Timer | None = None
         self._actions: list[Action] = []
         self._outcomes: deque[tuple[Call, Outcome]] = deque()
         self._is_settling = False
+        #: Told the address of each connection that has ended, in the middle of things: they must not call back.
+        self.watchers: list[Callable[[Address], None]] = []
         #: No deadline of a call or link lies before this. It may be too early, never too late.
         self._scan_ms = now_ms + options.idle_ms_max
 
@@ -103,15 +115,16 @@ class Session:
             return
 
         def answered(outcome: Outcome) -> None:
-            if isinstance(outcome, Metadata) and not outcome.topics and not create:
+            is_missing = isinstance(outcome, Metadata) and not outcome.topics
+            if is_missing or isinstance(outcome, NotFoundError):
                 # This broker may lag behind; what the controller does not know does not exist.
-                self.submit(Call(GetMetadata([topic]), CONTROLLER, deadline_ms, concluded), self.now_ms)
+                self.submit(Call(GetMetadata([topic], create), CONTROLLER, deadline_ms, concluded), self.now_ms)
             else:
                 concluded(outcome)
 
         def concluded(outcome: Outcome) -> None:
             if isinstance(outcome, FlotillaError):
-                done(outcome)
+                done(no_topic(topic) if isinstance(outcome, NotFoundError) else outcome)
                 return
             assert isinstance(outcome, Metadata)
             self.routes.update(outcome, [topic])
@@ -157,7 +170,13 @@ class Session:
         if found is not None:
             found.output += found.connection.greet(self.options.name)
 
-    def received(self, link: LinkId, data: bytes | memoryview, now_ms: int) -> None:
+    def room(self, link: LinkId) -> memoryview | None:
+        """Where the next bytes shall be received; None: anywhere, to be handed over by `received`."""
+        found = self._links.get(link)
+        return None if found is None else found.connection.room()
+
+    def received(self, link: LinkId, data: bytes | memoryview | int, now_ms: int) -> None:
+        """Bytes, or how many of them were put into room()."""
         self.now_ms = now_ms
         found = self._links.get(link)
         if found is None:
@@ -167,7 +186,8 @@ class Session:
         except FlotillaError as error:
             self._drop(found, _refused(found.address, error))
         else:
-            found.used_ms = now_ms
+            found.heard_ms = now_ms
+            self.routes.suspects.pop(found.address, None)
             for call, outcome in answered:
                 self._answered(call, outcome)
             self._send_queued(found)
@@ -204,10 +224,12 @@ class Session:
             self._assign(call, address)
 
     def _any_address(self) -> Address:
-        for link in self._links.values():
-            if link.connection.is_open:
-                return link.address
-        return self.routes.candidates()[0]
+        return self._askable()[0]
+
+    def _askable(self) -> list[Address]:
+        """Everybody, in the order in which they are worth a question."""
+        opened = [link.address for link in self._links.values() if link.connection.is_open]
+        return sorted(dict.fromkeys([*opened, *self.routes.candidates()]), key=self.routes.suspects.__contains__)
 
     def _assign(self, call: Call, address: Address) -> None:
         link = self._by_address.get(address)
@@ -216,15 +238,16 @@ class Session:
         call.link = link.link
         link.queue[call] = None
         self._send_queued(link)
+        if address in self.routes.suspects:
+            self._inquire()
 
     def _dial(self, address: Address) -> Link:
         self._link_count += 1
-        link = Link(self._link_count, address, self.now_ms + self.options.connect_ms_max)
-        link.used_ms = self.now_ms
+        link = Link(self._link_count, address, self.now_ms, self.now_ms + self.options.connect_ms_max)
         self._links[link.link] = link
         self._by_address[address] = link
         self._actions.append(Dial(link.link, address))
-        self._watch(link.open_by_ms)
+        self._watch(min(link.open_by_ms, self.now_ms + self.options.suspect_ms))
         return link
 
     def _send_queued(self, link: Link) -> None:
@@ -238,17 +261,15 @@ class Session:
                 self._finish(call, call.verdict(error))
                 continue
             call.is_sent = True
-            call.answer_by_ms = self.now_ms + self.options.answer_ms_max + call.wait_ms
-            self._watch(call.answer_by_ms)
+            call.due_ms = self.now_ms + call.wait_ms
+            call.answer_by_ms = call.due_ms + self.options.answer_ms_max
+            self._watch(call.due_ms + self.options.suspect_ms)
             link.output += frame
 
     # What became of them.
 
     def _answered(self, call: Call, outcome: Outcome) -> None:
         request = call.request
-        if isinstance(request, GetMetadata) and request.create and isinstance(outcome, Metadata) and not outcome.topics:
-            # It is on its way, or this cluster makes no topics by itself: asking again will show.
-            outcome = no_topic(request.topics[0])
         if isinstance(outcome, REPLIES[type(request)]):
             call.is_sent = False
             self._finish(call, outcome)
@@ -259,7 +280,7 @@ class Session:
             self.routes.redirect(call.route, outcome.address)
         elif isinstance(outcome, NotFoundError) and call.route.topic:
             # Perhaps the broker knows less than others. Who leads is asked for again before the next attempt.
-            self.routes.doubt(call.route)
+            self.routes.doubt(call.route, self._links[call.link].address)
         self._failed(call, outcome)
 
     def _failed(self, call: Call, error: FlotillaError, *, is_unsure: bool = False) -> None:
@@ -286,11 +307,13 @@ class Session:
         sent = link.connection.pending()
         queued = list(link.queue)
         for call in (*sent, *queued):
-            self.routes.doubt(call.route)
+            self.routes.doubt(call.route, link.address)
         for call in sent:
             self._failed(call, error, is_unsure=True)
         for call in queued:
             self._failed(call, error)
+        for watcher in self.watchers:
+            watcher(link.address)
 
     def _finish(self, call: Call, outcome: Outcome) -> None:
         self._release(call)
@@ -300,13 +323,18 @@ class Session:
         """Takes the call out of everything that holds it."""
         self._calls.pop(call, None)
         self._unrouted.pop(call, None)
+        self._withdraw(call)
+        call.link = 0
+        call.is_sent = False
+
+    def _withdraw(self, call: Call) -> None:
+        """Nobody waits for the attempt that is under way."""
         link = self._links.get(call.link)
         if link is not None:
             link.queue.pop(call, None)
             if call.is_sent:
                 link.connection.forget(call.correlation_id)
-        call.link = 0
-        call.is_sent = False
+                link.orphans[call.correlation_id] = call.due_ms
 
     def _settle(self) -> None:
         if self._is_settling:
@@ -326,8 +354,7 @@ class Session:
         if self._asked is not None or not self._unrouted:
             return
         self._asked = list(dict.fromkeys(call.route.topic for call in self._unrouted if call.route.topic))
-        opened = [link.address for link in self._links.values() if link.connection.is_open]
-        self._untried = list(dict.fromkeys([*opened, *self.routes.candidates()]))
+        self._untried = self._askable()
         self._ask_next()
 
     def _ask_next(self) -> None:
@@ -354,6 +381,7 @@ class Session:
         assert isinstance(outcome, Metadata)
         asked, self._asked = self._asked, None
         self.routes.update(outcome, asked)
+        self._leave_suspects()
         for call in list(self._unrouted):
             # One that came while the question was under way may need another one.
             if not call.route.topic or call.route.topic in asked:
@@ -379,6 +407,46 @@ class Session:
             return InvalidArgumentError(f"topic {route.topic} has {len(topic.partitions)} partitions")
         return NotLeaderError()
 
+    # Silence.
+
+    def _suspect(self, link: Link) -> None:
+        self.routes.suspects[link.address] = None
+        if self._askable()[0] not in self.routes.suspects:
+            error = UnavailableError(f"the broker at {link.address} is silent")
+            for call in link.held():
+                if call.route == ANY and call.effect == READ:
+                    self._withdraw(call)
+                    self._failed(call, error)
+        self._inquire()
+
+    def _inquire(self) -> None:
+        """As long as calls wait for a suspect: asks somebody else who leads what they are about."""
+        held = [call.route for link in self._links.values() if self._is_suspect(link) for call in link.held()]
+        if self._inquiry is not None or not any(route != ANY for route in held):
+            return
+        delay_ms = self.chance.randint(self.options.inquiry_ms // 2, self.options.inquiry_ms)
+        self._inquiry = self.timers.at(self.now_ms + delay_ms, self._on_inquiry)
+        others = [address for address in self._askable() if address not in self.routes.suspects]
+        if others and self._asked is None:
+            # Not always the same one: it may be one that does not know better.
+            self._asked = list(dict.fromkeys([route.topic for route in held if route.topic]))
+            self._untried = [self.chance.choice(others)]
+            self._ask_next()
+
+    def _on_inquiry(self) -> None:
+        self._inquiry = None
+        self._inquire()
+
+    def _is_suspect(self, link: Link) -> bool:
+        return link.address in self.routes.suspects
+
+    def _leave_suspects(self) -> None:
+        """Gives up those in whose place others lead by now; what was sent to them is sent again where that is safe."""
+        for link in [link for link in self._links.values() if self._is_suspect(link)]:
+            leaders = [self.routes.find(call.route) for call in link.held()]
+            if any(leader not in (None, link.address) for leader in leaders):
+                self._drop(link, UnavailableError(f"the broker at {link.address} is silent, and another leads"))
+
     # Time.
 
     def _watch(self, when_ms: int) -> None:
@@ -393,8 +461,6 @@ class Session:
         for link_id in dict.fromkeys(silent):
             link = self._links[link_id]
             self._drop(link, UnavailableError(f"the broker at {link.address} does not answer"))
-        for link in list(self._links.values()):
-            self._scan_link(link)
         for call in list(self._calls):
             if call.deadline_ms <= now_ms:
                 self._finish(call, call.overdue())
@@ -402,20 +468,27 @@ class Session:
                 self._watch(call.deadline_ms)
                 if call.is_sent:
                     self._watch(call.answer_by_ms)
+        for link in list(self._links.values()):
+            if link.link in self._links:
+                self._scan_link(link)
 
     def _scan_link(self, link: Link) -> None:
-        connection = link.connection
-        if not connection.is_open:
-            if link.open_by_ms <= self.now_ms:
-                self._drop(link, UnavailableError(f"the broker at {link.address} does not answer in time"))
-            else:
-                self._watch(link.open_by_ms)
-        elif not connection.request_count and not link.queue:
-            idle_until_ms = link.used_ms + self.options.idle_ms_max
-            if idle_until_ms <= self.now_ms:
+        owed_ms = link.owed_ms
+        if owed_ms is None:
+            if self._is_over(link.heard_ms + self.options.idle_ms_max):
                 self._drop(link, UnavailableError("idle"))
-            else:
-                self._watch(idle_until_ms)
+            return
+        answer_by_ms = owed_ms + self.options.answer_ms_max if link.connection.is_open else link.open_by_ms
+        if self._is_over(answer_by_ms):
+            self._drop(link, UnavailableError(f"the broker at {link.address} does not answer in time"))
+        elif not self._is_suspect(link) and self._is_over(owed_ms + self.options.suspect_ms):
+            self._suspect(link)
+
+    def _is_over(self, when_ms: int) -> bool:
+        """Whether that time has come; if not, it is watched for."""
+        if when_ms > self.now_ms:
+            self._watch(when_ms)
+        return when_ms <= self.now_ms
 
 
 def no_topic(name: str) -> NotFoundError:

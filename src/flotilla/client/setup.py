@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from random import Random, SystemRandom
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypedDict
 
 from flotilla import __version__
 from flotilla.client.network import now_ms
@@ -11,6 +11,7 @@ from flotilla.client.reader import ReaderOptions
 from flotilla.client.session import Session, SessionOptions
 from flotilla.types.address import Address, parse_address
 from flotilla.types.errors import InvalidArgumentError, UnsupportedError
+from flotilla.types.limits import MIB
 
 Mode: TypeAlias = Literal["queue", "stream", "manual"]
 
@@ -51,23 +52,39 @@ def read_timeout(timeout_ms: int | None, default_ms: int) -> int:
     return limit_ms
 
 
-def reader_options(
-    mode: Mode,
-    offset: Start | None,
-    timestamp_ms: int | None,
-    visibility_ms: int | None,
-    *,
-    fetch_bytes: int,
-    buffer_bytes_max: int,
-    skip_removed: bool,
-) -> ReaderOptions:
-    """How to read. Raises UnsupportedError for what this version does not offer."""
-    if mode != "manual":
-        raise UnsupportedError(f'this version reads with mode="manual" only; mode={mode!r} is not offered yet')
-    if visibility_ms is not None:
-        raise UnsupportedError("visibility_ms is for leases, and a manual reader has none")
-    if offset is not None and timestamp_ms is not None:
+class ReadSettings(TypedDict, total=False):
+    """What may be said of a manual reader beside its topic."""
+
+    #: Whose committed offsets are meant.
+    group: str
+    #: Where to begin: a number, earliest or latest;
+    offset: Start | None
+    #: or the first record at or after a time. Neither: where the group committed, else at the oldest record.
+    timestamp_ms: int | None
+    #: All, unless some are named.
+    partitions: Sequence[int] | None
+    #: Go on with what is left when retention has removed what would be next, instead of raising.
+    skip_removed: bool
+    fetch_bytes: int
+    buffer_bytes_max: int
+    timeout_ms: int | None
+
+
+def reader_options(settings: ReadSettings) -> ReaderOptions:
+    """How to read. Raises InvalidArgumentError."""
+    unknown = sorted(settings.keys() - ReadSettings.__annotations__.keys())
+    if unknown:
+        raise InvalidArgumentError(f"a manual reader knows no {', '.join(unknown)}")
+    if settings.get("offset") is not None and settings.get("timestamp_ms") is not None:
         raise InvalidArgumentError("a consumer begins at an offset or at a time, not at both")
+    fetch_bytes = settings.get("fetch_bytes", 1 * MIB)
+    buffer_bytes_max = settings.get("buffer_bytes_max", 32 * MIB)
     if fetch_bytes < 1 or buffer_bytes_max < 1:
         raise InvalidArgumentError("fetch_bytes and buffer_bytes_max are at least 1")
-    return ReaderOptions(fetch_bytes, buffer_bytes_max, skip_removed=skip_removed)
+    return ReaderOptions(fetch_bytes, buffer_bytes_max, skip_removed=settings.get("skip_removed", False))
+
+
+def check_mode(mode: str) -> None:
+    """Raises UnsupportedError for what this version does not offer."""
+    if mode not in ("queue", "manual"):
+        raise UnsupportedError(f"this version reads with mode queue and mode manual; mode={mode!r} is not offered yet")

@@ -9,22 +9,28 @@ import warnings
 import weakref
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, Literal, Self, TypeVar, Unpack, cast, overload
 
 from flotilla.client.aio import AsyncClient
 from flotilla.client.batches import Receipt
+from flotilla.client.dead_letters import DeadLetters
 from flotilla.client.fields import RecordFields, make_record
+from flotilla.client.group_info import GroupInfo
 from flotilla.client.loop_thread import LoopThread
+from flotilla.client.messages import Message
 from flotilla.client.network import Network, now_ms, time_of_day_ms
 from flotilla.client.positions import Start
 from flotilla.client.producer import ProducerOptions
-from flotilla.client.setup import TIMEOUT_MS_DEFAULT, Mode, read_timeout, reader_options
+from flotilla.client.queue_options import QueueSettings, StartAt, read_queue_settings
+from flotilla.client.setup import TIMEOUT_MS_DEFAULT, Mode, ReadSettings, check_mode, read_timeout, reader_options
 from flotilla.client.sync_consumer import Consumer
 from flotilla.client.sync_producer import Producer
+from flotilla.client.sync_queue import QueueConsumer
 from flotilla.types.errors import ConnectionClosedError, FlotillaError
 from flotilla.types.ids import NO_NODE, NodeId, Offset
 from flotilla.types.limits import KIB, MIB
 from flotilla.types.operations import ClusterReply, Metadata, TopicInfo
+from flotilla.types.queue_operations import Explanation, GroupReset
 from flotilla.types.records import Record
 
 Result = TypeVar("Result")
@@ -61,6 +67,7 @@ class Client:
         #: Whatever has to be closed with the client.
         self._producers: dict[Producer, None] = {}
         self._consumers: dict[Consumer, None] = {}
+        self._queue_consumers: dict[QueueConsumer, None] = {}
 
     # Topics.
 
@@ -171,54 +178,29 @@ class Client:
 
     # Consuming.
 
+    @overload
+    def consumer(self, topic: str, *, mode: Literal["manual"], **settings: Unpack[ReadSettings]) -> Consumer: ...
+
+    @overload
     def consumer(
-        self,
-        topic: str,
-        *,
-        group: str = "",
-        mode: Mode = "queue",
-        offset: Start | None = None,
-        timestamp_ms: int | None = None,
-        partitions: Sequence[int] | None = None,
-        visibility_ms: int | None = None,
-        skip_removed: bool = False,
-        fetch_bytes: int = 1 * MIB,
-        buffer_bytes_max: int = 32 * MIB,
-        timeout_ms: int | None = None,
-    ) -> Consumer:
-        """A reader of a topic. This version offers `mode="manual"`: the application names where to begin.
+        self, topic: str, *, group: str, mode: Literal["queue"] = "queue", **settings: Unpack[QueueSettings]
+    ) -> QueueConsumer: ...
 
-        The other modes, and `visibility_ms`, which says how long their leases last, raise UnsupportedError.
+    def consumer(self, topic: str, *, mode: Mode = "queue", **settings: Any) -> Consumer | QueueConsumer:
+        """A reader of a topic: a member of a queue group, or with `mode="manual"` a reader that names its offsets.
 
-        It begins at `offset` (a number, earliest or latest), or at the first record at or after `timestamp_ms`; if
-        neither is given, where `group` last committed, else at the oldest record. It reads all partitions, or those
-        named. When retention has removed what would be next it raises OffsetOutOfRangeError, or goes on with what is
-        left if `skip_removed` is set.
+        Members of a queue group share the messages of the topic: each is leased to one of them until it is settled, and
+        delivered again if it is not; other groups get everything, too. What can be said is listed in `QueueSettings`.
+
+        A manual reader begins at `offset` (a number, earliest or latest), or at the first record at or after
+        `timestamp_ms`; if neither is given, where `group` last committed, else at the oldest record. It reads all
+        partitions, or those named. When retention has removed what would be next it raises OffsetOutOfRangeError, or
+        goes on with what is left if `skip_removed` is set. What can be said is listed in `ReadSettings`.
         """
-        options = reader_options(
-            mode,
-            offset,
-            timestamp_ms,
-            visibility_ms,
-            fetch_bytes=fetch_bytes,
-            buffer_bytes_max=buffer_bytes_max,
-            skip_removed=skip_removed,
-        )
-        thread, network = self._opened()
-        consumer = Consumer(
-            thread,
-            network,
-            topic,
-            group=group,
-            offset=offset,
-            timestamp_ms=timestamp_ms,
-            partitions=partitions,
-            options=options,
-            timeout_ms=self._limit_ms(timeout_ms),
-            closed=self._forget_consumer,
-        )
-        self._consumers[consumer] = None
-        return consumer
+        check_mode(mode)
+        if mode == "manual":
+            return self._reader(topic, cast(ReadSettings, settings))
+        return self._queue_consumer(topic, settings)
 
     def list_offsets(
         self,
@@ -253,6 +235,101 @@ class Client:
     ) -> Offset | None:
         """Where a group goes on reading; None when it never committed."""
         return self._run(self._inner.committed_offset(group, topic, partition, timeout_ms=timeout_ms))
+
+    # Queue groups.
+
+    def groups(self, topic: str, *, timeout_ms: int | None = None) -> dict[str, str]:
+        """The groups of a topic, by name, and what they are: "queue", or "offset" for one that only commits offsets."""
+        return self._run(self._inner.groups(topic, timeout_ms=timeout_ms))
+
+    def describe_group(self, topic: str, group: str, *, timeout_ms: int | None = None) -> GroupInfo:
+        """What a group has before it and behind it, and who its members are. Raises NotFoundError."""
+        return self._run(self._inner.describe_group(topic, group, timeout_ms=timeout_ms))
+
+    def reset_group(
+        self,
+        topic: str,
+        group: str,
+        start: StartAt = "earliest",
+        *,
+        timestamp_ms: int | None = None,
+        partitions: Sequence[int] | None = None,
+        dry_run: bool = False,
+        timeout_ms: int | None = None,
+    ) -> dict[int, GroupReset]:
+        """Moves a group, forwards or backwards: for each partition from where to where. Leases of it are over then.
+
+        With `dry_run` nothing changes.
+        """
+        work = self._inner.reset_group(
+            topic,
+            group,
+            start,
+            timestamp_ms=timestamp_ms,
+            partitions=partitions,
+            dry_run=dry_run,
+            timeout_ms=timeout_ms,
+        )
+        return self._run(work)
+
+    def pause_group(self, topic: str, group: str, *, timeout_ms: int | None = None) -> dict[str, str]:
+        """Has the group get nothing until it is resumed. What is leased stays so. Returns the group's settings."""
+        return self._run(self._inner.pause_group(topic, group, timeout_ms=timeout_ms))
+
+    def resume_group(self, topic: str, group: str, *, timeout_ms: int | None = None) -> dict[str, str]:
+        """Ends a pause. Returns the group's settings."""
+        return self._run(self._inner.resume_group(topic, group, timeout_ms=timeout_ms))
+
+    def alter_group(
+        self, topic: str, group: str, *, timeout_ms: int | None = None, **settings: int | str
+    ) -> dict[str, str]:
+        """Sets something for one group of a topic; an empty text takes it back. Returns all that is set for it."""
+        return self._run(self._inner.alter_group(topic, group, timeout_ms=timeout_ms, **settings))
+
+    def delete_group(self, topic: str, group: str, *, timeout_ms: int | None = None) -> None:
+        """Forgets a group with everything it has settled. Raises NotFoundError."""
+        self._run(self._inner.delete_group(topic, group, timeout_ms=timeout_ms))
+
+    def cancel(
+        self,
+        topic: str,
+        partition: int | None = None,
+        *,
+        offset: Offset | None = None,
+        idempotency_key: str | bytes | None = None,
+        timeout_ms: int | None = None,
+    ) -> list[tuple[int, Offset]]:
+        """Has no group get a message any more. Returns (partition, offset) of what is cancelled now.
+
+        An idempotency key is looked for in all partitions unless one is named. What a group has finished stays so.
+        """
+        work = self._inner.cancel(
+            topic, partition, offset=offset, idempotency_key=idempotency_key, timeout_ms=timeout_ms
+        )
+        return self._run(work)
+
+    def peek(
+        self,
+        topic: str,
+        partition: int = 0,
+        *,
+        offset: Offset | None = None,
+        max_messages: int = 10,
+        timeout_ms: int | None = None,
+    ) -> list[Message]:
+        """Looks at messages from an offset, or the oldest, on. Nothing changes by it for anybody."""
+        work = self._inner.peek(topic, partition, offset=offset, max_messages=max_messages, timeout_ms=timeout_ms)
+        return self._run(work)
+
+    def explain(
+        self, topic: str, partition: int, offset: Offset, group: str, *, timeout_ms: int | None = None
+    ) -> Explanation:
+        """Where a message is for a group, why, and what comes next."""
+        return self._run(self._inner.explain(topic, partition, offset, group, timeout_ms=timeout_ms))
+
+    def dead_letters(self, topic: str, group: str, *, timeout_ms: int | None = None) -> DeadLetters:
+        """The messages of a topic that a group gave up: to be looked at, sent again, or thrown away."""
+        return DeadLetters(self._inner.dead_letters(topic, group, timeout_ms=timeout_ms), self._run)
 
     # The cluster.
 
@@ -321,19 +398,46 @@ class Client:
             warnings.warn("a client was not closed", ResourceWarning, stacklevel=2)
 
     def _close_all(self, timeout_ms: int | None) -> None:
+        deadline_ms = None if timeout_ms is None else now_ms() + timeout_ms
         for consumer in list(self._consumers):
             consumer.close()
-        deadline_ms = None if timeout_ms is None else now_ms() + timeout_ms
         first: FlotillaError | None = None
-        for producer in list(self._producers):
+        # Producers last: a handler that is being drained may still send something.
+        closing: list[QueueConsumer | Producer] = [*self._queue_consumers, *self._producers]
+        for each in closing:
             try:
-                producer.close(timeout_ms=None if deadline_ms is None else max(deadline_ms - now_ms(), 0))
+                each.close(timeout_ms=None if deadline_ms is None else max(deadline_ms - now_ms(), 0))
             except FlotillaError as error:
                 first = first or error
         if first is not None:
             raise first
 
     # Inside.
+
+    def _reader(self, topic: str, settings: ReadSettings) -> Consumer:
+        options = reader_options(settings)
+        thread, network = self._opened()
+        consumer = Consumer(
+            thread,
+            network,
+            topic,
+            group=settings.get("group", ""),
+            offset=settings.get("offset"),
+            timestamp_ms=settings.get("timestamp_ms"),
+            partitions=settings.get("partitions"),
+            options=options,
+            timeout_ms=self._limit_ms(settings.get("timeout_ms")),
+            closed=self._forget_consumer,
+        )
+        self._consumers[consumer] = None
+        return consumer
+
+    def _queue_consumer(self, topic: str, settings: dict[str, Any]) -> QueueConsumer:
+        group, options = read_queue_settings(settings, self._timeout_ms)
+        thread, network = self._opened()
+        consumer = QueueConsumer(thread, network, topic, group, options, self._forget_queue_consumer)
+        self._queue_consumers[consumer] = None
+        return consumer
 
     def _opened(self) -> tuple[LoopThread, Network]:
         with self._lock:
@@ -380,6 +484,9 @@ class Client:
 
     def _forget_consumer(self, consumer: Consumer) -> None:
         self._consumers.pop(consumer, None)
+
+    def _forget_queue_consumer(self, consumer: QueueConsumer) -> None:
+        self._queue_consumers.pop(consumer, None)
 
 
 async def _network(client: AsyncClient) -> Network:

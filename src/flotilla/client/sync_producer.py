@@ -27,7 +27,8 @@ class SyncDelivery(Delivery):
 
     def result(self, *, timeout_ms: int | None = None) -> Receipt:
         """The receipt, when the record is stored. Raises why it failed, or TimeoutError if that is not known yet."""
-        if not self._batch.is_done and not wait_for_batches((self._batch,), timeout_ms):
+        batch = self._batch
+        if not batch.is_done and not wait_for_batches((batch,), timeout_ms):
             raise TimeoutError(f"the record has no answer after {timeout_ms} ms")
         return self._receipt()
 
@@ -66,6 +67,8 @@ class Producer:
         self._buffer = RecordBuffer(options, network.session.chance)
         self._core = ProducerCore(network.session, topic, options, self._buffer, self._lock, self._on_released)
         self._is_closed = False
+        #: The loop will look at the buffer; it need not be told again.
+        self._is_posted = False
         #: The first batch that failed since the last flush.
         self._failure: Batch | None = None
 
@@ -77,7 +80,15 @@ class Producer:
         Waits only while the buffer is full. Raises BufferFullError when it stays full until the time limit of the
         producer, and InvalidArgumentError for a record that no broker would take.
         """
-        record = make_record(payload, key, fields, time_of_day_ms())
+        time_ms = time_of_day_ms()
+        if key is None and partition is None and type(payload) is bytes and not fields:
+            with self._lock:
+                is_usable = self._thread.is_usable and not self._is_closed
+                batch = self._buffer.append(payload, time_ms) if is_usable else None
+                if batch is not None:
+                    # That it has to leave was said with its first record.
+                    return SyncDelivery(batch, batch.count - 1)
+        record = make_record(payload, key, fields, time_ms)
         return self.send_record(record, partition, self._options.timeout_ms)
 
     def flush(self, *, timeout_ms: int | None = None) -> None:
@@ -136,7 +147,8 @@ class Producer:
                 self._make_ready(size_bytes, timeout_ms)
             batch = buffer.add(record, size_bytes, partition, now_ms(), timeout_ms)
             position = batch.count - 1
-            is_due = not position or buffer.has_full
+            is_due = not self._is_posted and (not position or buffer.has_full)
+            self._is_posted = self._is_posted or is_due
         if is_due:
             self._thread.post(self._pump)
         return SyncDelivery(batch, position)
@@ -222,6 +234,7 @@ class Producer:
         self._core.adapt()
 
     def _pump(self) -> None:
+        self._is_posted = False
         self._core.pump(now_ms())
         self._network.perform()
 

@@ -6,7 +6,7 @@ by a function that looks at each request first.
 """
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from flotilla.codec.batch import patch_base_offset
@@ -21,6 +21,7 @@ from flotilla.types.errors import (
     NotFoundError,
     NotLeaderError,
     OffsetOutOfRangeError,
+    UnavailableError,
 )
 from flotilla.types.operations import (
     EARLIEST,
@@ -50,6 +51,7 @@ Fault = Callable[[int, Request], FlotillaError | None]
 
 @dataclass
 class Partition:
+    #: Whoever is named here leads in the next term.
     leader: int
     batches: list[bytes] = field(default_factory=list)
     bases: list[int] = field(default_factory=list)
@@ -57,6 +59,12 @@ class Partition:
     log_start: int = 0
     producers: ProducerTable = field(default_factory=lambda: ProducerTable(10_000, 86_400_000))
     groups: dict[str, int] = field(default_factory=dict)
+    term: int = 1
+
+    def __setattr__(self, name: str, value: object) -> None:
+        object.__setattr__(self, name, value)
+        if name == "leader":
+            self.term = getattr(self, "term", 0) + 1
 
     def append(self, batch: bytes | bytearray | memoryview) -> Produced | FlotillaError:
         header = validate(batch).header
@@ -122,7 +130,10 @@ class MemoryCluster:
         self.settings.setdefault(topic, {})
 
     def describe(self, topic: str) -> TopicInfo:
-        parts = [PartitionInfo(number, part.leader, [part.leader]) for number, part in enumerate(self.topics[topic])]
+        parts = [
+            PartitionInfo(number, part.leader, [part.leader], part.term)
+            for number, part in enumerate(self.topics[topic])
+        ]
         return TopicInfo(topic, 1 + list(self.topics).index(topic), parts, self.settings[topic])
 
     def stored(self, topic: str) -> list[bytes]:
@@ -192,7 +203,7 @@ class MemoryCluster:
 
     def _answer_admin(self, node: int, request: Request) -> Reply | FlotillaError:
         if isinstance(request, operations.GetMetadata):
-            return self._metadata(request)
+            return self._metadata(request) if not request.create else self._create_missing(request)
         if isinstance(request, operations.InitCluster):
             return ClusterReply(self.cluster_id, request.nodes)
         if isinstance(request, operations.TransferLeadership):
@@ -227,11 +238,15 @@ class MemoryCluster:
         brokers = [BrokerInfo(node, address, "", self.alive[node]) for node, address in self.addresses.items()]
         names = request.topics or list(self.topics)
         known = [self.describe(name) for name in names if name in self.topics]
-        if request.create and self.auto_create:
-            for name in names:
-                if name not in self.topics:
-                    self.create(name)
         return Metadata(self.cluster_id, self.controller, brokers, known)
+
+    def _create_missing(self, request: operations.GetMetadata) -> Reply | FlotillaError:
+        missing = [name for name in request.topics if name not in self.topics]
+        if missing and not self.auto_create:
+            return NotFoundError(f"there is no topic {missing[0]!r}")
+        for name in missing:
+            self.create(name)
+        return UnavailableError(f"{missing[0]!r} is being created") if missing else self._metadata(request)
 
     def _list(self, part: Partition, timestamp_ms: int) -> OffsetFound:
         if timestamp_ms == EARLIEST:
@@ -270,3 +285,6 @@ class MemoryNode:
 
     def handle(self, request: Request, done: Done) -> Cancel | None:
         return self._cluster.handle(self.node, request, done)
+
+    def lost(self, members: Sequence[str]) -> None:
+        """Nothing is held for members whose connection is gone."""

@@ -56,7 +56,7 @@ def _connect_async(doors: Doors, library) -> Iterator[Callable[..., Shell]]:
 
 async def _settled(doors: Doors) -> None:
     """Brokers see the end of a connection a little later than the client does."""
-    for _ in range(500):
+    for _ in range(5_000):
         if not doors.connections():
             return
         await asyncio.sleep(0.002)

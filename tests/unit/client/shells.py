@@ -12,19 +12,35 @@ from typing import Any
 
 from flotilla.client.aio_consumer import AsyncConsumer
 from flotilla.client.aio_producer import AsyncDelivery, AsyncProducer
+from flotilla.client.aio_queue import AsyncQueueConsumer, AsyncQueueMessage
+from flotilla.client.dead_letters import AsyncDeadLetters, DeadLetters
 from flotilla.client.sync_consumer import Consumer
 from flotilla.client.sync_producer import Producer, SyncDelivery
+from flotilla.client.sync_queue import QueueConsumer, QueueMessage
 from flotilla.frontends.tcp.server import TcpServer
 from tests.unit.client.broker import MemoryCluster
 
-_WRAPPED = (AsyncConsumer, AsyncDelivery, AsyncProducer, Consumer, Producer, SyncDelivery)
+_WRAPPED = (
+    AsyncConsumer,
+    AsyncDeadLetters,
+    AsyncDelivery,
+    AsyncProducer,
+    AsyncQueueConsumer,
+    AsyncQueueMessage,
+    Consumer,
+    DeadLetters,
+    Producer,
+    QueueConsumer,
+    QueueMessage,
+    SyncDelivery,
+)
 
 
 class Doors:
     """A MemoryCluster that listens."""
 
-    def __init__(self, nodes: int = 1) -> None:
-        self.cluster = MemoryCluster(nodes)
+    def __init__(self, nodes: int = 1, cluster: MemoryCluster | None = None) -> None:
+        self.cluster = cluster or MemoryCluster(nodes)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="brokers")
         self._thread.start()
@@ -77,23 +93,33 @@ class Shell:
 
     def _blocking(self, function: Callable[..., Any]) -> Callable[..., Any]:
         def method(*arguments: Any, **keywords: Any) -> Any:
-            found = self._run(lambda: function(*arguments, **keywords))
-            return Shell(found, self._run) if isinstance(found, _WRAPPED) else found
+            return self._wrap(self._run(lambda: function(*map(_unwrap, arguments), **keywords)))
 
         return method
+
+    def _wrap(self, found: Any) -> Any:
+        if isinstance(found, list):
+            return [self._wrap(each) for each in found]
+        return Shell(found, self._run) if isinstance(found, _WRAPPED) else found
 
     def take(self, count: int) -> list[Any]:
         """The first messages of an iteration."""
         following = getattr(self._target, "__anext__", None) or self._target.__next__
-        return [self._run(following) for _ in range(count)]
+        return [self._wrap(self._run(following)) for _ in range(count)]
 
     def __enter__(self) -> "Shell":
         self._run(getattr(self._target, "__aenter__", None) or self._target.__enter__)
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: Any) -> Any:
         leave = getattr(self._target, "__aexit__", None) or self._target.__exit__
-        self._run(lambda: leave(*error))
+        return self._run(lambda: leave(*error))
+
+
+def _unwrap(argument: Any) -> Any:
+    if isinstance(argument, list):
+        return [_unwrap(each) for each in argument]
+    return argument._target if isinstance(argument, Shell) else argument
 
 
 def run_at_once(action: Callable[[], Any]) -> Any:

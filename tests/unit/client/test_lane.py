@@ -364,3 +364,60 @@ def test_any_faults(seed, nodes):
     after = sender.send(b"99")
     world.pass_ms(2_000)
     assert after.error is None
+
+
+@pytest.mark.parametrize("is_last_attempt_late", [True, False])
+def test_a_batch_that_runs_out_of_time_names_the_last_answer(is_last_attempt_late):
+    """Whether its time is up between two attempts or when one comes back: the same error."""
+    sender = Sender()
+    sender.send(b"warm")
+    sender.world.run()
+    sender.cluster.fault = lambda node, request: OverloadedError("full") if isinstance(request, Produce) else None
+    batch = sender.send(b"x", timeout_ms=300)
+    if is_last_attempt_late:
+        sender.world.act()
+        sender.world.serve()
+        sender.world.now_ms += 300
+        sender.world.deliver()
+    else:
+        sender.world.pass_ms(300)
+    assert isinstance(batch.error, DeadlineError)
+    assert "OVERLOADED: full" in str(batch.error)
+
+
+def test_a_batch_whose_last_attempt_has_no_answer_may_be_stored():
+    sender = Sender()
+    sender.send(b"warm")
+    sender.world.run()
+    sender.world.silent = {1}
+    batch = sender.send(b"x", timeout_ms=300)
+    sender.world.pass_ms(300)
+    assert isinstance(batch.error, OutcomeUnknownError)
+    assert str(batch.error).count("may or may not") == 1
+
+
+def test_a_leader_that_falls_silent_is_left_for_the_next_and_nothing_is_stored_twice():
+    sender = Sender(nodes=3)
+    sender.send(b"a")
+    sender.world.run()
+    sender.world.silent = {1}
+    sender.send(b"b")
+    sender.send(b"c")
+    sender.world.pass_ms(1_500)
+    assert sender.stored == [b"a", b"b", b"c"], "the broker did it, and nobody was told"
+    sender.cluster.topics["orders"][0].leader = 2
+    sender.world.pass_ms(600)
+    assert [batch.base_offset for batch in sender.batches] == [0, 1, 2]
+    assert sender.stored == [b"a", b"b", b"c"]
+
+
+@pytest.mark.parametrize("is_sent", [True, False])
+def test_a_batch_that_is_abandoned_may_be_stored_only_if_it_was_sent(is_sent):
+    sender = Sender()
+    if is_sent:
+        sender.send(b"warm")
+        sender.world.run()
+    batch = sender.send(b"x")
+    sender.world.act()
+    sender.lane.abandon(ConnectionClosedError("closed"))
+    assert isinstance(batch.error, OutcomeUnknownError if is_sent else ConnectionClosedError)

@@ -4,10 +4,13 @@ from contextlib import nullcontext
 from random import Random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from flotilla.client.batches import Batch
 from flotilla.client.partitioner import partition_of
 from flotilla.client.producer import ProducerCore, ProducerOptions, RecordBuffer, record_bytes
+from flotilla.codec.records import decode_batch
 from flotilla.types.errors import ConnectionClosedError, DeadlineError, InvalidArgumentError, OverloadedError
 from flotilla.types.operations import Produce
 from flotilla.types.records import Record
@@ -95,6 +98,50 @@ def test_keys_have_their_partition_and_the_rest_is_spread_by_batches():
         expected = [key for key in range(200) if partition_of(b"%d" % key, 4) == number]
         assert part.values().count(b"k") == len(expected)
         assert len(part.values()) > len(expected)
+
+
+#: None is a plain value.
+KINDS = [None, None, Record(b""), Record(b"", key=b"k"), Record(b"", ttl_ms=5), Record(b"", priority=1)]
+
+
+@given(
+    st.lists(st.sampled_from(KINDS), max_size=40),
+    st.sampled_from([{}, {"batch_records": 1}, {"batch_records": 4}, {"batch_bytes": 200}]),
+)
+def test_values_and_records_that_follow_each_other_keep_order_and_times(kinds, options):
+    """Plain values gather without records; whatever joins them, each is stored as if it were a record."""
+    bench = Bench(linger_ms=60_000, timeout_ms=10_000, **options)
+    sent: dict[int, list[Record]] = {0: [], 1: []}
+    for number, kind in enumerate(kinds):
+        record = (kind or Record(b""))._replace(value=b"%d" % number, timestamp_ms=1_000 + number)
+        sent[record.priority].append(record)
+        batch = bench.buffer.append(record.value, record.timestamp_ms) if kind is None else None
+        if batch is None:
+            batch = bench.add(record)
+        assert batch.count <= bench.options.batch_records
+    used = bench.buffer.used_bytes
+    assert used == sum(map(record_bytes, [*sent[0], *sent[1]]))
+    bench.core.flush(bench.world.now_ms)
+    bench.world.run()
+    assert bench.buffer.used_bytes == 0
+    stored = [record for batch in bench.cluster.topics["orders"][0].batches for record in decode_batch(batch)]
+    for priority, records in sent.items():
+        assert [record for record in stored if record.priority == priority] == records
+
+
+def test_values_are_appended_only_where_nothing_has_to_be_decided():
+    bench = Bench(linger_ms=60_000, batch_records=4, buffer_bytes_max=400, timeout_ms=10_000)
+    assert bench.buffer.append(b"a", 1) is None, "no batch was begun"
+    first = bench.add(Record(b"a"))
+    assert bench.buffer.append(b"b", 1) is first
+    assert bench.buffer.append(b"x" * 300, 1) is None, "the buffer is full"
+    assert bench.buffer.append(b"c", 1) is first
+    assert bench.buffer.append(b"d", 1) is None, "the batch would be full"
+    assert bench.add(Record(b"d")) is first
+    assert bench.buffer.has_full
+    assert bench.buffer.append(b"e", 1) is None
+    bench.add(Record(b"e"), timeout_ms=5)
+    assert bench.buffer.append(b"f", 1) is None, "it would have the wrong time limit"
 
 
 def test_records_of_one_batch_share_priority_and_time():

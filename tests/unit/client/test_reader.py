@@ -69,6 +69,57 @@ def test_the_next_fetch_is_made_before_the_last_one_is_used_up():
     assert request.offset == 2
 
 
+def test_the_next_fetch_follows_an_answer_before_anybody_looks_at_it():
+    subject = reader(fetch_bytes=100)
+    subject.wanted()
+    answer = fetched(batch(0, b"a"), batch(1, b"b"))
+    following = subject.following(0, 0, answer)
+    assert following == Fetch("orders", 0, 2, 100, ReaderOptions().long_poll_ms)
+    subject.arrived(0, 0, answer, is_followed=True)
+    assert subject.following(0, 0, fetched(batch(2, b"c"))) is None, "nobody has looked at the first one"
+    assert offsets(subject.take(10)) == [0, 1]
+    assert subject.wanted() == [], "it is under way"
+    subject.arrived(0, 0, fetched(batch(2, b"c")))
+    assert offsets(subject.take(10)) == [2]
+    ((_, request),) = subject.wanted()
+    assert request.offset == 3
+
+
+@pytest.mark.parametrize(
+    ("answer", "generation"),
+    [
+        (UnavailableError("later"), 0),
+        (fetched(), 0),
+        (fetched(b"rubbish"), 0),
+        (fetched(batch(0, b"a"), b"rubbish"), 0),
+        (fetched(b"rubbish", batch(0, b"a")), 0),
+        (fetched(batch(0, b"a")), 1),
+    ],
+)
+def test_nothing_follows_an_answer_that_has_to_be_looked_at(answer, generation):
+    assert reader().following(0, generation, answer) is None
+
+
+@pytest.mark.parametrize(("partitions", "is_followed"), [(2, True), (3, False)])
+def test_what_follows_stays_within_the_bound(partitions, is_followed):
+    subject = reader(partitions=partitions, fetch_bytes=100, buffer_bytes_max=400)
+    assert (subject.following(0, 0, fetched(batch(0, b"a"))) is not None) is is_followed
+
+
+def test_a_fetch_that_follows_is_forgotten_by_a_seek():
+    subject = reader()
+    subject.wanted()
+    subject.arrived(0, 0, fetched(batch(0, b"a")), is_followed=True)
+    subject.take(10)
+    subject.seek(0, 7)
+    ((generation, request),) = subject.wanted()
+    assert request.offset == 7
+    subject.arrived(0, 0, fetched(batch(1, b"b")), is_followed=True)
+    subject.arrived(0, generation, fetched(batch(7, b"h")))
+    assert offsets(subject.take(10)) == [7]
+    assert subject.following(0, generation, fetched(batch(8, b"i"))) is not None
+
+
 def test_a_partition_that_waits_to_be_read_is_not_fetched():
     subject = reader(partitions=2, fetch_bytes=10)
     subject.wanted()

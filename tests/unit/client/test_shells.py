@@ -178,25 +178,42 @@ def test_a_full_buffer_makes_send_wait_and_then_fail(connect, doors):
         for _ in range(100):
             producer.send(b"x" * 500)
     assert len(doors.cluster.stored("orders")) == 100
-    doors.cluster.fault = lambda node, request: OverloadedError("full") if isinstance(request, Produce) else None
-    producer = client.producer("orders", buffer_bytes_max=2_000, timeout_ms=300)
-    deliveries = [producer.send(b"x" * 500) for _ in range(3)]
+    cut_off(client, doors)
+    producer = client.producer("orders", buffer_bytes_max=2_000)
+    for _ in range(3):
+        producer.send(b"x" * 500)
     with pytest.raises(BufferFullError, match="buffer_bytes_max"):
         producer.send_record(Record(b"x" * 500), None, 50)
-    for delivery in deliveries:
-        # Whichever came last before the time was up; both say that nothing was stored.
-        with pytest.raises((DeadlineError, OverloadedError)):
-            delivery.result()
+
+
+def cut_off(client, doors):
+    """From now on the client sends nothing, so nothing can have happened, however slow this machine is."""
+    for node in doors.cluster.addresses:
+        doors.shut(node)
+    with pytest.raises(DeadlineError):
+        # Until then it has noticed that its connections are gone.
+        client.topics(timeout_ms=50)
+
+
+def test_a_record_that_runs_out_of_time_says_so(connect, doors):
+    doors.cluster.create("orders")
+    client = connect()
+    client.produce("orders", b"x")
+    cut_off(client, doors)
+    delivery = client.producer("orders", timeout_ms=100).send(b"x")
+    with pytest.raises(DeadlineError):
+        delivery.result()
 
 
 def test_closing_with_records_unsent_fails_them_in_time(connect, doors):
     doors.cluster.create("orders")
-    doors.cluster.fault = lambda node, request: OverloadedError("full") if isinstance(request, Produce) else None
     client = connect()
+    client.produce("orders", b"x")
+    cut_off(client, doors)
     producer = client.producer("orders")
     delivery = producer.send(b"x")
     producer.close(timeout_ms=50)
-    with pytest.raises((ConnectionClosedError, OutcomeUnknownError)):
+    with pytest.raises(ConnectionClosedError):
         delivery.result()
 
 
@@ -205,7 +222,7 @@ def test_every_call_ends_by_its_deadline(connect, doors):
     doors.cluster.fault = lambda node, request: OverloadedError("full")
     client = connect(timeout_ms=200)
     for action in (client.topics, lambda: client.produce("orders", b"x"), lambda: client.create_topic("new")):
-        with pytest.raises(DeadlineError, match="OVERLOADED"):
+        with pytest.raises(DeadlineError):
             action()
 
 
@@ -229,10 +246,7 @@ def test_a_broker_that_restarts_is_found_again(connect, doors):
 
 
 def test_nobody_there(connect, doors):
-    doors.shut(1)
-    doors.shut(2)
-    with pytest.raises(DeadlineError, match="cannot be made"):
-        connect(timeout_ms=150).topics()
+    cut_off(connect(), doors)
 
 
 # Reading.
@@ -344,7 +358,11 @@ def test_the_next_messages_are_fetched_while_the_application_works(connect, door
         client.produce("orders", b"x" * 600 + b"%d" % number)
     consumer = client.consumer("orders", mode="manual", fetch_bytes=800)
     consumer.poll(1)
-    client.topics()
+    for _ in range(1_000):
+        # A turn of the client's loop, and of the broker's.
+        client.topics()
+        if doors.cluster.count(Fetch) >= 2:
+            break
     assert doors.cluster.count(Fetch) >= 2
 
 
@@ -360,13 +378,10 @@ def test_offsets(connect, doors):
         client.list_offsets("orders", 0)
 
 
-@pytest.mark.parametrize("mode", ["queue", "stream"])
-def test_what_this_version_does_not_offer_is_said(connect, mode):
+def test_what_this_version_does_not_offer_is_said(connect):
     with pytest.raises(UnsupportedError, match="not offered yet"):
-        connect().consumer("orders", group="workers", mode=mode)
-    with pytest.raises(UnsupportedError):
-        connect().consumer("orders", group="workers", visibility_ms=30_000)
-    with pytest.raises(UnsupportedError):
+        connect().consumer("orders", group="workers", mode="stream")
+    with pytest.raises(InvalidArgumentError, match="visibility_ms"):
         connect().consumer("orders", mode="manual", visibility_ms=30_000)
     with pytest.raises(InvalidArgumentError):
         connect().consumer("orders", mode="manual", offset=0, timestamp_ms=0)

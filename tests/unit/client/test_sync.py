@@ -64,7 +64,7 @@ def test_an_interrupt_in_a_with_block_ends_in_time(doors):
     held = Held(doors, Produce)
 
     def work():
-        with Client(doors.addresses, timeout_ms=200) as client, client.producer("orders") as producer:
+        with Client(doors.addresses, timeout_ms=1_500) as client, client.producer("orders") as producer:
             producer.send(b"x").result()
 
     thread = interrupt_when(held.seen)

@@ -1,0 +1,166 @@
+"""A member of a queue group for coroutines: messages under leases, each to be settled."""
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Self
+
+from flotilla.client.network import Network
+from flotilla.client.queue_feed import QueueFeed
+from flotilla.client.queue_message import Leased, masks_of
+from flotilla.client.queue_options import QueueOptions
+from flotilla.client.verdicts import DONE, Verdict, failed, is_decision, rejected, released, verdict_of
+from flotilla.types.errors import FlotillaError
+
+
+class AsyncQueueMessage(Leased["AsyncQueueConsumer"]):
+    """A message under a lease. As a context manager it is acknowledged at the end, or has failed with an exception."""
+
+    __slots__ = ()
+
+    async def ack(self, *, wait: bool = True) -> None:
+        """It is done, and never delivered to the group again. Raises LeaseExpiredError when it is somebody else's.
+
+        Returns when that is on disk at a majority; with `wait=False` at once, and the consumer's next call raises
+        what went wrong.
+        """
+        await self._settle(DONE, wait)
+
+    async def nack(self, *, reason: str = "", delay_ms: int | None = None, wait: bool = True) -> None:
+        """It failed: counted as an attempt, and delivered again after `delay_ms`, or the group's backoff."""
+        await self._settle(failed(reason, delay_ms), wait)
+
+    async def release(self, *, delay_ms: int = 0, wait: bool = True) -> None:
+        """Gives it back uncounted, for somebody else."""
+        await self._settle(released(delay_ms), wait)
+
+    async def reject(self, *, reason: str = "", wait: bool = True) -> None:
+        """It is no good: to the dead letters at once."""
+        await self._settle(rejected(reason), wait)
+
+    async def extend(self, visibility_ms: int) -> None:
+        """Has the lease last so long from now on. Raises LeaseExpiredError."""
+        await self.owner.extend(self, visibility_ms)
+
+    async def _settle(self, verdict: Verdict, wait: bool) -> None:
+        await self.owner.settle((self,), verdict, wait=wait)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if not self.is_settled:
+            await self._settle(verdict_of(error), False)
+        return is_decision(error)
+
+
+class AsyncQueueConsumer:
+    """Made by `AsyncClient.consumer`: iterate it, or poll it. It has no end but `close`."""
+
+    def __init__(
+        self,
+        network: Network,
+        topic: str,
+        group: str,
+        options: QueueOptions,
+        closed: Callable[["AsyncQueueConsumer"], None],
+    ) -> None:
+        self.topic = topic
+        self.group = group
+        self._closed = closed
+        self._feed = QueueFeed(network, topic, group, options, AsyncQueueMessage, self)
+        self._ready = self._feed.reader.ready
+
+    @property
+    def member(self) -> str:
+        """The name under which its leases stand."""
+        return self._feed.member
+
+    async def poll(self, max_messages: int = 16, *, wait_ms: int = 20_000) -> list[AsyncQueueMessage]:
+        """Leases messages, up to so many; waits for the first one, and returns none if none comes in time."""
+        feed = self._feed
+        feed.check_open()
+        if not self._ready:
+            feed.raise_error()
+            await feed.fetch(max_messages, wait_ms)
+        messages = feed.reader.take(max_messages)
+        if not messages:
+            feed.check_open()
+            feed.raise_error()
+        return messages
+
+    async def ack(self, messages: Iterable[AsyncQueueMessage], *, wait: bool = True) -> None:
+        """Acknowledges many at once, and returns when that is on disk at a majority. Raises LeaseExpiredError.
+
+        With `wait=False` it returns at once, and the consumer's next call raises what went wrong.
+        """
+        await self.settle(messages, DONE, wait=wait)
+
+    async def nack(
+        self, messages: Iterable[AsyncQueueMessage], *, reason: str = "", delay_ms: int | None = None
+    ) -> None:
+        """Says of many that they failed."""
+        await self.settle(messages, failed(reason, delay_ms))
+
+    async def release(self, messages: Iterable[AsyncQueueMessage], *, delay_ms: int = 0) -> None:
+        """Gives many back uncounted."""
+        await self.settle(messages, released(delay_ms))
+
+    async def flush(self) -> None:
+        """Waits until everything that was settled without waiting is done. Raises the first error of it."""
+        await self._feed.flush()
+
+    async def close(self, *, drain_ms: int = 0, timeout_ms: int | None = None) -> None:
+        """Takes nothing more, waits up to `drain_ms` for messages that are not settled, and gives the rest back.
+
+        Raises the first error of what was settled without waiting, and OutcomeUnknownError when answers are missing
+        after `timeout_ms`.
+        """
+        if not self._feed.reader.is_closed:
+            try:
+                await self._feed.close(drain_ms, timeout_ms)
+            finally:
+                self._closed(self)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> AsyncQueueMessage:
+        feed = self._feed
+        while not self._ready:
+            feed.check_open()
+            feed.raise_error()
+            await feed.flow()
+        message = self._ready.popleft()
+        if not self._ready:
+            feed.schedule()
+        return message
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            await self.close()
+        else:
+            # What went wrong first is what is told.
+            with suppress(FlotillaError):
+                await self.close()
+
+    # What messages use.
+
+    async def settle(self, messages: Iterable[Leased[Any]], verdict: Verdict, *, wait: bool = True) -> None:
+        masks = masks_of(messages)
+        if wait:
+            await self._feed.settle(masks, verdict)
+            return
+        self._feed.settle_soon(masks, verdict)
+        await self._feed.make_room()
+
+    async def extend(self, message: Leased[Any], visibility_ms: int) -> None:
+        """Has the lease of one message last so long from now on. Raises LeaseExpiredError."""
+        await self._feed.extend(message.holding, message.holding.bit(message.offset), visibility_ms)

@@ -1,0 +1,167 @@
+"""Administration of queue groups and single messages: questions to all partitions of a topic at once."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
+
+from flotilla.client.calls import ONCE, READ, REPEATABLE
+from flotilla.client.group_info import GroupInfo
+from flotilla.client.messages import Message, messages_of
+from flotilla.client.network import Network
+from flotilla.client.positions import chosen_partitions, find_topic
+from flotilla.client.queue_options import StartAt, read_start
+from flotilla.client.routes import CONTROLLER, Route
+from flotilla.codec.batch_view import BatchView
+from flotilla.types.errors import InvalidArgumentError, NotFoundError
+from flotilla.types.ids import Offset
+from flotilla.types.limits import KIB
+from flotilla.types.operations import EARLIEST, LATEST, Fetch, Fetched, ListOffsets, OffsetFound, Reply, Request
+from flotilla.types.queue_operations import (
+    AlterGroup,
+    CancelRecords,
+    DeleteGroup,
+    DescribeGroup,
+    ExplainMessage,
+    Explanation,
+    GroupDescription,
+    GroupList,
+    GroupReply,
+    GroupReset,
+    ListGroups,
+    RecordsCancelled,
+    ResetGroup,
+)
+
+QUEUE: Final = "queue"
+#: Of one fetch when a few messages are looked at; a batch that is larger comes all the same.
+_PEEK_BYTES: Final = 64 * KIB
+
+Answer = TypeVar("Answer", bound=Reply)
+
+
+class Groups:
+    """The groups of one topic."""
+
+    def __init__(self, network: Network, topic: str, timeout_ms: int) -> None:
+        self._network = network
+        self._topic = topic
+        self._timeout_ms = timeout_ms
+
+    async def names(self) -> dict[str, str]:
+        """All groups of the topic and their kinds, in the order of names."""
+        found: dict[str, str] = {}
+        for listed in (await self._each(GroupList, lambda number: ListGroups(self._topic, number))).values():
+            for name, kind in listed.groups.items():
+                # A queue group is one in every partition that it has polled.
+                found[name] = QUEUE if QUEUE in (kind, found.get(name)) else kind
+        return dict(sorted(found.items()))
+
+    async def describe(self, group: str) -> GroupInfo:
+        """Raises NotFoundError when no partition knows the group."""
+        found: dict[int, GroupDescription] = {}
+        missing: NotFoundError | None = None
+        for number in await self._numbers():
+            try:
+                found[number] = await self._ask(GroupDescription, number, DescribeGroup(self._topic, number, group))
+            except NotFoundError as error:
+                missing = error
+        if not found:
+            raise missing or NotFoundError(f"there is no group {group!r}")
+        kinds = {part.kind for part in found.values()}
+        return GroupInfo(self._topic, group, QUEUE if QUEUE in kinds else min(kinds), found)
+
+    async def reset(
+        self, group: str, start: StartAt, timestamp_ms: int | None, partitions: Sequence[int] | None, *, dry_run: bool
+    ) -> dict[int, GroupReset]:
+        place = read_start(None if timestamp_ms is not None else start, timestamp_ms)
+        return await self._each(
+            GroupReset,
+            lambda number: ResetGroup(self._topic, number, group, place, dry_run),
+            READ if dry_run else ONCE,
+            partitions,
+        )
+
+    async def delete(self, group: str) -> None:
+        """Raises NotFoundError when no partition knows the group."""
+        numbers = await self._numbers()
+        missing: list[NotFoundError] = []
+        for number in numbers:
+            try:
+                await self._ask(Reply, number, DeleteGroup(self._topic, number, group), REPEATABLE)
+            except NotFoundError as error:
+                missing.append(error)
+        if len(missing) == len(numbers):
+            raise missing[0]
+
+    async def alter(self, group: str, settings: dict[str, str]) -> dict[str, str]:
+        request = AlterGroup(self._topic, group, settings)
+        reply = await self._network.call(request, CONTROLLER, self._timeout_ms, REPEATABLE)
+        assert isinstance(reply, GroupReply)
+        return reply.settings
+
+    # Single messages.
+
+    async def cancel(
+        self, partition: int | None, offset: Offset | None, idempotency_key: str | bytes | None
+    ) -> list[tuple[int, Offset]]:
+        """Partition and offset of what is cancelled now."""
+        if (offset is None) == (idempotency_key is None):
+            raise InvalidArgumentError("say which message: either by its offset or by its idempotency key")
+        if offset is not None and partition is None:
+            raise InvalidArgumentError("an offset is one of a partition: say which")
+        offsets = [] if offset is None else [offset]
+        keys = [idempotency_key.encode() if isinstance(idempotency_key, str) else idempotency_key or b""]
+        found = await self._each(
+            RecordsCancelled,
+            lambda number: CancelRecords(self._topic, number, offsets, [] if offsets else keys),
+            REPEATABLE,
+            None if partition is None else [partition],
+        )
+        return [(number, cancelled) for number, reply in found.items() for cancelled in reply.offsets]
+
+    async def explain(self, group: str, partition: int, offset: Offset) -> Explanation:
+        return await self._ask(Explanation, partition, ExplainMessage(self._topic, partition, offset, group))
+
+    async def peek(self, partition: int, offset: Offset | None, max_messages: int) -> list[Message]:
+        """Messages as they are stored, from an offset or the oldest on, as far as there are any. Changes nothing."""
+        if max_messages < 1:
+            raise InvalidArgumentError("max_messages is at least 1")
+        oldest = await self._find(partition, EARLIEST)
+        end = await self._find(partition, LATEST)
+        position = oldest if offset is None else max(offset, oldest)
+        found: list[Message] = []
+        while position < end and len(found) < max_messages:
+            request = Fetch(self._topic, partition, position, _PEEK_BYTES)
+            fetched = await self._ask(Fetched, partition, request)
+            for batch in fetched.batches:
+                messages = messages_of(self._topic, partition, BatchView(batch))
+                found += [message for message in messages if message.offset >= position]
+                position = messages[-1].offset + 1
+            if not fetched.batches:
+                break
+        return found[:max_messages]
+
+    async def _find(self, partition: int, place: int) -> Offset:
+        return (await self._ask(OffsetFound, partition, ListOffsets(self._topic, partition, place))).offset
+
+    # Inside.
+
+    async def _numbers(self, partitions: Sequence[int] | None = None) -> list[int]:
+        return chosen_partitions(await find_topic(self._network, self._topic, self._timeout_ms), partitions)
+
+    async def _ask(self, kind: type[Answer], number: int, request: Request, effect: str = READ) -> Answer:
+        reply = await self._network.call(request, Route(self._topic, number), self._timeout_ms, effect)
+        assert isinstance(reply, kind)
+        return reply
+
+    async def _each(
+        self,
+        kind: type[Answer],
+        request: Callable[[int], Request],
+        effect: str = READ,
+        partitions: Sequence[int] | None = None,
+    ) -> dict[int, Answer]:
+        """Asks all partitions at once."""
+        numbers = await self._numbers(partitions)
+        answers = await asyncio.gather(*[self._ask(kind, number, request(number), effect) for number in numbers])
+        return dict(zip(numbers, answers, strict=True))

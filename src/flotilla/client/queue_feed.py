@@ -1,0 +1,187 @@
+"""The loop's side of one queue consumer, for both shells: drives its core and waits for what becomes of it.
+
+Everything here runs on the loop. What is settled in one turn of the loop leaves together, at its end.
+"""
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable
+from typing import Generic
+
+from flotilla.client.calls import READ
+from flotilla.client.leases import Holding
+from flotilla.client.network import Network, now_ms
+from flotilla.client.positions import chosen_partitions, find_topic
+from flotilla.client.queue_message import Message
+from flotilla.client.queue_options import QueueOptions
+from flotilla.client.queue_reader import QueueReader
+from flotilla.client.routes import ANY, Route
+from flotilla.client.verdicts import Verdict
+from flotilla.types.errors import ConnectionClosedError, FlotillaError, InvalidArgumentError, OutcomeUnknownError
+from flotilla.types.operations import GetMetadata, Metadata
+
+#: Messages that were settled without waiting and have no answer; beyond that, settling waits.
+UNCONFIRMED_MAX = 8_192
+
+
+class QueueFeed(Generic[Message]):
+    def __init__(
+        self, network: Network, topic: str, group: str, options: QueueOptions, kind: type[Message], owner: object
+    ) -> None:
+        if not group:
+            raise InvalidArgumentError('a queue consumer needs a group: consumer(topic, group=...), or mode="manual"')
+        self.topic = topic
+        self.group = group
+        chance = network.session.chance
+        #: The name under which its leases stand, for people who look at the group.
+        self.member = f"{socket.gethostname()}-{os.getpid()}-{chance.getrandbits(32):08x}"
+        self._network = network
+        self._options = options
+        self._news = asyncio.Event()
+        self._is_scheduled = False
+        self._is_prepared = False
+        #: Asked for before `prepare`, it would have no partitions to ask.
+        self.reader: QueueReader[Message] = QueueReader(
+            network.session, topic, group, self.member, options, kind=kind, owner=owner, news=self._news.set
+        )
+
+    # Messages.
+
+    async def prepare(self) -> None:
+        """Finds out which partitions there are and who leads them."""
+        self.check_open()
+        if self._is_prepared:
+            return
+        session = self._network.session
+        topic = await find_topic(self._network, self.topic, self._options.timeout_ms)
+        numbers = chosen_partitions(topic, self._options.partitions)
+        if None in [session.routes.find(Route(self.topic, number)) for number in numbers]:
+            found = await self._network.call(GetMetadata([self.topic]), ANY, self._options.timeout_ms, READ)
+            assert isinstance(found, Metadata)
+            session.routes.update(found, [self.topic])
+        self.check_open()
+        self.reader.adapt()
+        self._is_prepared = True
+
+    async def fetch(self, max_messages: int, wait_ms: int) -> None:
+        """Returns when there is something to take, or when there is nothing and the time is over."""
+        if max_messages < 1 or wait_ms < 0:
+            raise InvalidArgumentError("max_messages is at least 1, and wait_ms at least 0")
+        deadline_ms = now_ms() + wait_ms
+        await self.prepare()
+        reader = self.reader
+        reader.want(max_messages, deadline_ms, now_ms())
+        self._network.perform()
+        try:
+            while not reader.ready and not reader.errors:
+                remaining_ms = deadline_ms - now_ms()
+                if remaining_ms <= 0 and not reader.is_searching:
+                    return
+                await self._wait(remaining_ms if remaining_ms > 0 else self._options.timeout_ms)
+        finally:
+            reader.rest()
+
+    async def flow(self) -> None:
+        """Keeps messages coming from now on, and returns when there is one, or an error."""
+        await self.prepare()
+        self.reader.flow(now_ms())
+        self._network.perform()
+        while not self.reader.ready and not self.reader.errors:
+            await self._wait(None)
+
+    # Their ends.
+
+    def settle_soon(self, masks: dict[Holding, int], verdict: Verdict) -> None:
+        """Settles without waiting; an error is raised by what is called next."""
+        self.reader.settle(masks, verdict, None)
+        self.schedule()
+
+    async def settle(self, masks: dict[Holding, int], verdict: Verdict) -> None:
+        """Returns when it is on disk at a majority. Raises LeaseExpiredError, or why that is not known."""
+        self.check_open()
+        await self._until_ended(lambda ended: self.reader.settle(masks, verdict, ended))
+
+    async def extend(self, holding: Holding, mask: int, visibility_ms: int) -> None:
+        self.check_open()
+        if visibility_ms < 1:
+            raise InvalidArgumentError("a lease lasts for at least 1 ms")
+        self.reader.turn(now_ms())
+        await self._until_ended(lambda ended: self.reader.extend(holding, mask, visibility_ms, ended))
+
+    async def make_room(self) -> None:
+        """Waits while too much has no answer."""
+        while self.reader.unconfirmed > UNCONFIRMED_MAX and not self.reader.is_closed:
+            await self._wait(None)
+
+    async def flush(self) -> None:
+        """Waits until everything that was settled has its answer, and raises the first error."""
+        self.turn()
+        while self.reader.unconfirmed:
+            await self._wait(None)
+        self.raise_error()
+
+    async def close(self, drain_ms: int, timeout_ms: int | None) -> None:
+        """Takes nothing more, waits for what is being worked on, gives the rest back, and raises the first error."""
+        reader = self.reader
+        reader.stop(now_ms())
+        self._network.perform()
+        self._news.set()
+        await self._wait_while(lambda: bool(reader.leases.open_count), drain_ms)
+        reader.abandon(now_ms())
+        self._network.perform()
+        limit_ms = self._options.timeout_ms if timeout_ms is None else timeout_ms
+        await self._wait_while(lambda: bool(reader.unconfirmed), limit_ms)
+        if reader.unconfirmed and not reader.errors:
+            text = f"{reader.unconfirmed} messages were settled, and no answer came within {limit_ms} ms"
+            raise OutcomeUnknownError(text)
+        self.raise_error()
+
+    async def _wait_while(self, is_so: Callable[[], bool], limit_ms: int) -> None:
+        deadline_ms = now_ms() + limit_ms
+        while is_so() and now_ms() < deadline_ms and not self._network.session.is_closed:
+            await self._wait(deadline_ms - now_ms())
+
+    # Inside.
+
+    def check_open(self) -> None:
+        if self.reader.is_closed:
+            raise ConnectionClosedError("the consumer is closed")
+
+    def raise_error(self) -> None:
+        """Raises what went wrong behind the caller's back."""
+        if self.reader.errors:
+            raise self.reader.errors.popleft()
+
+    def schedule(self) -> None:
+        """Has the core look around once, when this turn of the loop has asked for all it will ask for."""
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            asyncio.get_running_loop().call_soon(self.turn)
+
+    def turn(self) -> None:
+        self._is_scheduled = False
+        self.reader.turn(now_ms())
+        self._network.perform()
+
+    async def _until_ended(self, start: Callable[[Callable[[FlotillaError | None], None]], None]) -> None:
+        future: asyncio.Future[FlotillaError | None] = asyncio.get_running_loop().create_future()
+
+        def ended(error: FlotillaError | None) -> None:
+            if not future.done():
+                future.set_result(error)
+
+        start(ended)
+        self.schedule()
+        error = await future
+        if error is not None:
+            raise error
+
+    async def _wait(self, wait_ms: int | None) -> None:
+        """Until there are news, or a while."""
+        self._news.clear()
+        try:
+            async with asyncio.timeout(None if wait_ms is None else wait_ms / 1000):
+                await self._news.wait()
+        except TimeoutError:
+            return

@@ -1,0 +1,123 @@
+"""Ends of leases on their way to the leaders: gathered, sent in few requests, repeated until they are done or refused.
+
+Whatever is asked for in one turn of the loop leaves in one request per partition and verdict, in runs. A few requests
+per partition may be under way; what is asked for meanwhile shares the next one, so many handlers that settle one
+message each cost hardly more than one that settles many. Settling twice is settling once, so an attempt whose answer
+is lost is repeated, at another leader if there is one, until the time limit. Leaders do not know what they settled
+already from what somebody else has; so what such a repetition is refused counts as settled, which at the worst means
+that a message is delivered again, as it would be without an answer.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
+from flotilla.client.calls import REPEATABLE, Call, Outcome
+from flotilla.client.leases import Holding, merged
+from flotilla.client.routes import Route
+from flotilla.client.session import Session
+from flotilla.client.verdicts import Verdict
+from flotilla.types.errors import FlotillaError, LeaseExpiredError
+from flotilla.types.queue_operations import Held, Settle, Settled
+
+#: Requests under way to one partition.
+IN_FLIGHT_MAX = 4
+#: Runs in one request, so that it stays far below the bound on envelopes.
+RUNS_MAX = 4096
+
+#: What became of some messages of one holding: their bits, those that were refused, or why nothing is known.
+Ended: TypeAlias = Callable[[Holding, int, int, FlotillaError | None], None]
+
+
+class _Intent(NamedTuple):
+    holding: Holding
+    mask: int
+    ended: Ended
+
+
+class Settlements:
+    def __init__(
+        self, session: Session, topic: str, group: str, timeout_ms: int, answered: Callable[[int], None]
+    ) -> None:
+        """`answered` is called with the partition of each answer, whatever it says."""
+        self._session = session
+        self._topic = topic
+        self._group = group
+        self._timeout_ms = timeout_ms
+        self._answered = answered
+        self._waiting: dict[int, dict[Verdict, list[_Intent]]] = {}
+        self._flying: dict[int, int] = {}
+        #: Messages whose end was asked for and is not known.
+        self.count = 0
+
+    def add(self, holding: Holding, mask: int, verdict: Verdict, ended: Ended) -> None:
+        """Has messages settled with the next `flush`. `ended` is called once."""
+        assert mask
+        self.count += mask.bit_count()
+        by_verdict = self._waiting.setdefault(holding.partition, {})
+        by_verdict.setdefault(verdict, []).append(_Intent(holding, mask, ended))
+
+    def flush(self) -> None:
+        """Sends what waits, as far as there is room."""
+        for partition in list(self._waiting):
+            while partition in self._waiting and self._flying.get(partition, 0) < IN_FLIGHT_MAX:
+                self._send(partition)
+
+    def _send(self, partition: int) -> None:
+        by_verdict = self._waiting[partition]
+        verdict, intents = next(iter(by_verdict.items()))
+        chosen, rest = intents[:RUNS_MAX], intents[RUNS_MAX:]
+        if rest:
+            by_verdict[verdict] = rest
+        else:
+            del by_verdict[verdict]
+            if not by_verdict:
+                del self._waiting[partition]
+        held = merged([run for intent in chosen for run in intent.holding.runs(intent.mask)])
+        request = Settle(self._topic, partition, self._group, verdict.kind, held, verdict.reason, verdict.delay_ms)
+        self._flying[partition] = self._flying.get(partition, 0) + 1
+        deadline_ms = self._session.now_ms + self._timeout_ms
+        call = Call(
+            request,
+            Route(self._topic, partition),
+            deadline_ms,
+            lambda outcome: self._returned(call, partition, chosen, outcome),
+            effect=REPEATABLE,
+        )
+        self._session.submit(call, self._session.now_ms)
+
+    def _returned(self, call: Call, partition: int, intents: list[_Intent], outcome: Outcome) -> None:
+        self._flying[partition] -= 1
+        self.count -= sum([intent.mask.bit_count() for intent in intents])
+        if isinstance(outcome, FlotillaError):
+            for intent in intents:
+                intent.ended(intent.holding, intent.mask, 0, outcome)
+        else:
+            assert isinstance(outcome, Settled)
+            # After an attempt without an answer, what is refused was most likely settled by that attempt.
+            refused = [] if call.is_unsure else outcome.expired
+            for intent in intents:
+                expired = _bits_of(intent.holding, refused) & intent.mask if refused else 0
+                intent.holding.lost |= expired
+                intent.ended(intent.holding, intent.mask, expired, None)
+        self._answered(partition)
+        self.flush()
+
+
+def _bits_of(holding: Holding, expired: list[Held]) -> int:
+    found = 0
+    for run in expired:
+        if run.lease_id == holding.lease_id:
+            found |= holding.mask(run.first, run.end)
+    return found
+
+
+def lease_expired(holding: Holding, mask: int) -> LeaseExpiredError:
+    """What whoever settles messages too late is told."""
+    runs = [
+        str(run.first) if run.end == run.first + 1 else f"{run.first} to {run.end - 1}" for run in holding.runs(mask)
+    ]
+    what = "offset" if mask.bit_count() == 1 else "offsets"
+    return LeaseExpiredError(
+        f"{what} {', '.join(runs)} of partition {holding.partition} of {holding.topic}: the lease is over; group "
+        f"{holding.group} has given the message to somebody else, or it was settled before"
+    )
