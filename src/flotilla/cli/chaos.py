@@ -7,6 +7,7 @@ handled twice, as at-least-once says; how many were is told. The exit code is 1 
 """
 
 import asyncio
+import logging
 import signal
 import time
 from collections import Counter
@@ -120,6 +121,8 @@ def chaos(
 async def _run(folder: Path, run_s: float, every_s: float, rate: int, *, is_quiet: bool) -> Findings:
     from flotilla.client.aio import AsyncClient
 
+    # Handlers fail here on purpose, and nobody needs to read of it.
+    logging.getLogger("flotilla.client.worker").setLevel(logging.ERROR)
     task = asyncio.current_task()
     assert task is not None
     # So that `kill` also leaves nothing behind.
