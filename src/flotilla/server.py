@@ -6,7 +6,6 @@ in its data directory, and from then on that counts, not the flags.
 """
 
 import asyncio
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from math import ceil
@@ -31,6 +30,7 @@ from flotilla.raft.messages import Configuration
 from flotilla.raft.options import RaftOptions
 from flotilla.replica.ports import StateMachine
 from flotilla.replica.replica import Replica, ReplicaOptions
+from flotilla.runtime.clock import Clock, LoopClock
 from flotilla.runtime.driver import DriverOptions
 from flotilla.runtime.identity import Identity, claim
 from flotilla.runtime.logs import get_logger
@@ -107,21 +107,20 @@ class LoopConsensus:
 
 
 class LoopOutside:
-    """Implements service.ports.Outside with the loop, the clock and the links."""
+    """Implements service.ports.Outside with a clock and the links."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, clock: Clock) -> None:
         self._node = node
+        self._clock = clock
 
     def now_ms(self) -> int:
-        return time.time_ns() // 1_000_000
+        return self._clock.now_ms()
 
     def steady_ms(self) -> int:
-        return time.monotonic_ns() // 1_000_000
+        return self._clock.steady_ms()
 
     def later(self, delay_ms: int, action: Callable[[], None]) -> Cancel:
-        loop = asyncio.get_running_loop()
-        handle = loop.call_later(delay_ms / 1000, action) if delay_ms else loop.call_soon(action)
-        return handle.cancel
+        return self._clock.later(delay_ms, action)
 
     def is_up(self, node: NodeId) -> bool:
         return node == self._node.runtime.node or self._node.network.is_up(node)
@@ -178,7 +177,8 @@ def _replica_options(settings: NodeSettings) -> ReplicaOptions:
 class Server:
     """One broker. `start` returns when it listens; it may not be part of a cluster by then."""
 
-    def __init__(self, settings: NodeSettings) -> None:
+    def __init__(self, settings: NodeSettings, clock: Clock | None = None) -> None:
+        """`clock`: another one than the machine's, for tests."""
         self.settings = settings
         claim(Path(settings.data_dir), Identity(settings.node_id, settings.cluster_id))
         self._machine = CatalogMachine()
@@ -198,7 +198,7 @@ class Server:
         )
         self.node = Node(parts, lambda group: self._machine if group == METADATA_GROUP else None, span_of)
         self._consensus = LoopConsensus(self.node)
-        self._outside = LoopOutside(self.node)
+        self._outside = LoopOutside(self.node, clock or LoopClock())
         self.catalog = Catalog(self._machine, self._consensus, self._outside)
         self._elsewhere = ClusterElsewhere(self.catalog)
         keeps_log = replace(self._replica_options, keeps_log=True)

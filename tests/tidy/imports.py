@@ -51,7 +51,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     # Composition roots, where everything meets.
     "node": (*_CORE, *_ADAPTERS),
     "server": (*_CORE, *_ADAPTERS, "node", "service", "frontends", "client"),
-    "testing": (*_CORE, *_ADAPTERS, "service", "client", "sim"),
+    "testing": (*_CORE, *_ADAPTERS, "service", "client", "server"),
 }
 
 #: Foreign packages and the folders that may import them.

@@ -39,7 +39,7 @@ def test_what_is_replayed_has_no_door_to_the_outside(module: Module) -> None:
 
 def test_the_simulator_is_imported_by_nobody_who_ships() -> None:
     rows = [row for row, allowed in ALLOWED.items() if "sim" in allowed]
-    assert rows == ["cli.sim", "testing"]
+    assert rows == ["cli.sim"]
 
 
 def test_nothing_of_the_package_imports_tests() -> None:

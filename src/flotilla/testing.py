@@ -1,0 +1,98 @@
+"""For tests of programs that use Flotilla: a whole broker in this process, with a clock that is turned by hand.
+
+It is the broker that ships, on a free port and in a temporary folder: leases, backoff, delays, dead letters and
+retention are the real ones. Only its time can be moved, so that a delay of seven days is over in milliseconds:
+
+    def test_the_third_attempt_comes_a_week_later():
+        with LocalBroker() as broker, broker.client() as client:
+            client.produce("orders", b"1", delay_ms=7 * DAY_MS)
+            with client.consumer("orders", group="workers") as consumer:
+                assert consumer.poll(wait_ms=0) == []
+                broker.advance(days=7)
+                assert [message.payload for message in consumer.poll()] == [b"1"]
+
+Time also runs by itself, as everywhere. Nothing is left behind when the broker is closed.
+"""
+
+from datetime import timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import TracebackType
+from typing import Any, Final, Self
+
+from flotilla.client.aio import AsyncClient
+from flotilla.client.loop_thread import LoopThread
+from flotilla.client.sync import Client
+from flotilla.runtime.clock import TurnedClock
+from flotilla.server import Server
+from flotilla.types.address import Address
+from flotilla.types.settings import NodeSettings
+
+SECOND_MS: Final = 1_000
+MINUTE_MS: Final = 60 * SECOND_MS
+HOUR_MS: Final = 60 * MINUTE_MS
+DAY_MS: Final = 24 * HOUR_MS
+
+_FREE = Address("127.0.0.1", 0)
+
+
+class LocalBroker:
+    """A broker of its own for a test. It is ready when it has been made."""
+
+    def __init__(self, **settings: Any) -> None:
+        """Settings of the node by their names, as `flotilla config show` lists them."""
+        self._folder = TemporaryDirectory(prefix="flotilla-test-", ignore_cleanup_errors=True)
+        self._clock = TurnedClock()
+        self._loop = LoopThread()
+        chosen: dict[str, Any] = {"listen": _FREE, "peer_listen": _FREE, "http_listen": None, **settings}
+        self._settings = NodeSettings(data_dir=str(Path(self._folder.name) / "data"), **chosen)
+        self._settings.validate()
+        try:
+            self._server = self._loop.run(self._start())
+        except BaseException:
+            self._folder.cleanup()
+            raise
+
+    async def _start(self) -> Server:
+        server = Server(self._settings, self._clock)
+        await server.start()
+        return server
+
+    @property
+    def address(self) -> str:
+        """Where clients connect."""
+        return self._server.client_address
+
+    def client(self, **options: Any) -> Client:
+        """A client of this broker; options as of `Client`."""
+        return Client(self.address, **options)
+
+    def async_client(self, **options: Any) -> AsyncClient:
+        return AsyncClient(self.address, **options)
+
+    def advance(self, ms: int = 0, **duration: float) -> None:
+        """Turns the broker's clock forwards: `advance(500)`, `advance(seconds=30)`, `advance(days=7)`.
+
+        What becomes due by it (the end of a lease, a delay, a retry) has happened when this returns.
+        """
+        turned_ms = ms + round(timedelta(**duration).total_seconds() * 1000)
+        self._loop.run(self._turn(turned_ms))
+
+    async def _turn(self, ms: int) -> None:
+        self._clock.turn(ms)
+
+    def now_ms(self) -> int:
+        """The time of day at the broker."""
+        return self._clock.now_ms()
+
+    def close(self) -> None:
+        self._loop.stop(self._server.stop)
+        self._folder.cleanup()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()

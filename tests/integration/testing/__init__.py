@@ -1,0 +1,1 @@
+"""The broker that users get for their own tests."""

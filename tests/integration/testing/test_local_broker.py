@@ -1,0 +1,78 @@
+"""A broker in this process whose clock is turned by hand."""
+
+from pathlib import Path
+
+import pytest
+
+from flotilla import LeaseExpiredError
+from flotilla.testing import DAY_MS, HOUR_MS, LocalBroker
+
+
+@pytest.fixture
+def broker():
+    with LocalBroker() as broker:
+        yield broker
+
+
+@pytest.fixture
+def client(broker):
+    with broker.client() as client:
+        yield client
+
+
+def payloads(messages):
+    return [message.payload for message in messages]
+
+
+def test_a_delay_of_a_week_is_over_when_the_clock_is_turned(broker, client):
+    client.produce("orders", b"later", delay_ms=7 * DAY_MS)
+    client.produce("orders", b"now")
+    with client.consumer("orders", group="workers") as consumer:
+        (message,) = consumer.poll()
+        assert message.payload == b"now"
+        message.ack()
+        broker.advance(days=6, hours=23)
+        assert consumer.poll(wait_ms=0) == []
+        broker.advance(hours=1)
+        assert payloads(consumer.poll()) == [b"later"]
+
+
+def test_a_message_fails_its_way_through_a_backoff_of_hours_to_the_dead_letters(broker, client):
+    backoff = {"nack_backoff_ms": HOUR_MS, "nack_backoff_max_ms": 8 * HOUR_MS}
+    client.create_topic("orders", max_deliveries=3, **backoff)
+    client.produce("orders", b"poison", key=b"k")
+    with client.consumer("orders", group="workers") as consumer:
+        for attempt in (1, 2, 3):
+            (message,) = consumer.poll()
+            assert message.attempt == attempt
+            message.nack(reason="no stock")
+            # The backoff is jittered, to a half at the least.
+            assert consumer.poll(wait_ms=0) == []
+            broker.advance(hours=8)
+        letters = client.dead_letters("orders", "workers")
+        with client.consumer(letters.topic, group="watch") as watch:
+            (message,) = watch.poll()
+        (letter,) = letters.list()
+    assert (letter.payload, letter.key, letter.reason, letter.attempts) == (b"poison", b"k", "no stock", 3)
+
+
+def test_a_lease_that_runs_out_is_somebody_elses(broker, client):
+    client.produce("orders", b"1")
+    with (
+        client.consumer("orders", group="workers", visibility_ms=HOUR_MS) as slow,
+        client.consumer("orders", group="workers") as quick,
+    ):
+        (held,) = slow.poll()
+        broker.advance(hours=2)
+        (taken,) = quick.poll()
+        assert taken.attempt == 2
+        with pytest.raises(LeaseExpiredError):
+            held.ack()
+        taken.ack()
+
+
+def test_nothing_is_left_behind():
+    with LocalBroker() as broker:
+        folder = Path(broker._folder.name)
+        assert folder.exists()
+    assert not folder.exists()
