@@ -39,6 +39,9 @@ LEASED: Final = 1
 ASIDE: Final = 7
 WAITING: Final = 16
 
+#: Not an end, but what is asked with it is the same: whether anybody has the messages.
+_PRESENT: Final = 0
+
 #: Somebody has these, or their end is decided.
 _HELD: Final = frozenset((LEASED, ACKING, KILLING, EXPIRING, DROPPING))
 
@@ -303,7 +306,10 @@ class GroupDelivery:
         return STALE if verdict == EARLIER and self._opens_ms is None else verdict
 
     def _unheld(self, first: Offset, end: Offset, kind: int) -> list[Run]:
-        """The parts of [first, end) that are in the log, not settled, and that nobody has."""
+        """The parts of [first, end) that are in the log, not settled, and that nobody has.
+
+        What waits for its next attempt has failed under that lease, and does not fail or come back once more.
+        """
         found: list[Run] = []
         for low, high in self.state.unsettled(first, min(end, self._machine.next_offset)):
             for taken_first, taken_end, place in self.taken.within(low, high):
@@ -414,7 +420,7 @@ class GroupDelivery:
         first, end = run
         if self._judge(lease_id) != EARLIER:
             return _refused(lease_id, first, end, [])
-        free = self._unheld(first, end, RELEASE)
+        free = self._unheld(first, end, _PRESENT)
         for low, high in free:
             self.lanes.withdraw(low, high)
             self.taken.set(low, high, LEASED)

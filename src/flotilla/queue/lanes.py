@@ -45,80 +45,60 @@ class Lanes:
 
         The share is rounded down, and every fourth poll gets one more: even a poll of one is for the oldest then.
         """
-        heads = [(priority, head) for priority in _BY_PRIORITY if (head := self._head(priority)) is not None]
-        if len(heads) <= 1:
-            return [(*run, priority) for priority, _ in heads for run in self._take(priority, count_max)]
-        share = count_max // _OLDEST_SHARE + (poll_number % _OLDEST_SHARE == _OLDEST_SHARE - 1)
-        left = count_max - min(share, count_max)
         chosen: list[Chosen] = []
         oldest: list[Chosen] = []
-        for priority, head in heads:
-            rest: Run | None = head
-            if left:
-                for first, end in self._take(priority, left):
-                    chosen.append((first, end, priority))
-                    left -= end - first
-                rest = self._head(priority)
-            if rest is not None:
-                oldest.append((*rest, priority))
-        left = count_max - sum([end - first for first, end, _ in chosen])
-        return _join(chosen + self._take_oldest(oldest, left))
+        share = count_max // _OLDEST_SHARE + (poll_number % _OLDEST_SHARE == _OLDEST_SHARE - 1)
+        left = max(count_max - share, 0)
+        for priority in _BY_PRIORITY:
+            head = self._head(priority)
+            while head is not None and left:
+                head = self._consume(head, left, chosen)
+                left -= chosen[-1][1] - chosen[-1][0]
+            if head is not None:
+                oldest.append(head)
+        left += min(share, count_max)
+        heapify(oldest)
+        while left and oldest:
+            head = heappop(oldest)
+            # The oldest of another priority may be older than the end of this run.
+            bound = min(left, oldest[0][0] - head[0]) if oldest else left
+            head = self._consume(head, bound, chosen)
+            left -= chosen[-1][1] - chosen[-1][0]
+            if head is not None:
+                heappush(oldest, head)
+        return _join(chosen)
 
-    def _take_oldest(self, heads: list[Chosen], count: int) -> list[Chosen]:
-        """From the lowest offsets of each priority on."""
-        heapify(heads)
-        chosen: list[Chosen] = []
-        while count and heads:
-            first, end, priority = heappop(heads)
-            # Another priority's oldest may be older than the end of this run.
-            bound = min(count, end - first, heads[0][0] - first if heads else count)
-            for run in self._take(priority, bound):
-                chosen.append((*run, priority))
-            count -= bound
-            rest = self._head(priority) if count else None
-            if rest is not None:
-                heappush(heads, (*rest, priority))
-        return chosen
-
-    def _take(self, priority: int, count: int) -> list[Run]:
-        """Takes out the lowest offsets of one priority."""
-        taken: list[Run] = []
-        while count:
-            back = self._back(priority)
-            ahead = self._ahead(priority)
-            if back is not None and (ahead is None or back[0] < ahead[0]):
-                first, end = back
-                end = min(end, first + count)
-                self._returned[priority].discard(first, end)
-            elif ahead is not None:
-                first, end = ahead
-                end = min(end, first + count)
-                self._cursors[priority] = end
-            else:
-                break
-            taken.append((first, end))
-            count -= end - first
-        return taken
-
-    def _head(self, priority: int) -> Run | None:
+    def _head(self, priority: int) -> Chosen | None:
         """The lowest offsets of one priority, as far as they are neighbours. They stay where they are."""
-        back = self._back(priority)
         ahead = self._ahead(priority)
-        if back is not None and (ahead is None or back[0] < ahead[0]):
-            return back
-        return ahead
+        if self._returned[priority].count:
+            back = self._back(priority)
+            if back is not None and (ahead is None or back[0] < ahead[0]):
+                return (*back, priority)
+        return None if ahead is None else (*ahead, priority)
+
+    def _consume(self, head: Chosen, count: int, chosen: list[Chosen]) -> Chosen | None:
+        """Takes out so many of a head at most; tells what is the head then."""
+        first, end, priority = head
+        stop = min(end, first + count)
+        returned = self._returned[priority]
+        if returned.count and returned.contains(first):
+            returned.discard(first, stop)
+        else:
+            self._cursors[priority] = stop
+        chosen.append((first, stop, priority))
+        return (stop, end, priority) if stop < end else self._head(priority)
 
     def _ahead(self, priority: int) -> Run | None:
         """Behind the cursor, which moves there."""
-        while True:
-            run = self._index.plain_from(priority, self._cursors[priority])
-            if run is None:
-                return None
+        cursors = self._cursors
+        while (run := self._index.plain_from(priority, cursors[priority])) is not None:
             free = self._free(*run)
             if free is not None:
-                self._cursors[priority] = free[0]
+                cursors[priority] = free[0]
                 return free
-            self._cursors[priority] = run[1]
+            cursors[priority] = run[1]
+        return None
 
     def _back(self, priority: int) -> Run | None:
         """Of what came back. What has been settled since is forgotten on the way."""

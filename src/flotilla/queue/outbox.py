@@ -62,27 +62,25 @@ class Outbox:
 
 def settlement_of(group: str, generation: Index, pieces: list[Piece]) -> GroupSettlement:
     """What the log is told of them."""
+    by_kind: dict[int, list[Piece]] = {}
+    for piece in pieces:
+        by_kind.setdefault(piece.kind, []).append(piece)
+    failed = [FailedRun(each.first, each.end, each.not_before_ms, each.reason) for each in by_kind.get(FAILING, ())]
     return GroupSettlement(
         group=group,
-        acked=_runs(pieces, ACKING),
-        expired=_runs(pieces, EXPIRING),
-        failed=tuple(
-            [
-                FailedRun(each.first, each.end, each.not_before_ms, each.reason)
-                for each in pieces
-                if each.kind == FAILING
-            ]
-        ),
-        dead=tuple([DeadRun(each.first, each.end, each.reason) for each in pieces if each.kind == KILLING]),
-        dropped=_runs(pieces, DROPPING),
+        acked=_runs(by_kind.get(ACKING, ())),
+        expired=_runs(by_kind.get(EXPIRING, ())),
+        failed=tuple(failed),
+        dead=tuple([DeadRun(each.first, each.end, each.reason) for each in by_kind.get(KILLING, ())]),
+        dropped=_runs(by_kind.get(DROPPING, ())),
         generation=generation,
     )
 
 
-def _runs(pieces: Iterable[Piece], kind: int) -> tuple[Run, ...]:
+def _runs(pieces: Iterable[Piece]) -> tuple[Run, ...]:
     """Neighbours as one."""
     runs: list[Run] = []
-    for first, end in sorted([(piece.first, piece.end) for piece in pieces if piece.kind == kind]):
+    for first, end in sorted([(piece.first, piece.end) for piece in pieces]):
         if runs and runs[-1][1] >= first:
             runs[-1] = (runs[-1][0], max(end, runs[-1][1]))
         else:

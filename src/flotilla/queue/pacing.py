@@ -17,6 +17,8 @@ from flotilla.queue.group import GroupState
 _MINUTE_US: Final = 60_000_000
 #: How far ahead tokens are reserved, unless one of them takes longer.
 _AHEAD_US: Final = 1_000_000
+#: Time passes until a reservation is in the log; a token that takes longer than a second would be short by it then.
+_MARGIN_US: Final = 500_000
 #: A reservation that was asked for and has not come by then was lost on its way.
 _LOST_MS: Final = 1_000
 
@@ -106,6 +108,8 @@ class Pacing:
         ahead_us = max(token_us, min(self._cost_us(self._wanted), room_us))
         if token_us <= _AHEAD_US:
             ahead_us = max(ahead_us, _AHEAD_US)
+        else:
+            ahead_us += _MARGIN_US
         tat_us = min(max(self._tat_us, now_ms * 1000) + ahead_us, self._latest_us(now_ms))
         self._wanted = 0
         if tat_us <= reserved_us:

@@ -157,11 +157,7 @@ class NaiveGroup:
             message = self.open.get(offset)
             if message is not None and message.place == states.LEASED and message.lease_id == held.lease_id:
                 message.until_ms = until_ms
-            elif (
-                message is not None
-                and held.lease_id >> 40 < self.term
-                and self._may_end(RELEASE, held.lease_id, message)
-            ):
+            elif message is not None and held.lease_id >> 40 < self.term and self._may_end(0, held.lease_id, message):
                 self.lease(offset, held.lease_id, until_ms)
             else:
                 refused.append(offset)

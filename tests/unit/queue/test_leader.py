@@ -619,6 +619,20 @@ def test_an_earlier_lease_is_refused_when_somebody_has_the_message() -> None:
     assert here.settle(held) == [Held(held[0].lease_id, 0, 1)]
 
 
+def test_what_waits_for_its_next_attempt_can_be_presented_too() -> None:
+    """Its member was slow, and is still at it."""
+    here = Leading()
+    here.append(1)
+    held = here.poll(visibility_ms=100)
+    here.pass_ms(100)
+    here.flush()
+    here.change_leader()
+    assert here.extend(held, 5_000) == []
+    here.pass_ms(1_000)
+    assert here.poll() == []
+    assert here.settle(held) == []
+
+
 def test_failures_and_their_times_survive_the_leader() -> None:
     here = Leading()
     here.append(2)

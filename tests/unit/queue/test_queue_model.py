@@ -8,6 +8,7 @@ that nothing can have been forgotten.
 from dataclasses import replace
 from functools import cache
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -19,6 +20,9 @@ from flotilla.types.errors import FlotillaError
 from flotilla.types.queue_operations import ACK, FAIL, REJECT, RELEASE, Held
 from tests.unit.queue.leading import GROUP, RULES, Leading, offsets
 from tests.unit.queue.naive_group import Message, NaiveGroup
+
+#: Finding the shortest life that fails takes its time.
+pytestmark = pytest.mark.timeout(600)
 
 MESSAGES_MAX = 60
 COMMITS = (
@@ -356,7 +360,7 @@ class OrderedLife(QueueLife):
 
 
 LIFE = settings(
-    max_examples=60, stateful_step_count=50, deadline=None, suppress_health_check=[HealthCheck.filter_too_much]
+    max_examples=40, stateful_step_count=50, deadline=None, suppress_health_check=[HealthCheck.filter_too_much]
 )
 TestQueueLife = QueueLife.TestCase
 TestQueueLife.settings = LIFE
