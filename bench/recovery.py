@@ -1,9 +1,9 @@
 """Opening a store after a crash, against `dd` of the same files.
 
-The worst case is everything still in the journal: every byte is read and checked, and written into
-segments before the store is open. The usual one is flushed: segments have an index, and only what
-is behind the last flush is read whole. Entries in journals change place by being recovered, so
-every round opens a fresh copy.
+The worst case is everything still in the journal: every byte is read, checked and kept in memory until
+maintenance, behind the open store, has written it into segments. The usual one is flushed: segments have
+an index, and only what is behind the last flush is read whole. Opening writes a checkpoint, so every
+round opens a fresh copy.
 """
 
 import os

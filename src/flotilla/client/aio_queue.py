@@ -82,8 +82,8 @@ class AsyncQueueConsumer:
         """Leases messages, up to so many; waits for the first one, and returns none if none comes in time."""
         feed = self._feed
         feed.check_open()
+        feed.raise_error()
         if not self._ready:
-            feed.raise_error()
             await feed.fetch(max_messages, wait_ms)
         messages = feed.reader.take(max_messages)
         if not messages:
@@ -129,10 +129,11 @@ class AsyncQueueConsumer:
 
     async def __anext__(self) -> AsyncQueueMessage:
         feed = self._feed
+        feed.raise_error()
         while not self._ready:
             feed.check_open()
-            feed.raise_error()
             await feed.flow()
+            feed.raise_error()
         message = self._ready.popleft()
         if not self._ready:
             feed.schedule()

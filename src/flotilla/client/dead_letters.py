@@ -165,19 +165,26 @@ class AsyncDeadLetters:
     async def _work(self, run: "_Run", send: Callable[[Letters], Coroutine[Any, Any, None]] | None) -> Redriven:
         consumer = self._client.consumer(self.topic, group=REDRIVE_GROUP, timeout_ms=self._timeout_ms)
         async with consumer:
-            while not run.is_over:
-                messages = await consumer.poll(run.step_messages, wait_ms=0)
-                if not messages and await self._has_more():
-                    messages = await consumer.poll(run.step_messages, wait_ms=_END_MS)
-                if not messages:
+            empty_polls = 0
+            while not run.is_over and empty_polls < _EMPTY_POLLS_MAX:
+                messages = await consumer.poll(run.step_messages, wait_ms=_END_MS if empty_polls else 0)
+                if messages:
+                    empty_polls = 0
+                    await self._step(consumer, run, messages, send)
+                    await run.pace()
+                elif await self._has_more():
+                    empty_polls += 1
+                else:
                     break
-                await self._step(consumer, run, messages, send)
-                await run.pace()
         return run.result
 
     async def _has_more(self) -> bool:
         """Whether something is there that a poll did not bring, because a new leader gives nothing out at first."""
-        info = await self._client.describe_group(self.topic, REDRIVE_GROUP, timeout_ms=self._timeout_ms)
+        try:
+            info = await self._client.describe_group(self.topic, REDRIVE_GROUP, timeout_ms=self._timeout_ms)
+        except NotFoundError:
+            # No partition has heard of the group yet: the poll was not waited for.
+            return True
         return info.ready > 0
 
     async def _step(

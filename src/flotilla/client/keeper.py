@@ -62,11 +62,14 @@ class Keeper:
     def due(self) -> list[Holding]:
         """Holdings that have to be renewed now; empty as long as none is overdue."""
         now_ms = self._session.now_ms
-        next_ms = self._leases.next_ms
+        leases = self._leases
+        if leases.next_ms is None or leases.next_ms > now_ms:
+            return []
+        next_ms = leases.find_next()
         if next_ms is None or next_ms > now_ms:
             return []
         until_ms = now_ms + self.visibility_ms // _SLACK_PART
-        return [holding for holding in self._leases if holding.renew_ms <= until_ms]
+        return [holding for holding in leases if holding.renew_ms <= until_ms]
 
     def renew(self, holdings: Iterable[Holding]) -> None:
         """Extends those of them that may still be extended."""
@@ -80,6 +83,7 @@ class Keeper:
             holding.renew_ms = now_ms + max(self.visibility_ms // 2, 1)
             if holding.open:
                 runs.setdefault(holding.partition, []).extend(holding.runs(holding.renewable(now_ms)))
+        self._leases.find_next()
         for number, held in runs.items():
             self._extend(number, held)
 
@@ -142,10 +146,14 @@ class Keeper:
         self._session.submit(Call(request, Route(self._topic, number), deadline_ms, done, effect=REPEATABLE), now_ms)
 
     def _returned(self, number: int, outcome: Outcome) -> None:
-        self._presenting.pop(number, None)
+        if number in self._presenting:
+            # Whoever answered has seen everything.
+            del self._presenting[number]
+            self._leaders.pop(number, None)
         if isinstance(outcome, FlotillaError):
             for holding in self._leases.of(number):
                 holding.renew_ms = min(holding.renew_ms, self._session.now_ms + _RETRY_MS)
+                self._leases.hasten(holding.renew_ms)
         else:
             assert isinstance(outcome, Settled)
             self._leases.refuse(number, outcome.expired)

@@ -97,11 +97,14 @@ class Leases:
         self._by_partition: dict[int, dict[Holding, None]] = {}
         #: Messages that were received and not settled.
         self.open_count = 0
+        #: No lease has to be renewed before this. It may be too early, never too late; None: when one is added.
+        self.next_ms: int | None = None
 
     def add(self, holding: Holding) -> None:
         assert holding.open == holding.full
         self._by_partition.setdefault(holding.partition, {})[holding] = None
         self.open_count += holding.count
+        self.hasten(holding.renew_ms)
 
     def close(self, holding: Holding, mask: int) -> int:
         """Those of the messages that were open until now, and are not any more."""
@@ -123,6 +126,12 @@ class Leases:
             holding.open |= fresh
             self.open_count += fresh.bit_count()
             self._by_partition.setdefault(holding.partition, {})[holding] = None
+            self.hasten(holding.renew_ms)
+
+    def hasten(self, when_ms: int) -> None:
+        """A lease has to be renewed at this time, perhaps before all others."""
+        if self.next_ms is None or when_ms < self.next_ms:
+            self.next_ms = when_ms
 
     def refuse(self, partition: int, expired: Iterable[Held]) -> None:
         """The leader says that these are not ours any more."""
@@ -142,10 +151,10 @@ class Leases:
     def __iter__(self) -> Iterator[Holding]:
         return iter([holding for held in self._by_partition.values() for holding in held])
 
-    @property
-    def next_ms(self) -> int | None:
-        """When the next lease has to be renewed."""
-        return min([holding.renew_ms for holding in self], default=None)
+    def find_next(self) -> int | None:
+        """When the next lease really has to be renewed."""
+        self.next_ms = min([holding.renew_ms for holding in self], default=None)
+        return self.next_ms
 
 
 def merged(runs: Iterable[Held]) -> list[Held]:

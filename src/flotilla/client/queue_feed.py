@@ -149,9 +149,14 @@ class QueueFeed(Generic[Message]):
             raise ConnectionClosedError("the consumer is closed")
 
     def raise_error(self) -> None:
-        """Raises what went wrong behind the caller's back."""
-        if self.reader.errors:
-            raise self.reader.errors.popleft()
+        """Raises what went wrong behind the caller's back. Any thread may call it."""
+        if not self.reader.errors:
+            return
+        try:
+            error = self.reader.errors.popleft()
+        except IndexError:
+            return
+        raise error
 
     def schedule(self) -> None:
         """Has the core look around once, when this turn of the loop has asked for all it will ask for."""

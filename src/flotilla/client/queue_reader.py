@@ -117,11 +117,12 @@ class QueueReader(Generic[Message]):
     def take(self, messages_max: int) -> list[Message]:
         """Up to so many messages that have arrived. May be called by another thread."""
         taken: list[Message] = []
-        ready = self.ready
+        take, put = self.ready.popleft, taken.append
         try:
-            while len(taken) < messages_max:
-                taken.append(ready.popleft())
+            for _ in range(messages_max):
+                put(take())
         except IndexError:
+            # What there was is taken; not asked before, because the other thread takes, too.
             pass
         return taken
 
@@ -150,14 +151,14 @@ class QueueReader(Generic[Message]):
         `ended` is called once, when all of it is done or refused. Without it, nobody waits: a refusal is an error of
         the consumer then. What was settled here before is left out.
         """
-        closed = {holding: self.leases.close(holding, mask) for holding, mask in masks.items()}
-        lost = {holding: holding.lost & mask for holding, mask in masks.items() if holding.lost & mask}
-        first = next((lease_expired(holding, mask) for holding, mask in lost.items()), None)
-        outcome = _Outcome(self, first, ended)
-        for holding, mask in closed.items():
-            if mask:
+        outcome = _Outcome(self, ended)
+        for holding, mask in masks.items():
+            if holding.lost & mask:
+                outcome.note(lease_expired(holding, holding.lost & mask))
+            closed = self.leases.close(holding, mask)
+            if closed:
                 outcome.left += 1
-                self._settlements.add(holding, mask, verdict, outcome.ended)
+                self._settlements.add(holding, closed, verdict, outcome.ended)
         outcome.finish()
 
     def extend(
@@ -332,26 +333,26 @@ class _Outcome:
 
     __slots__ = ("_callback", "_error", "_reader", "left")
 
-    def __init__(
-        self,
-        reader: QueueReader[Message],
-        error: FlotillaError | None,
-        callback: Callable[[FlotillaError | None], None] | None,
-    ) -> None:
+    def __init__(self, reader: QueueReader[Message], callback: Callable[[FlotillaError | None], None] | None) -> None:
         self._reader = reader
-        self._error = error
         self._callback = callback
+        #: The first one.
+        self._error: FlotillaError | None = None
         #: Answers that are still to come, and one for whoever asks for them.
         self.left = 1
 
+    def note(self, error: FlotillaError) -> None:
+        if self._error is None:
+            self._error = error
+
     def ended(self, holding: Holding, mask: int, expired: int, error: FlotillaError | None) -> None:
         if error is not None:
-            self._error = self._error or error
+            self.note(error)
             if self._callback is not None and not self._reader.is_closed:
                 # Who is told may try again.
                 self._reader.leases.reopen(holding, mask)
         elif expired:
-            self._error = self._error or lease_expired(holding, expired)
+            self.note(lease_expired(holding, expired))
         self.finish()
 
     def finish(self) -> None:

@@ -20,7 +20,7 @@ from flotilla.types.errors import FlotillaError, LeaseExpiredError
 from flotilla.types.queue_operations import Held, Settle, Settled
 
 #: Requests under way to one partition.
-IN_FLIGHT_MAX = 4
+IN_FLIGHT_MAX = 2
 #: Runs in one request, so that it stays far below the bound on envelopes.
 RUNS_MAX = 4096
 

@@ -99,8 +99,8 @@ class QueueConsumer:
         """Leases messages, up to so many; waits for the first one, and returns none if none comes in time."""
         feed = self._feed
         self._check_open()
+        feed.raise_error()
         if not self._ready:
-            feed.raise_error()
             self._thread.run(feed.fetch(max_messages, wait_ms))
         messages = feed.reader.take(max_messages)
         if not messages:
@@ -148,11 +148,11 @@ class QueueConsumer:
         feed = self._feed
         ready = self._ready
         while True:
+            feed.raise_error()
             try:
                 message = ready.popleft()
             except IndexError:
                 self._check_open()
-                feed.raise_error()
                 self._thread.run(feed.flow())
                 continue
             if not ready:

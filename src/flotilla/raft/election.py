@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from flotilla.raft import quorum
 from flotilla.raft.messages import Append, Heartbeat, Message, SnapshotChunk, TimeoutNow, VoteReply, VoteRequest
-from flotilla.raft.roles import FOLLOWER, LEADER, PRE_CANDIDATE
-from flotilla.types.ids import NO_NODE
+from flotilla.raft.roles import CANDIDATE, FOLLOWER, LEADER, PRE_CANDIDATE
+from flotilla.types.ids import NO_NODE, NodeId
 
 if TYPE_CHECKING:
     from flotilla.raft.node import RaftNode
@@ -34,14 +34,46 @@ def leader_link_lost(node: "RaftNode") -> None:
     node.leader = NO_NODE
     if node.role != FOLLOWER or not node.is_promotable():
         return
-    voters = [voter for voter in node.configuration.members() if node.configuration.is_voter(voter) and voter != lost]
-    line = [voter for voter in voters if voter > lost] + [voter for voter in voters if voter < lost]
-    place = line.index(node.id) if node.id in line else len(line)
+    place = _place_in_line(node, lost)
     if place == 0:
         start(node)
     else:
-        wait_ticks = place * node.options.succession_ticks
-        node.election_elapsed = max(node.election_elapsed, node.election_timeout - wait_ticks)
+        _stand_within(node, place * node.options.succession_ticks)
+
+
+def leader_heard(node: "RaftNode", leader: NodeId) -> None:
+    """A message of the term's leader came in: a sign of life, worth less when the link to it is known to be broken.
+
+    Then it may have been under way since before the leader died. One that still lives speaks again soon.
+    """
+    node.leader = leader
+    node.election_elapsed = 0
+    node.has_stood_again = False
+    if leader in node.down_peers:
+        place = _place_in_line(node, leader)
+        _stand_within(node, leader_patience_ticks(node) + place * node.options.succession_ticks)
+    elif node.election_timeout < node.options.election_ticks:
+        # The hint was wrong, or the link is back.
+        node.election_timeout = node.draw_election_timeout()
+
+
+def leader_patience_ticks(node: "RaftNode") -> int:
+    """How long the leader may be silent before this node votes for another."""
+    options = node.options
+    if node.leader in node.down_peers:
+        return min(2 * options.heartbeat_ticks, options.election_ticks)
+    return options.election_ticks
+
+
+def _place_in_line(node: "RaftNode", lost: NodeId) -> int:
+    """How many voters stand before this one when `lost` has gone."""
+    voters = [voter for voter in node.configuration.members() if node.configuration.is_voter(voter) and voter != lost]
+    line = [voter for voter in voters if voter > lost] + [voter for voter in voters if voter < lost]
+    return line.index(node.id) if node.id in line else len(line)
+
+
+def _stand_within(node: "RaftNode", wait_ticks: int) -> None:
+    node.election_timeout = min(node.election_timeout, node.election_elapsed + wait_ticks)
 
 
 def _ask_in_advance(node: "RaftNode") -> None:
@@ -60,12 +92,16 @@ def _ask_for_votes(node: "RaftNode", *, transfer: bool) -> None:
 
 
 def _request(node: "RaftNode", *, pre: bool, transfer: bool) -> None:
-    out = node.messages if pre else node.after_sync
-    last_index, last_term = node.log.last_index, node.log.last_term()
     for peer in node.configuration.members():
         if peer != node.id and node.configuration.is_voter(peer):
-            term = node.term + 1 if pre else node.term
-            out.append(VoteRequest(node.id, peer, term, last_index, last_term, pre=pre, transfer=transfer))
+            _request_of(node, peer, pre=pre, transfer=transfer)
+
+
+def _request_of(node: "RaftNode", peer: NodeId, *, pre: bool, transfer: bool) -> None:
+    out = node.messages if pre else node.after_sync
+    term = node.term + 1 if pre else node.term
+    last_index, last_term = node.log.last_index, node.log.last_term()
+    out.append(VoteRequest(node.id, peer, term, last_index, last_term, pre=pre, transfer=transfer))
 
 
 def _on_vote_request(node: "RaftNode", request: VoteRequest) -> None:
@@ -84,6 +120,9 @@ def _on_vote_request(node: "RaftNode", request: VoteRequest) -> None:
         # A promise of nothing: the term answered is the one asked about, so that the asker can tell it apart.
         term = request.term if granted else node.term
         node.messages.append(VoteReply(node.id, request.sender, term, granted=granted, pre=True))
+        if node.role == CANDIDATE and request.term == node.term:
+            # The asker never heard that this node stands, or did not listen then; its vote may still be had.
+            _request_of(node, request.sender, pre=False, transfer=False)
         return
     node.after_sync.append(VoteReply(node.id, request.sender, node.term, granted=granted))
     if granted:
@@ -108,6 +147,25 @@ def _on_vote_reply(node: "RaftNode", reply: VoteReply) -> None:
     elif result == quorum.LOST:
         # The term stands, and so does the vote given in it.
         node.become_follower(node.term, NO_NODE)
+    elif node.role == CANDIDATE and not reply.granted:
+        _consider_split_vote(node)
+
+
+def _consider_split_vote(node: "RaftNode") -> None:
+    """Voters stood at the same time, and those who could still decide are gone: stand again, one after the other.
+
+    Waiting for an election timeout would be as safe and far slower. The term rises only after another pre-vote.
+    Done once: where messages take longer than the line is apart, only chance parts the candidates (paper 5.2).
+    """
+    if node.has_stood_again:
+        return
+    voters = [voter for voter in node.configuration.members() if node.configuration.is_voter(voter)]
+    missing = {voter: False for voter in voters if voter in node.down_peers}
+    if quorum.vote_result(node.configuration, {**missing, **node.votes}) == quorum.LOST:
+        node.has_stood_again = True
+        place = sum(1 for voter in voters if voter < node.id and voter not in missing)
+        # Twice as far apart as the first time, which was not enough.
+        _stand_within(node, 1 + 2 * place * node.options.succession_ticks)
 
 
 def _on_leader_message(node: "RaftNode", message: Message) -> None:

@@ -8,6 +8,7 @@ it in a few steps, not entry by entry.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from flotilla.raft import election
 from flotilla.raft.messages import (
     Append,
     AppendReply,
@@ -28,13 +29,8 @@ if TYPE_CHECKING:
     from flotilla.raft.node import RaftNode
 
 
-def _heard_from_leader(node: "RaftNode", leader: NodeId) -> None:
-    node.election_elapsed = 0
-    node.leader = leader
-
-
 def _on_append(node: "RaftNode", append: Append) -> None:
-    _heard_from_leader(node, append.sender)
+    election.leader_heard(node, append.sender)
     log = node.log
     if append.prev_index < log.committed:
         # Old news: what is committed here agrees with every leader. The answer moves the leader on.
@@ -68,7 +64,7 @@ def _reply(node: "RaftNode", leader: NodeId, index: Index) -> None:
 
 
 def _on_heartbeat(node: "RaftNode", heartbeat: Heartbeat) -> None:
-    _heard_from_leader(node, heartbeat.sender)
+    election.leader_heard(node, heartbeat.sender)
     node.log.commit_to(min(heartbeat.commit, node.log.last_index))
     # The answer rests on the term alone: while that is durable it need not wait for entries being written.
     out = node.messages if node.durable_term == node.term else node.after_sync
@@ -76,12 +72,12 @@ def _on_heartbeat(node: "RaftNode", heartbeat: Heartbeat) -> None:
 
 
 def _on_commit_news(node: "RaftNode", news: CommitNews) -> None:
-    _heard_from_leader(node, news.sender)
+    election.leader_heard(node, news.sender)
     node.log.commit_to(min(news.commit, node.log.last_index))
 
 
 def _on_quiesce(node: "RaftNode", message: Quiesce) -> None:
-    _heard_from_leader(node, message.sender)
+    election.leader_heard(node, message.sender)
     if node.log.last_index < message.commit:
         return
     node.log.commit_to(message.commit)
@@ -90,7 +86,7 @@ def _on_quiesce(node: "RaftNode", message: Quiesce) -> None:
 
 
 def _on_snapshot_chunk(node: "RaftNode", chunk: SnapshotChunk) -> None:
-    _heard_from_leader(node, chunk.sender)
+    election.leader_heard(node, chunk.sender)
     meta = chunk.meta
     log = node.log
     if meta.log_index <= log.committed or log.matches(meta.log_index, meta.log_term):

@@ -32,6 +32,7 @@ class RaftLog:
         "durable",
         "found_damage",
         "handed",
+        "last_index",
         "pending",
         "pending_first",
         "stored",
@@ -41,6 +42,8 @@ class RaftLog:
         self.stored = stored
         self.base: Index = stored.first_index() - 1
         last = stored.last_index()
+        #: The end of the log, pending entries included: pending_first + len(pending) - 1.
+        self.last_index: Index = last
         #: Entries not yet taken by a Ready. Everything from pending_first on is here, all below is stored.
         self.pending: list[Entry] = []
         self.pending_first: Index = last + 1
@@ -56,10 +59,6 @@ class RaftLog:
         self.found_damage: list[tuple[Index, Index]] = []
         #: (Ready number, last index it stores) of writes under way.
         self._claims: deque[tuple[int, Index]] = deque()
-
-    @property
-    def last_index(self) -> Index:
-        return self.pending_first + len(self.pending) - 1
 
     def last_term(self) -> Term:
         return self.term(self.last_index)
@@ -108,6 +107,7 @@ class RaftLog:
             self.truncate(first)
         assert first == self.last_index + 1
         self.pending.extend(entries)
+        self.last_index += len(entries)
         for entry in entries:
             if entry.kind == CONFIG:
                 self.add_configuration(entry)
@@ -128,6 +128,7 @@ class RaftLog:
             self.pending_first = index
         else:
             del self.pending[index - self.pending_first :]
+        self.last_index = min(self.last_index, index - 1)
         self.durable = min(self.durable, index - 1)
         self._claims = deque((number, min(last, index - 1)) for number, last in self._claims)
         while len(self.configurations) > 1 and self.configurations[-1][0] >= index:
@@ -137,8 +138,9 @@ class RaftLog:
         """Hands the pending entries to Ready `number`, whose write makes them durable."""
         entries, self.pending = self.pending, []
         if entries:
-            self.pending_first = entries[-1].index + 1
-            self._claims.append((number, entries[-1].index))
+            assert entries[-1].index == self.last_index
+            self.pending_first = self.last_index + 1
+            self._claims.append((number, self.last_index))
         return entries
 
     def written(self, number: int) -> None:
@@ -155,10 +157,9 @@ class RaftLog:
 
     def take_committed(self, max_bytes: int) -> list[Entry]:
         """The next entries that are both committed and durable here."""
-        ready = min(self.committed, self.durable)
-        if self.handed >= ready:
+        if not self.has_committed():
             return []
-        entries = self.entries(self.handed + 1, ready + 1, max_bytes)
+        entries = self.entries(self.handed + 1, min(self.committed, self.durable) + 1, max_bytes)
         if entries:
             assert entries[0].index == self.handed + 1
             self.handed = entries[-1].index
@@ -176,6 +177,7 @@ class RaftLog:
         self._claims.clear()
         last = suffix[-1].index if suffix else meta.log_index
         self.pending_first = last + 1
+        self.last_index = last
         self.durable = last
         # A suffix that was kept may end differently from the leader's log: only what the snapshot names is committed.
         place = meta.index - meta.log_index - 1

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from flotilla.raft import election, follower, leader, repair
+from flotilla.raft import election, follower, leader, proposals, repair, replication
 from flotilla.raft.log import RaftLog
 from flotilla.raft.membership import ConfigurationChange
 from flotilla.raft.messages import (
@@ -68,6 +68,48 @@ _STEPS: dict[int, dict[type[Message], Callable[["RaftNode", Any], None]]] = {
 class RaftNode:
     """See the module's contract. Fields without underscore are for the role modules beside this one."""
 
+    __slots__ = (
+        "_advanced",
+        "_install_number",
+        "_number",
+        "_saved",
+        "_terms_under_way",
+        "_to_self",
+        "after_sync",
+        "damaged",
+        "down_peers",
+        "durable_term",
+        "election_elapsed",
+        "election_timeout",
+        "has_stood_again",
+        "heartbeat_elapsed",
+        "id",
+        "idle_ticks",
+        "incoming",
+        "installing",
+        "leader",
+        "log",
+        "messages",
+        "news_ticks",
+        "options",
+        "pending_configuration_index",
+        "progress",
+        "quiescent",
+        "random",
+        "read_states",
+        "reads",
+        "repaired",
+        "role",
+        "snapshot_wanted",
+        "term",
+        "transferee",
+        "truncate_from",
+        "uncommitted",
+        "uncommitted_bytes",
+        "vote",
+        "votes",
+    )
+
     def __init__(
         self,
         node_id: NodeId,
@@ -101,6 +143,8 @@ class RaftNode:
 
         #: Candidates: the answers so far.
         self.votes: dict[NodeId, bool] = {}
+        #: Candidates: a split vote was repeated without waiting; cleared by a leader.
+        self.has_stood_again = False
         #: Leaders: what is known of every member, in ascending order of id.
         self.progress: dict[NodeId, Progress] = {}
         #: Leaders: no further membership change before this index has been applied.
@@ -118,7 +162,7 @@ class RaftNode:
         self.idle_ticks = 0
         #: Leaders: for how many ticks some follower has not been told of a commit.
         self.news_ticks = 0
-        self.election_timeout = self._draw_election_timeout()
+        self.election_timeout = self.draw_election_timeout()
         #: A sleeping group neither ticks nor speaks; any message or proposal wakes it.
         self.quiescent = False
         #: Peers whose link is known to be down.
@@ -193,18 +237,18 @@ class RaftNode:
 
     def propose(self, data: bytes | memoryview) -> Index:
         """Asks to log `data`; its index in this term. Raises NotLeaderError, OverloadedError, UnavailableError."""
-        return leader.propose(self, data)
+        return proposals.propose(self, data)
 
     def forward(self, data: bytes) -> None:
         """Proposes without waiting for what comes of it, through the leader if that is another node."""
         if self.role == LEADER:
-            leader.propose_unanswered(self, data)
+            proposals.propose_unanswered(self, data)
         elif self.leader != NO_NODE:
             self.messages.append(Proposal(self.id, self.leader, self.term, data))
 
     def propose_change(self, change: ConfigurationChange) -> Index:
         """Asks to change the members. Raises ConfigurationChangeError when it is not possible or one is under way."""
-        return leader.propose_change(self, change)
+        return proposals.propose_change(self, change)
 
     def read(self) -> int:
         """Asks for a read index; a ReadState under the returned id answers. Raises NotLeaderError, OverloadedError."""
@@ -250,18 +294,19 @@ class RaftNode:
     def has_ready(self) -> bool:
         if self.installing is not None:
             return self._install_number == 0
+        log = self.log
         return bool(
             self.messages
             or self.after_sync
-            or self.log.pending
+            or log.pending
             or self.read_states
             or self.repaired
             or self.truncate_from
-            or self.log.found_damage
-            or (not self.damaged and self.log.has_committed())
+            or log.found_damage
+            or (not self.damaged and log.has_committed())
             or self.term != self._saved.term
             or self.vote != self._saved.vote
-            or (self.role == LEADER and leader.has_work(self))
+            or (self.role == LEADER and replication.has_work(self))
         )
 
     def ready(self) -> Ready:
@@ -271,23 +316,24 @@ class RaftNode:
         if self.log.found_damage:
             repair.begin(self)
         committed = [] if self.damaged else self.log.take_committed(self.options.apply_bytes_max)
-        if self.role == LEADER and any(entry.kind == CONFIG for entry in committed):
+        if committed and self.role == LEADER and any(entry.kind == CONFIG for entry in committed):
             leader.configuration_committed(self)
         if self.role == LEADER:
-            leader.flush(self)
+            replication.flush(self)
         self._number += 1
         entries = self.log.take_pending(self._number)
+        # One for every turn of every group: by position, since names would double the cost of making it.
         ready = Ready(
-            number=self._number,
-            hard_state=self._take_hard_state(bool(entries)),
-            entries=entries,
-            repaired=self.repaired,
-            truncate_from=self.truncate_from,
-            snapshot=None,
-            messages=self.messages,
-            messages_after_sync=self._take_after_sync(),
-            committed=committed,
-            reads=self.read_states,
+            self._number,
+            self._take_hard_state(bool(entries)),
+            entries,
+            self.repaired,
+            self.truncate_from,
+            None,
+            self.messages,
+            self._take_after_sync(),
+            committed,
+            self.read_states,
         )
         self.messages, self.repaired, self.read_states, self.truncate_from = [], [], [], 0
         return ready
@@ -335,6 +381,7 @@ class RaftNode:
         assert self.vote == self.id
         self._leave_role(LEADER)
         self.leader = self.id
+        self.has_stood_again = False
         leader.begin(self)
 
     def _leave_role(self, role: int) -> None:
@@ -352,7 +399,7 @@ class RaftNode:
         self.election_elapsed = 0
         self.heartbeat_elapsed = 0
         self.idle_ticks = 0
-        self.election_timeout = self._draw_election_timeout()
+        self.election_timeout = self.draw_election_timeout()
 
     # What the role modules share.
 
@@ -369,7 +416,7 @@ class RaftNode:
         """A leader other than the asking node was heard within the shortest election time: stick to it."""
         if not self.options.check_quorum or self.leader in (NO_NODE, asking):
             return False
-        return self.role == LEADER or self.election_elapsed < self.options.election_ticks
+        return self.role == LEADER or self.election_elapsed < election.leader_patience_ticks(self)
 
     def is_promotable(self) -> bool:
         """May stand for election: its log is intact, and it votes in the newest committed configuration or a later one.
@@ -396,7 +443,7 @@ class RaftNode:
         self.installing = (snapshot, suffix, sender)
         self._install_number = 0
 
-    def _draw_election_timeout(self) -> int:
+    def draw_election_timeout(self) -> int:
         return self.options.election_ticks + self.random.randrange(self.options.election_ticks)
 
     def _check_term(self, message: Message) -> bool:
@@ -432,6 +479,8 @@ class RaftNode:
         return self._saved
 
     def _take_after_sync(self) -> list[Message]:
+        if not self.after_sync:
+            return []
         others: list[Message] = []
         for message in self.after_sync:
             if message.to == self.id:

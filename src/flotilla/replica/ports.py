@@ -43,6 +43,9 @@ class GroupLog(StoredLog, Protocol):
     def find_time(self, timestamp_ms: int) -> int | None:
         """The base offset of the first batch that holds a record of that time or later."""
 
+    def offset_within(self, size_bytes: int) -> int:
+        """Where the newest `size_bytes` of the log begin, or somewhat before; -1 when it has no records before that."""
+
     def compact(self, first_index: Index, term_before: Term) -> None:
         """Moves the log's start; goes into the next block. Files wholly before it are removed by maintenance."""
 

@@ -92,6 +92,8 @@ class Replica:
         #: A snapshot of this replica is being written.
         self.snapshot_under_way = False
         self._snapshot_index: Index = applied
+        #: Nobody needs the entries before this one. Moved by whoever decides on retention.
+        self._needed_from: Index = 0
         #: Proposals waiting to be applied, by index; all of the term `_proposal_term`.
         self._proposals: dict[Index, object] = {}
         self._proposal_term: Term = 0
@@ -251,7 +253,21 @@ class Replica:
         """The snapshot is durable: the log before it, but for a trail, is not needed any more."""
         self.snapshot_under_way = False
         self._snapshot_index = max(self._snapshot_index, meta.index)
-        first = 0 if self.options.keeps_log else meta.index + 1 - self.options.trail_entries
+        self._shorten_log()
+
+    def release_below(self, index: Index) -> None:
+        """Entries before `index` are not needed any more: the log shrinks to it once a snapshot stands behind it."""
+        self._needed_from = max(self._needed_from, min(index, self.applied + 1))
+        self._shorten_log()
+
+    def has_slack(self) -> bool:
+        """Whether the log holds entries that a newer snapshot would let go."""
+        return self._needed_from > self.log.first_index()
+
+    def _shorten_log(self) -> None:
+        first = self._snapshot_index + 1 - self.options.trail_entries
+        if self.options.keeps_log:
+            first = min(first, self._needed_from)
         if first > self.log.first_index():
             self.log.compact(first, self.raft.log.term(first - 1))
             self.raft.log_compacted()

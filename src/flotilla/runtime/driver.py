@@ -11,10 +11,11 @@ from random import Random
 from typing import Protocol
 
 from flotilla.raft.membership import ConfigurationChange
-from flotilla.raft.messages import Entry, Message, Ready
+from flotilla.raft.messages import Entry, Message, ReadState, Ready
+from flotilla.raft.roles import LEADER
 from flotilla.replica.ports import Block, Job, StateMachine, Store
 from flotilla.replica.replica import Replica, ReplicaOptions
-from flotilla.types.errors import FlotillaError
+from flotilla.types.errors import FlotillaError, NotLeaderError
 from flotilla.types.ids import GroupId, NodeId
 
 #: Between each two steps of the pump. `saved` is before the sync, `synced` after it.
@@ -76,6 +77,8 @@ class Driver:
         self._committed: list[tuple[Replica, list[Entry]]] = []
         #: Background work: (the job, whose snapshot it writes, the Ready it installs).
         self._jobs: list[tuple[Job, Replica | None, Ready | None]] = []
+        #: Leaders that ask whether they still lead, by raft's id of the question.
+        self._asking: dict[tuple[GroupId, int], object] = {}
         self._retry_in_ticks = 0
         self._retry_jobs: list[Job] = []
 
@@ -94,6 +97,7 @@ class Driver:
         self._store.remove_group(group)
         for table in (self.replicas, self._touched, self._awake):
             table.pop(group, None)
+        self._asking = {asked: token for asked, token in self._asking.items() if asked[0] != group}
 
     def receive(self, messages: list[tuple[GroupId, Message]]) -> None:
         for group, message in messages:
@@ -134,6 +138,16 @@ class Driver:
     def read(self, group: GroupId, query: object, token: object) -> None:
         replica = self.replicas[group]
         replica.read(query, token)
+        self._touch(replica)
+
+    def confirm(self, group: GroupId, token: object) -> None:
+        """Asks a quorum whether this replica, which leads, still does. The answer is None or a FlotillaError."""
+        replica = self.replicas[group]
+        assert replica.raft.role == LEADER
+        try:
+            self._asking[group, replica.raft.read()] = token
+        except FlotillaError as error:
+            replica.replies.append((token, error))
         self._touch(replica)
 
     def change_members(self, group: GroupId, change: ConfigurationChange, token: object) -> None:
@@ -203,13 +217,15 @@ class Driver:
             ready = raft.ready()
             self._post(replica.group, ready.messages)
             if ready.reads:
+                self._take_confirmations(replica, ready.reads)
                 replica.take_reads(ready.reads)
             if ready.snapshot is not None:
                 self._install(replica, ready)
                 break
             if ready.committed:
                 self._committed.append((replica, ready.committed))
-            if ready.must_save:
+            must_save = ready.must_save
+            if must_save:
                 self._store.save(
                     replica.group,
                     hard_state=ready.hard_state,
@@ -217,12 +233,19 @@ class Driver:
                     repaired=ready.repaired,
                     truncate_from=ready.truncate_from,
                 )
-            if ready.must_save or replica.unadvanced:
+            if must_save or replica.unadvanced:
                 self._saved.append((replica, ready))
                 replica.unadvanced += 1
             else:
                 self._post(replica.group, ready.messages_after_sync)
                 raft.advance(ready.number)
+
+    def _take_confirmations(self, replica: Replica, states: list[ReadState]) -> None:
+        for state in states if self._asking else ():
+            token = self._asking.pop((replica.group, state.read_id), None)
+            if token is not None:
+                answer = None if state.index >= 0 else NotLeaderError(replica.raft.leader)
+                replica.replies.append((token, answer))
 
     def _sync(self) -> None:
         """One block is under way at a time; everything saved meanwhile shares the next one."""

@@ -49,6 +49,11 @@ def _messages(kind: str, name: str, text: str, *labels: str) -> Metric:
     return _row("Messages and requests", kind, name, text, *labels)
 
 
+def _queue(kind: str, name: str, text: str) -> Metric:
+    """Of one queue group in one partition."""
+    return _row("Queue groups", kind, name, f"{text} Told by the partition's leader.", "topic", "partition", "group")
+
+
 def _consensus(kind: str, name: str, text: str, *labels: str) -> Metric:
     return _row("Consensus", kind, name, text, *labels)
 
@@ -77,6 +82,12 @@ MESSAGES_DELIVERED = _messages(
     "Records sent to readers by this node, from the offset that they asked for.",
     "topic",
 )
+MESSAGES_REDELIVERED = _messages(
+    COUNTER,
+    "flotilla_messages_redelivered_total",
+    "Of the records sent to queue groups by this node, those that had been tried before.",
+    "topic",
+)
 REQUEST_SECONDS = _messages(
     HISTOGRAM,
     "flotilla_request_seconds",
@@ -90,6 +101,24 @@ REQUEST_ERRORS = _messages(
     "Requests answered with an error, by its code; NOT_LEADER is part of finding the leader.",
     "operation",
     "code",
+)
+
+MESSAGES_ACKED = _queue(
+    COUNTER, "flotilla_messages_acked_total", "Messages that the group has finished, since it was opened."
+)
+MESSAGES_DEAD_LETTERED = _queue(
+    COUNTER,
+    "flotilla_messages_dead_lettered_total",
+    "Messages of the group that failed for the last time or were rejected, and went to its dead-letter topic.",
+)
+GROUP_LAG_MESSAGES = _queue(GAUGE, "flotilla_group_lag_messages", "Messages that the group has not finished.")
+GROUP_LAG_SECONDS = _queue(
+    GAUGE, "flotilla_group_lag_seconds", "Age of the oldest message that the group has not finished; 0 without one."
+)
+QUEUE_READY = _queue(GAUGE, "flotilla_queue_ready", "Messages that the next poll of the group could get.")
+QUEUE_LEASED = _queue(GAUGE, "flotilla_queue_leased", "Messages that members of the group hold.")
+QUEUE_DELAYED = _queue(
+    GAUGE, "flotilla_queue_delayed", "Messages that wait for a time: of their delivery, or of their next attempt."
 )
 
 RAFT_STATE = _consensus(GAUGE, "flotilla_raft_state", f"The replica's role: {_STATES}.", "topic", "partition")

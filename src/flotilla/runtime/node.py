@@ -9,12 +9,17 @@ The journal's writes and the background jobs each have a thread, which touches n
 block or job. An exception that is not a typed error means that the program is wrong: the node
 stops where it stands, as in a crash, and `wait_stopped` raises it. Going on with half a step
 done would be worse than stopping.
+
+Every request is answered once, also when its group is dropped or the node stops first. A node that
+finds that it has overslept keeps what it leads, but says so to nobody (`is_confirmed`) before a quorum
+has confirmed it.
 """
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from random import Random
-from typing import ParamSpec, TypeAlias
+from typing import ParamSpec
 
 from flotilla.raft.membership import ConfigurationChange
 from flotilla.raft.messages import Message
@@ -22,16 +27,18 @@ from flotilla.raft.roles import LEADER
 from flotilla.replica.ports import Block, Job, Store
 from flotilla.replica.replica import Replica
 from flotilla.runtime.driver import Driver, DriverOptions
+from flotilla.runtime.logs import get_logger
 from flotilla.runtime.ports import Links
+from flotilla.runtime.requests import OpenRequest, OpenRequests, Reply, lost
 from flotilla.runtime.ticker import TICK_MS, Ticker
+from flotilla.runtime.vigil import Vigil
 from flotilla.runtime.worker import Worker
 from flotilla.types.errors import FlotillaError, UnavailableError
 from flotilla.types.ids import NO_NODE, GroupId, NodeId
 
-#: Called once with the result or a FlotillaError, on the loop, after the turn in which it came to be.
-Reply: TypeAlias = Callable[[object], None]
+log = get_logger("runtime")
 
-#: How long a node that stops waits for others to take over what it leads.
+#: How long a node that stops waits to hear from those who take over what it leads.
 HAND_OVER_MS = 1_000
 _HAND_OVER_POLL_MS = 10
 
@@ -61,26 +68,41 @@ class NodeRuntime:
         self.turns = 0
         self._links = links
         self._ticker = Ticker(self._tick, tick_ms)
+        raft = options.replica.raft
+        # Half an election timeout, and less if heartbeats are so rare that they do not fit into the other half.
+        unseen_ticks_max = min(raft.election_ticks // 2, raft.election_ticks - raft.heartbeat_ticks - 1)
+        self._vigil = Vigil(max(unseen_ticks_max, 2) * tick_ms)
+        #: Of groups that were asked for since a nap: how many naps there had been when a quorum was asked, and
+        #: when it last confirmed this node. Without a nap nothing needs to be confirmed.
+        self._asked_naps: dict[GroupId, int] = {}
+        self._confirmed_naps: dict[GroupId, int] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._is_turn_due = False
-        self._replies: list[tuple[Reply, object]] = []
+        #: The turn that was asked for, until it begins.
+        self._due_turn: asyncio.Handle | None = None
+        #: A block that the journal gets at the end of the turn.
+        self._unwritten: Block | None = None
+        self._open = OpenRequests()
+        self._replies: list[tuple[OpenRequest, object]] = []
         self._stopped: asyncio.Future[None] | None = None
+        #: Works on what comes in; takes requests on. A node that stops does only the first for a while.
         self._is_running = False
+        self._is_accepting = False
 
     async def start(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._stopped = self._loop.create_future()
-        self._is_running = True
+        self._is_running = self._is_accepting = True
+        self._vigil.tick()
         self.journal.start()
         self.background.start()
         self._ticker.start()
         await self._links.start(self)
         self._ask_for_turn()
 
-    async def stop(self) -> None:
-        """Hands leadership over, finishes what is being written, and lets go of everything."""
+    async def stop(self, hand_over_ms: int = HAND_OVER_MS) -> None:
+        """Hands leadership over, finishes what is being written, answers whoever waits, and lets go of everything."""
         if self._is_running:
-            await self.hand_over()
+            await self.hand_over(hand_over_ms)
         await self._shut_down()
         if self._stopped is not None and not self._stopped.done():
             self._stopped.set_result(None)
@@ -94,10 +116,10 @@ class NodeRuntime:
 
     def propose(self, group: GroupId, data: bytes | memoryview, reply: Reply) -> bool:
         """False: refused, and nothing was logged; the reply says why."""
-        if not self._is_running:
+        if not self._is_accepting:
             reply(UnavailableError("the node is not running"))
             return False
-        accepted = self.driver.propose(group, data, reply)
+        accepted = self.driver.propose(group, data, self._open.add(group, reply, is_read=False))
         self._ask_for_turn()
         return accepted
 
@@ -106,10 +128,16 @@ class NodeRuntime:
         self._input(self.driver.forward, group, data)
 
     def read(self, group: GroupId, query: object, reply: Reply) -> None:
-        self._request(reply, self.driver.read, group, query, reply)
+        if self._is_accepting:
+            self._input(self.driver.read, group, query, self._open.add(group, reply, is_read=True))
+        else:
+            reply(UnavailableError("the node is not running"))
 
     def change_members(self, group: GroupId, change: ConfigurationChange, reply: Reply) -> None:
-        self._request(reply, self.driver.change_members, group, change, reply)
+        if self._is_accepting:
+            self._input(self.driver.change_members, group, change, self._open.add(group, reply, is_read=False))
+        else:
+            reply(UnavailableError("the node is not running"))
 
     def campaign(self, group: GroupId) -> None:
         self._input(self.driver.campaign, group)
@@ -120,17 +148,38 @@ class NodeRuntime:
         self._ask_for_turn()
 
     def drop(self, group: GroupId) -> None:
-        """Leaves a group and removes its data."""
+        """Leaves a group and removes its data. Whoever waits for it is answered."""
         self._input(self.driver.remove_replica, group)
+        for request in self._open.of_group(group):
+            self.reply(request, lost(request, "the group has left this node"))
+        self._asked_naps.pop(group, None)
+        self._confirmed_naps.pop(group, None)
 
     def snapshot(self, group: GroupId) -> None:
         self._input(self.driver.snapshot, group)
 
-    def _request(self, reply: Reply, record: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
-        if self._is_running:
-            self._input(record, *args, **kwargs)
+    # Leadership after a pause.
+
+    def is_confirmed(self, group: GroupId) -> bool:
+        """Whether a replica that leads may answer for its group. False: this node slept, and a quorum is being asked.
+
+        To be asked before each answer that no quorum confirms by itself.
+        """
+        naps = self._vigil.naps()
+        if self._confirmed_naps.get(group, 0) == naps:
+            return True
+        if self._asked_naps.get(group, 0) != naps and self.driver.replicas[group].raft.role == LEADER:
+            self._asked_naps[group] = naps
+            request = self._open.add(group, partial(self._confirm, group, naps), is_read=True)
+            self._input(self.driver.confirm, group, request)
+        return False
+
+    def _confirm(self, group: GroupId, naps: int, result: object) -> None:
+        if isinstance(result, FlotillaError):
+            # Not leading any more, or too many ask: the next caller asks again.
+            self._asked_naps.pop(group, None)
         else:
-            reply(UnavailableError("the node is not running"))
+            self._confirmed_naps[group] = naps
 
     # What the links, the clock and the threads report.
 
@@ -144,11 +193,21 @@ class NodeRuntime:
         self._input(self.driver.peer_down, peer)
 
     def _tick(self, count: int) -> None:
+        self._vigil.tick()
         for _ in range(count):
             self._input(self.driver.tick)
 
     def _block_written(self, block: Block, error: FlotillaError | None) -> None:
+        before = self.driver.storage_error
+        is_turn_due = self._due_turn is not None
         self._input(self.driver.block_written, block, error)
+        if not is_turn_due:
+            # Nothing else came in this round that could share the turn: the answers need not wait for another one.
+            self._turn()
+        if error is not None and (before is None or before.code != error.code):
+            log.error("the disk takes nothing", node=self.node, code=error.code, error=str(error))
+        elif error is None and before is not None:
+            log.info("the disk works again", node=self.node)
 
     def _job_done(self, job: Job, error: FlotillaError | None) -> None:
         self._input(self.driver.job_done, job, error)
@@ -166,26 +225,35 @@ class NodeRuntime:
     # The turn.
 
     def _ask_for_turn(self) -> None:
-        if not self._is_turn_due and self._loop is not None:
-            self._is_turn_due = True
-            self._loop.call_soon(self._turn)
+        if self._due_turn is None and self._loop is not None:
+            self._due_turn = self._loop.call_soon(self._turn)
 
     def _turn(self) -> None:
-        self._is_turn_due = False
+        self._forget_due_turn()
         if not self._is_running:
             return
         self.turns += 1
         try:
             self.driver.pump()
             replies, self._replies = self._replies, []
-            for reply, result in replies:
-                reply(result)
-            if self._is_turn_due:
+            for request, result in replies:
+                self._open.answer(request, result)
+            if self._due_turn is not None:
                 # Answers brought new requests: those travel in the same write as what came before them.
+                self._forget_due_turn()
                 self.driver.pump()
             self._links.flush()
+            # Last, because waking a thread is not free: others write to their disks while we wake ours.
+            if self._unwritten is not None:
+                block, self._unwritten = self._unwritten, None
+                self.journal.submit(block)
         except Exception as failure:
             self._break(failure)
+
+    def _forget_due_turn(self) -> None:
+        if self._due_turn is not None:
+            self._due_turn.cancel()
+            self._due_turn = None
 
     # What the driver wants done. None of it calls back into the driver.
 
@@ -193,13 +261,14 @@ class NodeRuntime:
         self._links.send(to, messages)
 
     def write(self, block: Block) -> None:
-        self.journal.submit(block)
+        assert self._unwritten is None, "one block is under way at a time"
+        self._unwritten = block
 
     def run(self, job: Job) -> None:
         self.background.submit(job)
 
     def reply(self, token: object, result: object) -> None:
-        assert callable(token)
+        assert isinstance(token, OpenRequest)
         self._replies.append((token, result))
 
     def crash_point(self, name: str) -> None:
@@ -207,28 +276,34 @@ class NodeRuntime:
 
     # The end.
 
-    async def hand_over(self) -> None:
-        """Asks the best placed voter of each group to lead, and waits until it does, but not long."""
+    async def hand_over(self, within_ms: int = HAND_OVER_MS) -> None:
+        """Asks the best placed voter of each group to lead, and waits until all say that they do, but not long."""
+        given: list[Replica] = []
         for replica in self.driver.replicas.values():
             heir = _heir(replica)
             if heir != NO_NODE:
                 self.driver.transfer(replica.group, heir)
                 self._ask_for_turn()
-        for _ in range(HAND_OVER_MS // _HAND_OVER_POLL_MS):
-            if not any(replica.raft.transferee for replica in self.driver.replicas.values()):
-                return
+                given.append(replica)
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + within_ms / 1000
+        while any(replica.raft.leader in (NO_NODE, self.node) for replica in given) and loop.time() < until_s:
             await asyncio.sleep(_HAND_OVER_POLL_MS / 1000)
 
     async def _shut_down(self) -> None:
         self._ticker.stop()
+        self._is_accepting = False
+        # What was asked for last is still written.
+        self._turn()
         await self.journal.stop()
         self._is_running = False
         self._links.close()
         await self.background.stop()
+        self._open.fail_all("the node was stopped")
 
     def _break(self, failure: Exception) -> None:
         """Stops as in a crash: nothing more is said, written or answered."""
-        self._is_running = False
+        self._is_running = self._is_accepting = False
         self._ticker.stop()
         self._links.close()
         if self._stopped is not None and not self._stopped.done():

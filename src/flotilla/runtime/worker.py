@@ -56,9 +56,10 @@ class Worker(Generic[T]):
         self._inbox.put(item)
 
     async def stop(self) -> None:
-        """Finishes and reports what was submitted, then ends the thread."""
+        """Finishes and reports what was submitted, and what was submitted because of it; then ends the thread."""
         loop = asyncio.get_running_loop()
-        if self._under_way and self._thread.is_alive():
+        while self._under_way and self._thread.is_alive():
+            # What is reported may bring more.
             self._idle = loop.create_future()
             await self._idle
         self._inbox.put(None)

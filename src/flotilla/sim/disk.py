@@ -216,6 +216,10 @@ class SimFile:
             self._disk.used_bytes += len(inode.image) - before
             self._disk.written_bytes += len(data)
 
+    def write_synced(self, offset: int, buffers: Sequence[Buffer]) -> None:
+        self.write(offset, buffers)
+        self.sync()
+
     def truncate(self, size: int) -> None:
         self._resize(size, "disk.truncate")
 

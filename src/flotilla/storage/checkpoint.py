@@ -30,6 +30,13 @@ def node_record(keep_from: int) -> bytes:
     return record(CHECKPOINT_NODE, _KEEP_FROM.pack(keep_from))
 
 
+def parse_keep_from(payload: Buffer) -> int:
+    """The oldest journal file that a checkpoint needs."""
+    (keep_from,) = _KEEP_FROM.unpack_from(payload)
+    assert isinstance(keep_from, int)
+    return keep_from
+
+
 def group_record(log: SegmentedLog) -> bytes:
     configuration = encode_configuration(log.configuration)
     runs = log.terms.runs()

@@ -220,6 +220,16 @@ class SegmentedLog:
                 raise self._corruption(step.index, step.next_index)
         return None
 
+    def offset_within(self, size_bytes: int) -> int:
+        left_bytes = size_bytes - self.tail.size_bytes
+        if left_bytes < 0:
+            return self.tail.offset_within(size_bytes)
+        for segment in reversed(self.segments):
+            if segment.size_bytes > left_bytes:
+                return segment.index.end_offset_at(segment.size_bytes - left_bytes)
+            left_bytes -= segment.size_bytes
+        return NO_OFFSET
+
     def read_snapshot(self) -> Snapshot | None:
         if not self.snapshots:
             return None

@@ -1,6 +1,8 @@
 """The write side of the journal: numbered files, one block after the other, one sync for each.
 
-Runs on the writer thread; the loop only looks at `number` and `numbers` and hands over a spare file.
+Runs on the writer thread; the loop only looks at numbers and at the fill, and hands over a spare file.
+A full file that is not needed any more comes back as a spare under a new number: a sync costs about half
+where the file system has written before. Old blocks in it name the old number, so they never pass.
 Invariants:
   J1  a block is written only after the one before it was synced
   J2  files are used in the order of their numbers and never again after a failed write or sync
@@ -33,7 +35,7 @@ class SpareFile:
 
 
 class Journal:
-    __slots__ = ("_disk", "_file", "_next_number", "_options", "_position", "number", "numbers", "spare")
+    __slots__ = ("_disk", "_file", "_next_number", "_options", "_position", "full", "number", "numbers", "spare")
 
     def __init__(self, disk: Disk, options: StoreOptions, next_number: int, numbers: list[int]) -> None:
         self._disk = disk
@@ -46,6 +48,8 @@ class Journal:
         self.number = 0
         #: Files that exist, ascending; appended by the writer, removed from by the loop.
         self.numbers = numbers
+        #: Those of them that were filled to the end without a failure.
+        self.full: set[int] = set()
         #: Set by the loop, taken by the writer.
         self.spare: SpareFile | None = None
 
@@ -56,15 +60,16 @@ class Journal:
         """Writes and syncs the block. After an error it may be given again."""
         size_bytes = block.size_bytes
         file = self._file
-        if file is None or (self._position + size_bytes > self._options.journal_bytes and self._position > 0):
+        if file is not None and self._position + size_bytes > self._options.journal_bytes and self._position > 0:
+            self.full.add(self.number)
+            file = None
+        if file is None:
             file = self._open_next()
+        if size_bytes > self._options.journal_bytes:
+            # It has the file for itself. Without room for it nothing has happened to the file yet.
+            file.allocate(size_bytes)
         try:
-            file.write(self._position, block.encode(self.number, self._position))
-        except StorageFailedError:
-            self._abandon()
-            raise
-        try:
-            file.sync()
+            file.write_synced(self._position, block.encode(self.number, self._position))
         except (StorageFailedError, DiskFullError):
             # The kernel may have dropped the pages and call them clean: a second sync would lie.
             self._abandon()
@@ -72,8 +77,14 @@ class Journal:
         self._position += size_bytes
         self._mark(file, block.sequence)
 
-    def create_spare(self, number: int) -> SpareFile:
-        """For maintenance, on its own thread: touches nothing but the new file."""
+    @property
+    def is_half_full(self) -> bool:
+        return 2 * self._position >= self._options.journal_bytes
+
+    def create_spare(self, number: int, retired: int) -> SpareFile:
+        """For maintenance, on its own thread: touches nothing but the new file. `retired` is used again, unless 0."""
+        if retired and self._disk.exists(journal_path(retired)):
+            self._disk.rename(journal_path(retired), journal_path(number))
         return SpareFile(number, self._create(number))
 
     def close(self) -> None:
@@ -111,6 +122,8 @@ class Journal:
         path = journal_path(number)
         file = self._disk.open(path, create=True)
         try:
+            if file.size() > self._options.journal_bytes:
+                file.truncate(self._options.journal_bytes)
             file.allocate(self._options.journal_bytes)
             file.sync()
             self._disk.sync_directory(FOLDER)

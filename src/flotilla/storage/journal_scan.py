@@ -6,12 +6,17 @@ had been durable. Hence:
   a bad block with a proof behind it    damage: its directory (either copy) says what was in it
   no directory left, but a proof        refused: a vote may be lost, and with it what this node promised
 A sequence found in two files (a failed sync, then another file) counts from the newer one.
+
+Files are read from the newest back, and no further than the newest checkpoint needs. What was never
+written, at the end of a file, is not kept in memory.
 """
 
 from collections.abc import Iterator
 
 from flotilla.storage.block import MAGIC, MARK, BlockImage, find_directory
+from flotilla.storage.checkpoint import parse_keep_from
 from flotilla.storage.framing import (
+    CHECKPOINT_NODE,
     ENTRY,
     RECORD_BYTES,
     REPAIRED,
@@ -22,8 +27,13 @@ from flotilla.storage.framing import (
     parse_record,
 )
 from flotilla.storage.journal import FOLDER, SUFFIX, journal_path
-from flotilla.storage.ports import Disk
+from flotilla.storage.ports import Disk, File
 from flotilla.types.errors import CorruptionError
+from flotilla.types.limits import MIB
+
+#: One look for the end of what was written.
+PIECE_BYTES = 1 * MIB
+_ZEROS = bytes(PIECE_BYTES)
 
 
 def list_journal(disk: Disk) -> list[int]:
@@ -44,23 +54,36 @@ class JournalScan:
     @classmethod
     def of(cls, disk: Disk, numbers: list[int]) -> "JournalScan":
         scan = cls()
-        for number in numbers:
+        keep_from = 0
+        for number in reversed(numbers):
+            if number < keep_from:
+                break
             file = disk.open(journal_path(number))
             try:
-                scan.add_file(number, file.read(0, file.size()))
+                scan.add_file(number, file.read(0, _written_bytes(file)))
             finally:
                 file.close()
+            keep_from = keep_from or scan._keep_from()
         return scan
 
+    def _keep_from(self) -> int:
+        """The oldest file that the newest sound checkpoint needs; 0 while none was found."""
+        for sequence in sorted(self.images, reverse=True):
+            image = self.images[sequence]
+            if image.is_checkpoint and (sequence <= self.proven or _has_all_bodies(image)):
+                return next(
+                    parse_keep_from(payload) for tag, payload, _, _ in records_of(image) if tag == CHECKPOINT_NODE
+                )
+        return 0
+
     def add_file(self, number: int, content: bytes) -> None:
-        """Adds one file; files come in ascending order."""
         for image in _directories(number, content):
             if image.copy == MARK:
                 self.proven = max(self.proven, image.sequence)
                 continue
             self.proven = max(self.proven, image.sequence - 1)
             known = self.images.get(image.sequence)
-            if known is None or _has_all_bodies(image) or not _has_all_bodies(known):
+            if known is None or _worth(image) > _worth(known):
                 self.images[image.sequence] = image
 
     def chain(self) -> list[BlockImage]:
@@ -107,8 +130,23 @@ def records_of(image: BlockImage) -> Iterator[tuple[int, memoryview, Frame | Non
     assert position == len(records)
 
 
+def _worth(image: BlockImage) -> tuple[bool, int]:
+    return _has_all_bodies(image), image.file_number
+
+
 def _has_all_bodies(image: BlockImage) -> bool:
     return all(frame is None or body is not None for _, _, frame, body in records_of(image))
+
+
+def _written_bytes(file: File) -> int:
+    """Up to the end of the last piece of a file that is not all zeros."""
+    end = file.size()
+    while end > 0:
+        start = (end - 1) // PIECE_BYTES * PIECE_BYTES
+        if file.read(start, end - start) != _ZEROS[: end - start]:
+            break
+        end = start
+    return end
 
 
 def _directories(number: int, content: bytes) -> Iterator[BlockImage]:

@@ -202,7 +202,7 @@ class GroupFlush:
 
 
 class MaintenanceJob:
-    __slots__ = ("_disk", "_journal", "_spare_number", "flushes", "keep_from", "removals", "spare")
+    __slots__ = ("_disk", "_journal", "_retired", "_spare_number", "flushes", "keep_from", "removals", "spare")
 
     def __init__(
         self,
@@ -213,6 +213,7 @@ class MaintenanceJob:
         flushes: list[GroupFlush] | None,
         keep_from: int,
         spare_number: int,
+        retired: int,
     ) -> None:
         self._disk = disk
         self._journal = journal
@@ -222,6 +223,8 @@ class MaintenanceJob:
         #: The oldest journal file needed once the flush is checkpointed.
         self.keep_from = keep_from
         self._spare_number = spare_number
+        #: The file that the spare is made of; 0: a new one.
+        self._retired = retired
         self.spare: SpareFile | None = None
 
     def run(self) -> None:
@@ -232,7 +235,7 @@ class MaintenanceJob:
             flush.run()
         if self._spare_number and self.spare is None:
             try:
-                self.spare = self._journal.create_spare(self._spare_number)
+                self.spare = self._journal.create_spare(self._spare_number, self._retired)
             except DiskFullError:
                 # The writer makes its own file when it needs one, and reports if it cannot.
                 pass

@@ -15,6 +15,8 @@ class StoreOptions:
     #: A journal file is allocated at this size and closed when the next block does not fit.
     #: A block larger than that gets a file of its own.
     journal_bytes: int = JOURNAL_FILE_BYTES
+    #: With more journal files than this to be flushed, a store flushes them before it is open, and not afterwards.
+    journal_files_max: int = 4
     #: A segment is closed once it has grown to this size; it may be larger by one entry.
     segment_bytes: int = SEGMENT_FILE_BYTES
     #: One point of a segment's sparse index for this many bytes.

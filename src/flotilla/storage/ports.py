@@ -23,6 +23,9 @@ class File(Protocol):
     def write(self, offset: int, buffers: Sequence[Buffer]) -> None:
         """Writes all buffers one after the other, whole or with an error."""
 
+    def write_synced(self, offset: int, buffers: Sequence[Buffer]) -> None:
+        """`write`, then `sync`, and cheaper than the two. After any failure the file must be abandoned."""
+
     def truncate(self, size: int) -> None: ...
 
     def allocate(self, size: int) -> None:

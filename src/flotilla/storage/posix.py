@@ -19,6 +19,8 @@ _FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 _IOV_MAX = min(os.sysconf("SC_IOV_MAX"), 1024)
 #: Larger single calls are several times slower on Linux: the page cache then looks for huge folios.
 _CALL_BYTES_MAX = 1 * MIB
+#: The flag of a write that returns when its bytes are durable; 0 where there is none.
+_WRITE_SYNCED: int = getattr(os, "RWF_DSYNC", 0)
 _LOCK_NAME = "lock"
 _FILE_MODE = 0o600
 _FOLDER_MODE = 0o700
@@ -75,6 +77,22 @@ class PosixFile:
                 offset += size
         except OSError as error:
             raise _translated(error, "write", self._path) from error
+
+    def write_synced(self, offset: int, buffers: Sequence[Buffer]) -> None:
+        """In one call where the system can: between two calls this thread would wait for the interpreter again."""
+        size = sum(map(len, buffers))
+        if not _WRITE_SYNCED or size > _CALL_BYTES_MAX or len(buffers) > _IOV_MAX:
+            self.write(offset, buffers)
+            self.sync()
+            return
+        try:
+            written = os.pwritev(self._descriptor, buffers, offset, _WRITE_SYNCED)
+        except OSError as error:
+            raise _translated(error, "write", self._path) from error
+        if written < size:
+            with _typed("write", self._path):
+                self._continue(offset + written, buffers, written)
+            self.sync()
 
     def _continue(self, offset: int, buffers: Sequence[Buffer], written: int) -> None:
         """A short write: the rest, until all is there or the disk says why not."""

@@ -12,7 +12,7 @@ from struct import Struct
 from flotilla.codec.log import decode_configuration
 from flotilla.raft.messages import CONFIG, Configuration, Entry
 from flotilla.storage.block import BlockImage
-from flotilla.storage.checkpoint import GroupState
+from flotilla.storage.checkpoint import GroupState, parse_keep_from
 from flotilla.storage.framing import (
     CHECKPOINT_GROUP,
     CHECKPOINT_NODE,
@@ -62,11 +62,13 @@ class Body:
 class Replay:
     """Builds the logs of all groups from a chain of blocks."""
 
-    __slots__ = ("_bodies", "_make_log", "_repairs", "logs")
+    __slots__ = ("_bodies", "_make_log", "_repairs", "keep_from", "logs")
 
     def __init__(self, make_log: Callable[[GroupId, Configuration], SegmentedLog]) -> None:
         self._make_log = make_log
         self.logs: dict[GroupId, SegmentedLog] = {}
+        #: The oldest journal file that the logs still need.
+        self.keep_from = 0
         self._bodies: dict[GroupId, dict[Index, Body]] = {}
         self._repairs: dict[GroupId, dict[Index, Body]] = {}
 
@@ -94,7 +96,9 @@ class Replay:
 
     def _restore(self, image: BlockImage) -> None:
         for tag, payload, _, _ in records_of(image):
-            if tag == CHECKPOINT_GROUP:
+            if tag == CHECKPOINT_NODE:
+                self.keep_from = parse_keep_from(payload)
+            elif tag == CHECKPOINT_GROUP:
                 state = GroupState(payload)
                 log = self._make_log(state.group, state.configuration)
                 state.restore(log)

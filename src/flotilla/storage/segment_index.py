@@ -82,6 +82,11 @@ class SparseIndex:
         """A frame at or before the first one of that time or later."""
         return self._point(bisect_right(self.times, timestamp_ms - 1) - 1)[0]
 
+    def end_offset_at(self, position: int) -> int:
+        """Behind the records before the last point at or before `position`; NO_OFFSET when there are none."""
+        at = bisect_right(self.positions, position) - 1
+        return self.offsets[at] if at >= 0 else NO_OFFSET
+
     def copy(self) -> "SparseIndex":
         twin = SparseIndex(self.first_index)
         twin.last_index = self.last_index

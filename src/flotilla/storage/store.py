@@ -17,9 +17,11 @@ from types import MappingProxyType
 from flotilla.codec.log import encode_configuration
 from flotilla.raft.messages import Configuration, Entry, HardState, Snapshot, SnapshotMeta
 from flotilla.replica.ports import Block, Job
-from flotilla.storage.block import CHECKPOINT_FLAG, PendingBlock
+from flotilla.storage.block import CHECKPOINT_FLAG, BlockImage, PendingBlock
 from flotilla.storage.checkpoint import group_record, node_record
 from flotilla.storage.framing import (
+    CHECKPOINT_GROUP,
+    CHECKPOINT_NODE,
     CREATE,
     ENTRY,
     PAIR,
@@ -34,7 +36,7 @@ from flotilla.storage.framing import (
 )
 from flotilla.storage.group_log import Collector, RepairedEntry, SegmentedLog
 from flotilla.storage.journal import FOLDER, Journal, journal_path
-from flotilla.storage.journal_scan import JournalScan, list_journal
+from flotilla.storage.journal_scan import JournalScan, list_journal, records_of
 from flotilla.storage.maintenance import GroupFlush, MaintenanceJob
 from flotilla.storage.open_files import OpenFiles
 from flotilla.storage.options import StoreOptions
@@ -74,6 +76,8 @@ class NodeStore:
         # Snapshots received but not yet marked as the group's state.
         self._incoming: dict[GroupId, SnapshotFile] = {}
         self._job: MaintenanceJob | None = None
+        # A full journal file that nothing needs any more, to be used again; 0 when there is none.
+        self._retired = 0
         # The journal file during whose use a spare was last planned: one attempt for each.
         self._spare_planned_for = -1
 
@@ -81,15 +85,16 @@ class NodeStore:
     def open(cls, disk: Disk, options: StoreOptions, describe: Callable[[Entry], Span | None]) -> "NodeStore":
         """Recovers a directory, or begins a new one. Raises CorruptionError when durable state is unreadable.
 
-        Everything read from the old journal is written and synced again before this returns: its pages may have
-        outlived a failed sync without ever having reached the disk.
+        What nothing proves to be on the disk, the last block of the old journal, is written and synced again before
+        this returns: its pages may have outlived a failed sync without ever having reached the disk.
         """
         store = cls(disk, options, describe)
         disk.make_directory(FOLDER)
         disk.make_directory("groups")
         disk.sync_directory("")
         numbers = list_journal(disk)
-        chain = JournalScan.of(disk, numbers).chain()
+        scan = JournalScan.of(disk, numbers)
+        chain = scan.chain()
         is_new = not disk.exists(_FORMAT_PATH)
         if not chain and not is_new:
             raise CorruptionError("the journal is lost: no block of it is readable")
@@ -98,11 +103,16 @@ class NodeStore:
             replay = Replay(store._make_log)
             replay.run(chain)
             store._logs.update(replay.logs)
+            store._keep_from = replay.keep_from
             # What replaying gave up is found again below, by what the checkpoint does not name.
             store._collector.block.trash.clear()
         for log in store._logs.values():
             attach_files(disk, options, log)
-        store._settle()
+        if chain and store._can_flush_later():
+            store._settle_later(None if chain[-1].sequence <= scan.proven else chain[-1])
+        else:
+            store._settle()
+        store._remove_unnamed()
         if is_new:
             store._write_format()
         return store
@@ -182,7 +192,11 @@ class NodeStore:
             numbers = self._journal.numbers
             for number in [number for number in numbers if number < block.keep_from]:
                 numbers.remove(number)
-                self._garbage.append(journal_path(number))
+                if number in self._journal.full and not self._retired:
+                    self._retired = number
+                else:
+                    self._garbage.append(journal_path(number))
+                self._journal.full.discard(number)
 
     def plan_maintenance(self, *, flush: bool = False) -> MaintenanceJob | None:
         """With `flush` tails go into segments even if no journal file is full, as before a planned stop."""
@@ -190,14 +204,18 @@ class NodeStore:
             return None
         journal = self._journal
         flush = flush or self._has_repairs or self._is_flush_due()
-        wants_spare = journal.spare is None and self._spare_planned_for != journal.number
+        # The first half of a file is time enough for the one before it to retire.
+        has_time = journal.full and not self._retired and not journal.is_half_full
+        wants_spare = journal.spare is None and self._spare_planned_for != journal.number and not has_time
         if not flush and not self._garbage and not wants_spare:
             return None
         removals, self._garbage = self._garbage, []
         for path in removals:
             self._files.forget(path)
+        retired = 0
         if wants_spare:
             self._spare_planned_for = journal.number
+            retired, self._retired = self._retired, 0
         self._job = MaintenanceJob(
             self._disk,
             journal,
@@ -205,6 +223,7 @@ class NodeStore:
             flushes=self._plan_flushes() if flush else None,
             keep_from=journal.number,
             spare_number=journal.reserve_number() if wants_spare else 0,
+            retired=retired,
         )
         return self._job
 
@@ -305,19 +324,42 @@ class NodeStore:
         self._journal = Journal(self._disk, self._options, next_journal, list(journal_numbers))
         self._collector.block = PendingBlock(chain_sequence + 1)
 
+    def _can_flush_later(self) -> bool:
+        """Whether tails may stay in their journal files for now: few files, and nothing that needs mending."""
+        kept = [number for number in self._journal.numbers if number >= self._keep_from]
+        is_damaged = any(log.damaged.as_list() or log.overlay for log in self._logs.values())
+        return len(kept) <= self._options.journal_files_max and not is_damaged
+
+    def _settle_later(self, unproven: BlockImage | None) -> None:
+        """Only a checkpoint into a fresh file, with what the unproven block holds: maintenance does the rest."""
+        if not any(map(GroupFlush.is_needed, self._logs.values())):
+            self._keep_from = self._journal.reserve_number()
+        elif unproven is not None:
+            block = self._collector.block
+            for tag, payload, frame, body in records_of(unproven):
+                if frame is not None:
+                    assert body is not None, "a block with neither proof nor bodies is not in the chain"
+                    block.add_entry(bytes(payload), body)
+                elif tag not in (CHECKPOINT_NODE, CHECKPOINT_GROUP):
+                    block.add(record(tag, bytes(payload)))
+        self._is_checkpoint_due = True
+        self._write_checkpoint()
+
     def _settle(self) -> None:
-        """Makes everything durable anew: tails into segments, a checkpoint into a fresh file; then cleans up."""
+        """Makes everything durable anew: tails into segments, a checkpoint into a fresh file."""
         job = self.plan_maintenance(flush=True)
         assert job is not None
         job.run()
         self.finish_maintenance(job)
         # The fresh file is the first of its own: nothing from before is needed behind this checkpoint.
         self._keep_from = job.spare.number if job.spare is not None else self._journal.reserve_number()
+        self._write_checkpoint()
+
+    def _write_checkpoint(self) -> None:
         block = self.take_block()
         assert block is not None
         self.write_block(block)
         self.finish_block(block)
-        self._remove_unnamed()
 
     def _remove_unnamed(self) -> None:
         disk = self._disk

@@ -90,3 +90,14 @@ class Tail:
     def from_time(self, timestamp_ms: int) -> Index:
         """An entry at or before the first one of that time or later, or the one behind the last."""
         return self.first_index + bisect_left(self._newest_times, timestamp_ms)
+
+    def offset_within(self, size_bytes: int) -> int:
+        """Behind the records of as many entries as can go while the rest has at least `size_bytes`, or NO_OFFSET."""
+        excess_bytes = self.size_bytes - size_bytes
+        offset = NO_OFFSET
+        for entry, end_offset in zip(self.entries, self._end_offsets, strict=True):
+            excess_bytes -= len(entry.data)
+            if excess_bytes < 0:
+                break
+            offset = end_offset
+        return offset

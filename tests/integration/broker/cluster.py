@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[3]
 LOOPBACK = "127.0.0.1"
 MIB = 1 << 20
 #: How long anything may take before a test gives up; far above what is promised, because machines are busy.
-WAIT_S_MAX = 20.0
+WAIT_S_MAX = 60.0
 #: What `flotilla serve` promises for an orderly stop.
 STOP_S_MAX = 10.0
 _POLL_S = 0.02

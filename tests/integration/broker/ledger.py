@@ -237,11 +237,11 @@ class Traffic:
     async def _settle(self, sent: "asyncio.Queue[Sent | None]") -> None:
         while (record := await sent.get()) is not None:
             try:
-                partition, offset = await record.delivery
+                receipt = await record.delivery
             except FlotillaError as error:
                 self.ledger.note_failed(record.payload, error)
             else:
-                self.ledger.note_acked(record.payload, partition, offset, record.sent_s)
+                self.ledger.note_acked(record.payload, receipt.partition, receipt.offset, record.sent_s)
 
 
 def _is_known(seconds: float | None) -> bool:

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.slow
 
 #: A crash is noticed by the links that break; only a silent death takes an election timeout to notice.
 CRASH_FAILOVER_S_MAX = 3.0
-SILENT_FAILOVER_S_MAX = 16.0
+SILENT_FAILOVER_S_MAX = 5.0
 
 
 def test_the_leader_of_a_partition_is_killed(cluster: BrokerCluster) -> None:
@@ -158,7 +158,7 @@ def test_a_leader_that_was_stopped_serves_nothing_stale_when_it_wakes_up(cluster
                 connection.send(Produce("paused", 0, encode_values([b"into the void"], timestamp_ms=1)))
                 sleeper.signal(signal.SIGCONT)
                 answers = [await connection.receive() for _ in range(4)]
-            # Answers come in any order. A plain fetch shows what was committed, which may be less than there is now.
+            # Answers come in any order. Each is refused, or knows all that others have acknowledged meanwhile.
             for answer in answers:
                 assert isinstance(answer, FlotillaError | OffsetFound | OffsetCommitted | Fetched)
                 if isinstance(answer, OffsetFound):
@@ -166,13 +166,14 @@ def test_a_leader_that_was_stopped_serves_nothing_stale_when_it_wakes_up(cluster
                 elif isinstance(answer, OffsetCommitted):
                     assert answer.offset == 2
                 elif isinstance(answer, Fetched):
-                    assert bool(answer.batches) == (answer.next_offset >= end)
+                    assert answer.next_offset >= end
+                    assert answer.batches
             gap = await traffic.wait_failover(stopped_s)
             report("SIGSTOP of a leader, to producers at work", [gap])
             assert gap < allowed(SILENT_FAILOVER_S_MAX)
             await cluster.wait_ready(client)
             await traffic.wait_acks(50)
-        traffic.ledger.note_acked(b"elsewhere/0", *receipt, stopped_s)
+        traffic.ledger.note_acked(b"elsewhere/0", receipt.partition, receipt.offset, stopped_s)
         assert not traffic.ledger.refused
         await traffic.ledger.check_every_replica(cluster, client)
 

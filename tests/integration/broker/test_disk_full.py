@@ -55,7 +55,7 @@ async def fill(client: AsyncClient, ledger: Ledger) -> None:
             if any(isinstance(cause, DiskFullError) for cause in causes(error)):
                 return
         else:
-            ledger.note_acked(payload, *receipt, sent_s)
+            ledger.note_acked(payload, receipt.partition, receipt.offset, sent_s)
 
 
 def causes(error: BaseException | None) -> list[BaseException]:

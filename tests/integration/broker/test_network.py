@@ -19,7 +19,7 @@ from tests.integration.broker.ledger import Traffic
 pytestmark = pytest.mark.slow
 
 #: Of producers that are connected to the node that is cut off: no connection tells them.
-FAILOVER_S_MAX = 16.0
+FAILOVER_S_MAX = 5.0
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ import pytest
 from flotilla.codec.frames import frame_header
 from flotilla.codec.peer import encode_frame
 from flotilla.peers import handshake
+from flotilla.peers.connection import SILENT_CHECKS_MAX
 from flotilla.peers.frame_buffer import PING
 from flotilla.peers.handshake import Hello, Welcome, encode_hello
 from flotilla.peers.network import PeerNetwork
@@ -32,7 +33,11 @@ HELLO = Hello(CLUSTER, sender=2, to=1, incarnation=5)
 WELCOME = Welcome(handshake.ACCEPTED, sender=2, version=1)
 
 
-async def started(check_ms: int = 20) -> tuple[PeerNetwork, Recorder]:
+#: No check ever comes by itself, so nobody is cut for being slow.
+NEVER_MS = 1_000_000
+
+
+async def started(check_ms: int = NEVER_MS) -> tuple[PeerNetwork, Recorder]:
     """Node 1, which knows nodes 2 and 3 but cannot reach them."""
     one, events = network(1, {2: NOWHERE, 3: NOWHERE}, check_ms=check_ms), Recorder()
     await one.start(events)
@@ -65,7 +70,7 @@ def test_verdicts_are_told_and_acted_upon(hello: Hello, verdict: int) -> None:
 
 def test_the_same_process_replaces_its_connection_and_another_is_refused() -> None:
     async def scenario() -> None:
-        one, events = await started(check_ms=1000)
+        one, events = await started()
         first = await BarePeer.dial(one.address)
         await first.introduce(HELLO)
         intruder = await BarePeer.dial(one.address)
@@ -88,6 +93,8 @@ def test_after_silence_a_new_process_may_take_the_place() -> None:
         one, _ = await started()
         dead = await BarePeer.dial(one.address)
         await dead.introduce(HELLO)
+        for _ in range(SILENT_CHECKS_MAX + 1):
+            one._check()
         await dead.wait_cut()
         heir = await BarePeer.dial(one.address)
         assert (await heir.introduce(replace(HELLO, incarnation=6))).verdict == handshake.ACCEPTED
@@ -120,7 +127,7 @@ WRONG_TARGET = b"".join(encode_frame([heartbeat(2, 3)]))
 )
 def test_what_cannot_be_understood_is_cut_and_counted(first: bytes | None, then: bytes, counter: str) -> None:
     async def scenario() -> None:
-        one, events = await started(check_ms=1000)
+        one, events = await started()
         good = await BarePeer.dial(one.address)
         await good.introduce(replace(HELLO, sender=3))
         bad = await BarePeer.dial(one.address)
@@ -141,7 +148,7 @@ def test_what_cannot_be_understood_is_cut_and_counted(first: bytes | None, then:
 
 def test_strangers_are_few() -> None:
     async def scenario() -> None:
-        one, _ = await started(check_ms=100_000)
+        one, _ = await started()
         crowd = [await BarePeer.dial(one.address) for _ in range(PEER_HANDSHAKE_COUNT_MAX + 5)]
         for peer in crowd[PEER_HANDSHAKE_COUNT_MAX:]:
             await peer.wait_cut()
@@ -154,7 +161,7 @@ def test_strangers_are_few() -> None:
 
 def test_a_stranger_who_spells_slowly_does_not_stay() -> None:
     async def scenario() -> None:
-        one, _ = await started()
+        one, _ = await started(check_ms=20)
         slow = await BarePeer.dial(one.address)
 
         async def spell() -> None:

@@ -1,6 +1,7 @@
 """A node at work, on a real disk: turns, replies, failing disks, wrong programs, and the end."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from random import Random
@@ -12,18 +13,28 @@ import uvloop
 from flotilla.raft.messages import Configuration, Entry, Message
 from flotilla.raft.roles import LEADER
 from flotilla.replica.replica import ReplicaOptions
+from flotilla.runtime import node as node_module
 from flotilla.runtime.driver import DriverOptions
 from flotilla.runtime.node import NodeRuntime
 from flotilla.runtime.ports import LinkEvents
+from flotilla.runtime.vigil import Vigil
 from flotilla.sim.ledger import Ledger, command
 from flotilla.storage.options import StoreOptions
 from flotilla.storage.ports import Buffer, File
 from flotilla.storage.posix import PosixDisk
 from flotilla.storage.store import NodeStore
-from flotilla.types.errors import DiskFullError, FlotillaError, StorageFailedError, UnavailableError
+from flotilla.types.errors import (
+    DiskFullError,
+    FlotillaError,
+    OutcomeUnknownError,
+    StorageFailedError,
+    UnavailableError,
+)
 
 GROUP = 1
 TICK_MS = 5
+#: No tick ever comes: what happens follows from messages alone, however slow the machine.
+NEVER_MS = 1_000_000
 
 
 class Wire:
@@ -31,6 +42,8 @@ class Wire:
 
     def __init__(self) -> None:
         self.ends: dict[int, WireEnd] = {}
+        #: Nodes that nothing comes through to.
+        self.cut: list[int] = []
 
 
 class WireEnd:
@@ -61,7 +74,7 @@ class WireEnd:
 
     def _deliver(self, to: int, messages: list[tuple[int, Message]]) -> None:
         events = self._wire.ends[to].events
-        if events is not None:
+        if events is not None and to not in self._wire.cut:
             events.receive(messages)
 
 
@@ -76,6 +89,10 @@ class MoodyFile:
         if self._disk.write_error is not None:
             raise self._disk.write_error
         self._file.write(offset, buffers)
+
+    def write_synced(self, offset: int, buffers: Sequence[Buffer]) -> None:
+        self.write(offset, buffers)
+        self.sync()
 
     def sync(self) -> None:
         if self._disk.sync_error is not None:
@@ -95,9 +112,9 @@ class MoodyDisk(PosixDisk):
 
 
 class Cluster:
-    """Nodes in one loop, each with its own folder; the first tick may elect."""
+    """Nodes in one loop, each with its own folder; node 1 stands for election at once."""
 
-    def __init__(self, folder: Path, nodes: tuple[int, ...]) -> None:
+    def __init__(self, folder: Path, nodes: tuple[int, ...], tick_ms: int) -> None:
         self.wire = Wire()
         self.disks: dict[int, MoodyDisk] = {}
         self.stores: dict[int, NodeStore] = {}
@@ -114,34 +131,40 @@ class Cluster:
                 links=WireEnd(self.wire, node),
                 chance=Random(node),
                 options=DriverOptions(ReplicaOptions(), retry_ticks=2),
-                tick_ms=TICK_MS,
+                tick_ms=tick_ms,
             )
             runtime.driver.add_replica(GROUP, Ledger())
 
     async def start(self) -> None:
         for node in self.nodes.values():
             await node.start()
+        self.nodes[min(self.nodes)].campaign(GROUP)
 
     async def wait_leader(self, excluded: int = 0) -> NodeRuntime:
         while True:
             for number, node in self.nodes.items():
-                if number != excluded and node.driver.replicas[GROUP].raft.role == LEADER:
+                if number != excluded and node.driver.replicas[GROUP].is_serving():
                     return node
             await asyncio.sleep(0.002)
 
     async def stop(self) -> None:
         for node in self.nodes.values():
-            await node.stop()
+            await node.stop(hand_over_ms=0)
         for number, store in self.stores.items():
             store.close()
             self.disks[number].close()
 
 
-def run(folder: Path, nodes: tuple[int, ...], test: Callable[[Cluster], Coroutine[Any, Any, None]]) -> None:
+def run(
+    folder: Path,
+    nodes: tuple[int, ...],
+    test: Callable[[Cluster], Coroutine[Any, Any, None]],
+    tick_ms: int = TICK_MS,
+) -> None:
     async def bounded() -> None:
-        cluster = Cluster(folder, nodes)
+        cluster = Cluster(folder, nodes, tick_ms)
         try:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(50):
                 await cluster.start()
                 await test(cluster)
         finally:
@@ -164,10 +187,10 @@ def test_all_inputs_of_a_round_share_a_turn_and_a_sync(tmp_path: Path) -> None:
         turns, syncs = node.turns, node.journal.durations.count
         assert await asyncio.gather(*(propose(node, 2 + number) for number in range(100))) == list(range(1, 101))
         assert node.journal.durations.count == syncs + 1
-        # One for the proposals, one for the sync; the clock may add a few.
+        # One for the proposals, one for the sync, and one each for the spare file that may be made meanwhile.
         assert node.turns - turns < 6
 
-    run(tmp_path, (1,), scenario)
+    run(tmp_path, (1,), scenario, tick_ms=NEVER_MS)
 
 
 def test_a_reply_may_propose_again(tmp_path: Path) -> None:
@@ -201,8 +224,8 @@ def test_three_nodes_replicate_read_and_hand_over(tmp_path: Path) -> None:
         length, _ = await answer  # type: ignore[misc]
         assert length == 20
         term = first.driver.replicas[GROUP].raft.term
-        await first.stop()
-        # By the time it has stopped another leads already.
+        # However long that takes here: by the time it has stopped another leads already.
+        await first.stop(hand_over_ms=60_000)
         roles = [node.driver.replicas[GROUP].raft.role for node in cluster.nodes.values() if node is not first]
         assert roles.count(LEADER) == 1
         second = await cluster.wait_leader(excluded=first.node)
@@ -210,7 +233,115 @@ def test_three_nodes_replicate_read_and_hand_over(tmp_path: Path) -> None:
         assert await propose(second, 20) == 20
         assert isinstance(await propose(first, 21), UnavailableError)
 
-    run(tmp_path, (1, 2, 3), scenario)
+    run(tmp_path, (1, 2, 3), scenario, tick_ms=NEVER_MS)
+
+
+def test_a_node_whose_heirs_do_not_answer_stops_all_the_same(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        first = await cluster.wait_leader()
+        cluster.wire.cut += [2, 3]
+        await first.stop(hand_over_ms=20)
+        assert first.driver.replicas[GROUP].raft.role == LEADER
+
+    run(tmp_path, (1, 2, 3), scenario, tick_ms=NEVER_MS)
+
+
+def test_requests_that_a_stopping_node_cannot_finish_are_answered(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        first = await cluster.wait_leader()
+        cluster.wire.cut += [2, 3]
+        proposed = asyncio.ensure_future(propose(first, 1))
+        reading: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+        first.read(GROUP, None, reading.set_result)
+        await asyncio.sleep(0)
+        await first.stop(hand_over_ms=20)
+        assert isinstance(await proposed, OutcomeUnknownError), "others may have it"
+        assert isinstance(await reading, UnavailableError)
+
+    run(tmp_path, (1, 2, 3), scenario, tick_ms=NEVER_MS)
+
+
+def test_proposals_of_a_lone_node_that_stops_are_finished(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        node = await cluster.wait_leader()
+        proposed = []
+        for identity in range(5):
+            # Each finds the disk at work with the one before it, or waiting.
+            proposed.append(asyncio.ensure_future(propose(node, identity)))
+            await asyncio.sleep(0)
+        await node.stop()
+        assert await asyncio.gather(*proposed) == list(range(5))
+
+    run(tmp_path, (1,), scenario, tick_ms=NEVER_MS)
+
+
+def test_requests_to_a_group_that_is_dropped_are_answered(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        first = await cluster.wait_leader()
+        cluster.wire.cut += [2, 3]
+        answers: list[object] = []
+        first.propose(GROUP, command(1), answers.append)
+        first.read(GROUP, None, answers.append)
+        first.drop(GROUP)
+        assert answers == [], "not before the caller is done"
+        while len(answers) < 2:
+            await asyncio.sleep(0)
+        assert [type(answer) for answer in answers] == [OutcomeUnknownError, UnavailableError]
+        assert GROUP not in cluster.stores[1].groups
+
+    run(tmp_path, (1, 2, 3), scenario, tick_ms=NEVER_MS)
+
+
+def test_a_leader_that_slept_asks_a_quorum_before_it_is_believed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_ns = 1
+    monkeypatch.setattr(node_module, "Vigil", lambda unseen_ms_max: Vigil(unseen_ms_max, lambda: now_ns))
+
+    async def scenario(cluster: Cluster) -> None:
+        nonlocal now_ns
+        first = await cluster.wait_leader()
+        assert first.is_confirmed(GROUP)
+        now_ns += NEVER_MS * 1_000_000
+        assert first.is_confirmed(GROUP), "a tick that is a little late is no nap"
+        now_ns += 4 * NEVER_MS * 1_000_000
+        cluster.wire.cut += [2, 3]
+        for _ in range(100):
+            assert not first.is_confirmed(GROUP)
+            await asyncio.sleep(0)
+        # The question was lost; the next heartbeat repeats it.
+        cluster.wire.cut.clear()
+        for _ in range(3):
+            first.driver.tick()
+        while not first.is_confirmed(GROUP):
+            first._ask_for_turn()
+            await asyncio.sleep(0)
+        assert first.driver.replicas[GROUP].raft.role == LEADER, "a nap alone costs no leadership"
+
+    run(tmp_path, (1, 2, 3), scenario, tick_ms=NEVER_MS)
+
+
+def test_a_leader_that_was_replaced_in_its_sleep_is_never_confirmed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_ns = 1
+    monkeypatch.setattr(node_module, "Vigil", lambda unseen_ms_max: Vigil(unseen_ms_max, lambda: now_ns))
+
+    async def scenario(cluster: Cluster) -> None:
+        nonlocal now_ns
+        first = await cluster.wait_leader()
+        cluster.wire.cut.append(1)
+        for node in (2, 3):
+            cluster.nodes[node].peer_down(1)
+        cluster.nodes[2].campaign(GROUP)
+        assert await cluster.wait_leader(excluded=1) is cluster.nodes[2]
+        now_ns += 5 * NEVER_MS * 1_000_000
+        cluster.wire.cut.clear()
+        while first.driver.replicas[GROUP].raft.role == LEADER:
+            assert not first.is_confirmed(GROUP)
+            await asyncio.sleep(0)
+
+    run(tmp_path, (1, 2, 3), scenario, tick_ms=NEVER_MS)
 
 
 @pytest.mark.parametrize(
@@ -222,14 +353,19 @@ def test_three_nodes_replicate_read_and_hand_over(tmp_path: Path) -> None:
     ],
 )
 def test_a_failing_disk_is_reported_and_work_goes_on_when_it_works_again(
-    tmp_path: Path, error: FlotillaError, where: str
+    tmp_path: Path, error: FlotillaError, where: str, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO, "flotilla.runtime")
+
     async def scenario(cluster: Cluster) -> None:
         node = await cluster.wait_leader()
         await propose(node, 1)
         setattr(cluster.disks[1], where, error)
         assert isinstance(await propose(node, 2), FlotillaError)
         assert node.driver.storage_error is error
+        # It is tried again and fails again, which is no news.
+        while node.journal.failed_count < 3:
+            await asyncio.sleep(0.005)
         setattr(cluster.disks[1], where, None)
         while isinstance(await propose(node, 3), FlotillaError):
             await asyncio.sleep(0.005)
@@ -240,6 +376,9 @@ def test_a_failing_disk_is_reported_and_work_goes_on_when_it_works_again(
         assert 3 in ledger.commands
 
     run(tmp_path, (1,), scenario)
+    events = [(record.levelname, record.message) for record in caplog.records]
+    assert events == [("ERROR", "the disk takes nothing"), ("INFO", "the disk works again")]
+    assert caplog.records[0].fields == {"node": 1, "code": error.code, "error": str(error)}  # type: ignore[attr-defined]
 
 
 class WrongLedger(Ledger):

@@ -40,20 +40,45 @@ def test_more_buffers_than_one_call_takes(disk: PosixDisk) -> None:
     assert file.read(7, 100_000) == b"".join(buffers)
 
 
-@pytest.mark.parametrize("sizes", [[3 << 20], [1 << 20], [1, 1 << 20, 5], [700_000, 700_000, 0, 2_500_000]])
-def test_large_buffers_are_written_whole(disk: PosixDisk, sizes: list[int]) -> None:
+@pytest.mark.parametrize("is_synced", [False, True])
+@pytest.mark.parametrize("sizes", [[3 << 20], [1 << 20], [1, 1 << 20, 5], [700_000, 700_000, 0, 2_500_000], [1] * 2000])
+def test_buffers_of_any_size_are_written_whole(disk: PosixDisk, sizes: list[int], is_synced: bool) -> None:
     file = disk.open("large", create=True)
     buffers = [os.urandom(size) for size in sizes]
-    file.write(5, buffers)
+    (file.write_synced if is_synced else file.write)(5, buffers)
     assert file.read(5, sum(sizes) + 1) == b"".join(buffers)
 
 
-def test_a_short_write_is_continued(disk: PosixDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_synced", [False, True])
+def test_a_short_write_is_continued(disk: PosixDisk, monkeypatch: pytest.MonkeyPatch, is_synced: bool) -> None:
     file = disk.open("short", create=True)
-    whole = os.pwritev
-    monkeypatch.setattr(posix.os, "pwritev", lambda fd, buffers, at: whole(fd, [b"".join(buffers)[:5]], at))
-    file.write(2, [b"abc", b"", b"defg", b"hi"])
+    whole, sync = os.pwritev, os.fdatasync
+    syncs: list[int] = []
+    monkeypatch.setattr(posix.os, "pwritev", lambda fd, buffers, at, *_: whole(fd, [b"".join(buffers)[:5]], at))
+    monkeypatch.setattr(posix.os, "fdatasync", lambda fd: syncs.append(fd) or sync(fd))
+    (file.write_synced if is_synced else file.write)(2, [b"abc", b"", b"defg", b"hi"])
     assert file.read(2, 100) == b"abcdefghi"
+    assert len(syncs) == is_synced, "the flag of a write counts for what it wrote only"
+
+
+@pytest.mark.parametrize("flag", [posix._WRITE_SYNCED, 0])
+def test_a_synced_write_is_one_call_with_the_flag_or_two(
+    disk: PosixDisk, monkeypatch: pytest.MonkeyPatch, flag: int
+) -> None:
+    file = disk.open("synced", create=True)
+    write, sync = os.pwritev, os.fdatasync
+    calls: list[tuple[str, int]] = []
+
+    def noted_write(descriptor: int, buffers: list[bytes], at: int, flags: int = 0) -> int:
+        calls.append(("write", flags))
+        return write(descriptor, buffers, at, flags)
+
+    monkeypatch.setattr(posix, "_WRITE_SYNCED", flag)
+    monkeypatch.setattr(posix.os, "pwritev", noted_write)
+    monkeypatch.setattr(posix.os, "fdatasync", lambda fd: calls.append(("sync", 0)) or sync(fd))
+    file.write_synced(0, [b"abc"])
+    assert file.read(0, 100) == b"abc"
+    assert calls == ([("write", flag)] if flag else [("write", 0), ("sync", 0)])
 
 
 @pytest.mark.parametrize(

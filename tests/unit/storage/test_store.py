@@ -111,6 +111,25 @@ def test_batches_are_found_by_offset_and_time(flushed_through: int) -> None:
     assert log.find_time(301) is None
 
 
+@pytest.mark.parametrize("flushed_through", [0, 15, 30])
+@pytest.mark.parametrize("kept", [0, 1, 7, 29, 30, 40])
+def test_the_newest_bytes_begin_at_an_offset(flushed_through: int, kept: int) -> None:
+    """About there: in segments the heads of frames count too, and points of the index are sparse."""
+    store = _open(SimDisk(Random(0)))
+    log = store.create_group(1, VOTERS)
+    for index in range(1, 31):
+        store.save(1, entries=[_entry(index, size=600)])
+        if index == flushed_through:
+            _write(store)
+            _maintain(store, flush=True)
+    size_bytes = len(_entry(10, size=600).data)
+    offset = log.offset_within(kept * size_bytes)
+    asked = 2 * (31 - kept)
+    assert offset <= max(asked + 4, -1)
+    assert offset >= asked - 2 * (TINY.index_interval_bytes // size_bytes + 3) or offset == -1
+    assert offset >= 0 or kept > 20
+
+
 def test_a_conflict_replaces_the_suffix_also_in_segments() -> None:
     disk = SimDisk(Random(0))
     store = _open(disk)

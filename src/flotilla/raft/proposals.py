@@ -1,0 +1,111 @@
+"""What a leader puts into its log: data, configurations, and the entry that opens its term.
+
+Proposals are bounded by count and bytes until they commit; beyond that the caller is told to wait. A
+change of the members is in force from the moment it is in the log, and only one may be under way.
+Nothing is sent from here: what the followers lack is found by `replication.py` when a Ready is taken.
+"""
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from flotilla.raft.configuration import encode_configuration
+from flotilla.raft.membership import ConfigurationChange, apply_change, leave_joint
+from flotilla.raft.messages import CONFIG, DATA, NOOP, Entry
+from flotilla.raft.progress import Progress
+from flotilla.raft.roles import LEADER
+from flotilla.types.errors import (
+    ConfigurationChangeError,
+    FlotillaError,
+    NotLeaderError,
+    OverloadedError,
+    UnavailableError,
+)
+from flotilla.types.ids import NO_NODE, Index, NodeId
+
+if TYPE_CHECKING:
+    from flotilla.raft.node import RaftNode
+
+
+def open_term(node: "RaftNode") -> None:
+    """An entry of the own term must commit before anything older counts (paper 5.4.2)."""
+    first_own = node.log.last_index + 1
+    node.log.append([Entry(first_own, node.term, NOOP, b"")])
+    # Until that entry is applied a change of an earlier leader may still be under way.
+    node.pending_configuration_index = first_own
+
+
+def propose(node: "RaftNode", data: bytes | memoryview) -> Index:
+    require_leading(node)
+    entry = Entry(node.log.last_index + 1, node.term, DATA, data)
+    size = entry.size_bytes
+    if node.uncommitted and (
+        len(node.uncommitted) >= node.options.proposal_count_max
+        or node.uncommitted_bytes + size > node.options.proposal_bytes_max
+    ):
+        raise OverloadedError(f"{len(node.uncommitted)} proposals, {node.uncommitted_bytes} bytes, wait for a quorum")
+    node.wake()
+    node.idle_ticks = 0
+    node.log.append([entry])
+    node.uncommitted.append((entry.index, size))
+    node.uncommitted_bytes += size
+    return entry.index
+
+
+def propose_unanswered(node: "RaftNode", data: bytes | memoryview) -> None:
+    """A refused proposal is as good as a lost message: who cares sends it again."""
+    with suppress(FlotillaError):
+        propose(node, data)
+
+
+def require_leading(node: "RaftNode") -> None:
+    if node.role != LEADER:
+        raise NotLeaderError(node.leader)
+    if node.transferee != NO_NODE:
+        raise UnavailableError(f"leadership is being handed to node {node.transferee}")
+
+
+# Membership.
+
+
+def propose_change(node: "RaftNode", change: ConfigurationChange) -> Index:
+    require_leading(node)
+    if node.pending_configuration_index > node.log.handed:
+        raise ConfigurationChangeError("a membership change or the term's first entry has not been applied yet")
+    configuration = apply_change(node.configuration, change)
+    node.wake()
+    return append_configuration(node, encode_configuration(configuration))
+
+
+def should_leave_joint(node: "RaftNode") -> bool:
+    configuration = node.configuration
+    return configuration.is_joint and configuration.auto_leave and node.pending_configuration_index <= node.log.handed
+
+
+def propose_to_leave_joint(node: "RaftNode") -> Index:
+    return append_configuration(node, encode_configuration(leave_joint(node.configuration)))
+
+
+def append_configuration(node: "RaftNode", data: bytes) -> Index:
+    """In force from here on, for this leader at once: its own commit needs the new quorums already."""
+    entry = Entry(node.log.last_index + 1, node.term, CONFIG, data)
+    node.idle_ticks = 0
+    node.log.append([entry])
+    node.pending_configuration_index = entry.index
+    known = node.progress
+    node.progress = {member: known.get(member) or _newcomer(entry.index) for member in tracked_members(node)}
+    if node.transferee != NO_NODE and not node.configuration.is_voter(node.transferee):
+        node.transferee = NO_NODE
+    return entry.index
+
+
+def tracked_members(node: "RaftNode") -> tuple[NodeId, ...]:
+    """Whose progress a leader follows: all members, and itself also while it is being removed."""
+    members = node.configuration.members()
+    return members if node.id in members else tuple(sorted((*members, node.id)))
+
+
+def _newcomer(index: Index) -> Progress:
+    progress = Progress(index)
+    # A fresh member must not look like a dead one at the next quorum check.
+    progress.recent_active = True
+    return progress

@@ -1,0 +1,163 @@
+"""What a leader sends: appends, news of the commit index, heartbeats, pieces of a snapshot.
+
+Appends are made when a Ready is taken, not when a proposal comes in: all proposals of a turn travel in
+one message per follower. How much may be under way to whom is the business of `progress.py`; what an
+answer means is decided in `leader.py`.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from flotilla.raft import proposals
+from flotilla.raft.messages import Append, CommitNews, Entry, Heartbeat, Message, SnapshotChunk
+from flotilla.raft.progress import PROBE, REPLICATE, SNAPSHOT, Progress
+from flotilla.types.errors import CorruptionError
+from flotilla.types.ids import Index, NodeId
+
+if TYPE_CHECKING:
+    from flotilla.raft.node import RaftNode
+
+
+def has_work(node: "RaftNode") -> bool:
+    """Whether `flush` would send anything."""
+    if node.reads.sequence > node.reads.sequence_sent or proposals.should_leave_joint(node):
+        return True
+    own, last, committed = node.id, node.log.last_index, node.log.committed
+    for peer, progress in node.progress.items():
+        if peer == own or progress.has_been_sent(last, committed):
+            continue
+        if _wants_append(node, progress, last) or _wants_commit_news(node, progress, committed):
+            return True
+    return False
+
+
+def flush(node: "RaftNode") -> None:
+    """Called when a Ready is taken: everything the followers should have by now."""
+    if proposals.should_leave_joint(node):
+        proposals.propose_to_leave_joint(node)
+    if node.reads.sequence > node.reads.sequence_sent:
+        send_heartbeats(node)
+    own, last, committed = node.id, node.log.last_index, node.log.committed
+    for peer, progress in node.progress.items():
+        if peer == own or progress.has_been_sent(last, committed):
+            continue
+        while _wants_append(node, progress, last):
+            if not _send_append(node, peer, progress):
+                break
+        if _wants_commit_news(node, progress, committed):
+            send_commit_news(node, peer, progress)
+    node.news_ticks = 0
+
+
+def _wants_append(node: "RaftNode", progress: Progress, last: Index) -> bool:
+    if progress.needs_snapshot:
+        return progress.state != SNAPSHOT
+    if progress.state == PROBE:
+        return not progress.probe_sent
+    return progress.next <= last and not progress.is_paused(
+        node.options.inflight_bytes_max, node.options.inflight_count_max
+    )
+
+
+def _wants_commit_news(node: "RaftNode", progress: Progress, committed: Index) -> bool:
+    return (
+        node.news_ticks >= node.options.commit_news_ticks
+        and progress.state == REPLICATE
+        and progress.commit_sent < min(committed, progress.match)
+    )
+
+
+# To everybody.
+
+
+def send_heartbeats(node: "RaftNode") -> None:
+    """Also carries the newest round of asking for reads: a lost round is repeated by the next heartbeat."""
+    node.heartbeat_elapsed = 0
+    node.reads.sequence_sent = node.reads.sequence
+    committed = node.log.committed
+    for peer, progress in node.progress.items():
+        if peer != node.id:
+            commit = min(progress.match, committed)
+            progress.commit_sent = max(progress.commit_sent, commit)
+            node.messages.append(Heartbeat(node.id, peer, node.term, commit, node.reads.sequence))
+
+
+def broadcast(node: "RaftNode", make: Callable[[NodeId], Message]) -> None:
+    node.messages += [make(peer) for peer in node.progress if peer != node.id]
+
+
+# To one follower.
+
+
+def send_commit_news(node: "RaftNode", peer: NodeId, progress: Progress) -> None:
+    commit = min(node.log.committed, progress.match)
+    progress.commit_sent = commit
+    node.messages.append(CommitNews(node.id, peer, node.term, commit))
+
+
+def _send_append(node: "RaftNode", peer: NodeId, progress: Progress) -> bool:
+    log = node.log
+    prev_index = progress.next - 1
+    if prev_index < log.base or progress.needs_snapshot:
+        _start_snapshot(node, peer, progress)
+        return False
+    entries: list[Entry] = []
+    if progress.next <= log.last_index:
+        entries = log.entries(progress.next, log.last_index + 1, node.options.append_bytes_max)
+        if not entries:
+            return False
+    last = prev_index + len(entries)
+    size = sum([entry.size_bytes for entry in entries])
+    node.messages.append(Append(node.id, peer, node.term, prev_index, log.term(prev_index), log.committed, entries))
+    progress.commit_sent = max(progress.commit_sent, min(log.committed, last))
+    progress.sent(last, size)
+    return True
+
+
+def send_empty_append(node: "RaftNode", peer: NodeId, progress: Progress) -> None:
+    """Asks whether what was sent so far has arrived; a refusal shows what was lost."""
+    prev_index = progress.next - 1
+    if prev_index < node.log.base:
+        # The log moved on meanwhile: find out by probing that a snapshot is needed.
+        progress.become_probe()
+        return
+    node.messages.append(
+        Append(node.id, peer, node.term, prev_index, node.log.term(prev_index), node.log.committed, [])
+    )
+
+
+# Snapshots.
+
+
+def _start_snapshot(node: "RaftNode", peer: NodeId, progress: Progress) -> None:
+    meta = node.log.stored.snapshot()
+    if meta is None:
+        node.snapshot_wanted = True
+        progress.probe_sent = True
+        return
+    # The log that still exists goes along, so it begins where ours begins.
+    base = node.log.base
+    progress.become_snapshot(replace(meta, log_index=base, log_term=node.log.term(base)))
+    send_chunk(node, peer, progress)
+
+
+def send_chunk(node: "RaftNode", peer: NodeId, progress: Progress) -> None:
+    meta = progress.snapshot
+    assert meta is not None
+    progress.snapshot_wait_ticks = 0
+    data = _read_chunk(node, meta.index, progress.snapshot_offset)
+    if data is None:
+        # A newer snapshot took its place, or must: begin again at the next heartbeat's answer.
+        progress.become_probe()
+        progress.probe_sent = True
+        return
+    node.messages.append(SnapshotChunk(node.id, peer, node.term, meta, progress.snapshot_offset, data))
+
+
+def _read_chunk(node: "RaftNode", index: Index, offset: int) -> bytes | None:
+    try:
+        return node.log.stored.snapshot_chunk(index, offset, node.options.snapshot_chunk_bytes_max)
+    except CorruptionError:
+        node.snapshot_wanted = True
+        return None

@@ -1,0 +1,110 @@
+"""Queue groups on three real brokers: what a failover does to leases, attempts and dead letters, and what is freed."""
+
+from pathlib import Path
+
+import pytest
+
+from flotilla.client.aio import AsyncClient
+from tests.integration.broker.cluster import BrokerCluster, run, wait_for, wait_until
+
+pytestmark = pytest.mark.slow
+
+
+def test_what_is_held_through_a_failover_is_not_delivered_again(cluster: BrokerCluster) -> None:
+    async def scenario(cluster: BrokerCluster, client: AsyncClient) -> None:
+        await client.create_topic("held", partitions=1)
+        await client.produce_many("held", [b"%d" % number for number in range(20)])
+        async with (
+            client.consumer("held", group="workers") as holder,
+            client.consumer("held", group="workers") as other,
+        ):
+            held = await holder.poll(10)
+            leader = await cluster.leader("held")
+            await leader.kill()
+            # The rest goes to the other one; what is held stays with its holder, who presents it to the new leader.
+            rest = []
+            while len(rest) < 20 - len(held):
+                rest += await other.poll(20, wait_ms=15_000)
+            assert {message.offset for message in held}.isdisjoint(message.offset for message in rest)
+            assert {message.attempt for message in rest} == {1}
+            await holder.ack(held)
+            await other.ack(rest)
+            assert await other.poll(1, wait_ms=500) == []
+        leader.start()
+        await cluster.wait_ready(client)
+        info = await client.describe_group("held", "workers")
+        assert (info.lag, info.acked_total, info.failed_total) == (0, 20, 0)
+
+    run(cluster, scenario)
+
+
+def test_attempts_are_counted_across_failovers_and_the_dead_are_buried_once(cluster: BrokerCluster) -> None:
+    async def scenario(cluster: BrokerCluster, client: AsyncClient) -> None:
+        await client.create_topic("poisoned", partitions=1, max_deliveries=3, nack_backoff_ms=10)
+        await client.produce("poisoned", b"poison", key=b"k", priority=5)
+        async with client.consumer("poisoned", group="workers") as consumer:
+            for attempt in (1, 2, 3):
+                (message,) = await consumer.poll(1, wait_ms=20_000)
+                assert message.attempt == attempt
+                await message.nack(reason=f"failure {attempt}")
+                leader = await cluster.leader("poisoned")
+                await leader.kill()
+                leader.start()
+            letters = client.dead_letters("poisoned", "workers")
+            found = await wait_for(letters.list, "dead letters", is_enough=bool)
+            await cluster.wait_ready(client)
+            # Whoever moves it again, after whatever crash: it is there once.
+            assert [(letter.payload, letter.reason, letter.attempts) for letter in found] == [
+                (b"poison", "failure 3", 3)
+            ]
+            redriven = await letters.redrive()
+            assert redriven.done == 1
+            (again,) = await consumer.poll(1, wait_ms=20_000)
+            assert (again.payload, again.key, again.priority, again.attempt) == (b"poison", b"k", 5, 1)
+            await again.ack()
+            assert await letters.list() == []
+
+    run(cluster, scenario)
+
+
+def test_retention_frees_the_disk_of_every_node_but_never_what_a_holder_needs(cluster: BrokerCluster) -> None:
+    async def scenario(cluster: BrokerCluster, client: AsyncClient) -> None:
+        await client.create_topic("trimmed", partitions=1)
+        await client.alter_group("trimmed", "archive", holds_retention=1)
+        async with client.consumer("trimmed", group="archive") as archive:
+            assert await archive.poll(1, wait_ms=0) == []
+            for _ in range(16):
+                await client.produce_many("trimmed", [bytes(1_000)] * 500)
+            before = _log_bytes(cluster)
+            await client.alter_topic("trimmed", retention_messages=100)
+            messages = await archive.poll(1_000)
+            await archive.ack(messages[:500])
+            # Up to what the holder has settled, and not further.
+            await wait_for(lambda: _start(client, "trimmed"), "retention to follow the holder", 60.0, is_enough=bool)
+            assert await _start(client, "trimmed") == 500
+            await archive.ack(messages[500:])
+            while messages := await archive.poll(1_000, wait_ms=1_000):
+                await archive.ack(messages)
+        await wait_for(
+            lambda: _start(client, "trimmed"), "retention to move on", 60.0, is_enough=lambda start: start >= 7_000
+        )
+        # Whole segments go, and at every node; the newest stay.
+        await wait_until(lambda: _log_bytes(cluster) < before - 3 * 4_000_000, "segments to be removed", 60.0)
+
+    run(cluster, scenario)
+
+
+async def _start(client: AsyncClient, topic: str) -> int:
+    return await client.list_offsets(topic, 0, "earliest")
+
+
+def _log_bytes(cluster: BrokerCluster) -> int:
+    """Of segments, which are what a partition's log becomes; journals are shared and recycled."""
+    return sum(_size(path) for broker in cluster.brokers.values() for path in broker.data.rglob("*.segment"))
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
