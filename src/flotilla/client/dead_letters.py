@@ -36,6 +36,8 @@ _STEP_MESSAGES = 100
 _PEEK_MESSAGES = 100
 #: How long to wait for what should be there.
 _END_MS = 10_000
+#: So often in a row nothing may come although something is there; then it is kept from us.
+_EMPTY_POLLS_MAX = 3
 #: Of a message that is still to be dealt with; the names are those of the delivery states.
 _OPEN_STATES = ("delayed", "ready", "blocked", "leased", "retrying")
 
