@@ -1,23 +1,20 @@
-"""`python -m bench [area ...]`: measures, prints a table, and writes the figures as JSON into bench/results/.
-
-QUICK=1 in the environment takes small sizes and few rounds. FOLDER names a folder on the disk to be
-measured; without it a folder beside the results is used.
-"""
+"""`python -m bench [area ...]`: measures, prints a table, and writes the figures as JSON into bench/results/."""
 
 import json
 import os
-import platform
+import signal
 import sys
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-from bench import broker, chart, idle, journal, recovery, replication, simulator
+from bench import broker, contest, failover, idle, journal, queue_machine, recovery, replication, scale, simulator
 from bench.figure import Absence, Figure
 from bench.options import BenchOptions
+from bench.peers import PEERS
 
 RESULTS = Path(__file__).parent / "results"
 AREAS: dict[str, Callable[[BenchOptions], Sequence[Figure | Absence]]] = {
@@ -26,8 +23,14 @@ AREAS: dict[str, Callable[[BenchOptions], Sequence[Figure | Absence]]] = {
     "idle": idle.measure,
     "recovery": recovery.measure,
     "simulator": simulator.measure,
+    "queue": queue_machine.measure,
     "broker": broker.measure,
+    "failover": failover.measure,
+    "scale": scale.measure,
+    "contest": contest.measure,
 }
+#: What runs when no area is named: brokers as users meet them. The others measure parts.
+USUAL = ("contest", "failover", "scale")
 _MARKS = {True: "[green]met[/]", False: "[red]missed[/]", None: ""}
 
 
@@ -62,37 +65,77 @@ def table(figures: Sequence[Figure], absences: Sequence[Absence], title: str) ->
     return result
 
 
-def main(names: list[str]) -> int:
-    unknown = [name for name in names if name not in AREAS]
-    if unknown:
-        sys.stderr.write(f"no such area: {', '.join(unknown)}; there are {', '.join(AREAS)}\n")
-        return 2
-    RESULTS.mkdir(exist_ok=True)
+def parse(words: list[str]) -> Namespace:
+    parser = ArgumentParser("python -m bench", description="Measure, as ratios to probes of this machine and to peers.")
+    parser.add_argument("areas", nargs="*", metavar="area", help=f"of {', '.join(AREAS)}; else {', '.join(USUAL)}")
+    quick = os.environ.get("QUICK", "") not in ("", "0")
+    parser.add_argument("--quick", action="store_true", default=quick, help="small sizes; also QUICK=1")
+    parser.add_argument("--full", action="store_true", help="a log of 20 GB and a hundred failovers; takes an hour")
     folder = Path(os.environ.get("FOLDER", RESULTS))
-    options = BenchOptions(folder, quick=os.environ.get("QUICK", "") not in ("", "0"))
+    parser.add_argument("--folder", type=Path, default=folder, help="on the disk to be measured; also FOLDER")
+    products = [peer.product for peer in PEERS]
+    parser.add_argument("--peers", type=_products, help=f"of {','.join(products)}, by commas, or none; else all")
+    parser.add_argument("--nodes", type=int, choices=(1, 3), default=3, help="of every contestant")
+    parser.add_argument("--rounds", type=int, help="of the contest")
+    parser.add_argument("--failovers", type=int, help="of each kind")
+    parser.add_argument("--log-gb", type=float, help="size of the large log")
+    arguments = parser.parse_args(words)
+    unknown = [name for name in arguments.areas if name not in AREAS]
+    if unknown:
+        parser.error(f"no such area: {', '.join(unknown)}")
+    return arguments
+
+
+def _products(text: str) -> tuple[str, ...]:
+    chosen = tuple(filter(None, text.split(","))) if text != "none" else ()
+    unknown = set(chosen) - {peer.product for peer in PEERS}
+    if unknown:
+        raise ValueError(f"no such product: {', '.join(sorted(unknown))}")
+    return chosen
+
+
+def options_of(arguments: Namespace) -> BenchOptions:
+    def pick(chosen: float | None, *, quick: float, usual: float, full: float) -> float:
+        return chosen or (quick if arguments.quick else full if arguments.full else usual)
+
+    return BenchOptions(
+        folder=arguments.folder.resolve(),
+        quick=arguments.quick,
+        results=RESULTS,
+        peers=arguments.peers,
+        nodes=arguments.nodes,
+        contest_rounds=int(pick(arguments.rounds, quick=1, usual=3, full=5)),
+        failovers=int(pick(arguments.failovers, quick=3, usual=10, full=100)),
+        log_gb=pick(arguments.log_gb, quick=0.1, usual=1, full=20),
+    )
+
+
+def main(words: list[str]) -> int:
+    arguments = parse(words)
+    RESULTS.mkdir(exist_ok=True)
+    options = options_of(arguments)
+    # So that being asked to stop takes all servers along.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     console = Console()
     found: list[Figure | Absence] = []
-    for name in names or AREAS:
-        with console.status(f"measuring {name}"):
-            found += AREAS[name](options)
+    for name in arguments.areas or USUAL:
+        console.print(f"[dim]measuring {name}[/]")
+        found += AREAS[name](options)
     figures = [each for each in found if isinstance(each, Figure)]
     absences = [each for each in found if isinstance(each, Absence)]
-    machine = f"{os.cpu_count()} processors, Python {platform.python_version()}, load {os.getloadavg()[0]:.1f}"
-    console.print(table(figures, absences, machine))
+    console.print(table(figures, absences, options.machine()))
     for note in dict.fromkeys(each.note for each in found if each.note):
-        console.print(f"[dim]{note}[/]")
-    now = datetime.now(UTC)
+        console.print(f"[dim]{note}[/]", highlight=False)
     report = {
-        "time": now.isoformat(timespec="seconds"),
-        "machine": machine,
+        "time": options.started.isoformat(timespec="seconds"),
+        "machine": options.machine(),
         "quick": options.quick,
         "figures": [figure.as_json() for figure in figures],
         "absent": [absence.as_json() for absence in absences],
     }
-    path = RESULTS / f"{now:%Y%m%d-%H%M%S}.json"
+    path = options.results_path("figures").with_suffix(".json")
     path.write_text(json.dumps(report, indent=2) + "\n")
     console.print(f"[dim]{path}[/]")
-    console.print(f"[dim]{chart.draw(figures, path.with_suffix('.png'), machine)}[/]")
     return 0
 
 

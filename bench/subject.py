@@ -1,5 +1,6 @@
 """What a workload can be run against: Flotilla, or a peer with a client of its own."""
 
+from dataclasses import dataclass
 from typing import Protocol
 
 
@@ -20,3 +21,34 @@ class Subject(Protocol):
 
     def end_to_end(self, payload_bytes: int, rate: int, count: int) -> list[float]:
         """Seconds from sending to being read, at a steady rate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failover:
+    """What a steady producer saw of a leader that was killed, and what was read back afterwards."""
+
+    #: From the kill to the acknowledgement of a record that was sent after it.
+    waited_s: float
+    acknowledged: int
+    #: Acknowledged, and not there any more.
+    lost: int
+    #: There more than once, because a client had to send it again.
+    doubled: int
+
+
+class Contestant(Subject, Protocol):
+    """A subject that is set beside others, with what all of them can be asked."""
+
+    nodes: int
+
+    def drain(self, payload: bytes, count: int, consumers: int) -> float | None:
+        """Messages a second out of a backlog, each taken by one of the consumers and acknowledged. None: cannot."""
+
+    def fail_over(self) -> Failover | None:
+        """Kills the leader under a steady producer; the subject is good for nothing afterwards. None: cannot."""
+
+    def resident_bytes(self) -> list[int]:
+        """The memory of each of its server processes."""
+
+    def busy_s(self) -> float:
+        """Processor time that all of its server processes have used so far."""

@@ -1,4 +1,8 @@
-"""Kafka: three brokers in KRaft mode and a topic with three replicas, by confluent-kafka, acks=all."""
+"""Kafka in KRaft mode: a topic with as many replicas as nodes, by confluent-kafka, acks=all.
+
+As it comes it acknowledges from the page cache of all replicas in sync; `log.flush.interval.messages=1` makes each of
+them sync first.
+"""
 
 import subprocess
 from collections.abc import Iterator
@@ -8,13 +12,21 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from bench.peers.draining import Tally, drained
 from bench.peers.pacing import paced
-from bench.peers.peer import HOST, NODES, Processes, free_ports, not_found
+from bench.peers.peer import HOST, free_ports, not_found, retried_until, title, version_of
+from bench.peers.processes import Processes
+from bench.peers.steady import failed_over
+from bench.subject import Failover
 
 _CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
 _WAIT_S_MAX = 60.0
 _POLL_COUNT = 10_000
 _POLL_S = 1.0
+_COMMITTED_TOGETHER = 1_000
+_WARM_UP = 20_000
+#: A broker that was killed is no news, and small messages do not wait for company.
+_SHARED = {"log_level": 0, "socket.nagle.disable": True}
 
 
 class KafkaPeer:
@@ -24,24 +36,29 @@ class KafkaPeer:
     def missing(self) -> str:
         return not_found(["kafka-server-start.sh", "kafka-storage.sh"], ["confluent_kafka"])
 
+    def version(self) -> str:
+        return version_of("kafka-server-start.sh", "--version")
+
     @contextmanager
-    def started(self, folder: Path, *, is_synced: bool) -> Iterator["KafkaSubject"]:
-        ports = free_ports(2 * len(NODES))
-        clients, controllers = ports[: len(NODES)], ports[len(NODES) :]
-        voters = ",".join(f"{node}@{HOST}:{port}" for node, port in zip(NODES, controllers, strict=True))
+    def started(self, folder: Path, *, nodes: int, is_synced: bool) -> Iterator["KafkaSubject"]:
+        ports = free_ports(2 * nodes)
+        clients, controllers = ports[:nodes], ports[nodes:]
+        voters = ",".join(f"{node}@{HOST}:{port}" for node, port in enumerate(controllers, 1))
         with Processes(folder) as processes:
-            for node, client, controller in zip(NODES, clients, controllers, strict=True):
+            for node, (client, controller) in enumerate(zip(clients, controllers, strict=True), 1):
                 path = folder / f"{node}.properties"
                 path.write_text(_properties(node, folder, client, controller, voters, is_synced=is_synced))
                 format_command = ["kafka-storage.sh", "format", "-t", _CLUSTER_ID, "-c", str(path)]
                 subprocess.run(format_command, check=True, stdout=subprocess.DEVNULL)
-                processes.start(f"kafka{node}", ["kafka-server-start.sh", str(path)])
+            for node in range(1, nodes + 1):
+                processes.start(str(node), ["kafka-server-start.sh", str(folder / f"{node}.properties")])
             processes.wait_listening(clients)
-            yield KafkaSubject(",".join(f"{HOST}:{port}" for port in clients), is_synced=is_synced)
+            yield KafkaSubject(processes, [f"{HOST}:{port}" for port in clients], is_synced=is_synced)
 
 
 def _properties(node: int, folder: Path, client: int, controller: int, voters: str, *, is_synced: bool) -> str:
     sync = "log.flush.interval.messages=1" if is_synced else ""
+    nodes = voters.count("@")
     return f"""\
 process.roles=broker,controller
 node.id={node}
@@ -49,35 +66,42 @@ controller.quorum.voters={voters}
 controller.listener.names=CONTROLLER
 listeners=PLAINTEXT://{HOST}:{client},CONTROLLER://{HOST}:{controller}
 listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
-log.dirs={folder / str(node)}
-min.insync.replicas=2
-offsets.topic.replication.factor=3
+log.dirs={folder / f"data{node}"}
+min.insync.replicas={nodes // 2 + 1}
+offsets.topic.replication.factor={nodes}
+group.initial.rebalance.delay.ms=0
 {sync}
 """
 
 
 class KafkaSubject:
-    def __init__(self, servers: str, *, is_synced: bool) -> None:
+    def __init__(self, processes: Processes, servers: list[str], *, is_synced: bool) -> None:
         from confluent_kafka import Producer
         from confluent_kafka.admin import AdminClient
 
-        self.name = f"kafka:{'fsync' if is_synced else 'default'}@3"
+        self.nodes = len(servers)
+        self.name = title("kafka", self.nodes, is_synced=is_synced)
         self.is_synced = is_synced
-        self._servers = servers
+        self._processes = processes
+        self._servers = ",".join(servers)
         self._numbers = numbers()
-        self._admin: Any = AdminClient({"bootstrap.servers": servers})
-        options = {"bootstrap.servers": servers, "acks": "all", "enable.idempotence": True}
+        self._admin: Any = AdminClient({"bootstrap.servers": self._servers, **_SHARED})
+        options = {"bootstrap.servers": self._servers, "acks": "all", "enable.idempotence": True, **_SHARED}
         self._producer: Any = Producer({**options, "queue.buffering.max.messages": 1_000_000})
-        #: As latency wants it: nothing waits for company.
-        self._prompt: Any = Producer({**options, "linger.ms": 0})
+        #: As latency wants it: nothing waits for company, and a new leader is looked for soon.
+        self._prompt: Any = Producer(
+            {**options, "linger.ms": 0, "retry.backoff.ms": 50, "topic.metadata.refresh.fast.interval.ms": 50}
+        )
         self._topic = self._new_topic()
+        # What runs on a virtual machine is slow until it has been compiled.
+        self._fill(self._topic, bytes(100), _WARM_UP)
+        self.one_by_one(bytes(100), _WARM_UP // 100)
 
     def one_by_one(self, payload: bytes, count: int) -> list[float]:
         durations = []
         for _ in range(count):
             started = perf_counter()
-            self._prompt.produce(self._topic, payload, on_delivery=_check)
-            self._prompt.flush()
+            self._send(self._topic, payload)
             durations.append(perf_counter() - started)
         return durations
 
@@ -91,7 +115,8 @@ class KafkaSubject:
         read = 0
         started = perf_counter()
         while read < count:
-            read += len(consumer.consume(_POLL_COUNT, timeout=_POLL_S))
+            # It waits for as many as it is asked for.
+            read += len(consumer.consume(min(_POLL_COUNT, count - read), timeout=_POLL_S))
         elapsed_s = perf_counter() - started
         consumer.close()
         return read / elapsed_s
@@ -99,27 +124,78 @@ class KafkaSubject:
     def end_to_end(self, payload_bytes: int, rate: int, count: int) -> list[float]:
         topic = self._new_topic()
         consumer = self._consumer(topic)
+        # With a sync for each batch, batches of one cannot keep up the rate.
+        producer = self._producer if self.is_synced else self._prompt
 
-        def send(payload: bytes) -> None:
-            self._prompt.produce(topic, payload, on_delivery=_check)
-            self._prompt.poll(0)
+        def send(payloads: list[bytes]) -> None:
+            for payload in payloads:
+                producer.produce(topic, payload, on_delivery=_check)
+            producer.poll(0)
 
         def receive() -> list[bytes]:
             message = consumer.poll(_POLL_S)
             return [] if message is None or message.error() else [message.value()]
 
+        # The first message of a topic waits until both clients have found the leader.
+        send([bytes(payload_bytes)])
+        while not receive():
+            producer.poll(0)
         try:
             return paced(payload_bytes, rate, count, send, receive)
         finally:
-            self._prompt.flush()
+            producer.flush()
             consumer.close()
 
-    def _fill(self, topic: str, payload: bytes, count: int) -> float:
+    def drain(self, payload: bytes, count: int, consumers: int) -> float | None:
+        """One partition for each consumer: two of a group never share one."""
+        topic = self._new_topic(partitions=consumers)
+        self._fill(topic, payload, count, partitions=consumers)
+        return drained(_consume, self._servers, topic, count, consumers)
+
+    def fail_over(self) -> Failover | None:
+        if self.nodes == 1:
+            return None
+        topic = self._new_topic()
+        return failed_over(
+            lambda payload: self._send(topic, payload),
+            lambda: self._leader(topic),
+            self._processes.kill,
+            lambda: self._read_back(topic),
+        )
+
+    def resident_bytes(self) -> list[int]:
+        return self._processes.resident_bytes()
+
+    def busy_s(self) -> float:
+        return self._processes.busy_s()
+
+    def _send(self, topic: str, payload: bytes) -> None:
+        outcomes: list[object] = []
+        self._prompt.produce(topic, payload, on_delivery=lambda error, _: outcomes.append(error))
+        while not outcomes:
+            self._prompt.poll(_POLL_S)
+        _check(outcomes[0], None)
+
+    def _leader(self, topic: str) -> str:
+        return str(self._admin.list_topics(topic, timeout=_WAIT_S_MAX).topics[topic].partitions[0].leader)
+
+    def _read_back(self, topic: str) -> list[bytes]:
+        from confluent_kafka import TopicPartition
+
+        consumer = self._consumer(topic)
+        _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=_WAIT_S_MAX)
+        found: list[bytes] = []
+        while consumer.position([TopicPartition(topic, 0)])[0].offset < end:
+            found += [message.value() for message in consumer.consume(_POLL_COUNT, _POLL_S) if not message.error()]
+        consumer.close()
+        return found
+
+    def _fill(self, topic: str, payload: bytes, count: int, partitions: int = 1) -> float:
         started = perf_counter()
-        for _ in range(count):
+        for number in range(count):
             while True:
                 try:
-                    self._producer.produce(topic, payload, on_delivery=_check)
+                    self._producer.produce(topic, payload, partition=number % partitions, on_delivery=_check)
                     break
                 except BufferError:
                     self._producer.poll(0.01)
@@ -128,19 +204,46 @@ class KafkaSubject:
         return count / (perf_counter() - started)
 
     def _consumer(self, topic: str) -> Any:
-        from confluent_kafka import Consumer, TopicPartition
+        from confluent_kafka import TopicPartition
 
-        consumer = Consumer({"bootstrap.servers": self._servers, "group.id": "bench", "enable.auto.commit": False})
+        consumer = _new_consumer(self._servers)
         consumer.assign([TopicPartition(topic, 0, 0)])
         return consumer
 
-    def _new_topic(self) -> str:
+    def _new_topic(self, partitions: int = 1) -> str:
         from confluent_kafka.admin import NewTopic
 
-        name = f"bench{next(self._numbers)}"
-        made = self._admin.create_topics([NewTopic(name, 1, 3)], operation_timeout=_WAIT_S_MAX)
-        made[name].result(_WAIT_S_MAX)
+        for attempt in retried_until(_WAIT_S_MAX, Exception):
+            with attempt:
+                # Refused until as many brokers as replicas have registered. A new name each time: one whose answer was
+                # lost may be there.
+                name = f"bench{next(self._numbers)}"
+                made = self._admin.create_topics([NewTopic(name, partitions, self.nodes)])
+                made[name].result(_WAIT_S_MAX)
         return name
+
+
+def _new_consumer(servers: str) -> Any:
+    from confluent_kafka import Consumer
+
+    options = {"group.id": "bench", "enable.auto.commit": False, "auto.offset.reset": "earliest", **_SHARED}
+    return Consumer({"bootstrap.servers": servers, **options})
+
+
+def _consume(servers: str, topic: str, tally: Tally) -> None:
+    """One worker of a drain: it has a partition to itself, and its position is committed after each batch."""
+    from confluent_kafka import TopicPartition
+
+    consumer = _new_consumer(servers)
+    consumer.assign([TopicPartition(topic, tally.take_ordinal(), 0)])
+    consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=_WAIT_S_MAX)
+    tally.begin()
+    while not tally.is_done:
+        batch = [message for message in consumer.consume(_COMMITTED_TOGETHER, 0.05) if message.error() is None]
+        if batch:
+            consumer.commit(batch[-1], asynchronous=False)
+            tally.add(len(batch))
+    consumer.close()
 
 
 def _check(error: object, message: object) -> None:

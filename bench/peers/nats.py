@@ -1,4 +1,7 @@
-"""NATS JetStream: a stream with three replicas, by nats-py."""
+"""NATS JetStream: a stream with as many replicas as nodes, by nats-py on uvloop.
+
+As it comes it acknowledges from memory and syncs every two minutes; `sync_interval: always` syncs before each answer.
+"""
 
 import asyncio
 from collections.abc import Iterator
@@ -8,12 +11,24 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import uvloop
+
+from bench.peers.draining import Tally, drained
 from bench.peers.pacing import sent_at, stamped
-from bench.peers.peer import HOST, NODES, Processes, free_ports, not_found, retried_until
+from bench.peers.peer import HOST, free_ports, not_found, retried_until, title, version_of
+from bench.peers.processes import Processes
+from bench.peers.steady import failed_over
+from bench.subject import Failover
 
 _PENDING_MAX = 4_000
 _STALL_S_MAX = 30
+_ASK_S = 1
 _TURN_S = 0.001
+_FETCH = 500
+#: So that a consumer is never held back by what another has not acknowledged yet.
+_UNACKNOWLEDGED_MAX = 20_000
+#: A client that shall notice a new leader soon: shorter than its default of five seconds.
+_PROMPT_S = 0.5
 
 
 class NatsPeer:
@@ -23,18 +38,22 @@ class NatsPeer:
     def missing(self) -> str:
         return not_found(["nats-server"], ["nats"])
 
+    def version(self) -> str:
+        return version_of("nats-server", "--version")
+
     @contextmanager
-    def started(self, folder: Path, *, is_synced: bool) -> Iterator["NatsSubject"]:
-        ports = free_ports(2 * len(NODES))
-        clients, routes = ports[: len(NODES)], ports[len(NODES) :]
+    def started(self, folder: Path, *, nodes: int, is_synced: bool) -> Iterator["NatsSubject"]:
+        ports = free_ports(2 * nodes)
+        clients, routes = ports[:nodes], ports[nodes:]
         with Processes(folder) as processes:
-            for node, client, route in zip(NODES, clients, routes, strict=True):
-                path = folder / f"{node}.conf"
+            for node, (client, route) in enumerate(zip(clients, routes, strict=True), 1):
+                path = folder / f"n{node}.conf"
                 path.write_text(_configuration(node, folder, client, route, routes, is_synced=is_synced))
-                processes.start(f"nats{node}", ["nats-server", "-c", str(path)])
+                processes.start(f"n{node}", ["nats-server", "-c", str(path)])
             processes.wait_listening(clients)
-            with asyncio.Runner() as runner:
-                subject = NatsSubject(runner, [f"nats://{HOST}:{port}" for port in clients], is_synced=is_synced)
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                servers = [f"nats://{HOST}:{port}" for port in clients]
+                subject = NatsSubject(runner, processes, servers, is_synced=is_synced)
                 try:
                     yield subject
                 finally:
@@ -42,21 +61,25 @@ class NatsPeer:
 
 
 def _configuration(node: int, folder: Path, client: int, route: int, routes: list[int], *, is_synced: bool) -> str:
-    sync = "sync_interval: always" if is_synced else ""
+    sync = ", sync_interval: always" if is_synced else ""
     others = ", ".join(f'"nats-route://{HOST}:{port}"' for port in routes)
+    cluster = f'cluster {{ name: bench, listen: "{HOST}:{route}", routes: [{others}] }}' if len(routes) > 1 else ""
     return f"""\
 server_name: n{node}
 listen: "{HOST}:{client}"
-jetstream {{ store_dir: "{folder / str(node)}" {sync} }}
-cluster {{ name: bench, listen: "{HOST}:{route}", routes: [{others}] }}
+jetstream {{ store_dir: "{folder / str(node)}"{sync} }}
+{cluster}
 """
 
 
 class NatsSubject:
-    def __init__(self, runner: asyncio.Runner, servers: list[str], *, is_synced: bool) -> None:
-        self.name = f"nats:{'fsync' if is_synced else 'default'}@3"
+    def __init__(self, runner: asyncio.Runner, processes: Processes, servers: list[str], *, is_synced: bool) -> None:
+        self.nodes = len(servers)
+        self.name = title("nats", self.nodes, is_synced=is_synced)
         self.is_synced = is_synced
         self._runner = runner
+        self._processes = processes
+        self._servers = servers
         self._numbers = numbers()
         self._connection, self._stream = runner.run(_connect(servers))
         self._subject = self._new_stream()
@@ -75,14 +98,43 @@ class NatsSubject:
     def end_to_end(self, payload_bytes: int, rate: int, count: int) -> list[float]:
         return self._runner.run(self._end_to_end(self._new_stream(), payload_bytes, rate, count))
 
+    def drain(self, payload: bytes, count: int, consumers: int) -> float:
+        subject = self._new_stream()
+        self._runner.run(self._pipelined(subject, payload, count))
+        # One durable consumer, which the workers share.
+        self._runner.run(_pull(self._stream, subject))
+        return drained(_consume, self._servers, subject, count, consumers)
+
+    def fail_over(self) -> Failover | None:
+        if self.nodes == 1:
+            return None
+        subject = self._new_stream()
+        producer = _BlockingProducer(self._servers, subject)
+        found = failed_over(
+            producer.send,
+            lambda: self._runner.run(self._leader(subject)),
+            self._processes.kill,
+            lambda: self._runner.run(self._read_back(subject)),
+        )
+        producer.close()
+        return found
+
+    def resident_bytes(self) -> list[int]:
+        return self._processes.resident_bytes()
+
+    def busy_s(self) -> float:
+        return self._processes.busy_s()
+
     def close(self) -> None:
         self._runner.run(self._connection.close())
 
     def _new_stream(self) -> str:
         name = f"bench{next(self._numbers)}"
+        # What is asked before the servers have a leader of their own gets no answer at all: ask again soon.
+        asking = self._connection.jetstream(timeout=_ASK_S)
         for attempt in retried_until(_STALL_S_MAX, Exception):
             with attempt:
-                self._runner.run(self._stream.add_stream(name=name, subjects=[name], num_replicas=3))
+                self._runner.run(asking.add_stream(name=name, subjects=[name], num_replicas=self.nodes))
         return name
 
     async def _one_by_one(self, payload: bytes, count: int) -> list[float]:
@@ -94,44 +146,169 @@ class NatsSubject:
         return durations
 
     async def _pipelined(self, subject: str, payload: bytes, count: int) -> float:
-        started = perf_counter()
-        sent = [await self._stream.publish_async(subject, payload, wait_stall=_STALL_S_MAX) for _ in range(count)]
-        await asyncio.gather(*sent)
-        return count / (perf_counter() - started)
+        async with _Window(self._connection, subject) as window:
+            started = perf_counter()
+            for _ in range(count):
+                await window.publish(payload)
+            await window.wait_acknowledged()
+            return count / (perf_counter() - started)
 
     async def _replay(self, subject: str, count: int) -> float:
         started = perf_counter()
-        subscription = await self._stream.subscribe(subject, ordered_consumer=True)
-        for _ in range(count):
-            await subscription.next_msg(timeout=_STALL_S_MAX)
-        elapsed_s = perf_counter() - started
+        await self._read(subject, count)
+        return count / (perf_counter() - started)
+
+    async def _read(self, subject: str, count: int) -> list[bytes]:
+        """The first so many messages of a stream, by the reader that keeps their order."""
+        found: list[bytes] = []
+        is_complete = asyncio.get_running_loop().create_future()
+
+        async def receive(message: Any) -> None:
+            found.append(message.data)
+            if len(found) == count:
+                is_complete.set_result(None)
+
+        subscription = await self._stream.subscribe(subject, cb=receive, ordered_consumer=True)
+        if count:
+            await is_complete
         await subscription.unsubscribe()
-        return count / elapsed_s
+        return found
 
     async def _end_to_end(self, subject: str, payload_bytes: int, rate: int, count: int) -> list[float]:
-        subscription = await self._stream.subscribe(subject, ordered_consumer=True)
-        sending = asyncio.create_task(self._send(subject, payload_bytes, rate, count))
-        durations = []
-        for _ in range(count):
-            message = await subscription.next_msg(timeout=_STALL_S_MAX)
+        durations: list[float] = []
+        is_complete = asyncio.get_running_loop().create_future()
+
+        async def receive(message: Any) -> None:
             durations.append(perf_counter() - sent_at(message.data))
-        await sending
+            if len(durations) == count:
+                is_complete.set_result(None)
+
+        subscription = await self._stream.subscribe(subject, cb=receive, ordered_consumer=True)
+        async with _Window(self._connection, subject) as window:
+            started = perf_counter()
+            for number in range(count):
+                due = started + number / rate
+                while perf_counter() < due:
+                    await asyncio.sleep(_TURN_S)
+                await window.publish(stamped(due, payload_bytes))
+            await window.wait_acknowledged()
+        await is_complete
         await subscription.unsubscribe()
         return durations
 
-    async def _send(self, subject: str, payload_bytes: int, rate: int, count: int) -> None:
-        started = perf_counter()
-        sent = []
-        for number in range(count):
-            due = started + number / rate
-            while perf_counter() < due:
-                await asyncio.sleep(_TURN_S)
-            sent.append(await self._stream.publish_async(subject, stamped(due, payload_bytes), wait_stall=_STALL_S_MAX))
-        await asyncio.gather(*sent)
+    async def _leader(self, subject: str) -> str:
+        leader: str = (await self._stream.stream_info(subject)).cluster.leader
+        return leader
+
+    async def _read_back(self, subject: str) -> list[bytes]:
+        for attempt in retried_until(_STALL_S_MAX, Exception):
+            with attempt:
+                count = (await self._stream.stream_info(subject)).state.messages
+        return await self._read(subject, count)
+
+
+class _Window:
+    """Publishes with a bounded number of acknowledgements outstanding.
+
+    The client's own `publish_async` makes a task for each message and is several times slower.
+    """
+
+    def __init__(self, connection: Any, subject: str) -> None:
+        self._connection = connection
+        self._subject = subject
+        self._inbox: str = connection.new_inbox()
+        self._subscription: Any = None
+        self._sent = 0
+        self._acknowledged = 0
+        self._refusal = b""
+        self._progress = asyncio.Event()
+
+    async def __aenter__(self) -> "_Window":
+        self._subscription = await self._connection.subscribe(self._inbox, cb=self._answered)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._subscription.unsubscribe()
+
+    async def publish(self, payload: bytes) -> None:
+        if self._sent - self._acknowledged >= _PENDING_MAX:
+            await self._wait(_PENDING_MAX // 2)
+        self._sent += 1
+        await self._connection.publish(self._subject, payload, self._inbox)
+
+    async def wait_acknowledged(self) -> None:
+        await self._wait(0)
+
+    async def _wait(self, pending_max: int) -> None:
+        while self._sent - self._acknowledged > pending_max:
+            self._progress.clear()
+            await asyncio.wait_for(self._progress.wait(), _STALL_S_MAX)
+            if self._refusal:
+                raise RuntimeError(f"a message was not stored: {self._refusal!r}")
+
+    async def _answered(self, message: Any) -> None:
+        if not message.data or b'"error"' in message.data:
+            self._refusal = message.data or b"nobody answers"
+        self._acknowledged += 1
+        self._progress.set()
+
+
+class _BlockingProducer:
+    """For a thread: a connection and a loop of its own, opened by the first message."""
+
+    def __init__(self, servers: list[str], subject: str) -> None:
+        self._servers = servers
+        self._subject = subject
+        self._runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
+        self._connection: Any = None
+        self._stream: Any = None
+
+    def send(self, payload: bytes) -> None:
+        if self._connection is None:
+            self._connection, self._stream = self._runner.run(_connect(self._servers))
+        self._runner.run(self._stream.publish(self._subject, payload, timeout=_PROMPT_S))
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._runner.run(self._connection.close())
+        self._runner.close()
+
+
+def _consume(servers: list[str], subject: str, tally: Tally) -> None:
+    """One worker of a drain: every message is acknowledged by itself."""
+
+    async def run() -> None:
+        connection, stream = await _connect(servers)
+        subscription = await _pull(stream, subject)
+        tally.begin()
+        while not tally.is_done:
+            try:
+                messages = await subscription.fetch(_FETCH, timeout=1)
+            except TimeoutError:
+                continue
+            for message in messages:
+                await message.ack()
+            await connection.flush()
+            tally.add(len(messages))
+        await connection.close()
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(run())
+
+
+async def _pull(stream: Any, subject: str) -> Any:
+    from nats.js.api import ConsumerConfig
+
+    return await stream.pull_subscribe(
+        subject, durable="workers", config=ConsumerConfig(max_ack_pending=_UNACKNOWLEDGED_MAX)
+    )
 
 
 async def _connect(servers: list[str]) -> tuple[Any, Any]:
     import nats
 
-    connection = await nats.connect(servers)
-    return connection, connection.jetstream(publish_async_max_pending=_PENDING_MAX)
+    async def ignore(error: Exception) -> None:
+        """A lost connection is expected when a node is killed, and calls raise what concerns them."""
+
+    connection = await nats.connect(servers, reconnect_time_wait=0.05, max_reconnect_attempts=-1, error_cb=ignore)
+    return connection, connection.jetstream(timeout=_STALL_S_MAX)

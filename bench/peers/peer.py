@@ -1,22 +1,19 @@
-"""A product that may be installed here, and the processes of one that is."""
+"""A product that may be installed here: what it needs, and small things that all of them need."""
 
+import re
 import socket
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
 from typing import Protocol
 
-from bench.subject import Subject
+from bench.subject import Contestant
 
 HOST = "127.0.0.1"
-NODES = (1, 2, 3)
-#: What a product may take to start, and to stop before it is killed.
-_START_S_MAX = 60.0
-_STOP_S_MAX = 20.0
 _POLL_S = 0.1
 
 
@@ -28,14 +25,28 @@ class Peer(Protocol):
     def missing(self) -> str:
         """Which programs and packages are not here; empty when it can run."""
 
-    def started(self, folder: Path, *, is_synced: bool) -> AbstractContextManager[Subject]:
-        """Its nodes with their data in the folder, and a client."""
+    def version(self) -> str:
+        """Of the server that would be started."""
+
+    def started(self, folder: Path, *, nodes: int, is_synced: bool) -> AbstractContextManager[Contestant]:
+        """Its nodes with their data in the folder, and a client. One that knows no majority starts one node."""
+
+
+def title(product: str, nodes: int, *, is_synced: bool) -> str:
+    return f"{product}:{'fsync' if is_synced else 'default'}@{nodes}"
 
 
 def not_found(programs: Sequence[str], packages: Sequence[str]) -> str:
     absent = [program for program in programs if which(program) is None]
-    absent += [f"Python package {package}" for package in packages if find_spec(package) is None]
+    absent += [f"the Python package {package}" for package in packages if find_spec(package) is None]
     return ", ".join(absent)
+
+
+def version_of(*command: str) -> str:
+    """What looks like a version in what a program says."""
+    said = subprocess.run(command, capture_output=True, text=True, check=False)
+    found = re.search(r"\d+(\.\d+)+", said.stdout + said.stderr)
+    return found[0] if found else "unknown"
 
 
 def free_ports(count: int) -> list[int]:
@@ -45,50 +56,6 @@ def free_ports(count: int) -> list[int]:
     for listener in held:
         listener.close()
     return ports
-
-
-class Processes:
-    """The servers of a peer; they end with the block, in order if they can."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._running: list[subprocess.Popen[bytes]] = []
-
-    def start(self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
-        with (self._folder / f"{name}.log").open("wb") as log:
-            process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, cwd=self._folder
-            )
-        self._running.append(process)
-
-    def wait_listening(self, ports: Sequence[int]) -> None:
-        deadline = time.monotonic() + _START_S_MAX
-        for port in ports:
-            while not _is_listening(port):
-                if time.monotonic() > deadline:
-                    raise TimeoutError(f"nothing listens on port {port}; see {self._folder}")
-                time.sleep(_POLL_S)
-
-    def __enter__(self) -> "Processes":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for process in self._running:
-            process.terminate()
-        for process in self._running:
-            try:
-                process.wait(_STOP_S_MAX)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-
-
-def _is_listening(port: int) -> bool:
-    try:
-        socket.create_connection((HOST, port), timeout=1).close()
-    except OSError:
-        return False
-    return True
 
 
 def retried_until(deadline_s: float, error: type[Exception] | tuple[type[Exception], ...]) -> "Attempts":

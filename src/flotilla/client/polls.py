@@ -1,9 +1,9 @@
 """Whom a queue consumer asks for messages: one poll at each leader, for all of its partitions that it leads.
 
-What is known of leaders may be out of date, so nothing relies on it for long: partitions whose poll led nowhere are
-asked for alone until that worked, which makes the session find their leader; and the metadata are asked for again now
-and then, which also shows partitions that a topic has got since. A partition is covered while a poll for it is under
-way at the leader it is believed to have.
+What is known of leaders may be out of date, so nothing relies on it for long. The leader of a partition whose poll led
+nowhere is forgotten, and the partition asked for alone, which makes the session find the new one; and the metadata are
+asked for again now and then, which also shows partitions that a topic has got since. A partition is covered while a
+poll for it is under way at the leader it is believed to have.
 
 A leader is asked without waiting first, in turn with the others, so that none of them is forgotten; when none has
 anything, a poll is parked at each. The answers of those that were not needed are not lost: whoever drives this
@@ -79,8 +79,6 @@ class Polls:
         self._timeout_ms = timeout_ms
         self._partitions: list[int] = []
         self._asked: dict[Call, _Asked] = {}
-        #: Partitions that are asked for alone.
-        self._apart: dict[int, None] = {}
         self._troubles: dict[int, _Trouble] = {}
         #: Partitions that are still to be asked without waiting in this round.
         self._round: dict[int, None] = {}
@@ -159,8 +157,7 @@ class Polls:
             if number in covered or self._is_resting(number):
                 continue
             leader = find(Route(self._topic, number))
-            name = number if leader is None or number in self._apart else leader
-            groups.setdefault(name, []).append(number)
+            groups.setdefault(number if leader is None else leader, []).append(number)
         found = list(groups.values())
         first = self._turn % len(found) if found else 0
         return found[first:] + found[:first]
@@ -192,7 +189,6 @@ class Polls:
         now_ms = self._session.now_ms
         is_hasty = not polled.deliveries and now_ms - asked.sent_ms < asked.wait_ms // 2
         for number in asked.partitions:
-            self._apart.pop(number, None)
             self._answered(number)
             if polled.retry_after_ms or is_hasty:
                 trouble = self._troubles.setdefault(number, _Trouble(now_ms))
@@ -206,9 +202,7 @@ class Polls:
         session = self._session
         is_lasting = False
         for number in asked.partitions:
-            if asked.leader is not None and isinstance(error, NotLeaderError | UnavailableError):
-                session.routes.doubt(Route(self._topic, number), asked.leader)
-            self._apart[number] = None
+            self._doubt(number, asked, error)
             trouble = self._troubles.setdefault(number, _Trouble(session.now_ms))
             trouble.count += 1
             trouble.pause_ms = session.now_ms + session.options.backoff.delay_ms(trouble.count, error, session.chance)
@@ -220,6 +214,17 @@ class Polls:
             if isinstance(error, NotLeaderError):
                 self._moved(number)
         self._failed(error) if is_lasting else self._arrived(Polled([]))
+
+    def _doubt(self, number: int, asked: _Asked, error: FlotillaError) -> None:
+        """Has the partition asked for alone the next time, so that one in trouble does not hold up the others."""
+        route = Route(self._topic, number)
+        leader = self._session.routes.find(route)
+        # A leader that was named instead is not doubted.
+        is_doubtful = (
+            leader == asked.leader if isinstance(error, NotLeaderError) else isinstance(error, UnavailableError)
+        )
+        if leader is not None and is_doubtful:
+            self._session.routes.doubt(route, leader)
 
     def _refresh(self) -> None:
         session = self._session

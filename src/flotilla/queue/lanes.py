@@ -59,10 +59,8 @@ class Lanes:
         left += min(share, count_max)
         heapify(oldest)
         while left and oldest:
-            head = heappop(oldest)
-            # The oldest of another priority may be older than the end of this run.
-            bound = min(left, oldest[0][0] - head[0]) if oldest else left
-            head = self._consume(head, bound, chosen)
+            # A head is of neighbours: no other priority has anything between its first and its last.
+            head = self._consume(heappop(oldest), left, chosen)
             left -= chosen[-1][1] - chosen[-1][0]
             if head is not None:
                 heappush(oldest, head)

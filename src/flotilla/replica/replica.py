@@ -265,6 +265,9 @@ class Replica:
         return self._needed_from > self.log.first_index()
 
     def _shorten_log(self) -> None:
+        if self.raft.installing is not None:
+            # The store's log is already that of a leader's snapshot, and raft's is not yet: the next snapshot will do.
+            return
         first = self._snapshot_index + 1 - self.options.trail_entries
         if self.options.keeps_log:
             first = min(first, self._needed_from)

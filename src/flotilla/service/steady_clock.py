@@ -9,6 +9,8 @@ from flotilla.service.ports import Outside
 
 #: The share of time that may go into the correction: one part of so many.
 LEAN = 10
+#: What is corrected at once, at the most, after a time without corrections.
+STEP_MS = 100
 #: A wall clock that is further ahead was set, and is believed after so long.
 JUMP_MS = 5_000
 BELIEVED_MS = 60_000
@@ -44,7 +46,7 @@ class SteadyClock:
             self._now_ms += drift_ms
             self._ahead_since_ms = None
             return
-        self._slack_ms = min(self._slack_ms + elapsed_ms, LEAN * JUMP_MS)
+        self._slack_ms = min(self._slack_ms + elapsed_ms, LEAN * STEP_MS)
         most_ms = self._slack_ms // LEAN
         # Never by more than has just passed: that would go back.
         correction_ms = max(min(drift_ms, most_ms), -most_ms, -elapsed_ms)

@@ -17,8 +17,8 @@
     |- OutOfWindowError         too old to tell whether the batch was stored before; nothing was stored now
     |- OffsetOutOfRangeError    beyond what the partition holds
     |- LeaseExpiredError        somebody else holds the message, or it is settled already; nothing was done
-    |- TransactionEndedError    the transaction was decided the other way, or is over; nothing was done
     |- GroupModeError           the group is used in another way: a queue group is no stream group
+    |- TransactionEndedError    the transaction was decided the other way, or is over; nothing was done
     |- DeadlineError            no answer in time, and nothing was done (client)
     |- ConnectionClosedError    the client was closed, or belongs to another process; nothing was done (client)
     |- BufferFullError          a producer holds as many records as it may (client)

@@ -22,7 +22,11 @@ def test_every_message_has_a_duration() -> None:
         except Empty:
             return []
 
-    durations = paced(100, 10_000, 50, queue.put, receive)
+    def send(payloads: list[bytes]) -> None:
+        for payload in payloads:
+            queue.put(payload)
+
+    durations = paced(100, 10_000, 50, send, receive)
     assert len(durations) == 50
     assert min(durations) >= 0
 
@@ -32,4 +36,4 @@ def test_a_reader_that_fails_is_told() -> None:
         raise ConnectionError("gone")
 
     with pytest.raises(ConnectionError, match="gone"):
-        paced(100, 10_000, 5, lambda payload: None, receive)
+        paced(100, 10_000, 5, lambda payloads: None, receive)

@@ -385,6 +385,20 @@ def test_a_batch_that_runs_out_of_time_names_the_last_answer(is_last_attempt_lat
     assert "OVERLOADED: full" in str(batch.error)
 
 
+def test_an_attempt_that_never_left_does_not_hide_the_last_answer():
+    sender = Sender()
+    sender.send(b"warm")
+    sender.world.run()
+    sender.fail_produce(OverloadedError("full"))
+    batch = sender.send(b"x", timeout_ms=300)
+    sender.world.run()
+    sender.world.silent = {1}
+    sender.world.cut(1)
+    sender.world.pass_ms(300)
+    assert isinstance(batch.error, DeadlineError)
+    assert "OVERLOADED: full" in str(batch.error)
+
+
 def test_a_batch_whose_last_attempt_has_no_answer_may_be_stored():
     sender = Sender()
     sender.send(b"warm")

@@ -144,6 +144,14 @@ def test_values_are_appended_only_where_nothing_has_to_be_decided():
     assert bench.buffer.append(b"f", 1) is None, "it would have the wrong time limit"
 
 
+def test_nothing_is_appended_to_a_batch_that_has_left():
+    bench = Bench(timeout_ms=10_000)
+    batch = bench.add(Record(b"a"))
+    bench.core.pump(bench.world.now_ms)
+    assert bench.buffer.append(b"b", 1) is None
+    assert bench.add(Record(b"b")) is not batch
+
+
 def test_records_of_one_batch_share_priority_and_time():
     bench = Bench()
     batches = [

@@ -94,6 +94,7 @@ def test_batches_that_follow_are_numbered_anew_and_keep_their_order():
         [(0, 3, False), (0, 4, False)],
     ]
     assert sender.stored == [b"a", b"b", b"c", b"d", b"e"]
+    assert sender.numbers() == [(0, 0, 1), (0, 1, 2), (0, 3, 1), (0, 4, 2), (1, 0, 1), (1, 1, 1), (1, 2, 2)]
 
 
 def test_what_is_known_stays_known_when_the_rest_fails():

@@ -327,7 +327,7 @@ def test_only_a_few_requests_are_under_way_and_the_rest_gathers():
     assert consumer.reader.unconfirmed == 20
     world.run()
     assert outcomes == [[None]] * 20
-    assert [sum(run[2] - run[1] for run in request.held) for request in world.requests(Settle)] == [1, 1, 1, 1, 16]
+    assert [sum(run[2] - run[1] for run in request.held) for request in world.requests(Settle)] == [1, 1, 18]
     assert consumer.reader.unconfirmed == 0
 
 
@@ -449,6 +449,36 @@ def test_a_leader_that_hands_over_is_followed():
     assert [node for node, request in world.cluster.requests if isinstance(request, Extend)] == [2]
     world.pass_ms(3_000)
     assert payloads(world.consumer("two").poll()) == [b"2"]
+
+
+def test_a_leader_that_hands_over_is_told_by_its_parked_poll():
+    world = QueueWorld(nodes=2)
+    world.produce(*many(3))
+    consumer = world.consumer()
+    consumer.poll()
+    consumer.reader.want(16, world.now_ms + 60_000, world.now_ms)
+    world.run()
+    world.cluster.move("orders", 0, 2)
+    world.run()
+    extends = [(node, request.held[0][1:]) for node, request in world.cluster.requests if isinstance(request, Extend)]
+    assert extends == [(2, (0, 3))]
+
+
+def test_a_partition_in_trouble_does_not_hold_up_others_of_its_leader():
+    world = QueueWorld(nodes=1, partitions=3)
+    world.cluster.fault = lambda node, request: (
+        UnavailableError("handing over") if isinstance(request, Poll) and 2 in request.partitions else None
+    )
+    consumer = world.consumer(prefetch=4)
+    consumer.flow()
+    world.pass_ms(1_000)
+    for number in range(10):
+        world.produce(b"%d" % number, partition=number % 2)
+        world.run()
+        taken = consumer.reader.take(4)
+        assert payloads(taken) == [b"%d" % number]
+        consumer.ack(taken)
+        world.pass_ms(300)
 
 
 def test_a_parked_poll_follows_its_partition():

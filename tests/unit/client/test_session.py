@@ -399,6 +399,16 @@ def test_a_silent_broker_is_the_last_to_be_asked_until_it_speaks():
     assert not world.session.routes.suspects
 
 
+def test_a_call_that_comes_later_to_a_silent_broker_has_others_asked_at_once():
+    world = with_a_silent_leader()
+    world.call(LATEST, ROUTE, timeout_ms=1_200)
+    world.pass_ms(5_000)
+    world.cluster.topics["orders"][0].leader = 2
+    outcomes = world.call(LATEST, ROUTE)
+    world.pass_ms(100)
+    assert outcomes == [OffsetFound(0)]
+
+
 def test_a_broker_that_stays_silent_is_given_up_even_if_nobody_waits_any_more():
     world = with_a_silent_leader(nodes=1)
     world.call(LATEST, ROUTE, timeout_ms=500)

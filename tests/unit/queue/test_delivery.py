@@ -138,6 +138,23 @@ def test_delays_survive_the_leader() -> None:
     assert offsets(here.poll()) == [2, 3]
 
 
+def test_a_leader_whose_clock_is_behind_does_not_deliver_early() -> None:
+    """The one before it had seen the time, and its member still has the message."""
+    here = Leading()
+    here.append(1, deliver_at_ms=1_500)
+    here.pass_ms(500)
+    held = here.poll()
+    here.now_ms = 1_200
+    here.change_leader()
+    assert here.extend(held, 60_000) == []
+    assert here.settle(held, RELEASE) == []
+    assert here.state(0) == states.DELAYED
+    assert here.poll() == []
+    here.pass_ms(300)
+    assert offsets(here.poll()) == [0]
+    assert here.poll() == []
+
+
 def test_a_batch_that_is_due_when_it_comes_is_ready_at_once() -> None:
     here = Leading()
     here.append(1, deliver_at_ms=here.now_ms)

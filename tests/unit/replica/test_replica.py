@@ -153,6 +153,27 @@ def test_a_snapshot_shortens_the_log_unless_the_log_is_the_data(keeps_log: bool,
     assert not subject.wants_snapshot()
 
 
+def test_a_log_that_is_the_data_shrinks_to_what_is_needed_once_a_snapshot_stands_behind_it():
+    subject = leading(options=ReplicaOptions(snapshot_entries=0, trail_entries=3, keeps_log=True))
+    for number in range(10):
+        subject.propose(command(number), number)
+    turn(subject)
+    subject.release_below(6)
+    assert subject.log.first_index() == 1
+    assert subject.has_slack()
+    snapshot = subject.take_snapshot()
+    assert snapshot is not None
+    subject.snapshot_taken(snapshot.meta)
+    assert subject.log.first_index() == 6
+    assert not subject.has_slack()
+    # The snapshot is there: what is released now goes at once, but for a trail behind it.
+    subject.release_below(7)
+    assert subject.log.first_index() == 7
+    subject.release_below(12)
+    assert subject.log.first_index() == 9
+    assert subject.has_slack()
+
+
 def test_a_replica_whose_snapshot_is_rotten_takes_part_in_nothing_until_the_leader_sends_one():
     log = Log(THREE)
     log.install(Snapshot(SnapshotMeta(9, 2, 9, 2, THREE, 0), b""))

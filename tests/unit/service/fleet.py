@@ -129,6 +129,7 @@ class Node:
         if METADATA_GROUP in self.store.groups:
             self.driver.add_replica(METADATA_GROUP, self.machine)
         self.catalog = Catalog(self.machine, self, self)
+        self.elsewhere = Elsewhere(self)
         self.membership = Membership(
             self.node,
             self.catalog,
@@ -136,7 +137,7 @@ class Node:
             self,
             facts_of,
             replace(_OPTIONS, keeps_log=True),
-            Elsewhere(self),
+            self.elsewhere,
             Random(self.node),
         )
         self.broker = Broker(self.settings, self.catalog, self.membership, self, self, self.found)

@@ -99,7 +99,7 @@ def test_a_produce_whose_answer_was_lost_is_not_stored_twice(node: Node) -> None
     """The mover does not know that it arrived and sends it again, alone and with others."""
     node.fleet.create(DEAD)
     store(node, b"a", b"b")
-    elsewhere = node.membership._hosting._queues.elsewhere
+    elsewhere = node.elsewhere
     ask, failing = elsewhere.ask, [True]
 
     def forgetful(request: object, done: object) -> None:
@@ -126,9 +126,9 @@ def test_a_new_leader_takes_up_what_the_old_one_did_not_finish() -> None:
     store(old, b"a", b"b", b"c")
     found = polled(old)
     # The mover cannot reach anybody who could make the topic.
-    queues = old.membership._hosting._queues
+    elsewhere = old.elsewhere
     asked: list[object] = []
-    queues.elsewhere.ask = lambda request, done: asked.append(request)  # type: ignore[method-assign]
+    elsewhere.ask = lambda request, done: asked.append(request)  # type: ignore[method-assign]
     old.call(settle(found, REJECT, "bad"))
     assert asked
     fleet.isolate(old.node)
@@ -146,7 +146,7 @@ def test_a_crash_between_arrival_and_burial_buries_once() -> None:
     fleet.create(DEAD)
     store(node, b"a", b"b")
     found = polled(node)
-    elsewhere = node.membership._hosting._queues.elsewhere
+    elsewhere = node.elsewhere
     ask = elsewhere.ask
     elsewhere.ask = lambda request, done: ask(request, lambda _: None)  # type: ignore[method-assign]
     node.call(settle(found, REJECT))

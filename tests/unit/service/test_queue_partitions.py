@@ -58,6 +58,15 @@ def test_a_poll_waits_at_all_partitions_and_takes_once(node: Node) -> None:
     node.fleet.check_answers()
 
 
+def test_a_poll_goes_on_waiting_at_the_partitions_that_are_left(node: Node) -> None:
+    polled(node)
+    waiting = node.ask(poll(wait_ms=10_000))
+    node.partition(TOPIC, 1)._end_leading()
+    assert waiting.is_waiting
+    store(node, b"two", partition=2)
+    assert values(deliveries(waiting)) == [b"two"]
+
+
 def test_polls_for_different_partitions_do_not_stand_in_each_others_way(node: Node) -> None:
     polled(node)
     waiting = [node.ask(poll(member=str(number), partitions=[number], wait_ms=10_000)) for number in range(3)]

@@ -91,6 +91,14 @@ def test_a_part_of_a_large_batch_fits(node: Node) -> None:
     assert len(values(found)) + len(values(rest)) == 10
 
 
+def test_a_record_far_above_the_average_does_not_burst_a_poll(node: Node) -> None:
+    store(node, b"small")
+    store(node, b"x" * 100_000, *[b"y"] * 9)
+    found = polled(node, poll(max_bytes=20_000))
+    assert values(found) == [b"small"]
+    assert len(values(polled(node))) == 10
+
+
 def test_acked_messages_do_not_come_again_and_the_rest_does(node: Node) -> None:
     store(node, b"a", b"b", b"c")
     found = polled(node)
@@ -260,6 +268,17 @@ def test_a_waiting_poll_gets_what_runs_out_and_what_is_due(node: Node) -> None:
     assert waiting[1].is_waiting
     node.fleet.advance(200)
     assert values(deliveries(waiting[1])) == [b"later"]
+
+
+@pytest.mark.parametrize("delay_ms", [10_130, 10_330, 10_570, 10_790])
+def test_what_is_due_comes_within_a_tenth_of_a_second(node: Node, delay_ms: int) -> None:
+    polled(node)
+    store(node, b"later", deliver_at_ms=node.now_ms() + delay_ms)
+    waiting = node.ask(poll(wait_ms=60_000))
+    node.fleet.advance(delay_ms // 100 * 100)
+    assert waiting.is_waiting
+    node.fleet.advance(100)
+    assert values(deliveries(waiting)) == [b"later"]
 
 
 def test_waits_have_a_bound(node: Node) -> None:

@@ -1,10 +1,14 @@
 """Rate limits: one bucket for a topic, whichever partition and node delivers, and whoever leads."""
 
+from collections.abc import Callable
+
 import pytest
 
-from flotilla.types.operations import AlterTopic
+from flotilla.service.queue_tokens import LASTS_MS, TokenShares
+from flotilla.types.errors import FlotillaError, UnavailableError
+from flotilla.types.operations import AlterTopic, Reply
 from flotilla.types.queue_operations import AlterGroup, Subscribe, TakeTokens, TokensGranted
-from tests.unit.service.fleet import Fleet, Node, lone, three
+from tests.unit.service.fleet import Clock, Fleet, Node, lone, three
 from tests.unit.service.queue_driver import GROUP, TOPIC, deliveries, poll, polled, store, values
 
 
@@ -109,13 +113,13 @@ def test_without_the_keeper_nothing_is_delivered_elsewhere() -> None:
     node.fleet.create(TOPIC, 2, rate_limit_per_minute="600", rate_limit_burst="5")
     node.fleet.leader(TOPIC, 1)
     store(node, b"x", partition=1)
-    queues = node.membership._hosting._queues
-    ask = queues.elsewhere.ask
-    queues.elsewhere.ask = lambda request, done: None  # type: ignore[method-assign]
+    elsewhere = node.elsewhere
+    ask = elsewhere.ask
+    elsewhere.ask = lambda request, done: None  # type: ignore[method-assign]
     waiting = node.ask(poll(partitions=[1], wait_ms=60_000))
     node.fleet.advance(5_000)
     assert waiting.is_waiting
-    queues.elsewhere.ask = ask  # type: ignore[method-assign]
+    elsewhere.ask = ask  # type: ignore[method-assign]
 
 
 def test_a_limit_that_is_taken_away_lets_everything_go() -> None:
@@ -130,6 +134,77 @@ def test_a_limit_that_is_taken_away_lets_everything_go() -> None:
     node.fleet.advance(2_000)
     assert len(values(deliveries(answer))) >= 19
     node.call(AlterTopic(TOPIC, settings={"rate_limit_per_minute": ""}))
+
+
+class Keeper:
+    """Elsewhere and Outside of a partition that asks for tokens."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[TakeTokens, Callable[[Reply | FlotillaError], None]]] = []
+        self.clock = Clock()
+        self.woken = 0
+        self.shares = TokenShares(self, self, lambda: self.clock.now_ms, lambda: TOPIC, self.wake)  # type: ignore[arg-type]
+
+    def ask(self, request: TakeTokens, done: Callable[[Reply | FlotillaError], None]) -> None:
+        self.asked.append((request, done))
+
+    def later(self, delay_ms: int, action: Callable[[], None]) -> Callable[[], None]:
+        return self.clock.later(delay_ms, action)
+
+    def wake(self) -> None:
+        self.woken += 1
+
+    def take(self, wanted: int) -> int:
+        return self.shares.take(GROUP, wanted, self.clock.now_ms)
+
+    def answer(self, result: Reply | FlotillaError) -> None:
+        self.asked.pop()[1](result)
+
+    def run(self, ms: int) -> None:
+        self.clock.now_ms += ms
+        while (action := self.clock.pop_due()) is not None:
+            action()
+
+
+def test_tokens_are_asked_for_as_many_as_there_are_messages_and_once_at_a_time() -> None:
+    keeper = Keeper()
+    assert keeper.take(7) == 0
+    assert keeper.take(5) == 0
+    assert [request.tokens for request, _ in keeper.asked] == [7]
+    keeper.answer(TokensGranted(3))
+    assert keeper.woken == 1
+    assert keeper.take(2) == 2
+    assert keeper.asked == []
+    keeper.shares.give_back(GROUP, 1)
+    assert keeper.take(5) == 2
+    assert [request.tokens for request, _ in keeper.asked] == [3]
+
+
+def test_tokens_that_nobody_used_are_gone_after_a_second() -> None:
+    keeper = Keeper()
+    keeper.take(5)
+    keeper.answer(TokensGranted(5))
+    keeper.run(LASTS_MS - 1)
+    assert keeper.take(1) == 1
+    keeper.run(1)
+    assert keeper.take(1) == 0
+
+
+@pytest.mark.parametrize(
+    ("answer", "delay_ms"), [(TokensGranted(0, 200), 200), (TokensGranted(0), 10), (UnavailableError("away"), 500)]
+)
+def test_who_got_nothing_asks_again_later(answer: Reply | FlotillaError, delay_ms: int) -> None:
+    keeper = Keeper()
+    keeper.take(5)
+    keeper.answer(answer)
+    assert keeper.shares.retry_after_ms(GROUP, keeper.clock.now_ms) == delay_ms
+    keeper.run(delay_ms - 1)
+    assert keeper.take(5) == 0
+    assert (keeper.asked, keeper.woken) == ([], 0)
+    keeper.run(1)
+    assert keeper.woken == 1
+    keeper.take(5)
+    assert len(keeper.asked) == 1
 
 
 def test_tokens_are_taken_of_a_group_that_is_there() -> None:

@@ -53,6 +53,15 @@ def test_a_jump_changes_its_speed_by_a_tenth_at_most(clocks: Clocks, ahead_ms: i
     assert (went_ms > 14_000) == (ahead_ms > 0)
 
 
+def test_it_never_goes_back_however_much_it_may_correct(clocks: Clocks) -> None:
+    clock = SteadyClock(clocks)  # type: ignore[arg-type]
+    for number in range(100):
+        clocks.ahead_ms += 1 if number % 2 else -1
+        run(clock, clocks, 100, step_ms=100)
+    clocks.ahead_ms -= 3_600_000
+    run(clock, clocks, 500, step_ms=1)
+
+
 def test_it_comes_back_to_the_time_of_day(clocks: Clocks) -> None:
     clock = SteadyClock(clocks)  # type: ignore[arg-type]
     clocks.ahead_ms += 2_000
