@@ -4,6 +4,7 @@ One seed tells its story; many run as a swarm; `--mutants` breaks the code on pu
 that is noticed. A failure prints one command that repeats it, and the exit code is 1.
 """
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -12,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from flotilla.sim.mutants import MUTANTS, applied
-from flotilla.sim.plan import DEFAULT_TICKS, FAULTS, draw_plan
+from flotilla.sim.plan import DEFAULT_TICKS, FAULTS, WORKLOADS
 from flotilla.sim.run import Result, simulate
 from flotilla.sim.sometimes import missing
 from flotilla.sim.swarm import Order, Totals, run_swarm
@@ -32,12 +33,19 @@ def sim(
     faults: Annotated[str, typer.Option(help="Faults instead of the drawn ones: a,b,c, or 'all', or 'none'.")] = "",
     mutant: Annotated[str, typer.Option(help="Break the code on purpose, with the mutant of this name.")] = "",
     mutants: Annotated[bool, typer.Option("--mutants", help="Try every mutant; all must be caught.")] = False,
+    workload: Annotated[
+        str, typer.Option(help="Use the cluster as a ledger or as a queue; drawn by default.")
+    ] = "",
     workers: Annotated[int | None, typer.Option(help="Processes of a swarm; all cores by default.")] = None,
 ) -> None:
     """Simulate a cluster under faults and check every promise after every event."""
     if mutant and mutant not in MUTANTS:
         raise typer.BadParameter(f"unknown mutant; there are {', '.join(MUTANTS)}", param_hint="--mutant")
-    order = Order(nodes=nodes, ticks=ticks, faults=_parse_faults(faults), mutant=mutant)
+    if workload and workload not in WORKLOADS:
+        raise typer.BadParameter(f"unknown workload; there are {', '.join(WORKLOADS)}", param_hint="--workload")
+    if mutant:
+        workload = workload or MUTANTS[mutant].workload
+    order = Order(nodes=nodes, ticks=ticks, faults=_parse_faults(faults), mutant=mutant, workload=workload)
     if mutants:
         good = _try_mutants(order, workers)
     elif seeds:
@@ -68,8 +76,10 @@ def _parse_seeds(text: str) -> range:
 
 
 def _tell(seed: int, order: Order) -> bool:
-    plan = draw_plan(seed, nodes=order.nodes, ticks=order.ticks, faults=order.faults)
-    console.print(f"[bold]seed {seed}[/]: {plan.nodes} nodes, {plan.spares} spare, {plan.groups} group(s)")
+    plan = order.plan(seed)
+    console.print(
+        f"[bold]seed {seed}[/]: {plan.workload}, {plan.nodes} nodes, {plan.spares} spare, {plan.groups} group(s)"
+    )
     console.print(f"faults: {', '.join(plan.faults) or 'none'}")
     if order.mutant:
         with applied(order.mutant):
@@ -130,9 +140,10 @@ def _try_mutants(order: Order, workers: int | None) -> bool:
     table = Table("mutant", "the mistake", "seeds", "caught by")
     survivors = 0
     with _progress() as progress:
-        task = progress.add_task("mutants", total=len(MUTANTS))
-        for mutant in MUTANTS.values():
-            broken = Order(order.nodes, order.ticks, order.faults, mutant.name)
+        tried = [mutant for mutant in MUTANTS.values() if order.workload in ("", mutant.workload)]
+        task = progress.add_task("mutants", total=len(tried))
+        for mutant in tried:
+            broken = replace(order, mutant=mutant.name, workload=mutant.workload)
             totals = run_swarm(range(1, MUTANT_SEEDS_MAX + 1), broken, workers=workers, failures_max=1)
             if totals.failures:
                 first = totals.failures[0]
@@ -142,5 +153,5 @@ def _try_mutants(order: Order, workers: int | None) -> bool:
                 table.add_row(mutant.name, mutant.mistake, f"[red]{totals.seeds}+[/]", "[red]nobody[/]")
             progress.advance(task)
     console.print(table)
-    console.print(f"{len(MUTANTS) - survivors} of {len(MUTANTS)} mutants caught")
+    console.print(f"{len(tried) - survivors} of {len(tried)} mutants caught")
     return survivors == 0

@@ -26,7 +26,7 @@ from flotilla.queue.leases import EARLIER, OWN, STALE, Lease, LeasedRun, LeaseId
 from flotilla.queue.outbox import ACKING, DROPPING, EXPIRING, FAILING, KILLING, Outbox, Piece
 from flotilla.queue.pacing import Pacing
 from flotilla.queue.partition import PartitionMachine
-from flotilla.queue.runs import Run, RunMap
+from flotilla.queue.runs import Run, RunMap, RunSet
 from flotilla.types.group_settings import GroupRules
 from flotilla.types.ids import Offset
 from flotilla.types.queue_operations import ACK, BY_BACKOFF, FAIL, REJECT, RELEASE, Held
@@ -112,6 +112,8 @@ class GroupDelivery:
         self.lanes = Lanes(machine.index, self.state, self.taken)
         self.leases = LeaseTable(ids)
         self.outbox = Outbox()
+        #: Messages whose failure is in the outbox or under way.
+        self._failing = RunSet()
         self.pacing = Pacing(self.state)
         #: Bounds of messages that have one of their own, as far as they have been delivered.
         self._limits: RunMap[int] = RunMap()
@@ -341,6 +343,8 @@ class GroupDelivery:
                 self.lanes.put(first, end, self._delays.now_ms)
 
     def _settle_as(self, piece: Piece) -> None:
+        if piece.kind == FAILING:
+            self._failing.add(piece.first, piece.end)
         self.taken.set(piece.first, piece.end, piece.kind)
         self.outbox.add(piece)
 
@@ -498,6 +502,7 @@ class GroupDelivery:
         """They have been applied."""
         for piece in pieces:
             if piece.kind == FAILING:
+                self._failing.discard(piece.first, piece.end)
                 for first, end, place in list(self.taken.within(piece.first, piece.end)):
                     # What was acked late, while its failure was under way, has an end of its own to come.
                     if place == FAILING:
@@ -521,17 +526,29 @@ class GroupDelivery:
     def refuse(self, pieces: Iterable[Piece], now_ms: int) -> None:
         """They will never be applied."""
         for piece in pieces:
+            if piece.kind == FAILING:
+                self._failing.discard(piece.first, piece.end)
             for first, end, place in list(self.taken.within(piece.first, piece.end)):
-                if place != piece.kind:
-                    continue
-                if piece.is_unasked:
+                if piece.is_unasked and (place == piece.kind or (place == ACKING and piece.kind == FAILING)):
+                    # Also what was acked late meanwhile: that may be refused as well.
+                    if piece.kind == FAILING:
+                        self._failing.add(first, end)
                     self.outbox.add(piece._replace(first=first, end=end))
+                elif place != piece.kind:
+                    continue
                 elif piece.lease is not None:
                     self.taken.set(first, end, LEASED)
                     self.leases.restore(piece.lease, (first, end, piece.deadline_ms), now_ms)
                 else:
-                    self.taken.remove(first, end)
-                    self._place(first, end, now_ms)
+                    self._put_back(first, end, now_ms)
+
+    def _put_back(self, first: Offset, end: Offset, now_ms: int) -> None:
+        """An end that came late is void: they are where they were, which may be on their way to a failure."""
+        self.taken.remove(first, end)
+        for low, high in list(self._failing.within(first, end)):
+            self.taken.set(low, high, FAILING)
+        for low, high in list(self._failing.gaps(first, end)):
+            self._place(low, high, now_ms)
 
     def _place(self, first: Offset, end: Offset, now_ms: int) -> None:
         """They are nobody's: ready, or waiting for their next attempt."""

@@ -268,9 +268,11 @@ class Replica:
         if self.raft.installing is not None:
             # The store's log is already that of a leader's snapshot, and raft's is not yet: the next snapshot will do.
             return
-        first = self._snapshot_index + 1 - self.options.trail_entries
         if self.options.keeps_log:
-            first = min(first, self._needed_from)
+            # No trail behind what retention gives up: one entry may be many megabytes.
+            first = min(self._snapshot_index + 1, self._needed_from)
+        else:
+            first = self._snapshot_index + 1 - self.options.trail_entries
         if first > self.log.first_index():
             self.log.compact(first, self.raft.log.term(first - 1))
             self.raft.log_compacted()

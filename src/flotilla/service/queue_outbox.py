@@ -20,6 +20,8 @@ Propose: TypeAlias = Callable[[bytes, Callable[[object], None]], object]
 
 #: Shipments of one partition that wait for a quorum at a time.
 UNDER_WAY_MAX = 2
+#: After a refusal.
+RETRY_MS = 20
 
 
 class _Shipment:
@@ -58,6 +60,7 @@ class QueueOutbox:
         self._gathered: list[Answered] = []
         self._under_way: list[_Shipment] = []
         self._is_send_due = False
+        self._is_retry_due = False
         self._is_ended = False
 
     def push(self, answered: Answered | None = None) -> None:
@@ -102,8 +105,18 @@ class QueueOutbox:
             return
         self._under_way.remove(shipment)
         shipment.tell(shipment.error)
-        if not self._is_ended:
+        if self._is_ended:
+            return
+        if shipment.error is None:
             self._send()
+        elif not self._is_retry_due:
+            # What nobody asks for again is back in the outbox, and would be refused again at once, and for ever.
+            self._is_retry_due = True
+            self._outside.later(RETRY_MS, self._retry)
+
+    def _retry(self) -> None:
+        self._is_retry_due = False
+        self.push()
 
     def _report(self, command: SettleRuns, result: object) -> None:
         if not isinstance(result, FlotillaError):

@@ -76,7 +76,7 @@ class QueueRequests:
         queue = self._queue
         self._check(request.group, request.held)
         expired = queue.settle(request.group, request.kind, request.held, request.reason, request.delay_ms)
-        if request.kind == RELEASE or len(expired) == len(request.held):
+        if request.kind == RELEASE or _count(expired) == _count(request.held):
             done(Settled(expired))
             return
 
@@ -205,3 +205,8 @@ class QueueRequests:
             done(translate(result))
 
         self._queue.propose(command, answered)
+
+
+def _count(held: list[Held]) -> int:
+    """Messages: a run that is refused in part is as many runs as before."""
+    return sum([end - first for _, first, end in held])

@@ -1,5 +1,6 @@
 """A broker in this process whose clock is turned by hand."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -49,10 +50,7 @@ def test_a_message_fails_its_way_through_a_backoff_of_hours_to_the_dead_letters(
             # The backoff is jittered, to a half at the least.
             assert consumer.poll(wait_ms=0) == []
             broker.advance(hours=8)
-        letters = client.dead_letters("orders", "workers")
-        with client.consumer(letters.topic, group="watch") as watch:
-            (message,) = watch.poll()
-        (letter,) = letters.list()
+        (letter,) = eventually(client.dead_letters("orders", "workers").list)
     assert (letter.payload, letter.key, letter.reason, letter.attempts) == (b"poison", b"k", "no stock", 3)
 
 
@@ -69,6 +67,44 @@ def test_a_lease_that_runs_out_is_somebody_elses(broker, client):
         with pytest.raises(LeaseExpiredError):
             held.ack()
         taken.ack()
+
+
+def test_what_retention_has_trimmed_leaves_the_disk():
+    small = {"journal_file_bytes": 2 << 20, "segment_file_bytes": 1 << 20}
+    with LocalBroker(**small) as broker, broker.client() as client:
+        folder = Path(broker._folder.name)
+        for _ in range(16):
+            client.produce_many("orders", [bytes(1_000)] * 500)
+        assert eventually(lambda: size_of(folder) > 4_000_000)
+        client.alter_topic("orders", retention_messages=100)
+
+        def is_trimmed():
+            # Time passes until the leader looks, and until a snapshot is taken for its sake.
+            broker.advance(seconds=30)
+            return client.list_offsets("orders", 0, "earliest") == 7_900 and size_of(folder) < 2_000_000
+
+        assert eventually(is_trimmed)
+        with client.consumer("orders", mode="manual", offset="earliest") as reader:
+            assert reader.poll(1)[0].offset == 7_900
+
+
+def size_of(folder):
+    """Of segments, which are what a partition's log becomes; the journal is shared and used again."""
+    found = 0
+    for path in folder.rglob("*.seg"):
+        try:
+            found += path.stat().st_size
+        except FileNotFoundError:
+            pass
+    return found
+
+
+def eventually(look):
+    """What the broker does a moment later by itself."""
+    deadline = time.monotonic() + 60
+    while not look() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return look()
 
 
 def test_nothing_is_left_behind():

@@ -476,6 +476,29 @@ def test_a_refused_late_ack_leaves_the_message_ready() -> None:
     assert runs(here.poll()) == [(0, 1)]
 
 
+@pytest.mark.parametrize("is_failure_refused", [False, True])
+def test_a_refused_late_ack_of_what_is_failing_leaves_it_failing(is_failure_refused: bool) -> None:
+    """Its failure is under way and not in the log yet: ready now would be before its time."""
+    here = Leading()
+    here.append(1)
+    grants = here.poll(visibility_ms=100)
+    here.pass_ms(100)
+    (failure,) = here.take()
+    assert here.settle(grants) == []
+    (ack,) = here.take()
+    if is_failure_refused:
+        here.leader.failed(failure)
+    here.leader.failed(ack)
+    assert here.state(0) == states.SETTLING
+    assert here.poll() == []
+    if is_failure_refused:
+        here.flush()
+    else:
+        here.commit(failure)
+    assert here.state(0) == states.RETRYING
+    assert here.attempts(0) == 1
+
+
 # Pauses, resets, deletion, cancelling, trimming.
 
 

@@ -166,11 +166,16 @@ def test_a_log_that_is_the_data_shrinks_to_what_is_needed_once_a_snapshot_stands
     subject.snapshot_taken(snapshot.meta)
     assert subject.log.first_index() == 6
     assert not subject.has_slack()
-    # The snapshot is there: what is released now goes at once, but for a trail behind it.
+    # The snapshot is there: what is released now goes at once, and no trail is kept behind it.
     subject.release_below(7)
     assert subject.log.first_index() == 7
     subject.release_below(12)
-    assert subject.log.first_index() == 9
+    assert subject.log.first_index() == 12
+    for number in range(10, 12):
+        subject.propose(command(number), number)
+    turn(subject)
+    subject.release_below(14)
+    assert subject.log.first_index() == 12
     assert subject.has_slack()
 
 

@@ -251,6 +251,22 @@ def test_what_comes_while_commands_are_under_way_shares_the_next_one(node: Node)
     assert describe(node).acked_total == 30
 
 
+def test_an_ack_of_which_a_part_is_refused_waits_for_the_rest(node: Node) -> None:
+    store(node, b"a", b"b", b"c")
+    found = polled(node)
+    ack(node, polled(node, poll(group="others")), group="others")
+    assert node.call(Settle(TOPIC, 0, GROUP, ACK, [Held(found[0].lease_id, 0, 1)])).code == "Settled"
+    node.is_disk_stuck = True
+    answer = node.ask(settle(found))
+    node.fleet.settle()
+    assert answer.is_waiting, "the ends of b and c are not in the log"
+    node.is_disk_stuck = False
+    node.fleet.settle()
+    assert isinstance(answer.result, Settled)
+    assert answer.result.expired == [Held(found[0].lease_id, 0, 1)]
+    assert describe(node).acked_total == 3
+
+
 def test_a_settlement_that_is_refused_leaves_the_lease(node: Node) -> None:
     store(node, b"a")
     found = polled(node)

@@ -1,0 +1,61 @@
+"""The outbox of a partition when the log refuses: a pause, and nothing is forgotten."""
+
+from collections.abc import Callable
+
+from flotilla.queue.commands import SettleRuns, decode_command
+from flotilla.service.ports import Cancel
+from flotilla.service.queue_outbox import RETRY_MS, QueueOutbox
+from flotilla.types.errors import FlotillaError, UnavailableError
+from tests.unit.queue.leading import Leading
+
+
+class HandTurned:
+    """Timers that go off when they are told to, and a log that answers at once. Implements `Outside` as far as needed."""
+
+    def __init__(self, here: Leading) -> None:
+        self.here = here
+        self.timers: list[tuple[int, Callable[[], None]]] = []
+        self.proposed = 0
+        self.refusal: FlotillaError | None = None
+
+    def later(self, delay_ms: int, action: Callable[[], None]) -> Cancel:
+        self.timers.append((delay_ms, action))
+        return lambda: None
+
+    def now_ms(self) -> int:
+        return self.here.now_ms
+
+    def steady_ms(self) -> int:
+        return self.here.now_ms
+
+    def propose(self, data: bytes, answered: Callable[[object], None]) -> None:
+        self.proposed += 1
+        answered(self.refusal or self.here.log.command(decode_command(data)))
+
+    def fire(self) -> int:
+        """Runs the timer that was set first; tells how long it had to wait."""
+        delay_ms, action = self.timers.pop(0)
+        action()
+        return delay_ms
+
+
+def test_what_the_log_refuses_is_proposed_again_after_a_pause() -> None:
+    here = Leading()
+    here.append(1)
+    here.poll(visibility_ms=100)
+    here.pass_ms(100)
+    outside = HandTurned(here)
+    told: list[tuple[SettleRuns, bool]] = []
+    outbox = QueueOutbox(
+        here.leader, outside.propose, outside, outside.now_ms, lambda command, done: told.append((command, done))
+    )
+    outside.refusal = UnavailableError("leadership is being handed over")
+    outbox.push()
+    assert outside.fire() == 0
+    for count in (1, 2, 3):
+        assert outside.proposed == count, "one proposal for each turn: the loop must go on meanwhile"
+        outside.refusal = outside.refusal if count < 3 else None
+        assert outside.fire() == RETRY_MS
+        assert outside.fire() == 0
+    assert [done for _, done in told] == [False, False, False, True]
+    assert here.attempts(0) == 1
