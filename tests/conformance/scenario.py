@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from flotilla.codec.batch_view import BatchView
 from flotilla.types.errors import FlotillaError, NotLeaderError, OverloadedError, UnavailableError
 from flotilla.types.operations import Fetched, Reply, Request
+from flotilla.types.queue_operations import Held, Polled, Start
 from tests.conformance.matching import Mismatch, match, substitute
 from tests.conformance.values import OPERATIONS, encode, plain_record, to_bytes
 
@@ -100,6 +101,12 @@ class Play:
                 self._batches[name] = given["batch"]
         if "nodes" in given:
             given["nodes"] = {int(node): peer for node, peer in given["nodes"].items()}
+        if "held" in given:
+            given["held"] = [Held(*run) for run in given["held"]]
+        if "start" in given:
+            given["start"] = Start(*given["start"])
+        if "keys" in given:
+            given["keys"] = [to_bytes(key) for key in given["keys"]]
         if isinstance(given.get("topic"), dict):
             given["topic"] = to_bytes(given["topic"]).decode()
         if isinstance(given.get("group"), dict):
@@ -119,7 +126,7 @@ class Play:
         for name, path in step.get("bind", {}).items():
             value: Any = found
             for key in path.split("."):
-                value = value[key]
+                value = value[int(key) if isinstance(value, list) else key]
             self._variables[name] = value
 
     def _plain(self, reply: Reply) -> dict[str, Any]:
@@ -127,7 +134,12 @@ class Play:
         if isinstance(reply, Fetched):
             batches = [self._plain_batch(batch) for batch in reply.batches]
             return {"batches": batches, "log_start": reply.log_start, "next_offset": reply.next_offset}
+        if isinstance(reply, Polled):
+            deliveries = [asdict(replace(each, batch=b"")) | self._plain_batch(each.batch) for each in reply.deliveries]
+            return {"deliveries": deliveries, "visibility_ms": reply.visibility_ms}
         found = asdict(reply)
+        if "expired" in found:
+            found["expired"] = [list(run) for run in found["expired"]]
         if "peers" in found:
             found["peers"] = {str(node): peer for node, peer in found["peers"].items()}
         return found

@@ -27,6 +27,7 @@ from flotilla.queue.outbox import ACKING, DROPPING, EXPIRING, FAILING, KILLING, 
 from flotilla.queue.pacing import Pacing
 from flotilla.queue.partition import PartitionMachine
 from flotilla.queue.runs import Run, RunMap, RunSet
+from flotilla.types.errors import FlotillaError
 from flotilla.types.group_settings import GroupRules
 from flotilla.types.ids import Offset
 from flotilla.types.queue_operations import ACK, BY_BACKOFF, FAIL, REJECT, RELEASE, Held
@@ -219,13 +220,28 @@ class GroupDelivery:
             if not found:
                 break
             looks -= _count(found)
-            for first, end, priority in found:
-                admitted = self._admit(keys, first, end, keys_of, unplaced)
-                chosen += [(low, high, priority) for low, high in admitted]
-                left -= sum([high - low for low, high in admitted])
-        for offset in unplaced:
-            self.lanes.put(offset, offset + 1, self._delays.now_ms)
+            found.reverse()
+            try:
+                while found:
+                    first, end, priority = found[-1]
+                    admitted = self._admit(keys, first, end, keys_of, unplaced)
+                    chosen += [(low, high, priority) for low, high in admitted]
+                    left -= sum([high - low for low, high in admitted])
+                    found.pop()
+            except FlotillaError:
+                # The log cannot be read there at the moment. What is left stays ready.
+                for first, end, _ in found:
+                    self.lanes.put(first, end, self._delays.now_ms)
+                if not chosen:
+                    self._put_unplaced(unplaced)
+                    raise
+                break
+        self._put_unplaced(unplaced)
         return chosen
+
+    def _put_unplaced(self, offsets: Iterable[Offset]) -> None:
+        for offset in offsets:
+            self.lanes.put(offset, offset + 1, self._delays.now_ms)
 
     def _admit(self, keys: KeyOrder, first: Offset, end: Offset, keys_of: KeysOf, unplaced: list[Offset]) -> list[Run]:
         """Those whose turn it is; the others are set aside, or told as unplaced when too many are."""
@@ -299,6 +315,9 @@ class GroupDelivery:
             free = self._unheld(first, end, ending.kind)
         for low, high in free:
             self.lanes.withdraw(low, high)
+            if self._keys is not None:
+                # They had no turn here, or have one; while they are on their way their keys are busy.
+                self._keys.unknown.add(low, high)
             self._end(low, high, ending, None, 0)
         return _refused(lease_id, first, end, free)
 
@@ -398,7 +417,8 @@ class GroupDelivery:
         return self._random.randint(full_ms - full_ms // 2, full_ms)
 
     def limit_deliveries(self, first: Offset, end: Offset, max_deliveries: int) -> None:
-        self._limits.set(first, end, max_deliveries)
+        for low, high in self.state.unsettled(first, end):
+            self._limits.set(low, high, max_deliveries)
 
     def extend(
         self, member: str, held: Sequence[Held], visibility_ms: int, now_ms: int, lease_ms_max: int

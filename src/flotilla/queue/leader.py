@@ -21,7 +21,7 @@ from flotilla.queue.explanation import describe_group, explain_message
 from flotilla.queue.facts import BatchFacts
 from flotilla.queue.group import Death
 from flotilla.queue.key_order import KeysOf
-from flotilla.queue.leases import LeaseIds
+from flotilla.queue.leases import NUMBER_BITS, LeaseIds
 from flotilla.queue.outbox import Piece, settlement_of
 from flotilla.queue.partition import PartitionMachine
 from flotilla.types.errors import NotFoundError
@@ -166,6 +166,10 @@ class QueueLeader:
         if found is not None:
             found.expire(first, end)
             self._watch(found)
+
+    def is_earlier(self, lease_id: int) -> bool:
+        """Whether an earlier leader gave it out."""
+        return lease_id >> NUMBER_BITS < self._ids.term
 
     def limit_deliveries(self, group: str, first: Offset, end: Offset, max_deliveries: int) -> None:
         """Granted messages whose record has a bound of its own: leases that run out must know of it."""

@@ -36,6 +36,7 @@ from flotilla.queue.queries import (
 )
 from flotilla.queue.runs import RunSet
 from flotilla.queue.snapshot import Contents, Counters, decode_snapshot, encode_snapshot
+from flotilla.queue.stamps import StoredTimes
 from flotilla.types.errors import FlotillaError, InvalidArgumentError, OffsetOutOfRangeError
 from flotilla.types.ids import Index, Offset
 from flotilla.types.topics import SETTING_BY_NAME, check_setting
@@ -80,6 +81,8 @@ class PartitionMachine:
         self.clock_ms = 0
         self.producers = ProducerTable(*self._first_bounds)
         self.keys = KeyTable(self.producers.entries_max)
+        #: When what is in the log was stored.
+        self.stored = StoredTimes()
         #: Priorities and times of delivery of everything in the log.
         self.index = BatchIndex()
         self._set_groups(PartitionGroups(self))
@@ -139,6 +142,7 @@ class PartitionMachine:
         if command.now_ms > self.clock_ms:
             self.clock_ms = command.now_ms
             self.keys.forget_below(self.producers.stamp(self.clock_ms, self.next_offset))
+            self.stored.note(self.clock_ms, self.next_offset)
         return self._effects[type(command)](command)
 
     def read(self, query: object) -> object:
@@ -174,6 +178,7 @@ class PartitionMachine:
             index=self.index,
             cancelled=self.cancelled,
             queues=self.groups,
+            stored=self.stored,
         )
         return encode_snapshot(contents)
 
@@ -194,6 +199,7 @@ class PartitionMachine:
         self.producers = contents.producers
         self.keys = contents.keys
         self.index = contents.index
+        self.stored = contents.stored
         groups = PartitionGroups(self)
         groups.positions = contents.positions
         groups.queues = contents.queues
@@ -229,6 +235,7 @@ class PartitionMachine:
         if command.offset > self.log_start:
             self.log_start = command.offset
             self.index.trim(command.offset)
+            self.stored.forget_below(command.offset)
             self._all_groups.trim(command.offset)
         return self.log_start
 

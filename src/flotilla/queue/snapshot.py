@@ -3,9 +3,9 @@
 Little endian. The version (u8), the counters, then the positions of groups in the order of names,
 then the table of producers: bounds, marks, producers by id with their batches in the window, and idle
 producers in the order in which they will be forgotten; then the idempotency keys in the order of
-offsets, the index of batches, what was cancelled, and the queue groups (`group_snapshot`). Equal
-states give equal bytes, whatever happened before: slots of batches that have left the window are not
-written.
+offsets, the index of batches, what was cancelled, the queue groups (`group_snapshot`), and when
+records were stored. Equal states give equal bytes, whatever happened before: slots of batches that have
+left the window are not written.
 """
 
 from dataclasses import dataclass
@@ -21,6 +21,7 @@ from flotilla.queue.keys import DIGEST_BYTES, KeyTable
 from flotilla.queue.producers import Idle, Mark, Producer, ProducerTable
 from flotilla.queue.queries import Position
 from flotilla.queue.runs import RunSet
+from flotilla.queue.stamps import StoredTimes
 from flotilla.types.errors import CorruptionError
 from flotilla.types.ids import Index, Offset
 
@@ -57,6 +58,7 @@ class Contents:
     index: BatchIndex
     cancelled: RunSet
     queues: dict[str, GroupState]
+    stored: StoredTimes
 
 
 def encode_snapshot(contents: Contents) -> bytes:
@@ -77,6 +79,9 @@ def encode_snapshot(contents: Contents) -> bytes:
     write_index(out, contents.index)
     write_runs(out, contents.cancelled)
     write_queues(out, contents.queues)
+    out += pack_count(len(contents.stored.ends))
+    out += pack_numbers(contents.stored.times_ms)
+    out += pack_numbers(contents.stored.ends)
     return bytes(out)
 
 
@@ -140,7 +145,16 @@ def _read_contents(reader: ByteReader) -> Contents:
         index=read_index(reader, counters.log_start, counters.next_offset),
         cancelled=read_runs(reader),
         queues=read_queues(reader),
+        stored=_read_stored(reader),
     )
+
+
+def _read_stored(reader: ByteReader) -> StoredTimes:
+    stored = StoredTimes()
+    count = reader.count()
+    stored.times_ms = reader.numbers(count)
+    stored.ends = reader.numbers(count)
+    return stored
 
 
 def _read_positions(reader: ByteReader) -> dict[str, Position]:

@@ -352,7 +352,7 @@ class PartitionHost:
         if (producers.entries_max, producers.window_ms) != self._dedup:
             entries_max, window_ms = self._dedup
             return ConfigureDedup(entries_max, window_ms, now_ms)
-        if leader.wants_stamp(now_ms):
+        if leader.wants_stamp(now_ms) or self._retention.wants_stamp(self._settings, now_ms):
             return StampTime(now_ms)
         assert self._queue is not None
         try:

@@ -28,11 +28,11 @@ from flotilla.service.reading import find_time
 from flotilla.service.steady_clock import SteadyClock
 from flotilla.service.under_way import CommandTicket, UnderWay
 from flotilla.service.waiting_room import WaitingRoom
-from flotilla.types.errors import FlotillaError, InvalidArgumentError, OffsetOutOfRangeError
+from flotilla.types.errors import CorruptionError, FlotillaError, InvalidArgumentError, OffsetOutOfRangeError
 from flotilla.types.group_settings import GroupRules
 from flotilla.types.ids import Offset, Term
 from flotilla.types.operations import EARLIEST, LATEST
-from flotilla.types.queue_operations import ACK, FROM_OFFSET, FROM_TIME, RELEASE, Delivery, Held, Start
+from flotilla.types.queue_operations import ACK, FAIL, FROM_OFFSET, FROM_TIME, RELEASE, Delivery, Held, Start
 
 #: After a change of leaders, members have this long to present their leases before anything is delivered again.
 GRACE_MS = 2_000
@@ -287,11 +287,26 @@ class PartitionQueue:
 
     def settle(self, group: str, kind: int, held: list[Held], reason: str, delay_ms: int) -> list[Held]:
         """Ends leases; tells which were refused. What needs the log is in the outbox, which is to be pushed."""
+        if kind == FAIL:
+            self.recall_limits(group, held)
         refused = self.leader.settle(group, kind, held, reason, delay_ms, self.now_ms())
         if kind != ACK:
             # What is acked makes nothing ready and nothing due, at least not before it has committed.
             self.changed(group)
         return refused
+
+    def recall_limits(self, group: str, held: list[Held]) -> None:
+        """Messages with bounds of their own on deliveries, under leases of earlier leaders: only those knew of them."""
+        for lease_id, first, end in held:
+            if not self.leader.is_earlier(lease_id):
+                continue
+            try:
+                limits = self.reader.limits(max(first, self.machine.log_start), end)
+            except CorruptionError:
+                # Until it can be read again, the group's bound holds.
+                continue
+            for limited in limits:
+                self.leader.limit_deliveries(group, *limited)
 
     def release_member(self, member: str) -> None:
         """A consumer is gone."""

@@ -231,6 +231,16 @@ class QueueReader:
             first = stop
         return found
 
+    def limits(self, first: Offset, end: Offset) -> list[tuple[Offset, Offset, int]]:
+        """Runs whose records have a bound on their deliveries, with that bound."""
+        found: list[tuple[Offset, Offset, int]] = []
+        while first < end:
+            batch = self.batch(first)
+            stop = min(end, batch.end)
+            found += batch.limits(first, stop)
+            first = stop
+        return found
+
     def time_ms(self, offset: Offset) -> int:
         batch = self.batch(offset)
         return batch.view.timestamp_ms(offset - batch.base)

@@ -89,6 +89,7 @@ class QueueRequests:
         check_setting(_VISIBILITY, request.visibility_ms)
         queue = self._queue
         self._check(request.group, request.held)
+        queue.recall_limits(request.group, request.held)
         expired = queue.leader.extend(
             request.group, request.member, request.held, request.visibility_ms, queue.now_ms()
         )

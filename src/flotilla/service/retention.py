@@ -2,12 +2,13 @@
 
 The leader decides and proposes one TrimTo, so that every replica forgets at the same point; each replica
 then shortens its own log, which frees the disk. That needs a snapshot behind the new start, so it waits for
-the next one that is taken anyway, and asks for one when that takes too long. A partition where nothing is old
-enough costs a comparison: the time at which its oldest batch will be due is known.
+the next one that is taken anyway, and asks for one when that takes too long.
+
+Age is the time since a record was stored, by the leaders' clocks (queue/stamps): a producer whose clock is wrong
+loses nothing by it.
 """
 
 from collections.abc import Callable
-from struct import Struct
 
 from flotilla.queue.partition import PartitionMachine
 from flotilla.replica.replica import Replica
@@ -19,8 +20,8 @@ from flotilla.types.topics import TopicSettings
 LOOK_MS = 2_000
 #: How long what was trimmed may stay on the disk before a snapshot is taken for its sake.
 RELEASE_MS = 60_000
-#: max_time_ms of a batch's header (codec/batch.py).
-_MAX_TIME = Struct("<40xq")
+#: Into so many parts age is told apart: what is too old may stay that share of its time longer.
+_STAMPS = 64
 
 
 class Retention:
@@ -31,8 +32,6 @@ class Retention:
         self._machine = machine
         self._consensus = consensus
         self._look_ms = 0
-        #: What is known of the batch that age will take next: where it begins and the time of its youngest record.
-        self._oldest: tuple[Offset, int] | None = None
         #: Everything below was let go of; and since when the log holds what nobody needs.
         self._released: Offset = 0
         self._slack_since_ms = 0
@@ -50,7 +49,7 @@ class Retention:
         self._look_ms = now_ms + LOOK_MS
         target = machine.log_start
         if settings.retention_ms:
-            target = max(target, self._by_age(now_ms - settings.retention_ms))
+            target = max(target, machine.stored.end_before(now_ms - settings.retention_ms))
         if settings.retention_messages:
             target = max(target, machine.next_offset - settings.retention_messages)
         if settings.retention_bytes and self._replica.log.size_bytes() > settings.retention_bytes:
@@ -61,21 +60,12 @@ class Retention:
             target = target if held is None else min(target, held)
         return target if target > machine.log_start else None
 
-    def _by_age(self, before_ms: int) -> Offset:
-        """The first batch that has a record of that time or later."""
+    def wants_stamp(self, settings: TopicSettings, now_ms: int) -> bool:
+        """Whether the log should be told the time, so that age can be known later. Idle partitions need none."""
+        if not settings.retention_ms:
+            return False
         machine = self._machine
-        oldest = self._oldest
-        if oldest is not None and oldest[0] >= machine.log_start and before_ms <= oldest[1]:
-            return oldest[0]
-        log = self._replica.log
-        found = log.find_time(before_ms)
-        if found is None or found >= machine.next_offset:
-            self._oldest = None
-            return machine.next_offset
-        entries = log.read_from_offset(found, 0, self._replica.applied + 1)
-        time_ms: int = _MAX_TIME.unpack_from(entries[0].data)[0]
-        self._oldest = (found, time_ms)
-        return found
+        return machine.stored.is_due(now_ms, machine.next_offset, settings.retention_ms // _STAMPS)
 
     # Every replica's part.
 

@@ -5,7 +5,8 @@ import pytest
 from flotilla.queue import key_order, states
 from flotilla.queue.commands import CancelRecords
 from flotilla.queue.key_order import KeyOrder
-from flotilla.types.queue_operations import FAIL, RELEASE, Held
+from flotilla.types.errors import CorruptionError
+from flotilla.types.queue_operations import ACK, FAIL, RELEASE, Held
 from tests.unit.queue.leading import GROUP, Leading, offsets
 
 
@@ -91,6 +92,20 @@ def test_leases_that_are_adopted_after_an_ordered_poll_hold_their_keys_too() -> 
     assert here.poll_ordered() == []
 
 
+@pytest.mark.parametrize("kind", [ACK, FAIL])
+def test_the_end_of_an_earlier_lease_holds_its_key_until_it_has_committed(kind: int) -> None:
+    """The log may refuse it, and then the message is the next of its key."""
+    here = with_keys(b"a", b"b", b"b")
+    (grant,) = here.poll_ordered()
+    here.change_leader()
+    assert offsets(here.poll_ordered(1)) == [0]
+    assert here.settle([Held(grant.lease_id, 1, 2)], kind, delay_ms=0) == []
+    assert here.poll_ordered() == []
+    (command,) = here.take()
+    here.leader.failed(command)
+    assert offsets(here.poll_ordered()) == [1]
+
+
 def test_a_late_ack_of_a_blocked_message_takes_it_out() -> None:
     here = with_keys(b"a", b"a", b"a")
     grants = here.poll(3, visibility_ms=100)
@@ -106,6 +121,28 @@ def test_a_late_ack_of_a_blocked_message_takes_it_out() -> None:
     here.leader.settle(GROUP, 1, [Held(grants[0].lease_id + 1, 0, 1)], "", -1, here.now_ms)
     here.flush()
     assert offsets(here.poll_ordered()) == [2]
+
+
+@pytest.mark.parametrize(("broken", "readable"), [(0, None), (2, 0)])
+def test_what_cannot_be_read_at_the_moment_is_not_forgotten(broken: int, readable: int | None) -> None:
+    """Nor what was chosen with it: a leader has no other list of what is ready."""
+    here = Leading()
+    for priority in (7, 0):
+        here.append(2, priority=priority)
+    here.keys = {0: b"a", 1: b"a", 2: b"b", 3: b"b"}
+
+    def keys_of(first: int, end: int) -> list[bytes | None]:
+        if first <= broken < end:
+            raise CorruptionError("the log is damaged there")
+        return here.keys_of(first, end)
+
+    if readable is None:
+        with pytest.raises(CorruptionError):
+            here.leader.poll(GROUP, "m", 10, 0, here.now_ms, keys_of)
+        assert offsets(here.poll_ordered()) == [0, 2]
+    else:
+        assert offsets(here.leader.poll(GROUP, "m", 10, 0, here.now_ms, keys_of)) == [readable]
+        assert offsets(here.poll_ordered()) == [broken]
 
 
 def test_a_stuck_key_does_not_hide_what_lies_far_behind_it() -> None:

@@ -5,7 +5,17 @@ from random import Random
 import pytest
 
 from flotilla.raft.membership import ADD_LEARNER, ADD_VOTER, Change, ConfigurationChange
-from flotilla.raft.messages import NOOP, Append, AppendReply, Configuration, Entry, HardState, Snapshot, SnapshotMeta
+from flotilla.raft.messages import (
+    NOOP,
+    Append,
+    AppendReply,
+    Configuration,
+    Entry,
+    HardState,
+    Snapshot,
+    SnapshotChunk,
+    SnapshotMeta,
+)
 from flotilla.replica.ports import Recovered
 from flotilla.replica.replica import Replica, ReplicaOptions
 from flotilla.sim.ledger import Ledger, command
@@ -190,3 +200,19 @@ def test_a_replica_whose_snapshot_is_rotten_takes_part_in_nothing_until_the_lead
     assert subject.raft.term == 0
     subject.read(None, "token")
     assert isinstance(subject.replies[-1][1], UnavailableError)
+
+
+def test_a_log_that_is_being_replaced_by_a_snapshot_is_left_alone():
+    """The replica has the leader's state already, and raft does not have its log yet."""
+    state = Ledger()
+    snapshot = Snapshot(SnapshotMeta(9, 2, 5, 1, THREE, len(state.snapshot())), state.snapshot())
+    subject = replica(THREE, ReplicaOptions(trail_entries=1, keeps_log=True))
+    subject.raft.step(SnapshotChunk(2, 1, 2, meta=snapshot.meta, offset=0, data=snapshot.data))
+    ready = subject.raft.ready()
+    while ready.snapshot is None:
+        subject.raft.advance(ready.number)
+        ready = subject.raft.ready()
+    subject.restore(ready.snapshot)
+    subject.release_below(8)
+    assert subject.log.first_index() == 1
+    assert subject.has_slack()

@@ -25,7 +25,8 @@ GROUP = "workers"
 
 def store(node: Node, *values: bytes, partition: int = 0, topic: str = TOPIC, **fields: object) -> int:
     """One batch; its first offset."""
-    records = [Record(value, timestamp_ms=node.now_ms(), **fields) for value in values]  # type: ignore[arg-type]
+    said = {"timestamp_ms": node.now_ms(), **fields}
+    records = [Record(value, **said) for value in values]  # type: ignore[arg-type]
     stored = node.call(Produce(topic, partition, encode_batch(records))).result
     assert isinstance(stored, Produced), stored
     return stored.base_offset

@@ -10,7 +10,7 @@ from tests.unit.queue.leading import Leading
 
 
 class HandTurned:
-    """Timers that go off when they are told to, and a log that answers at once. Implements `Outside` as far as needed."""
+    """Timers that go off when they are told to, and a log that answers at once. Implements `Outside`."""
 
     def __init__(self, here: Leading) -> None:
         self.here = here
@@ -27,6 +27,15 @@ class HandTurned:
 
     def steady_ms(self) -> int:
         return self.here.now_ms
+
+    def is_up(self, node: int) -> bool:
+        raise AssertionError("an outbox talks to nobody")
+
+    def connect(self, node: int, peer_address: str) -> None:
+        raise AssertionError("an outbox talks to nobody")
+
+    def disconnect(self, node: int) -> None:
+        raise AssertionError("an outbox talks to nobody")
 
     def propose(self, data: bytes, answered: Callable[[object], None]) -> None:
         self.proposed += 1

@@ -4,7 +4,7 @@ import pytest
 
 from flotilla.service.queue_partition import GRACE_MS
 from flotilla.types.operations import LATEST, AlterTopic
-from flotilla.types.queue_operations import Extend, Poll, Settled, Start, Subscribe
+from flotilla.types.queue_operations import FAIL, Extend, Poll, Settled, Start, Subscribe
 from tests.unit.service.fleet import Fleet, Node, lone, three
 from tests.unit.service.queue_driver import (
     GROUP,
@@ -140,6 +140,23 @@ def test_leases_that_are_presented_to_the_new_leader_are_kept_and_others_run_out
     fleet.advance(GRACE_MS + 200)
     assert values(polled(new, poll(member="c"))) == [b"lost"]
     ack(new, kept)
+
+
+@pytest.mark.parametrize("is_presented", [False, True])
+def test_the_new_leader_knows_the_bounds_of_messages_that_the_old_one_delivered(
+    fleet: Fleet, is_presented: bool
+) -> None:
+    old = fleet.leader(TOPIC)
+    store(old, b"once", max_deliveries=1)
+    found = polled(old)
+    new = fail_over(fleet)
+    if is_presented:
+        assert new.call(Extend(TOPIC, 0, GROUP, "a", held(found), 1_000)).result == Settled([])
+        fleet.advance(5_000)
+    else:
+        assert new.call(settle(found, FAIL)).result == Settled([])
+    fleet.wait(lambda: describe(new).dead_total == 1)
+    assert polled(new) == []
 
 
 def test_what_was_acked_at_the_old_leader_is_not_delivered_by_the_new_one(fleet: Fleet) -> None:

@@ -47,6 +47,15 @@ def test_messages_go_when_they_are_too_old_and_no_earlier(node: Node) -> None:
     assert node.partition(TOPIC).replica.raft.log.last_index == last
 
 
+def test_a_message_with_a_wrong_time_stays_as_long_as_any_other(node: Node) -> None:
+    node.fleet.create(TOPIC, retention_ms="60s")
+    store(node, b"from 1970", timestamp_ms=1)
+    node.fleet.advance(50_000)
+    assert log_start(node) == 0
+    node.fleet.advance(20_000)
+    assert log_start(node) == 1
+
+
 def test_messages_go_by_count_and_the_setting_may_change(node: Node) -> None:
     node.fleet.create(TOPIC)
     fill(node, 10)

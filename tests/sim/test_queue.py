@@ -1,0 +1,109 @@
+"""The cluster used as a queue: fresh seeds with every run, pinned ones, and the same path for the same seed.
+
+Set FLOTILLA_SIM_SEED to begin at a seed of your choice. A failure names the command that repeats it.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from random import SystemRandom
+
+import pytest
+
+from flotilla.sim.plan import FAULTS, LEDGER, QUEUE, draw_plan, draw_workload
+from flotilla.sim.run import Result, simulate
+from flotilla.sim.swarm import Order, Totals, run_swarm
+
+FIRST = int(os.environ.get("FLOTILLA_SIM_SEED", "0")) or SystemRandom().randrange(1, 10**9)
+CHUNK = 6
+LINES = [line for line in (Path(__file__).parent / "queue_seeds.txt").read_text().splitlines() if line[:1].isdigit()]
+
+#: Some thirty seeds without these would be a broken generator, whatever the draw.
+ALWAYS = (
+    "leader elected",
+    "leader crashed",
+    "snapshot taken",
+    "delivered",
+    "delivered again",
+    "duplicate recognised",
+    "answered batch sent again",
+    "acked before it left",
+    "message expired",
+    "message cancelled",
+    "lease extended",
+    "lease refused as expired",
+    "lease of an earlier leader settled",
+    "settlement refused",
+    "consumer crashed",
+    "consumer paused",
+    "message forgotten by its consumer",
+    "log trimmed",
+    "garbage in the log",
+)
+PROGRAM = """
+from flotilla.sim.plan import FAULTS, QUEUE, draw_plan
+from flotilla.sim.run import simulate
+for seed in (3, 7):
+    print(simulate(draw_plan(seed, workload=QUEUE, ticks=200, faults=tuple(FAULTS))).digest)
+"""
+
+
+def report(totals: Totals) -> str:
+    return "\n".join(f"{result.command}\n{result.failure}" for result in totals.failures)
+
+
+@pytest.mark.parametrize("chunk", range(3))
+def test_fresh_seeds(chunk: int) -> None:
+    first = FIRST + chunk * CHUNK
+    totals = run_swarm(range(first, first + CHUNK), Order(ticks=250, workload=QUEUE), workers=1)
+    assert not totals.failures, report(totals)
+    assert totals.acknowledged > 0
+
+
+def test_the_generator_reaches_what_it_should() -> None:
+    totals = run_swarm(range(1, 26), Order(ticks=300, workload=QUEUE), workers=1)
+    assert not totals.failures, report(totals)
+    assert [name for name in ALWAYS if not totals.sometimes.get(name)] == []
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_pinned_seed(line: str) -> None:
+    seed, ticks, faults, _ = line.split(" ", 3)
+    chosen = None if faults == "-" else tuple(faults.split(","))
+    result = simulate(draw_plan(int(seed), workload=QUEUE, ticks=int(ticks), faults=chosen))
+    assert result.is_good, f"{result.command}\n{result.failure}"
+
+
+def run(seed: int, *, is_told: bool = False) -> Result:
+    return simulate(draw_plan(seed, workload=QUEUE, ticks=200, faults=tuple(FAULTS)), is_told=is_told)
+
+
+def digests(hash_seed: str) -> list[int]:
+    source = Path(__file__).parents[2] / "src"
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(source)}
+    output = subprocess.run(
+        [sys.executable, "-c", PROGRAM], env=environment, check=True, capture_output=True, text=True
+    )
+    return [int(line) for line in output.stdout.split()]
+
+
+def test_the_same_path_under_any_hash_seed() -> None:
+    here = [run(seed).digest for seed in (3, 7)]
+    assert digests("1") == here
+    assert digests("2") == here
+    assert here[0] != here[1]
+
+
+def test_telling_the_story_changes_nothing() -> None:
+    silent, told = run(3), run(3, is_told=True)
+    assert (silent.digest, silent.events) == (told.digest, told.events)
+    assert not silent.story
+    assert any("leases" in line for line in told.story)
+
+
+def test_a_seed_that_is_left_to_itself_draws_either_workload() -> None:
+    drawn = [Order(workload="").plan(seed).workload for seed in range(1, 30)]
+    assert drawn == [draw_workload(seed) for seed in range(1, 30)]
+    assert set(drawn) == {LEDGER, QUEUE}
+    assert "--workload queue" in run(3).command

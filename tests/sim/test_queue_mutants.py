@@ -1,0 +1,31 @@
+"""A few deliberate bugs of the queue code are caught within a few seeds. `make mutants` tries all of them."""
+
+import pytest
+
+from flotilla.sim.mutants import MUTANTS
+from flotilla.sim.plan import QUEUE
+from flotilla.sim.swarm import Order, run_swarm
+
+#: Which promise each of them breaks first, among the quick ones.
+QUICK = {
+    "lease-again": "one live lease",
+    "always-first": "attempts are counted",
+    "one-more-attempt": "attempts are counted",
+    "come-early": "never early",
+    "fresh-tokens": "rate is kept",
+    "two-of-a-key": "order by key",
+    "forget-keys": "stored once",
+    "ack-or-fail": "nothing is forgotten",
+}
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_caught(name: str) -> None:
+    order = Order(mutant=name, ticks=500, workload=QUEUE)
+    totals = run_swarm(range(1, 21), order, workers=1, failures_max=1)
+    assert totals.failures, f"{MUTANTS[name].mistake}, and nobody noticed"
+    assert totals.failures[0].promise == QUICK[name]
+
+
+def test_there_are_enough_of_them() -> None:
+    assert sum(1 for mutant in MUTANTS.values() if mutant.workload == QUEUE) >= 8
