@@ -2,35 +2,59 @@
 
 from random import Random
 
-from flotilla.raft.messages import Configuration
+from flotilla.raft.messages import Configuration, Entry
 from flotilla.raft.node import RaftNode
 from flotilla.runtime.driver import DriverOptions
 from flotilla.sim.clock import NodeClock
 from flotilla.sim.network import Network
-from flotilla.sim.node import DOWN, RUNNING, SimNode, Surroundings
-from flotilla.sim.plan import Plan
+from flotilla.sim.node import DOWN, RUNNING, Application, SimNode, Surroundings
+from flotilla.sim.plan import QUEUE, Plan
+from flotilla.sim.queue_host import QueueApplication
+from flotilla.sim.queue_plan import draw_queue_plan
 from flotilla.sim.sometimes import Sometimes
 from flotilla.sim.story import Story
+from flotilla.sim.watch import WatchedLedger, WatchedMachine
 from flotilla.sim.witness import GroupWitness
 from flotilla.sim.world import World
 from flotilla.types.ids import GroupId, NodeId
+from flotilla.types.span import Span
+
+
+class LedgerApplication:
+    """The cluster replicates a list of commands, and nobody wants to read it by offsets."""
+
+    __slots__ = ()
+
+    def describe(self, entry: Entry) -> Span | None:
+        return None
+
+    def machine(self, node: SimNode, group: GroupId, witness: GroupWitness) -> WatchedMachine:
+        return WatchedLedger(node.id, witness)
+
+    def observed(self, node: SimNode) -> None:
+        """The witnesses see all there is to see."""
 
 
 class Cluster:
     """Everything that exists in a run besides the people who use it and the faults it meets."""
 
-    __slots__ = ("network", "nodes", "plan", "sometimes", "story", "witnesses", "world")
+    __slots__ = ("application", "network", "nodes", "plan", "sometimes", "story", "witnesses", "world")
 
     def __init__(self, world: World, plan: Plan, *, is_told: bool) -> None:
         self.world = world
         self.plan = plan
-        self.sometimes = Sometimes()
+        self.sometimes = Sometimes(plan.workload)
         self.story = Story(world, is_told=is_told)
         self.network = Network(world, plan.weather, self._deliver, self._hint)
         members = Configuration(voters=tuple(range(1, plan.nodes + 1)))
         self.witnesses: dict[GroupId, GroupWitness] = {
             group: GroupWitness(group, members, self.sometimes, self.story) for group in range(1, plan.groups + 1)
         }
+        self.application: Application = (
+            QueueApplication(world, self.network, draw_queue_plan(plan.seed), self.sometimes, self.story)
+            if plan.workload == QUEUE
+            else LedgerApplication()
+        )
         around = Surroundings(
             world,
             self.network,
@@ -39,6 +63,7 @@ class Cluster:
             self.story,
             DriverOptions(replica=plan.replica),
             plan.store,
+            self.application,
         )
         random = world.stream("clocks")
         self.nodes: dict[NodeId, SimNode] = {}

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from flotilla.raft import leader, quorum
+from flotilla.raft import leader, proposals, quorum, replication
 from flotilla.raft.configuration import encode_configuration
 from flotilla.raft.log import RaftLog
 from flotilla.raft.membership import ConfigurationChange, apply_change
@@ -19,6 +19,8 @@ from flotilla.raft.roles import FOLLOWER, LEADER
 from flotilla.replica.replica import Replica
 from flotilla.runtime.driver import Driver
 from flotilla.sim.disk import SimDisk, SimFile
+from flotilla.sim.plan import LEDGER, QUEUE
+from flotilla.sim.queue_mutants import ROWS
 from flotilla.storage import journal_scan, segment
 from flotilla.storage.journal import journal_path
 from flotilla.storage.maintenance import MaintenanceJob
@@ -37,6 +39,8 @@ class Mutant:
     name: str
     mistake: str
     replacements: tuple[Replacement, ...]
+    #: In whose runs it can show.
+    workload: str = LEDGER
 
 
 @contextmanager
@@ -186,10 +190,10 @@ def _commit_by_fewer(original: Any) -> Any:
 
 def _change_while_changing(original: Any) -> Any:
     def propose_change(node: RaftNode, change: ConfigurationChange) -> Index:
-        leader._require_leading(node)
+        proposals.require_leading(node)
         configuration = apply_change(node.configuration, change)
         node.wake()
-        return leader._append_configuration(node, encode_configuration(configuration))
+        return proposals.append_configuration(node, encode_configuration(configuration))
 
     return propose_change
 
@@ -304,7 +308,7 @@ MUTANTS: dict[str, Mutant] = dict(
             "count-self-early",
             "a leader counts its own copy before it is written",
             (leader, "own_log_written", _count_self_early),
-            (leader, "propose", _count_self_when_proposing),
+            (proposals, "propose", _count_self_when_proposing),
         ),
         _mutant(
             "remove-journal-early",
@@ -327,13 +331,17 @@ MUTANTS: dict[str, Mutant] = dict(
         _mutant(
             "commit-by-heartbeat",
             "heartbeats carry the commit index beyond what matches",
-            (leader, "_send_heartbeats", _commit_by_heartbeat),
+            (replication, "send_heartbeats", _commit_by_heartbeat),
         ),
         _mutant("fewer-copies", "commits with one copy too few", (quorum, "majority_committed", _commit_by_fewer)),
         _mutant(
-            "two-changes", "a change begins while one is under way", (leader, "propose_change", _change_while_changing)
+            "two-changes",
+            "a change begins while one is under way",
+            (proposals, "propose_change", _change_while_changing),
         ),
-        _mutant("skip-joint", "goes to the new members without a joint phase", (leader, "apply_change", _skip_joint)),
+        _mutant(
+            "skip-joint", "goes to the new members without a joint phase", (proposals, "apply_change", _skip_joint)
+        ),
         _mutant("learners-count", "learners count for commit", (quorum, "committed_index", _learners_count)),
         _mutant(
             "snapshot-behind",
@@ -357,3 +365,4 @@ MUTANTS: dict[str, Mutant] = dict(
         _mutant("never-retry", "a failed write is never tried again", (Driver, "_retry", _never_retry)),
     ]
 )
+MUTANTS |= {name: Mutant(name, mistake, replacements, QUEUE) for name, mistake, replacements in ROWS}

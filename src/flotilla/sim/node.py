@@ -22,7 +22,7 @@ from flotilla.sim.disk import SimDisk
 from flotilla.sim.network import Network
 from flotilla.sim.sometimes import Sometimes
 from flotilla.sim.story import Story
-from flotilla.sim.watch import WatchedLedger, WatchedStore
+from flotilla.sim.watch import WatchedMachine, WatchedStore
 from flotilla.sim.witness import GroupWitness
 from flotilla.sim.world import MS, SECOND, World
 from flotilla.storage.options import StoreOptions
@@ -48,10 +48,32 @@ class Token(Protocol):
     def answered(self, node: "SimNode", result: object) -> None: ...
 
 
+class Application(Protocol):
+    """What the groups of a run replicate."""
+
+    def describe(self, entry: Entry) -> Span | None:
+        """What an entry holds for readers."""
+
+    def machine(self, node: "SimNode", group: GroupId, witness: GroupWitness) -> WatchedMachine:
+        """The state machine of a replica that a process begins with."""
+
+    def observed(self, node: "SimNode") -> None:
+        """Something has happened at the node, and is done."""
+
+
 class Surroundings:
     """What all nodes of a run share."""
 
-    __slots__ = ("driver_options", "network", "sometimes", "store_options", "story", "witnesses", "world")
+    __slots__ = (
+        "application",
+        "driver_options",
+        "network",
+        "sometimes",
+        "store_options",
+        "story",
+        "witnesses",
+        "world",
+    )
 
     def __init__(
         self,
@@ -62,7 +84,9 @@ class Surroundings:
         story: Story,
         driver_options: DriverOptions,
         store_options: StoreOptions,
+        application: Application,
     ) -> None:
+        self.application = application
         self.world = world
         self.network = network
         self.witnesses = witnesses
@@ -179,7 +203,7 @@ class SimNode:
     def _open(self) -> None:
         around = self._around
         self.incarnation += 1
-        real = NodeStore.open(self.disk, around.store_options, _describe)
+        real = NodeStore.open(self.disk, around.store_options, around.application.describe)
         self.store = WatchedStore(self.id, real, around.witnesses, around.sometimes)
         for group, configuration in self.memberships.items():
             if group not in real.groups:
@@ -198,7 +222,7 @@ class SimNode:
         assert self.driver is not None
         assert self.store is not None
         witness = self._around.witnesses[group]
-        machine = WatchedLedger(self.id, witness)
+        machine = self._around.application.machine(self, group, witness)
         replica = self.driver.add_replica(group, machine)
         machine.raft = replica.raft
         self.store.machines[group] = machine
@@ -355,9 +379,14 @@ class SimNode:
     def _observe(self) -> None:
         for witness, raft in self._rafts:
             witness.observe(self.id, raft)
+        self._around.application.observed(self)
 
     def _after(self, delay_us: int, action: Callable[..., None], *arguments: object) -> None:
         self._around.world.after(delay_us, self._fire, self.incarnation, action, arguments)
+
+    def later(self, delay_us: int, action: Callable[[], None]) -> None:
+        """A timer of this process: it enters like any other input, and is void after a crash."""
+        self._after(delay_us, self._enter, action)
 
     def _fire(self, incarnation: int, action: Callable[..., None], arguments: tuple[object, ...]) -> None:
         if incarnation == self.incarnation:
@@ -481,13 +510,8 @@ class SimNode:
         token.answered(self, result)  # type: ignore[attr-defined]
 
     def crash_point(self, name: str) -> None:
-        if self.armed_point is not None and self.armed_point == name:
+        if self.armed_point == name:
             self.armed_after -= 1
             if self.armed_after < 0:
                 self.armed_point = None
                 raise SimulatedCrash(name)
-
-
-def _describe(entry: Entry) -> Span | None:
-    """Commands of a ledger hold no records for readers."""
-    return None

@@ -12,6 +12,7 @@ from flotilla.raft.options import RaftOptions
 from flotilla.replica.replica import ReplicaOptions
 from flotilla.sim.clock import TICK_US
 from flotilla.sim.network import Weather
+from flotilla.sim.queue_plan import QUEUE_GROUPS
 from flotilla.sim.world import MS, SECOND
 from flotilla.storage.options import StoreOptions
 from flotilla.types.ids import NodeId
@@ -42,12 +43,19 @@ FAULTS: dict[str, int] = {
 
 DEFAULT_TICKS = 3000
 
+#: What the cluster is used for: a list that grows, or queues.
+LEDGER = "ledger"
+QUEUE = "queue"
+WORKLOADS = (LEDGER, QUEUE)
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """Everything that a run draws before it begins."""
 
     seed: int
+    #: LEDGER or QUEUE.
+    workload: str
     nodes: int
     #: Nodes that start outside of every group and may be made members.
     spares: int
@@ -74,11 +82,27 @@ class Plan:
 
     @property
     def replica(self) -> ReplicaOptions:
-        return ReplicaOptions(raft=self.raft, snapshot_entries=self.snapshot_entries, trail_entries=self.trail_entries)
+        return ReplicaOptions(
+            raft=self.raft,
+            snapshot_entries=self.snapshot_entries,
+            trail_entries=self.trail_entries,
+            # The log of a queue is its data.
+            keeps_log=self.workload == QUEUE,
+        )
+
+
+def draw_workload(seed: int) -> str:
+    """What a seed is for when nobody says it."""
+    return WORKLOADS[Random(f"{seed}/workload").randrange(len(WORKLOADS))]
 
 
 def draw_plan(
-    seed: int, *, nodes: int | None = None, ticks: int = DEFAULT_TICKS, faults: tuple[str, ...] | None = None
+    seed: int,
+    *,
+    workload: str = LEDGER,
+    nodes: int | None = None,
+    ticks: int = DEFAULT_TICKS,
+    faults: tuple[str, ...] | None = None,
 ) -> Plan:
     """The plan of a seed. Given values take the place of drawn ones and shift nothing else."""
     random = Random(f"{seed}/plan")
@@ -91,9 +115,10 @@ def draw_plan(
     chosen = drawn_faults if faults is None else faults
     return Plan(
         seed=seed,
+        workload=workload,
         nodes=count,
         spares=spares if "membership" in chosen else 0,
-        groups=groups,
+        groups=QUEUE_GROUPS if workload == QUEUE else groups,
         chaos_us=ticks * TICK_US,
         faults=chosen,
         fault_interval_us=random.choice((1, 3, 10, 20, 40)) * SECOND,

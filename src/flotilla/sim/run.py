@@ -12,10 +12,10 @@ from flotilla.sim.clock import TICK_US
 from flotilla.sim.cluster import Cluster
 from flotilla.sim.crash import SimulatedCrash
 from flotilla.sim.faults import FaultInjector
-from flotilla.sim.history import check_history
 from flotilla.sim.node import SimNode
 from flotilla.sim.operator import Operator
-from flotilla.sim.plan import DEFAULT_TICKS, Plan
+from flotilla.sim.plan import DEFAULT_TICKS, QUEUE, Plan
+from flotilla.sim.queue_workload import QueueWorkload
 from flotilla.sim.story import EVERYONE
 from flotilla.sim.workload import Workload
 from flotilla.sim.world import SECOND, World
@@ -56,7 +56,9 @@ class Run:
         self.plan = plan
         self.world = World(plan.seed)
         self.cluster = Cluster(self.world, plan, is_told=is_told)
-        self.workload = Workload(self.cluster)
+        self.workload: Workload | QueueWorkload = (
+            QueueWorkload(self.cluster) if plan.workload == QUEUE else Workload(self.cluster)
+        )
         self.operator = Operator(self.cluster)
         self.faults = FaultInjector(self.cluster, self.workload)
 
@@ -72,7 +74,7 @@ class Run:
         self._wait_for_progress()
         self._bring_back(absent)
         self._wait_for_convergence()
-        self._judge()
+        self.workload.judge()
 
     def _heal(self) -> None:
         self.cluster.story.tell(EVERYONE, "all faults end")
@@ -112,15 +114,13 @@ class Run:
         self.workload.read_again()
 
     def _wait_for_progress(self) -> None:
-        before = {group: self._appended(group) for group in self.cluster.witnesses}
+        progress = self.workload.progress
+        before = {group: progress(group) for group in self.cluster.witnesses}
         deadline_us = self.world.now_us + PROGRESS_US
-        while stuck := [group for group, count in before.items() if self._appended(group) == count]:
+        while stuck := [group for group, count in before.items() if progress(group) == count]:
             if self.world.now_us >= deadline_us:
                 raise Violation("progress after healing", f"groups {stuck} acknowledged nothing: {self.describe()}")
             self.world.run_until(self.world.now_us + SECOND)
-
-    def _appended(self, group: GroupId) -> int:
-        return len(self.cluster.witnesses[group].application.commands)
 
     def _wait_for_convergence(self) -> None:
         self.cluster.story.tell(EVERYONE, "the clients stop")
@@ -129,7 +129,8 @@ class Run:
         self.workload.stop()
         while not all(self._has_converged(group) for group in self.cluster.witnesses):
             if self.world.now_us >= deadline_us:
-                raise Violation("replicas converge", f"not after {CONVERGENCE_US // SECOND} s: {self.describe()}")
+                promise = self.workload.unfinished or "replicas converge"
+                raise Violation(promise, f"not after {CONVERGENCE_US // SECOND} s: {self.describe()}")
             self.world.run_until(self.world.now_us + SECOND)
 
     def _has_converged(self, group: GroupId) -> bool:
@@ -142,22 +143,15 @@ class Run:
             if driver is None:
                 return False
             replica = driver.replicas[group]
-            state = (len(witness.application.commands), witness.application.digests[-1])
-            if replica.applied != witness.log.commit or replica.machine.read(None) != state:
+            if replica.applied != witness.log.commit or not self.workload.has_converged(group, replica):
                 return False
             if replica.raft.log.last_index != witness.log.commit or replica.raft.damaged:
                 return False
         return True
 
-    def _judge(self) -> None:
-        for group, witness in self.cluster.witnesses.items():
-            problems = check_history(self.workload.histories[group].operations, witness.application.commands)
-            if problems:
-                raise Violation("linearizable history", f"group {group}: " + "; ".join(problems[:5]))
-
     def describe(self) -> str:
         """Where every replica stands, for a failure."""
-        parts = []
+        parts = [self.workload.describe()]
         for group, witness in self.cluster.witnesses.items():
             parts.append(f"group {group} committed {witness.log.commit}, {witness.newest_configuration}")
             for node in self.cluster.nodes.values():
@@ -189,7 +183,7 @@ def simulate(plan: Plan, *, is_told: bool = False) -> Result:
     result.digest = world.digest
     result.simulated_us = world.now_us
     result.events = world.event_count
-    result.acknowledged = sum(run.workload.done_count.values())
+    result.acknowledged = run.workload.acknowledged
     result.faults = run.faults.count
     network = run.cluster.network
     result.sometimes = run.cluster.sometimes.counts
@@ -203,4 +197,5 @@ def repeat_command(plan: Plan) -> str:
     """One line that repeats a run, given as it was."""
     ticks = plan.chaos_us // TICK_US
     options = "" if ticks == DEFAULT_TICKS else f" --ticks {ticks}"
-    return f"flotilla sim --seed {plan.seed} --nodes {plan.nodes} --faults {','.join(plan.faults) or 'none'}{options}"
+    faults = ",".join(plan.faults) or "none"
+    return f"flotilla sim --workload {plan.workload} --seed {plan.seed} --nodes {plan.nodes} --faults {faults}{options}"

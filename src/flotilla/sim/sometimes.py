@@ -1,7 +1,10 @@
 """Rare states that a swarm should meet. One that is never reached is a hole in the test, and is printed.
 
 A counter says "this happened so often in this run". The list is closed: a misspelt name is an error.
+Some belong to what the cluster is used for, the others to every run.
 """
+
+from flotilla.sim.plan import QUEUE
 
 NAMES = (
     "leader elected",
@@ -9,12 +12,6 @@ NAMES = (
     "leader removed",
     "leadership transferred",
     "term without leader",
-    "append acknowledged",
-    "append refused",
-    "append of unknown outcome",
-    "append overloaded",
-    "read acknowledged",
-    "read at a follower",
     "entries overwritten",
     "commit of an older term",
     "quiesced",
@@ -62,14 +59,48 @@ NAMES = (
     "peer reported down",
 )
 
+LEDGER_NAMES = (
+    "append acknowledged",
+    "append refused",
+    "append of unknown outcome",
+    "append overloaded",
+    "read acknowledged",
+    "read at a follower",
+)
+
+QUEUE_NAMES = (
+    "delivered",
+    "delivered again",
+    "duplicate recognised",
+    "duplicate joined the first copy",
+    "known key recognised",
+    "answered batch sent again",
+    "produce of unknown outcome",
+    "acked before it left",
+    "message expired",
+    "message cancelled",
+    "message unreadable",
+    "lease extended",
+    "lease refused as expired",
+    "lease of an earlier leader settled",
+    "lease adopted from an earlier leader",
+    "settlement refused",
+    "consumer crashed",
+    "consumer paused",
+    "message forgotten by its consumer",
+    "group reset",
+    "log trimmed",
+    "garbage in the log",
+)
+
 
 class Sometimes:
     """Counts of one run."""
 
     __slots__ = ("counts",)
 
-    def __init__(self) -> None:
-        self.counts: dict[str, int] = dict.fromkeys(NAMES, 0)
+    def __init__(self, workload: str) -> None:
+        self.counts: dict[str, int] = dict.fromkeys(names_of(workload), 0)
 
     def seen(self, name: str) -> None:
         self.counts[name] += 1
@@ -78,6 +109,10 @@ class Sometimes:
         return [name for name, count in self.counts.items() if count]
 
 
+def names_of(workload: str) -> tuple[str, ...]:
+    return NAMES + (QUEUE_NAMES if workload == QUEUE else LEDGER_NAMES)
+
+
 def missing(totals: dict[str, int]) -> list[str]:
-    """Names that no run reached."""
-    return [name for name in NAMES if not totals.get(name)]
+    """Names that runs could have reached, and none did."""
+    return [name for name, count in totals.items() if not count]

@@ -13,7 +13,7 @@ from multiprocessing import get_context
 from time import perf_counter
 
 from flotilla.sim.mutants import applied
-from flotilla.sim.plan import DEFAULT_TICKS, draw_plan
+from flotilla.sim.plan import DEFAULT_TICKS, LEDGER, Plan, draw_plan, draw_workload
 from flotilla.sim.run import Result, simulate
 from flotilla.sim.world import SECOND
 
@@ -26,6 +26,12 @@ class Order:
     ticks: int = DEFAULT_TICKS
     faults: tuple[str, ...] | None = None
     mutant: str = ""
+    #: LEDGER or QUEUE; empty: each seed draws its own.
+    workload: str = LEDGER
+
+    def plan(self, seed: int) -> Plan:
+        workload = self.workload or draw_workload(seed)
+        return draw_plan(seed, workload=workload, nodes=self.nodes, ticks=self.ticks, faults=self.faults)
 
 
 @dataclass(slots=True)
@@ -59,7 +65,7 @@ class Totals:
 
 def run_seed(seed: int, order: Order) -> Result:
     """One seed, in this process."""
-    plan = draw_plan(seed, nodes=order.nodes, ticks=order.ticks, faults=order.faults)
+    plan = order.plan(seed)
     with ExitStack() as stack:
         if order.mutant:
             stack.enter_context(applied(order.mutant))

@@ -4,14 +4,22 @@ They change nothing and decide nothing; everything is handed on as it is.
 """
 
 from collections.abc import Mapping
+from typing import Protocol
 
 from flotilla.raft.messages import Configuration, Entry, HardState, Snapshot, SnapshotMeta
 from flotilla.raft.node import RaftNode
-from flotilla.replica.ports import Block, GroupLog, Job, Store
+from flotilla.replica.ports import Block, GroupLog, Job, StateMachine, Store
 from flotilla.sim.ledger import Ledger
 from flotilla.sim.sometimes import Sometimes
 from flotilla.sim.witness import GroupWitness
 from flotilla.types.ids import GroupId, Index, NodeId
+
+
+class WatchedMachine(StateMachine, Protocol):
+    """A state machine whose every step a witness sees."""
+
+    #: Set once the replica exists.
+    raft: RaftNode | None
 
 
 class WatchedLedger(Ledger):
@@ -51,7 +59,7 @@ class WatchedStore:
         self._store = store
         self._witnesses = witnesses
         self._sometimes = sometimes
-        self.machines: dict[GroupId, WatchedLedger] = {}
+        self.machines: dict[GroupId, WatchedMachine] = {}
 
     @property
     def groups(self) -> Mapping[GroupId, GroupLog]:

@@ -8,9 +8,11 @@ take no time on the way, so that the intervals in the history are as tight, and 
 from collections.abc import Callable
 from random import Random
 
+from flotilla.replica.replica import Replica
 from flotilla.runtime.driver import Driver
+from flotilla.sim.checkers.violation import Violation
 from flotilla.sim.cluster import Cluster
-from flotilla.sim.history import APPEND, DONE, NOT_DONE, READ, UNKNOWN, History, Operation
+from flotilla.sim.history import APPEND, DONE, NOT_DONE, READ, UNKNOWN, History, Operation, check_history
 from flotilla.sim.ledger import command
 from flotilla.sim.node import SimNode
 from flotilla.sim.world import SECOND
@@ -119,6 +121,34 @@ class Workload:
     def stop(self) -> None:
         self._is_chaos = False
         self._is_busy = False
+
+    def progress(self, group: GroupId) -> int:
+        """What the group has taken so far."""
+        return len(self._cluster.witnesses[group].application.commands)
+
+    @property
+    def acknowledged(self) -> int:
+        return sum(self.done_count.values())
+
+    def has_converged(self, group: GroupId, replica: Replica) -> bool:
+        application = self._cluster.witnesses[group].application
+        return replica.machine.read(None) == (len(application.commands), application.digests[-1])
+
+    @property
+    def unfinished(self) -> str:
+        """The promise that is broken when the clients' work has not come to its end; it always has."""
+        return ""
+
+    def judge(self) -> None:
+        """Raises Violation when no list of commands explains what the clients saw."""
+        for group, witness in self._cluster.witnesses.items():
+            problems = check_history(self.histories[group].operations, witness.application.commands)
+            if problems:
+                raise Violation("linearizable history", f"group {group}: " + "; ".join(problems[:5]))
+
+    def describe(self) -> str:
+        """Who still waits, for a failure."""
+        return f"{sum(1 for client in self._clients if client.operation is not None)} calls under way"
 
     def _begin_burst(self, last: int) -> None:
         """The burst after number `last`, unless another one came in between."""

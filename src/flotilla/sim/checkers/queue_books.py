@@ -1,0 +1,335 @@
+"""What the log of a partition says, kept by hand: every message, and what became of it in every queue group.
+
+The books are written when the first replica applies an entry, from the command and not from what the machine made of
+it, in plain dictionaries by offset. Then every replica that applies the entry, or restores a snapshot of that place,
+must come to the same sums: what is settled, how often it failed, who is dead and buried. So an attempt that is not
+counted, a position that moves back or an ack that is forgotten is noticed at once, on whichever replica it happens.
+"""
+
+from bisect import bisect_right
+from typing import Final, NamedTuple
+from zlib import crc32
+
+from flotilla.codec.batch_view import BatchView
+from flotilla.queue.commands import (
+    BuryDeaths,
+    CancelRecords,
+    CommitOffset,
+    OpenGroup,
+    ResetGroup,
+    SettleRuns,
+    TrimTo,
+    decode_command,
+)
+from flotilla.queue.facts import BatchFacts
+from flotilla.queue.group_commands import GroupSettlement
+from flotilla.queue.partition import PartitionMachine
+from flotilla.raft.messages import Entry
+from flotilla.sim.checkers.violation import Violation
+from flotilla.sim.queue_message import BY_NOTHING, Letter, read_letter, read_message
+from flotilla.types.errors import FlotillaError
+from flotilla.types.group_settings import GroupRules
+from flotilla.types.ids import Index, NodeId, Offset
+from flotilla.types.records import Record
+
+#: Ways in which a message ends.
+ACKED: Final = "acked"
+EXPIRED: Final = "expired"
+DROPPED: Final = "dropped"
+DEAD: Final = "dead"
+CANCELLED: Final = "cancelled"
+TRIMMED: Final = "trimmed"
+
+
+class Message(NamedTuple):
+    """What stands at an offset."""
+
+    identity: int
+    key: bytes | None
+    deliver_at_ms: int
+    timestamp_ms: int
+    ttl_ms: int
+    max_deliveries: int
+
+
+class Failures:
+    """Of one message in one group: at which entries its attempts failed, and how long it then had to wait."""
+
+    __slots__ = ("indexes", "not_before_ms")
+
+    def __init__(self) -> None:
+        self.indexes: list[Index] = []
+        self.not_before_ms: list[int] = []
+
+
+class GroupBooks:
+    """One queue group."""
+
+    def __init__(self, name: str, rules: GroupRules) -> None:
+        self.name = name
+        self.rules = rules
+        #: Offsets in the order of deaths.
+        self.deaths: list[Offset] = []
+        self.buried = 0
+        self.begin(0, 0)
+
+    def begin(self, start: Offset, index: Index) -> None:
+        """The group was opened or reset by this entry: nothing is settled, nothing has failed."""
+        self.generation = index
+        self.start = start
+        self.floor = start
+        #: By offset: how it ended, and at which entry.
+        self.settled: dict[Offset, tuple[str, Index]] = {}
+        self.failures: dict[Offset, Failures] = {}
+        #: Attempts of all that is not settled.
+        self.open_attempts = 0
+
+    def attempts(self, offset: Offset, applied: Index) -> int:
+        """How often it had failed for whoever has applied so much."""
+        failures = self.failures.get(offset)
+        return 0 if failures is None else bisect_right(failures.indexes, applied)
+
+    def not_before_ms(self, offset: Offset, applied: Index) -> int:
+        attempts = self.attempts(offset, applied)
+        return self.failures[offset].not_before_ms[attempts - 1] if attempts else 0
+
+    def is_settled(self, offset: Offset, applied: Index) -> bool:
+        ended = self.settled.get(offset)
+        return offset < self.start or (ended is not None and ended[1] <= applied)
+
+    def settle(self, offset: Offset, how: str, index: Index) -> bool:
+        """False: it was settled before, and nothing changes."""
+        if offset < self.start or offset in self.settled:
+            return False
+        self.settled[offset] = (how, index)
+        failures = self.failures.get(offset)
+        self.open_attempts -= 0 if failures is None else len(failures.indexes)
+        while self.floor in self.settled:
+            self.floor += 1
+        return True
+
+    def fail(self, offset: Offset, not_before_ms: int, index: Index) -> None:
+        if offset < self.start or offset in self.settled:
+            return
+        failures = self.failures.setdefault(offset, Failures())
+        failures.indexes.append(index)
+        failures.not_before_ms.append(not_before_ms)
+        self.open_attempts += 1
+
+    def sums(self) -> tuple[object, ...]:
+        above = len(self.settled) - (self.floor - self.start)
+        return self.name, self.floor, above, self.open_attempts, len(self.deaths), self.buried
+
+
+class QueueBooks:
+    """One partition."""
+
+    def __init__(self, rules: dict[str, GroupRules], letters: dict[Letter, Offset]) -> None:
+        """`letters`: what is in the dead-letter topic, shared by the books of both partitions."""
+        self._rules = rules
+        self.letters = letters
+        self.messages: list[Message] = []
+        self.places: dict[int, Offset] = {}
+        #: By key, in order.
+        self.by_key: dict[bytes, list[Offset]] = {}
+        self.log_start: Offset = 0
+        self.next_offset: Offset = 0
+        self.groups: dict[str, GroupBooks] = {}
+        self.positions: dict[str, Offset] = {}
+        self.cancelled: dict[Offset, None] = {}
+        #: Where leaders wanted the log to start, and what they had applied then: who is opened or reset while that is
+        #: under way comes too late to hold anything.
+        self.trims: dict[Offset, Index] = {}
+        self.newest: Index = 0
+        self.entry_count = 0
+        #: By the index of the entry behind which they hold.
+        self._sums: dict[Index, tuple[object, ...]] = {0: self.sums()}
+        self._snapshots: dict[Index, int] = {}
+
+    # What replicas do.
+
+    def applied(self, node: NodeId, entry: Entry, result: object, machine: PartitionMachine, commit: Index) -> None:
+        index = entry.index
+        if index > commit:
+            raise Violation("applied only when committed", f"node {node} applied {index}, committed is {commit}")
+        if index > self.newest:
+            self.newest = index
+            self.entry_count += 1
+            self._write(index, entry, result)
+            self._sums[index] = self.sums()
+        self._compare(node, index, machine, "equal states")
+
+    def restored(self, node: NodeId, machine: PartitionMachine, data: bytes) -> None:
+        if machine.applied not in self._sums:
+            raise Violation("snapshot equals replay", f"node {node} restored a state behind entry {machine.applied}")
+        self._compare(node, machine.applied, machine, "snapshot equals replay")
+        if data:
+            self.took_snapshot(node, machine.applied, data)
+            if machine.snapshot() != data:
+                raise Violation("snapshot equals replay", f"node {node} lost something while it restored")
+
+    def took_snapshot(self, node: NodeId, applied: Index, data: bytes) -> None:
+        digest = crc32(data)
+        if self._snapshots.setdefault(applied, digest) != digest:
+            raise Violation("equal states", f"node {node} has another snapshot behind entry {applied} than others")
+
+    def _compare(self, node: NodeId, index: Index, machine: PartitionMachine, promise: str) -> None:
+        known, found = self._sums.get(index), sums_of(machine)
+        if known is None:
+            raise Violation("applied once, in order", f"node {node} applied {index}, which others passed over")
+        if known != found:
+            raise Violation(promise, f"node {node} behind entry {index}: {_difference(known, found)}")
+
+    def sums(self) -> tuple[object, ...]:
+        groups = tuple(group.sums() for _, group in sorted(self.groups.items()))
+        return self.next_offset, self.log_start, tuple(sorted(self.positions.items())), *groups
+
+    # What entries say.
+
+    def _write(self, index: Index, entry: Entry, result: object) -> None:
+        if isinstance(result, FlotillaError):
+            # Refused: then it must have changed nothing.
+            return
+        if isinstance(result, BatchFacts):
+            self._append(entry)
+            return
+        command = decode_command(entry.data)
+        match command:
+            case OpenGroup():
+                if command.group not in self.groups:
+                    self.groups[command.group] = GroupBooks(command.group, self._rules[command.group])
+                    self._begin_group(command.group, command.offset, index)
+            case ResetGroup():
+                self._begin_group(command.group, command.offset, index)
+            case SettleRuns():
+                for settlement in command.groups:
+                    self._settle(index, settlement)
+            case BuryDeaths():
+                self._bury(command)
+            case CancelRecords():
+                for offset in command.offsets:
+                    if offset >= self.log_start:
+                        self.cancelled[offset] = None
+                        for group in self.groups.values():
+                            group.settle(offset, CANCELLED, index)
+            case CommitOffset():
+                self.positions[command.group] = max(command.offset, self.positions.get(command.group, 0))
+            case TrimTo():
+                self._trim(index, command.offset)
+
+    def _begin_group(self, name: str, offset: Offset, index: Index) -> None:
+        group = self.groups[name]
+        group.begin(max(offset, self.log_start), index)
+        for cancelled in self.cancelled:
+            group.settle(cancelled, CANCELLED, index)
+
+    def _append(self, entry: Entry) -> None:
+        view = BatchView(entry.data)
+        for record in view.records():
+            if record.value[:1] == b"D":
+                self._append_letter(record.value)
+            else:
+                self._append_message(record)
+            self.next_offset += 1
+
+    def _append_letter(self, value: bytes) -> None:
+        letter = read_letter(value)
+        if letter in self.letters:
+            raise Violation("dead-lettered once", f"message {letter.offset} of {letter.group} is there twice")
+        self.letters[letter] = self.next_offset
+        self.messages.append(Message(0, None, 0, 0, 0, 0))
+
+    def _append_message(self, record: Record) -> None:
+        identity, protection = read_message(record.value)
+        offset = self.next_offset
+        if protection != BY_NOTHING and identity in self.places:
+            raise Violation(
+                "stored once", f"message {identity} stands at {self.places[identity]} and again at {offset}"
+            )
+        self.places.setdefault(identity, offset)
+        self.messages.append(
+            Message(
+                identity,
+                record.key,
+                record.deliver_at_ms,
+                record.timestamp_ms,
+                record.ttl_ms,
+                record.max_deliveries,
+            )
+        )
+        if record.key is not None:
+            self.by_key.setdefault(record.key, []).append(offset)
+
+    def _settle(self, index: Index, settlement: GroupSettlement) -> None:
+        group = self.groups[settlement.group]
+        if settlement.generation not in (0, group.generation):
+            # Of leases that a reset has ended.
+            return
+        for how, runs in ((ACKED, settlement.acked), (EXPIRED, settlement.expired), (DROPPED, settlement.dropped)):
+            for first, end in runs:
+                for offset in range(first, end):
+                    if group.settle(offset, how, index) and how == EXPIRED:
+                        self._check_expiry(group, offset)
+        for failed in settlement.failed:
+            for offset in range(failed.first, failed.end):
+                group.fail(offset, failed.not_before_ms, index)
+                self._check_bound(group, offset)
+        for dead in settlement.dead:
+            for offset in range(dead.first, dead.end):
+                if group.settle(offset, DEAD, index):
+                    group.deaths.append(offset)
+
+    def _check_expiry(self, group: GroupBooks, offset: Offset) -> None:
+        if not self.messages[offset].ttl_ms:
+            raise Violation("nothing is forgotten", f"message {offset} expired in {group.name} and may live for ever")
+
+    def _check_bound(self, group: GroupBooks, offset: Offset) -> None:
+        """A message that has had its last attempt dies, and does not fail once more."""
+        if offset in group.settled:
+            return
+        attempts = group.attempts(offset, self.newest)
+        if attempts >= (self.messages[offset].max_deliveries or group.rules.max_deliveries):
+            raise Violation("attempts are counted", f"message {offset} lives after attempt {attempts} in {group.name}")
+
+    def _bury(self, command: BuryDeaths) -> None:
+        group = self.groups[command.group]
+        for number in range(group.buried, command.below_number):
+            letter = Letter(number, group.deaths[number], command.group)
+            if letter not in self.letters:
+                raise Violation("dead-lettered once", f"message {letter.offset} of {letter.group} is nowhere")
+        group.buried = max(group.buried, command.below_number)
+
+    def _trim(self, index: Index, offset: Offset) -> None:
+        for group in self.groups.values():
+            is_known = group.generation <= self.trims.get(offset, 0)
+            if group.rules.holds_retention and is_known and offset > group.floor:
+                raise Violation("holders keep the log", f"trimmed to {offset}, and {group.name} needs {group.floor}")
+            for trimmed in range(max(group.floor, group.start), offset):
+                group.settle(trimmed, TRIMMED, index)
+            group.floor = max(group.floor, offset)
+        self.log_start = max(self.log_start, offset)
+        self.cancelled = {kept: None for kept in self.cancelled if kept >= self.log_start}
+
+
+def sums_of(machine: PartitionMachine) -> tuple[object, ...]:
+    """The same sums, from the state of a replica."""
+    groups = [
+        (
+            name,
+            group.floor,
+            group.settled.count,
+            sum([(end - first) * failure.attempts for first, end, failure in group.failures]),
+            group.next_death,
+            group.buried,
+        )
+        for name, group in sorted(machine.groups.items())
+    ]
+    positions = tuple(sorted([(name, position.offset) for name, position in machine.positions.items()]))
+    return machine.next_offset, machine.log_start, positions, *groups
+
+
+def _difference(known: tuple[object, ...], found: tuple[object, ...]) -> str:
+    for expected, actual in zip(known, found, strict=False):
+        if expected != actual:
+            return f"{actual} where the log says {expected}"
+    return f"{len(found)} sums where the log says {len(known)}"

@@ -1,0 +1,226 @@
+"""What leaders hand out and what they are told, held against the books and against each other.
+
+Every grant, every end of a lease and every answer that leaves a leader is reported here at the moment it happens. A
+leader is judged by what it has applied: one that was replaced without knowing may hand out what its successor has
+settled, but never what it has seen settled itself, and never the same message twice at a time.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from flotilla.queue.delivery import Grant
+from flotilla.sim.checkers.queue_books import GroupBooks, QueueBooks
+from flotilla.sim.checkers.violation import Violation
+from flotilla.sim.queue_plan import ORDERED
+from flotilla.types.group_settings import GroupRules
+from flotilla.types.ids import Index, NodeId, Offset, Term
+from flotilla.types.operations import Produced
+from flotilla.types.queue_operations import ACK, FAIL, REJECT, Held
+
+_MINUTE_US: Final = 60_000_000
+#: Times are handed around in whole milliseconds.
+_ROUNDING_US: Final = 2_000
+
+
+class LiveLease:
+    """One message in the hands of one member."""
+
+    __slots__ = ("deadline_ms", "generation", "given_ms", "lease_id", "member")
+
+    def __init__(self, lease_id: int, member: str, given_ms: int, deadline_ms: int, generation: Index) -> None:
+        #: Of the group: a reset ends all leases.
+        self.generation = generation
+        self.lease_id = lease_id
+        self.member = member
+        self.given_ms = given_ms
+        self.deadline_ms = deadline_ms
+
+
+class TermBooks:
+    """What one leader has handed out in its term, as far as it is still out."""
+
+    __slots__ = ("live", "node", "term")
+
+    def __init__(self, node: NodeId, term: Term) -> None:
+        self.node = node
+        self.term = term
+        self.live: dict[tuple[str, Offset], LiveLease] = {}
+
+    def holder(self, group: GroupBooks, offset: Offset, now_ms: int) -> LiveLease | None:
+        lease = self.live.get((group.name, offset))
+        is_live = lease is not None and now_ms < lease.deadline_ms and lease.generation == group.generation
+        return lease if is_live else None
+
+
+class RateBooks:
+    """Deliveries of a limited group against the true time: nobody's tokens or clocks are believed."""
+
+    __slots__ = ("_arrival_us", "limit")
+
+    def __init__(self) -> None:
+        self._arrival_us = 0
+        self.limit: tuple[int, int] = (0, 0)
+
+    def delivered(self, group: str, count: int, rules: GroupRules, now_us: int, slack_us: int) -> None:
+        limit = rules.rate_limit_per_minute, rules.rate_limit_burst
+        if limit != self.limit:
+            # It was changed by hand; what was owed under the last one is forgiven.
+            self.limit = limit
+            self._arrival_us = now_us
+        if not rules.rate_limit_per_minute:
+            return
+        self._arrival_us = max(self._arrival_us, now_us) + count * _MINUTE_US // rules.rate_limit_per_minute
+        latest_us = now_us + rules.rate_limit_burst * _MINUTE_US // rules.rate_limit_per_minute
+        if self._arrival_us > latest_us + slack_us + _ROUNDING_US:
+            excess = (self._arrival_us - latest_us) * rules.rate_limit_per_minute // _MINUTE_US + 1
+            raise Violation("rate is kept", f"{group} got about {excess} message(s) more than its limit of {limit}")
+
+
+class DeliveryChecker:
+    """All leaders of the topic, one after the other and side by side."""
+
+    def __init__(self, books: QueueBooks, skew_ms: int) -> None:
+        self._books = books
+        self._skew_ms = skew_ms
+        self._terms = 0
+        self._rates: dict[str, RateBooks] = {}
+        #: Delivered at most once, by group and offset.
+        self._once: set[tuple[str, Offset]] = set()
+        #: Failures that members were told are counted.
+        self._told_failures: dict[tuple[str, Offset, Index], int] = {}
+
+    def begin(self, node: NodeId, term: Term) -> TermBooks:
+        self._terms += 1
+        return TermBooks(node, term)
+
+    # Handing out.
+
+    def granted(
+        self, at: TermBooks, name: str, member: str, grant: Grant, deadline_ms: int, now_ms: int, applied: Index
+    ) -> None:
+        group = self._books.groups[name]
+        if applied < group.generation:
+            # It has not heard of the reset, and the books do not know what was before it.
+            return
+        for offset in range(grant.first, grant.end):
+            where = f"node {at.node} in term {at.term} gave message {offset} of {name}"
+            holder = at.holder(group, offset, now_ms)
+            if holder is not None:
+                raise Violation("one live lease", f"{where} to {member} while {holder.member} has it")
+            if group.is_settled(offset, applied):
+                raise Violation("settled stays settled", f"{where} to {member}: {group.settled.get(offset)}")
+            attempts = group.attempts(offset, applied)
+            if grant.attempt != attempts + 1:
+                raise Violation("attempts are counted", f"{where} as attempt {grant.attempt} after {attempts}")
+            due_ms = max(self._books.messages[offset].deliver_at_ms, group.not_before_ms(offset, applied))
+            if now_ms < due_ms:
+                raise Violation("never early", f"{where} {due_ms - now_ms} ms before its time")
+            if name == ORDERED:
+                self._check_order(group, offset, applied, where)
+            at.live[name, offset] = LiveLease(grant.lease_id, member, now_ms, deadline_ms, group.generation)
+
+    def _check_order(self, group: GroupBooks, offset: Offset, applied: Index, where: str) -> None:
+        key = self._books.messages[offset].key
+        for earlier in self._books.by_key[key] if key is not None else ():
+            if earlier >= offset:
+                break
+            if not group.is_settled(earlier, applied):
+                raise Violation("order by key", f"{where} before {earlier} of the same key was done")
+
+    def returned(self, at: TermBooks, name: str, runs: Iterable[Grant]) -> None:
+        """Granted and not sent after all."""
+        for grant in runs:
+            for offset in range(grant.first, grant.end):
+                at.live.pop((name, offset), None)
+
+    def delivered(self, at: TermBooks, name: str, count: int, rules: GroupRules, now_us: int) -> None:
+        """So many messages leave for a member."""
+        slack_us = 2 * self._skew_ms * 1000 * (1 + self._terms)
+        self._rates.setdefault(name, RateBooks()).delivered(name, count, rules, now_us, slack_us)
+
+    def delivered_once(self, at: TermBooks, name: str, first: Offset, end: Offset) -> None:
+        """They leave for a member that asked for each at most once."""
+        for offset in range(first, end):
+            if offset not in self._books.groups[name].settled:
+                # Done, or cancelled or trimmed meanwhile: in any case nobody will get it again.
+                raise Violation("at most once", f"message {offset} of {name} leaves before it is settled")
+            if (name, offset) in self._once:
+                raise Violation("at most once", f"node {at.node} sends message {offset} of {name} a second time")
+            self._once.add((name, offset))
+
+    # Ends of leases.
+
+    def settled(self, at: TermBooks, name: str, accepted: Iterable[Held], now_ms: int) -> None:
+        """A leader takes a member's word for the end of these."""
+        for held in accepted:
+            for offset in range(held.first, held.end):
+                holder = at.holder(self._books.groups[name], offset, now_ms)
+                if holder is not None and holder.lease_id != held.lease_id:
+                    raise Violation(
+                        "only the holder settles",
+                        f"node {at.node} let lease {held.lease_id} end message {offset} of {name}, "
+                        f"which {holder.member} has under {holder.lease_id}",
+                    )
+                at.live.pop((name, offset), None)
+
+    def extended(
+        self, at: TermBooks, name: str, member: str, accepted: Iterable[Held], visibility_ms: int, now_ms: int
+    ) -> None:
+        group = self._books.groups[name]
+        lease_ms_max = group.rules.lease_ms_max
+        for held in accepted:
+            for offset in range(held.first, held.end):
+                holder = at.holder(group, offset, now_ms)
+                if holder is None:
+                    until_ms = now_ms + min(visibility_ms, lease_ms_max)
+                    at.live[name, offset] = LiveLease(held.lease_id, member, now_ms, until_ms, group.generation)
+                elif holder.lease_id != held.lease_id:
+                    raise Violation("one live lease", f"message {offset} of {name} is {holder.member}'s and {member}'s")
+                else:
+                    holder.deadline_ms = min(now_ms + visibility_ms, holder.given_ms + lease_ms_max)
+
+    def lost(self, at: TermBooks, member: str) -> None:
+        """Its leases have ended."""
+        at.live = {place: lease for place, lease in at.live.items() if lease.member != member}
+
+    def trimming(self, offset: Offset, applied: Index) -> None:
+        """A leader wants the log to start there."""
+        self._books.trims[offset] = max(applied, self._books.trims.get(offset, 0))
+
+    # Answers.
+
+    def told_settled(self, name: str, kind: int, accepted: Iterable[Held], generation: Index) -> None:
+        """A member is told that this is so for good, unless the group was reset since that generation."""
+        group = self._books.groups[name]
+        if generation != group.generation:
+            return
+        for held in accepted:
+            for offset in range(held.first, held.end):
+                ended = group.settled.get(offset)
+                if kind in (ACK, REJECT) and ended is None and offset >= group.start:
+                    raise Violation("nothing is forgotten", f"the end of message {offset} of {name} is not in the log")
+                if kind == FAIL and ended is None:
+                    self._count_failure(group, offset)
+
+    def _count_failure(self, group: GroupBooks, offset: Offset) -> None:
+        place = group.name, offset, group.generation
+        told = self._told_failures.get(place, 0) + 1
+        self._told_failures[place] = told
+        counted = group.attempts(offset, self._books.newest)
+        if counted < told:
+            raise Violation(
+                "attempts are counted", f"{told} failures of {offset} in {group.name} were told, {counted} are known"
+            )
+
+    def told_produced(self, identities: list[int], reply: Produced) -> None:
+        """A producer is told where its records are."""
+        places = (
+            dict(reply.known) if reply.known else {into: reply.base_offset + into for into in range(len(identities))}
+        )
+        for into, offset in places.items():
+            found = self._books.messages[offset].identity if offset < self._books.next_offset else None
+            if found != identities[into]:
+                raise Violation(
+                    "acknowledged is stored",
+                    f"message {identities[into]} should be at {offset}, and there is {found}",
+                )

@@ -1,0 +1,257 @@
+"""A partition on a simulated node: the real machine, and while the node leads, one term of serving it.
+
+The application of a run in which the cluster is used as a queue. It makes the machine of each replica, watched by
+the books of its partition, and takes requests at every node. A host lives as long as the process: a crash takes all
+it knew, but for what the log says.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from random import Random
+from typing import Final
+
+from flotilla.codec.batch import span_of
+from flotilla.codec.batch_facts import facts_of
+from flotilla.queue.facts import BatchFacts
+from flotilla.queue.partition import PartitionMachine
+from flotilla.raft.messages import Entry
+from flotilla.raft.node import RaftNode
+from flotilla.raft.roles import LEADER
+from flotilla.replica.replica import Replica
+from flotilla.sim.checkers.queue_books import QueueBooks
+from flotilla.sim.checkers.queue_delivery import DeliveryChecker
+from flotilla.sim.network import Network
+from flotilla.sim.node import SimNode
+from flotilla.sim.queue_message import Letter
+from flotilla.sim.queue_plan import DEAD_LETTERS, GENEROUS_PER_MINUTE, TOPIC, QueuePlan
+from flotilla.sim.queue_term import QueueTerm
+from flotilla.sim.queue_wire import Answered, Caller, Outcome, Wire
+from flotilla.sim.sometimes import Sometimes
+from flotilla.sim.story import Story
+from flotilla.sim.witness import GroupWitness
+from flotilla.sim.world import MS, SECOND, World
+from flotilla.types.errors import CorruptionError, FlotillaError, NotLeaderError, UnavailableError
+from flotilla.types.group_settings import GroupRules
+from flotilla.types.ids import GroupId, NodeId, Offset
+from flotilla.types.operations import Produce, Request
+from flotilla.types.span import Span
+
+#: Times in the product are those of a calendar.
+EPOCH_MS: Final = 1_700_000_000_000
+_ELSEWHERE_US: Final = 2 * SECOND
+_TRIM_MS: Final = 3_000
+
+
+class WatchedPartition(PartitionMachine):
+    """A partition whose every step is compared with the books."""
+
+    def __init__(self, node: NodeId, witness: GroupWitness, books: QueueBooks) -> None:
+        self._node = node
+        self._witness = witness
+        self._books = books
+        #: Known once the replica exists.
+        self.raft: RaftNode | None = None
+        self.on_applied: Callable[[BatchFacts], None] = _nobody
+        super().__init__(facts_of)
+
+    def apply(self, entry: Entry) -> object:  # type: ignore[override]
+        self._witness.log.stored(self._node, entry)
+        result = super().apply(entry)
+        commit = self.raft.log.committed if self.raft is not None else 0
+        self._books.applied(self._node, entry, result, self, commit)
+        if isinstance(result, BatchFacts):
+            self.on_applied(result)
+        return result
+
+    def snapshot(self) -> bytes:
+        data = super().snapshot()
+        self._books.took_snapshot(self._node, self.applied, data)
+        return data
+
+    def restore(self, data: bytes) -> None:
+        super().restore(data)
+        self._books.restored(self._node, self, data)
+
+
+def _nobody(_: BatchFacts) -> None:
+    return
+
+
+class _Told:
+    """Whoever proposed or asked is told."""
+
+    __slots__ = ("_callback",)
+
+    def __init__(self, callback: Callable[[object], None]) -> None:
+        self._callback = callback
+
+    def answered(self, node: SimNode, result: object) -> None:
+        self._callback(result)
+
+
+class QueueHost:
+    """One partition in one process. Implements `TermPorts`."""
+
+    def __init__(self, node: SimNode, group: GroupId, machine: WatchedPartition, app: "QueueApplication") -> None:
+        self.node = node
+        self.group = group
+        self.machine = machine
+        self.checker = app.checker
+        self.term: QueueTerm | None = None
+        self._app = app
+        self._replica: Replica | None = None
+        self._released: Offset = 0
+        #: For the dead letters, which another node may lead.
+        self._elsewhere = Caller(app.wire, DEAD_LETTERS, app.random, _ELSEWHERE_US)
+        machine.on_applied = self._applied
+
+    @property
+    def replica(self) -> Replica:
+        if self._replica is None:
+            assert self.node.driver is not None
+            self._replica = self.node.driver.replicas[self.group]
+        return self._replica
+
+    # Leading.
+
+    def look(self) -> None:
+        """After every event of the node."""
+        raft = self.replica.raft
+        if self.term is not None and (raft.role != LEADER or raft.term != self.term.term):
+            self.term.end()
+            self.term = None
+        if self.term is None and raft.role == LEADER and self.replica.is_serving():
+            keep = self._app.plan.keep_messages if self.group == TOPIC else 0
+            self.term = QueueTerm(self.node.id, raft.term, self, self._app.random, keep)
+            if keep:
+                self.later(_TRIM_MS, partial(self._trim, self.term))
+        if self.machine.log_start > self._released:
+            self._release()
+
+    def _trim(self, term: QueueTerm) -> None:
+        if not term.is_over:
+            term.trim()
+            self.later(_TRIM_MS, partial(self._trim, term))
+
+    def _release(self) -> None:
+        """The replica's log shrinks to what was trimmed, but for the dying."""
+        dying = [group.lowest_dying() for group in self.machine.groups.values()]
+        needed = min([self.machine.log_start, *(offset for offset in dying if offset is not None)])
+        if needed <= self._released:
+            return
+        replica = self.replica
+        try:
+            entries = replica.log.read_from_offset(needed, 0, replica.applied + 1)
+        except CorruptionError:
+            return
+        replica.release_below(entries[0].index if entries else replica.applied + 1)
+        self._released = needed
+
+    def _applied(self, facts: BatchFacts) -> None:
+        if self.term is not None:
+            self.term.applied(facts)
+
+    def serve(self, request: Request, answer: Answered) -> None:
+        self.look()
+        if self.term is None:
+            leader = self.replica.raft.leader
+            is_new = self.replica.raft.role == LEADER
+            raise UnavailableError("its log is not applied yet") if is_new else NotLeaderError(leader)
+        self.term.serve(request, answer)
+
+    # What a term needs.
+
+    def now_us(self) -> int:
+        return self._app.world.now_us
+
+    def now_ms(self) -> int:
+        return self._app.now_ms(self.node.id)
+
+    def rules_of(self, group: str) -> GroupRules:
+        return self._app.rules[group]
+
+    def later(self, delay_ms: int, action: Callable[[], None]) -> None:
+        self.node.later(delay_ms * MS, action)
+
+    def propose(self, data: bytes | memoryview, answered: Callable[[object], None]) -> bool:
+        assert self.node.driver is not None
+        return self.node.driver.propose(self.group, data, _Told(answered))
+
+    def read(self, query: object, answered: Callable[[object], None]) -> None:
+        assert self.node.driver is not None
+        self.node.driver.read(self.group, query, _Told(answered))
+
+    def ask_elsewhere(self, request: Produce, answered: Answered) -> None:
+        incarnation = self.node.incarnation
+
+        def heard(outcome: Outcome) -> None:
+            if self.node.incarnation == incarnation:
+                self.node.call(lambda _: answered(outcome))
+
+        self._elsewhere.ask(request, heard)
+
+    def tell(self, text: str) -> None:
+        self._app.story.tell(self.node.id, text)
+
+    def seen(self, name: str) -> None:
+        self._app.sometimes.seen(name)
+
+
+class QueueApplication:
+    """Everything of a run that belongs to the queue and not to its clients. Implements `Application`."""
+
+    def __init__(self, world: World, network: Network, plan: QueuePlan, sometimes: Sometimes, story: Story) -> None:
+        self.world = world
+        self.plan = plan
+        self.sometimes = sometimes
+        self.story = story
+        #: Chance that the product draws from: jitter of backoffs.
+        self.random: Random = world.stream("queue")
+        self.wire = Wire(world, network, self)
+        self.rules: dict[str, GroupRules] = {group.name: group.rules for group in plan.groups}
+        letters: dict[Letter, Offset] = {}
+        self.books = {group: QueueBooks(self.rules, letters) for group in (TOPIC, DEAD_LETTERS)}
+        self.letters = letters
+        self.checker = DeliveryChecker(self.books[TOPIC], plan.skew_ms)
+        self._hosts: dict[tuple[NodeId, GroupId], QueueHost] = {}
+
+    def now_ms(self, node: NodeId) -> int:
+        """The clock of a node: that of the calendar, a little ahead."""
+        return EPOCH_MS + self.world.now_us // MS + self.plan.skews_ms[node % len(self.plan.skews_ms)]
+
+    def raise_limits(self) -> None:
+        """Rate limits are lifted to where a backlog goes quickly."""
+        for name, rules in self.rules.items():
+            if rules.rate_limit_per_minute:
+                self.rules[name] = replace(rules, rate_limit_per_minute=GENEROUS_PER_MINUTE)
+
+    # What nodes need.
+
+    def describe(self, entry: Entry) -> Span | None:
+        return span_of(entry)
+
+    def machine(self, node: SimNode, group: GroupId, witness: GroupWitness) -> WatchedPartition:
+        machine = WatchedPartition(node.id, witness, self.books[group])
+        self._hosts[node.id, group] = QueueHost(node, group, machine, self)
+        return machine
+
+    def observed(self, node: SimNode) -> None:
+        for group in self.books:
+            host = self._hosts.get((node.id, group))
+            if host is not None and node.driver is not None and group in node.driver.replicas:
+                host.look()
+
+    def serve(self, node: SimNode, group: GroupId, request: Request, answer: Answered) -> None:
+        host = self._hosts.get((node.id, group))
+        try:
+            if host is None or group not in node.memberships:
+                raise NotLeaderError()
+            host.serve(request, answer)
+        except FlotillaError as error:
+            answer(error.with_traceback(None))
+
+    def leading(self, group: GroupId) -> QueueTerm | None:
+        """The term of whoever serves at the moment, for those who watch."""
+        terms = [host.term for (_, number), host in self._hosts.items() if number == group and host.term is not None]
+        return max(terms, key=lambda term: term.term, default=None)
