@@ -357,10 +357,10 @@ class Session:
         self._untried = self._askable()
         self._ask_next()
 
-    def _ask_next(self) -> None:
+    def _ask_next(self, patience_ms: int | None = None) -> None:
         assert self._asked is not None
         address = self._untried.pop(0)
-        deadline_ms = self.now_ms + self.options.answer_ms_max
+        deadline_ms = self.now_ms + (patience_ms or self.options.answer_ms_max)
         call = Call(GetMetadata(self._asked), ANY, deadline_ms, self._on_metadata, is_single=True)
         self._calls[call] = None
         self._watch(deadline_ms)
@@ -427,11 +427,15 @@ class Session:
         delay_ms = self.chance.randint(self.options.inquiry_ms // 2, self.options.inquiry_ms)
         self._inquiry = self.timers.at(self.now_ms + delay_ms, self._on_inquiry)
         others = [address for address in self._askable() if address not in self.routes.suspects]
+        if not others:
+            # Those who were silent some time ago may be well again, and nobody has spoken with them since.
+            silent = {link.address for link in self._links.values() if self._is_suspect(link)}
+            others = [address for address in self._askable() if address not in silent]
         if others and self._asked is None:
-            # Not always the same one: it may be one that does not know better.
+            # Not always the same one: it may be one that does not know better, or is silent, too.
             self._asked = list(dict.fromkeys([route.topic for route in held if route.topic]))
             self._untried = [self.chance.choice(others)]
-            self._ask_next()
+            self._ask_next(self.options.suspect_ms)
 
     def _on_inquiry(self) -> None:
         self._inquiry = None

@@ -300,6 +300,22 @@ def test_a_silent_broker_is_left_as_soon_as_another_leads():
     assert 1 not in {link.node for link in world.links.values()}
 
 
+def test_who_was_silent_before_is_asked_when_everybody_else_is_silent_now():
+    world = with_a_silent_leader(nodes=2)
+    partition = world.cluster.topics["orders"][0]
+    first = world.call(LATEST, ROUTE)
+    partition.leader, partition.term = 2, partition.term + 1
+    world.pass_ms(2_500)
+    assert first == [OffsetFound(0)]
+    # Node 1 is well again, but nobody has spoken with it since.
+    world.silent = {2}
+    second = world.call(LATEST, ROUTE)
+    world.pass_ms(1_100)
+    partition.leader, partition.term = 1, partition.term + 1
+    world.pass_ms(2_000)
+    assert second == [OffsetFound(0)]
+
+
 def test_a_slow_broker_gets_nothing_twice_and_others_few_questions():
     world = with_a_silent_leader()
     slow = world.call(LATEST, ROUTE)
