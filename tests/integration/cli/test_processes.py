@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 SOURCE = str(Path(flotilla.__file__).parents[1])
 
 
-def command(*args: str, options: tuple[str, ...] = ()) -> "subprocess.CompletedProcess[str]":
+def command(*args: str, options: tuple[str, ...] = (), timeout_s: float = 60) -> "subprocess.CompletedProcess[str]":
     environ = {name: value for name, value in os.environ.items() if not name.startswith("FLOTILLA_")}
     return subprocess.run(
         [sys.executable, *options, "-m", "flotilla.cli", *args],
@@ -28,7 +28,7 @@ def command(*args: str, options: tuple[str, ...] = ()) -> "subprocess.CompletedP
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=timeout_s,
         check=False,
     )
 
