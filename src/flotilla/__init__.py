@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from flotilla.client.aio_producer import AsyncProducer as AsyncProducer
     from flotilla.client.aio_queue import AsyncQueueConsumer as AsyncQueueConsumer
     from flotilla.client.aio_queue import AsyncQueueMessage as AsyncQueueMessage
+    from flotilla.client.aio_transaction import AsyncTransaction as AsyncTransaction
     from flotilla.client.batches import Receipt as Receipt
     from flotilla.client.dead_letter import DeadLetter as DeadLetter
     from flotilla.client.dead_letters import AsyncDeadLetters as AsyncDeadLetters
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from flotilla.client.sync_producer import Producer as Producer
     from flotilla.client.sync_queue import QueueConsumer as QueueConsumer
     from flotilla.client.sync_queue import QueueMessage as QueueMessage
+    from flotilla.client.sync_transaction import Transaction as Transaction
     from flotilla.client.verdicts import Reject as Reject
     from flotilla.client.verdicts import Retry as Retry
     from flotilla.client.worker import Worker as Worker
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from flotilla.types.errors import ProducerFencedError as ProducerFencedError
     from flotilla.types.errors import SequenceGapError as SequenceGapError
     from flotilla.types.errors import StorageFailedError as StorageFailedError
+    from flotilla.types.errors import TransactionEndedError as TransactionEndedError
     from flotilla.types.errors import UnavailableError as UnavailableError
     from flotilla.types.errors import UnknownError as UnknownError
     from flotilla.types.errors import UnsupportedError as UnsupportedError
@@ -62,6 +65,7 @@ _HOMES = {
     "AsyncProducer": "client.aio_producer",
     "AsyncQueueConsumer": "client.aio_queue",
     "AsyncQueueMessage": "client.aio_queue",
+    "AsyncTransaction": "client.aio_transaction",
     "Client": "client.sync",
     "Consumer": "client.sync_consumer",
     "DeadLetter": "client.dead_letter",
@@ -76,6 +80,7 @@ _HOMES = {
     "Redriven": "client.dead_letters",
     "Reject": "client.verdicts",
     "Retry": "client.verdicts",
+    "Transaction": "client.sync_transaction",
     "Worker": "client.worker",
 }
 

@@ -8,6 +8,7 @@ from typing import Any, Literal, Self, Unpack, cast, overload
 from flotilla.client.aio_consumer import AsyncConsumer
 from flotilla.client.aio_producer import AsyncProducer
 from flotilla.client.aio_queue import AsyncQueueConsumer
+from flotilla.client.aio_transaction import AsyncTransaction, abort_transaction, commit_transaction
 from flotilla.client.batches import Receipt
 from flotilla.client.calls import ONCE, READ, REPEATABLE
 from flotilla.client.dead_letters import AsyncDeadLetters
@@ -32,6 +33,7 @@ from flotilla.client.setup import (
     read_timeout,
     reader_options,
 )
+from flotilla.client.transaction import Committed
 from flotilla.types.errors import (
     ConnectionClosedError,
     FlotillaError,
@@ -198,6 +200,46 @@ class AsyncClient:
             compression,
         )
         return self._new_producer(topic, options)
+
+    # Transactions.
+
+    def transaction(self, transaction_id: str | None = None, *, timeout_ms: int | None = None) -> AsyncTransaction:
+        """A transaction: records of several topics that are seen together, or not at all.
+
+        With an id of your own, any number of processes may stage under the same id; one of them commits. Records have
+        no idempotency keys, and everything must be decided within a quarter of an hour.
+        """
+        return AsyncTransaction(self._opened, transaction_id, self._limit_ms(timeout_ms))
+
+    async def commit_transaction(
+        self,
+        transaction_id: str,
+        *,
+        partitions: Sequence[tuple[str, int]],
+        application_id: str = "",
+        version: int = 0,
+        timeout_ms: int | None = None,
+    ) -> Committed:
+        """Commits what was staged under this id in these partitions, by whoever, and returns when it is seen there.
+
+        An application numbers its commits: a version that it has committed before, or one older than that, is not
+        committed again, and what was staged for it is dropped. Raises TransactionEndedError when it was aborted.
+        """
+        limit_ms = self._limit_ms(timeout_ms)
+        return await commit_transaction(self._opened(), transaction_id, application_id, version, partitions, limit_ms)
+
+    async def abort_transaction(
+        self,
+        transaction_id: str,
+        *,
+        partitions: Sequence[tuple[str, int]] = (),
+        timeout_ms: int | None = None,
+    ) -> None:
+        """Drops what was staged under this id, by whoever. Raises TransactionEndedError when it was committed.
+
+        Partitions that are not named drop their part as well, a little later.
+        """
+        await abort_transaction(self._opened(), transaction_id, partitions, self._limit_ms(timeout_ms))
 
     # Consuming.
 

@@ -71,6 +71,15 @@ from flotilla.types.queue_operations import (
     TokensGranted,
     Unsubscribe,
 )
+from flotilla.types.transaction_operations import (
+    AbortTransaction,
+    CommitTransaction,
+    Stage,
+    Staged,
+    TransactionDecided,
+    TransactionOutcome,
+    TransactionShown,
+)
 
 READ: Final = "read"
 REPEATABLE: Final = "repeatable"
@@ -109,6 +118,10 @@ REPLIES: Final[dict[type[Request], type[Reply]]] = {
     DeleteGroup: Done,
     AlterGroup: GroupReply,
     ExplainMessage: Explanation,
+    Stage: Staged,
+    CommitTransaction: TransactionDecided,
+    AbortTransaction: TransactionDecided,
+    TransactionOutcome: TransactionShown,
 }
 #: Requests whose topic may be too new for a broker. For others NOT_FOUND is an answer like any other.
 _LAGGING: Final = (Fetch, ListOffsets)

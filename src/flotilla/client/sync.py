@@ -26,6 +26,8 @@ from flotilla.client.setup import TIMEOUT_MS_DEFAULT, Mode, ReadSettings, check_
 from flotilla.client.sync_consumer import Consumer
 from flotilla.client.sync_producer import Producer
 from flotilla.client.sync_queue import QueueConsumer
+from flotilla.client.sync_transaction import Transaction
+from flotilla.client.transaction import Committed
 from flotilla.types.errors import ConnectionClosedError, FlotillaError
 from flotilla.types.ids import NO_NODE, NodeId, Offset
 from flotilla.types.limits import KIB, MIB
@@ -175,6 +177,53 @@ class Client:
             compression,
         )
         return self._new_producer(topic, options)
+
+    # Transactions.
+
+    def transaction(self, transaction_id: str | None = None, *, timeout_ms: int | None = None) -> Transaction:
+        """A transaction: records of several topics that are seen together, or not at all.
+
+        With an id of your own, any number of processes may stage under the same id; one of them commits. Records have
+        no idempotency keys, and everything must be decided within a quarter of an hour.
+        """
+        return Transaction(self._inner.transaction(transaction_id, timeout_ms=timeout_ms), self._run)
+
+    def commit_transaction(
+        self,
+        transaction_id: str,
+        *,
+        partitions: Sequence[tuple[str, int]],
+        application_id: str = "",
+        version: int = 0,
+        timeout_ms: int | None = None,
+    ) -> Committed:
+        """Commits what was staged under this id in these partitions, by whoever, and returns when it is seen there.
+
+        An application numbers its commits: a version that it has committed before, or one older than that, is not
+        committed again, and what was staged for it is dropped. Raises TransactionEndedError when it was aborted.
+        """
+        return self._run(
+            self._inner.commit_transaction(
+                transaction_id,
+                partitions=partitions,
+                application_id=application_id,
+                version=version,
+                timeout_ms=timeout_ms,
+            )
+        )
+
+    def abort_transaction(
+        self,
+        transaction_id: str,
+        *,
+        partitions: Sequence[tuple[str, int]] = (),
+        timeout_ms: int | None = None,
+    ) -> None:
+        """Drops what was staged under this id, by whoever. Raises TransactionEndedError when it was committed.
+
+        Partitions that are not named drop their part as well, a little later.
+        """
+        self._run(self._inner.abort_transaction(transaction_id, partitions=partitions, timeout_ms=timeout_ms))
 
     # Consuming.
 

@@ -10,7 +10,7 @@ Little endian. The leader patches the first two fields, so they stand outside th
         20   1  version          of this layout: 1
         21   1  format           of what follows: 1 columns, 2 a foreign batch stored as it came
         22   1  compression      of what follows: 0 none
-        23   1  flags            zero
+        23   1  flags            bit 0: committed by a transaction; set by the leader alone
         24   4  count            records, at least 1
         28   2  producer_epoch   fences an older producer of the same id
         30   2  magic            0x4C46 ("FL"): tells a batch from any other entry of the log
@@ -39,6 +39,8 @@ VERSION: Final = 1
 FORMAT_COLUMNS: Final = 1
 FORMAT_FOREIGN: Final = 2
 MAGIC: Final = 0x4C46
+#: The batch was staged and is seen by the decision of a transaction. No client may say so itself (batch_check).
+TRANSACTIONAL: Final = 1
 
 _HEADER = Struct("<QIIIBBBBIHHqqQII")
 _PATCH = Struct("<QI")
@@ -82,6 +84,7 @@ def pack_header(
     producer_id: int = 0,
     producer_epoch: int = 0,
     producer_sequence: int = 0,
+    flags: int = 0,
 ) -> bytes:
     """The header that goes in front of `body`, with its checksum; base offset and term are still zero."""
     length = HEADER_BYTES + len(body)
@@ -91,7 +94,7 @@ def pack_header(
         raise InvalidArgumentError(f"a batch of {length} bytes is above {ENTRY_BYTES_MAX}")
     try:
         header = _HEADER.pack(
-            0, 0, length, 0, VERSION, format, compression, 0, count, producer_epoch, MAGIC,
+            0, 0, length, 0, VERSION, format, compression, flags, count, producer_epoch, MAGIC,
             first_time_ms, max_time_ms, producer_id, producer_sequence, 0,
         )  # fmt: skip
     except struct.error as error:
@@ -113,7 +116,7 @@ def parse_header(buffer: bytes | bytearray | memoryview) -> BatchHeader:
         raise InvalidArgumentError("a batch holds at least one record")
     if header.format not in (FORMAT_COLUMNS, FORMAT_FOREIGN):
         raise InvalidArgumentError(f"unknown batch format {header.format}")
-    if header.flags or header.zero:
+    if header.flags & ~TRANSACTIONAL or header.zero:
         raise InvalidArgumentError("reserved bits of the batch header are set")
     if header.max_time_ms < header.first_time_ms:
         raise InvalidArgumentError("the newest record is older than the first one")
@@ -131,6 +134,24 @@ def check(buffer: bytes | bytearray | memoryview) -> BatchHeader:
 def patch_base_offset(buffer: bytearray | memoryview, base_offset: int, term: int) -> None:
     """Where the leader puts the batch; the checksum stays as it is."""
     _PATCH.pack_into(buffer, 0, base_offset, term)
+
+
+def published(buffer: bytes | bytearray | memoryview, producer_id: int, producer_sequence: int) -> bytearray:
+    """A staged batch as its leader stores it when the transaction is committed: marked, and under other numbers."""
+    header = parse_header(buffer)
+    body = memoryview(buffer)[HEADER_BYTES:]
+    head = pack_header(
+        body,
+        count=header.count,
+        first_time_ms=header.first_time_ms,
+        max_time_ms=header.max_time_ms,
+        format=header.format,
+        compression=header.compression,
+        producer_id=producer_id,
+        producer_sequence=producer_sequence,
+        flags=TRANSACTIONAL,
+    )
+    return bytearray(b"".join((head, body)))
 
 
 def span_of(entry: Entry) -> Span | None:

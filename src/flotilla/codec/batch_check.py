@@ -24,6 +24,8 @@ def validate(buffer: Buffer, limits: RecordLimits = DEFAULT_LIMITS) -> BatchView
     view = BatchView(buffer, body_bytes_max=limits.batch_bytes_max)
     if view.header.count > limits.record_count_max:
         raise InvalidArgumentError(f"a batch of {view.header.count} records is above {limits.record_count_max}")
+    if view.header.flags:
+        raise InvalidArgumentError("only a transaction's decision marks a batch as committed")
     columns = view.columns
     directory = columns.directory
     if directory.priority > PRIORITY_MAX:

@@ -7,15 +7,15 @@ for them; nearly none has any.
 from struct import Struct
 from typing import Final
 
-from flotilla.codec.batch import FORMAT_COLUMNS, MAGIC, VERSION, parse_header, unpack_header
+from flotilla.codec.batch import FORMAT_COLUMNS, MAGIC, TRANSACTIONAL, VERSION, parse_header, unpack_header
 from flotilla.codec.batch_view import BatchView
 from flotilla.codec.columns import COLUMNS_AT, IDEMPOTENCY_KEYS, BinaryColumn, Buffer, open_columns
 from flotilla.queue.facts import BatchFacts
 from flotilla.types.errors import InvalidArgumentError
 
-#: Of the header (codec/batch): base_offset, length, version, format, count, producer_epoch, magic, max_time_ms,
+#: Of the header (codec/batch): base_offset, length, version, format, flags, count, producer_epoch, magic, max_time_ms,
 #: producer_id, producer_sequence; of the directory (codec/columns): columns, priority, deliver_at_ms.
-_PLACES: Final = Struct("<Q4xI4xBB2xIHH8xqQI4xHB5xq")
+_PLACES: Final = Struct("<Q4xI4xBBxBIHH8xqQI4xHB5xq")
 
 
 def facts_of(data: Buffer) -> BatchFacts | None:
@@ -23,7 +23,7 @@ def facts_of(data: Buffer) -> BatchFacts | None:
     if len(data) < COLUMNS_AT:
         return _facts_of_header(data)
     (
-        base_offset, length, version, layout, count, epoch, magic, max_time_ms, producer_id, sequence,
+        base_offset, length, version, layout, flags, count, epoch, magic, max_time_ms, producer_id, sequence,
         columns, priority, deliver_at_ms,
     ) = _PLACES.unpack_from(data)  # fmt: skip
     if magic != MAGIC or version != VERSION or length != len(data) or count < 1:
@@ -31,6 +31,8 @@ def facts_of(data: Buffer) -> BatchFacts | None:
     if layout != FORMAT_COLUMNS:
         return BatchFacts(base_offset, count, max_time_ms, producer_id, epoch, sequence, length)
     facts = BatchFacts(base_offset, count, max_time_ms, producer_id, epoch, sequence, length, priority, deliver_at_ms)
+    if flags:
+        facts.is_transactional = bool(flags & TRANSACTIONAL)
     if columns & IDEMPOTENCY_KEYS:
         facts.idempotency_keys = _read_keys(data)
     return facts

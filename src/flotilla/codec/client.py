@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 
 from google.protobuf.message import DecodeError
 
-from flotilla.codec import client_messages, queue_messages
+from flotilla.codec import client_messages, queue_messages, transaction_messages
 from flotilla.codec.client_rows import Buffer, Row
 from flotilla.codec.generated import client_pb2
 from flotilla.types.errors import ALL_ERRORS, FlotillaError, InvalidArgumentError, NotLeaderError, UnknownError
@@ -47,8 +47,8 @@ _LENGTHS = struct.Struct(">II")
 _ENVELOPE_LENGTH = struct.Struct(">I")
 _ENVELOPE_START = _ENVELOPE_LENGTH.size
 
-REQUEST_ROWS = client_messages.REQUEST_ROWS + queue_messages.REQUEST_ROWS
-REPLY_ROWS = client_messages.REPLY_ROWS + queue_messages.REPLY_ROWS
+REQUEST_ROWS = client_messages.REQUEST_ROWS + queue_messages.REQUEST_ROWS + transaction_messages.REQUEST_ROWS
+REPLY_ROWS = client_messages.REPLY_ROWS + queue_messages.REPLY_ROWS + transaction_messages.REPLY_ROWS
 _REQUEST_WRITERS = {row.kind: row for row in REQUEST_ROWS}
 _REQUEST_READERS: dict[str | None, Row] = {row.field: row for row in REQUEST_ROWS}
 _REPLY_WRITERS = {row.kind: row for row in REPLY_ROWS}

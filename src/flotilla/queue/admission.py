@@ -8,7 +8,7 @@ everything here is dropped; the next leader learns from its own log which batche
 
 A batch that is sent again while its first copy is still under way joins that copy: the caller gets
 the first one's token and answers both from it. Nothing has to be told when a batch was applied: the
-machine's next offset says which ones are not under way any more.
+machine's end offset says which ones are not under way any more.
 """
 
 from bisect import bisect_right
@@ -75,7 +75,7 @@ class PartitionLeader:
     def __init__(self, machine: PartitionMachine) -> None:
         self._machine = machine
         #: Of the next batch to be admitted; ahead of the machine's by what is under way.
-        self.next_offset: Offset = machine.next_offset
+        self.next_offset: Offset = machine.end_offset
         #: Idempotent batches under way in the order of offsets, and the same by producer.
         self._in_flight: deque[_InFlight] = deque()
         self._by_producer: dict[int, deque[_InFlight]] = {}
@@ -123,7 +123,7 @@ class PartitionLeader:
         told = [digest for digest in digests if digest]
         if len(set(told)) != len(told):
             return InvalidArgumentError("two records of one batch have the same idempotency key")
-        known = self._keys.find(digests, self._machine.next_offset)
+        known = self._keys.find(digests, self._machine.end_offset)
         if known is None:
             self._keys.begin(self.next_offset, digests, token)
             return None
@@ -134,9 +134,16 @@ class PartitionLeader:
             return Duplicate(first) if known.token is None else DuplicateInFlight(known.token, first)
         return KnownKeys(tuple(known.positions), tuple(known.offsets), known.token)
 
+    def place(self, count: int) -> Offset:
+        """The offset of the next batch of a transaction, of which the machine's state says that it is new."""
+        assert not self._is_over, "nobody admits after leadership has ended"
+        base_offset = self.next_offset
+        self.next_offset = base_offset + count
+        return base_offset
+
     def retract(self, base_offset: Offset) -> None:
         """The batch that was admitted last could not be proposed: it was never there."""
-        assert self._machine.next_offset <= base_offset < self.next_offset
+        assert self._machine.end_offset <= base_offset < self.next_offset
         self.next_offset = base_offset
         if self._in_flight and self._in_flight[-1].base_offset >= base_offset:
             batch = self._in_flight.pop()
@@ -157,7 +164,7 @@ class PartitionLeader:
         return machine.producers.wants_stamp(now_ms, machine.next_offset, is_shared=len(machine.keys) > 0)
 
     def _drop_applied(self) -> None:
-        applied = self._machine.next_offset
+        applied = self._machine.end_offset
         in_flight = self._in_flight
         while in_flight and in_flight[0].base_offset < applied:
             self._pop_of_producer(in_flight.popleft().producer_id, last=False)

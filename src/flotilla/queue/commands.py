@@ -5,13 +5,13 @@ Little endian, 32 bytes of head, then the parts of the command, each to the leng
     offset size field      meaning
          0   1  version    of this layout: 1
          1   1  kind       which command; a number is never given to another one
-         2   2  name_bytes of the group's name
+         2   2  name_bytes of the group's name, or of the transaction's id
          4   2  rest_bytes of what follows the name: metadata, or another number
          6   1  flags      bit 0 of CommitOffset: reset
          7   1  zero
          8   8  now_ms     the leader's time when it proposed the command
         16   8  value      an offset, a number or a count
-        24   4  body_bytes of what follows the rest, in the layout that `group_commands` tells
+        24   4  body_bytes of what follows the rest, in the layout that `group_commands` tells, or a whole batch
         28   2  zero
         30   2  magic      0x4351 ("QC"), where a record batch keeps its own: no command looks like a batch
 
@@ -53,12 +53,14 @@ __all__ = [
     "ConfigureDedup",
     "DeadRun",
     "DeleteGroup",
+    "DropStage",
     "FailedRun",
     "GroupSettlement",
     "OpenGroup",
     "ReserveTokens",
     "ResetGroup",
     "SettleRuns",
+    "StageBatch",
     "StampTime",
     "TrimTo",
     "decode_command",
@@ -120,6 +122,23 @@ class ConfigureDedup:
     now_ms: int
 
 
+@dataclass(frozen=True, slots=True)
+class StageBatch:
+    """A batch of a transaction, which waits for the decision and has no offset. Its bytes stay in the log."""
+
+    transaction_id: str
+    batch: bytes | memoryview
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class DropStage:
+    """The transaction was aborted, or this partition has no part in it: nobody will see what is staged."""
+
+    transaction_id: str
+    now_ms: int
+
+
 Command: TypeAlias = (
     StampTime
     | CommitOffset
@@ -132,6 +151,8 @@ Command: TypeAlias = (
     | ResetGroup
     | CancelRecords
     | ReserveTokens
+    | StageBatch
+    | DropStage
 )
 
 _STAMP_TIME: Final = 1
@@ -145,6 +166,8 @@ _BURY_DEATHS: Final = 8
 _RESET_GROUP: Final = 9
 _CANCEL_RECORDS: Final = 10
 _RESERVE_TOKENS: Final = 11
+_STAGE_BATCH: Final = 12
+_DROP_STAGE: Final = 13
 
 #: Those that name a group and one number.
 _NUMBERED: Final[dict[int, Callable[[str, int, int], Command]]] = {
@@ -184,14 +207,24 @@ def encode_command(command: Command) -> bytes:
         case CancelRecords():
             body = encode_offsets(command.offsets)
             return _pack(_CANCEL_RECORDS, command.now_ms, len(command.offsets), body=body)
+        case StageBatch():
+            return _pack(_STAGE_BATCH, command.now_ms, name=command.transaction_id, body=command.batch)
+        case DropStage():
+            return _pack(_DROP_STAGE, command.now_ms, name=command.transaction_id)
 
 
 def _pack(
-    kind: int, now_ms: int, value: int = 0, flags: int = 0, name: str = "", rest: bytes = b"", body: bytes = b""
+    kind: int,
+    now_ms: int,
+    value: int = 0,
+    flags: int = 0,
+    name: str = "",
+    rest: bytes = b"",
+    body: bytes | memoryview = b"",
 ) -> bytes:
     encoded = name.encode("utf-8")
     head = _HEAD.pack(VERSION, kind, len(encoded), len(rest), flags, now_ms, value, len(body), MAGIC)
-    return head + encoded + rest + body
+    return b"".join((head, encoded, rest, body))
 
 
 def decode_command(data: bytes | memoryview) -> Command:
@@ -215,6 +248,10 @@ def decode_command(data: bytes | memoryview) -> Command:
         return CommitOffset(name, value, now_ms, bool(flags & _RESET), rest)
     if kind in _NUMBERED:
         return _NUMBERED[kind](name, value, now_ms)
+    if kind == _STAGE_BATCH:
+        return StageBatch(name, data[body_at:], now_ms)
+    if kind == _DROP_STAGE:
+        return DropStage(name, now_ms)
     if kind == _STAMP_TIME:
         return StampTime(now_ms)
     if kind == _DELETE_GROUP:

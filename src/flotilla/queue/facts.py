@@ -32,6 +32,8 @@ class BatchFacts:
     deliver_at_ms: int = 0
     #: One for each record, empty where it has none; or nothing at all, when none has.
     idempotency_keys: tuple[bytes, ...] = ()
+    #: A part of a transaction that was staged before. `producer_id` says of which one.
+    is_transactional: bool = False
 
 
 Describe: TypeAlias = Callable[[bytes | memoryview], BatchFacts | None]

@@ -4,11 +4,12 @@ Deterministic and total. An entry is a record batch, whose facts are read by a f
 in, or a command (`commands`). A command that makes no sense is answered with an error and changes
 nothing. A batch was checked by its leader before it got its offset (`admission`): that it fits is an
 invariant and asserted, because refusing it here would leave a hole in front of the batches behind it.
-What commands do to groups is told in `groups`.
+What commands do to groups is told in `groups`, and what becomes of transactions in `transactions`.
 
 Invariants:
-1. offsets are dense: a batch begins where the one before it ended;
-2. log_start and next_offset never move back, and log_start never passes next_offset;
+1. offsets are dense: a batch begins at end_offset, where the one before it ended;
+2. log_start and next_offset never move back; log_start <= next_offset <= end_offset, and the last two differ only
+   while a transaction is stored in part;
 3. a group's position never exceeds next_offset and moves back by reset only;
 4. no index is applied twice; the applied index is part of the state;
 5. the index of batches covers [log_start, next_offset).
@@ -19,8 +20,16 @@ from hashlib import sha256
 from typing import Any, Protocol
 
 from flotilla.queue.batch_index import BatchIndex
-from flotilla.queue.commands import Command, ConfigureDedup, StampTime, TrimTo, decode_command
-from flotilla.queue.facts import Describe
+from flotilla.queue.commands import (
+    Command,
+    ConfigureDedup,
+    DropStage,
+    StageBatch,
+    StampTime,
+    TrimTo,
+    decode_command,
+)
+from flotilla.queue.facts import BatchFacts, Describe
 from flotilla.queue.group import GroupState
 from flotilla.queue.groups import PartitionGroups
 from flotilla.queue.keys import KeyTable
@@ -37,6 +46,7 @@ from flotilla.queue.queries import (
 from flotilla.queue.runs import RunSet
 from flotilla.queue.snapshot import Contents, Counters, decode_snapshot, encode_snapshot
 from flotilla.queue.stamps import StoredTimes
+from flotilla.queue.transactions import Ended, StagedTransactions, Staging
 from flotilla.types.errors import FlotillaError, InvalidArgumentError, OffsetOutOfRangeError
 from flotilla.types.ids import Index, Offset
 from flotilla.types.topics import SETTING_BY_NAME, check_setting
@@ -72,8 +82,10 @@ class PartitionMachine:
         self.applied: Index = 0
         #: The first offset that readers can have. Moved by TrimTo.
         self.log_start: Offset = 0
-        #: Of the record to come. Moved by every batch.
+        #: Readers see what is below. Moved by every batch, and by the last one of a transaction for all of them.
         self.next_offset: Offset = 0
+        #: Of the record to come.
+        self.end_offset: Offset = 0
         self.max_time_ms = 0
         self.batches_total = 0
         self.bytes_total = 0
@@ -85,6 +97,7 @@ class PartitionMachine:
         self.stored = StoredTimes()
         #: Priorities and times of delivery of everything in the log.
         self.index = BatchIndex()
+        self.transactions = StagedTransactions()
         self._set_groups(PartitionGroups(self))
 
     def _set_groups(self, groups: PartitionGroups) -> None:
@@ -97,19 +110,26 @@ class PartitionMachine:
             StampTime: _accept,
             TrimTo: self._check_trim,
             ConfigureDedup: _check_bounds,
+            StageBatch: self._check_stage,
+            DropStage: self._check_drop,
             **groups.rules,
         }
         self._effects: dict[type[Any], Callable[[Any], object]] = {
             StampTime: _accept,
             TrimTo: self._trim_to,
             ConfigureDedup: self._configure_dedup,
+            StageBatch: self._stage,
+            DropStage: self._drop_stage,
             **groups.effects,
         }
 
     # What a replica calls.
 
     def apply(self, entry: LoggedEntry) -> object:
-        """The facts of the batch that was stored; or what a command's handler tells; or a FlotillaError."""
+        """The facts of the batch that was stored; or what a command's handler tells; or a FlotillaError.
+
+        A batch of a transaction is answered with Published, which tells what readers see now.
+        """
         index = entry.index
         assert index > self.applied, f"entry {index} was applied before ({self.applied})"
         self.applied = index
@@ -117,21 +137,32 @@ class PartitionMachine:
         if facts is None:
             return self._apply_command(entry.data)
         base_offset = facts.base_offset
-        assert base_offset == self.next_offset, f"a batch at {base_offset} where {self.next_offset} follows"
+        assert base_offset == self.end_offset, f"a batch at {base_offset} where {self.end_offset} follows"
+        self.batches_total += 1
+        self.bytes_total += facts.size_bytes
+        self.end_offset = base_offset + facts.count
+        if facts.is_transactional:
+            published = self.transactions.publish(facts, index)
+            for shown in published.batches:
+                self._show(shown)
+            return published
+        assert self.next_offset == base_offset, "a batch came between those of a transaction"
         if facts.producer_id:
             self.producers.record(
                 facts.producer_id, facts.producer_epoch, facts.producer_sequence, facts.count, base_offset
             )
         if facts.idempotency_keys:
             self.keys.record(base_offset, facts.idempotency_keys)
-        next_offset = base_offset + facts.count
-        self.index.append(base_offset, next_offset, facts.priority, facts.deliver_at_ms)
+        self._show(facts)
+        return facts
+
+    def _show(self, facts: BatchFacts) -> None:
+        """Readers see the batch from now on."""
+        next_offset = facts.base_offset + facts.count
+        self.index.append(facts.base_offset, next_offset, facts.priority, facts.deliver_at_ms)
         self.next_offset = next_offset
         if facts.max_time_ms > self.max_time_ms:
             self.max_time_ms = facts.max_time_ms
-        self.batches_total += 1
-        self.bytes_total += facts.size_bytes
-        return facts
 
     def _apply_command(self, data: bytes | memoryview) -> object:
         try:
@@ -169,6 +200,7 @@ class PartitionMachine:
             batches_total=self.batches_total,
             bytes_total=self.bytes_total,
             clock_ms=self.clock_ms,
+            end_offset=self.end_offset,
         )
         contents = Contents(
             counters=counters,
@@ -179,6 +211,7 @@ class PartitionMachine:
             cancelled=self.cancelled,
             queues=self.groups,
             stored=self.stored,
+            transactions=self.transactions,
         )
         return encode_snapshot(contents)
 
@@ -192,6 +225,7 @@ class PartitionMachine:
         self.applied = counters.applied
         self.log_start = counters.log_start
         self.next_offset = counters.next_offset
+        self.end_offset = counters.end_offset
         self.max_time_ms = counters.max_time_ms
         self.batches_total = counters.batches_total
         self.bytes_total = counters.bytes_total
@@ -200,6 +234,7 @@ class PartitionMachine:
         self.keys = contents.keys
         self.index = contents.index
         self.stored = contents.stored
+        self.transactions = contents.transactions
         groups = PartitionGroups(self)
         groups.positions = contents.positions
         groups.queues = contents.queues
@@ -228,7 +263,26 @@ class PartitionMachine:
         if not 0 <= command.offset <= self.next_offset:
             raise OffsetOutOfRangeError(f"offset {command.offset} is not between 0 and {self.next_offset}")
 
+    def _check_stage(self, command: StageBatch) -> None:
+        self.transactions.check_stage(command.transaction_id, self._staged_facts(command))
+
+    def _check_drop(self, command: DropStage) -> None:
+        self.transactions.check_drop(command.transaction_id)
+
+    def _staged_facts(self, command: StageBatch) -> BatchFacts:
+        facts = self._describe(command.batch)
+        if facts is None or facts.is_transactional:
+            raise InvalidArgumentError("what is staged is no batch")
+        return facts
+
     # Effects of commands that have been judged.
+
+    def _stage(self, command: StageBatch) -> Staging:
+        facts = self._staged_facts(command)
+        return self.transactions.stage(command.transaction_id, self.applied, facts, command.now_ms)
+
+    def _drop_stage(self, command: DropStage) -> Ended:
+        return self.transactions.drop(command.transaction_id)
 
     def _trim_to(self, command: TrimTo) -> Offset:
         """Where the log starts now: beyond the command if it started there already."""

@@ -3,9 +3,9 @@
 Little endian. The version (u8), the counters, then the positions of groups in the order of names,
 then the table of producers: bounds, marks, producers by id with their batches in the window, and idle
 producers in the order in which they will be forgotten; then the idempotency keys in the order of
-offsets, the index of batches, what was cancelled, the queue groups (`group_snapshot`), and when
-records were stored. Equal states give equal bytes, whatever happened before: slots of batches that have
-left the window are not written.
+offsets, the index of batches, what was cancelled, the queue groups (`group_snapshot`), when records were
+stored, and transactions (`transaction_snapshot`). Equal states give equal bytes, whatever happened before:
+slots of batches that have left the window are not written.
 """
 
 from dataclasses import dataclass
@@ -22,13 +22,15 @@ from flotilla.queue.producers import Idle, Mark, Producer, ProducerTable
 from flotilla.queue.queries import Position
 from flotilla.queue.runs import RunSet
 from flotilla.queue.stamps import StoredTimes
+from flotilla.queue.transaction_snapshot import read_transactions, write_transactions
+from flotilla.queue.transactions import StagedTransactions
 from flotilla.types.errors import CorruptionError
 from flotilla.types.ids import Index, Offset
 
-VERSION: Final = 2
+VERSION: Final = 3
 
 _VERSION = Struct("<B")
-_COUNTERS = Struct("<QQQqQQQ")
+_COUNTERS = Struct("<QQQqQQQQ")
 _POSITION = Struct("<HQQH")
 _BOUNDS = Struct("<QQ")
 _MARK = Struct("<QQ")
@@ -45,6 +47,7 @@ class Counters:
     batches_total: int
     bytes_total: int
     clock_ms: int
+    end_offset: Offset
 
 
 @dataclass(slots=True)
@@ -59,6 +62,7 @@ class Contents:
     cancelled: RunSet
     queues: dict[str, GroupState]
     stored: StoredTimes
+    transactions: StagedTransactions
 
 
 def encode_snapshot(contents: Contents) -> bytes:
@@ -72,6 +76,7 @@ def encode_snapshot(contents: Contents) -> bytes:
         counters.batches_total,
         counters.bytes_total,
         counters.clock_ms,
+        counters.end_offset,
     )
     _write_positions(out, contents.positions)
     _write_producers(out, contents.producers)
@@ -82,6 +87,7 @@ def encode_snapshot(contents: Contents) -> bytes:
     out += pack_count(len(contents.stored.ends))
     out += pack_numbers(contents.stored.times_ms)
     out += pack_numbers(contents.stored.ends)
+    write_transactions(out, contents.transactions)
     return bytes(out)
 
 
@@ -146,7 +152,15 @@ def _read_contents(reader: ByteReader) -> Contents:
         cancelled=read_runs(reader),
         queues=read_queues(reader),
         stored=_read_stored(reader),
+        transactions=_read_transactions(reader, counters),
     )
+
+
+def _read_transactions(reader: ByteReader, counters: Counters) -> StagedTransactions:
+    transactions = read_transactions(reader)
+    if counters.end_offset != counters.next_offset + sum([facts.count for facts in transactions.held]):
+        raise CorruptionError("a partition's snapshot holds back other offsets than it says")
+    return transactions
 
 
 def _read_stored(reader: ByteReader) -> StoredTimes:

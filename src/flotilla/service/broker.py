@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from flotilla.service.catalog import METADATA_GROUP, Catalog
+from flotilla.service.decisions import TransactionDecisions
 from flotilla.service.membership import Membership, check_address
 from flotilla.service.partition import PartitionHost
 from flotilla.service.ports import Cancel, Consensus, Done, Outside
@@ -60,6 +61,7 @@ from flotilla.types.queue_operations import (
 from flotilla.types.setting_kinds import NODE_ID_MAX
 from flotilla.types.settings import NodeSettings
 from flotilla.types.topics import BROKER_COUNT_MAX
+from flotilla.types.transaction_operations import AbortTransaction, CommitTransaction, Stage, TransactionOutcome
 
 #: What is asked of one partition's queue groups, and who answers.
 _QUEUE_METHODS: dict[type[Request], Callable[[QueueRequests, Any, Done], None]] = {
@@ -95,6 +97,7 @@ class Broker:
         self._found = found
         self._closed: FlotillaError | None = None
         topics = Topics(settings, catalog, outside)
+        decisions = TransactionDecisions(catalog, outside)
         self._handlers: dict[type[Request], Callable[[Any, Done], Cancel | None]] = {
             Produce: self._produce,
             Fetch: self._fetch,
@@ -113,6 +116,10 @@ class Broker:
             Poll: membership.queue_polls.poll,
             Subscribe: membership.queue_polls.subscribe,
             TakeTokens: self._take_tokens,
+            Stage: self._stage,
+            TransactionOutcome: self._transaction_outcome,
+            CommitTransaction: decisions.commit,
+            AbortTransaction: decisions.abort,
             **{kind: partial(self._ask_queue, method) for kind, method in _QUEUE_METHODS.items()},
         }
 
@@ -181,6 +188,12 @@ class Broker:
 
     def _take_tokens(self, request: TakeTokens, done: Done) -> None:
         self._host(request.topic, KEEPER).queue_requests().take_tokens(request, done)
+
+    def _stage(self, request: Stage, done: Done) -> None:
+        self._host(request.topic, request.partition).stage(request, done)
+
+    def _transaction_outcome(self, request: TransactionOutcome, done: Done) -> Cancel | None:
+        return self._host(request.topic, request.partition).transaction_outcome(request, done)
 
     def _transfer(self, request: TransferLeadership, done: Done) -> None:
         """Answered when it is under way; who leads in the end, metadata tells."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 
 from flotilla.metadata.commands import Command, encode_command
 from flotilla.metadata.machine import MetadataMachine
+from flotilla.metadata.transactions import Transaction
 from flotilla.metadata.values import Broker, Topic
 from flotilla.raft.messages import Entry
 from flotilla.raft.roles import LEADER
@@ -75,6 +76,10 @@ class Catalog:
             return found
         self._check_complete()
         raise NotFoundError(f"there is no topic {name!r}")
+
+    def transactions(self) -> Mapping[str, Transaction]:
+        """Those that were decided, as far as they are remembered."""
+        return self.machine.state.transactions.transactions
 
     def _check_complete(self) -> None:
         """That something is missing here means something: what was decided before the leader's term has been applied.

@@ -17,12 +17,15 @@ from flotilla.service.catalog import METADATA_GROUP, Catalog
 from flotilla.service.partition import PartitionHost, WatchedMachine
 from flotilla.service.ports import Consensus, Outside
 from flotilla.service.queue_partition import QueuePorts
+from flotilla.service.transactions import Decisions
 from flotilla.types.errors import FlotillaError, NotFoundError
 from flotilla.types.ids import NO_NODE, GroupId, NodeId
 
 #: A new partition asks for votes this often, and so many times; after that an election timeout decides.
 CAMPAIGN_MS = 30
 CAMPAIGNS_MAX = 20
+#: How often partitions are told again of transactions that the metadata waits for them to confirm.
+CONFIRM_MS = 2_000
 
 
 class Hosting:
@@ -44,6 +47,8 @@ class Hosting:
         self._describe = describe
         self._options = options
         self._queues = queues
+        self._decisions = Decisions(lambda name: catalog.transactions().get(name), catalog.forward)
+        self._confirm_ms = 0
         #: Assigned, but without a log here yet.
         self._missing: tuple[GroupId, ...] = ()
         self._is_asking = False
@@ -58,6 +63,7 @@ class Hosting:
             host = self.hosts.get(group)
             if host is not None:
                 host.configure(state.topics[assignment.topic_id])
+                host.look_at_transactions()
             elif self._consensus.holds(group):
                 self._host(group, assignment)
             else:
@@ -98,6 +104,7 @@ class Hosting:
             self._outside,
             self._catalog.explain,
             self._queues,
+            self._decisions,
         )
         if replicas[0] == self._node and replica.raft.leader == NO_NODE:
             self._campaign(group, CAMPAIGNS_MAX)
@@ -128,6 +135,19 @@ class Hosting:
             self.reconcile()
         for host in list(self.hosts.values()):
             host.check(now_ms)
+        if now_ms >= self._confirm_ms:
+            self._confirm_ms = now_ms + CONFIRM_MS
+            self._confirm_transactions()
+
+    def _confirm_transactions(self) -> None:
+        """What a partition has confirmed may have been lost on its way, and what it never had it does not look for."""
+        waiting: dict[GroupId, list[str]] = {}
+        for transaction in self._catalog.transactions().values():
+            for group in transaction.waiting:
+                if group in self.hosts:
+                    waiting.setdefault(group, []).append(transaction.transaction_id)
+        for group, transaction_ids in waiting.items():
+            self.hosts[group].confirm_transactions(transaction_ids)
 
     def _confirm_removed(self, now_ms: int) -> None:
         """Repeated until the tombstone is gone; who confirms twice is not refused."""

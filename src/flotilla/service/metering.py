@@ -11,7 +11,7 @@ from time import perf_counter_ns
 
 from flotilla.runtime.histogram import DurationHistogram
 from flotilla.service.ports import Cancel, Done, Service
-from flotilla.types import operations, queue_operations
+from flotilla.types import operations, queue_operations, transaction_operations
 from flotilla.types.errors import FlotillaError
 from flotilla.types.ids import NodeId
 from flotilla.types.operations import Fetch, Fetched, Produce, Produced, Reply, Request
@@ -20,7 +20,7 @@ from flotilla.types.queue_operations import Poll, Polled, Pushed, Subscribe
 #: Every kind of request with its name in metrics: CreateTopic is create_topic.
 OPERATIONS: dict[type[Request], str] = {
     kind: re.sub(r"(?<!^)([A-Z])", r"_\1", kind.__name__).lower()
-    for module in (operations, queue_operations)
+    for module in (operations, queue_operations, transaction_operations)
     for kind in vars(module).values()
     if isinstance(kind, type) and issubclass(kind, Request) and kind is not Request
 }

@@ -20,6 +20,7 @@ from flotilla.queue.facts import BatchFacts, Describe
 from flotilla.queue.partition import PartitionMachine
 from flotilla.queue.producers import Duplicate
 from flotilla.queue.queries import DescribePartition, GroupPosition, PartitionFacts, Position
+from flotilla.queue.transactions import Ended, Published
 from flotilla.raft.messages import Entry
 from flotilla.raft.roles import LEADER
 from flotilla.replica.replica import Replica
@@ -29,6 +30,7 @@ from flotilla.service.queue_partition import PartitionQueue, QueuePorts
 from flotilla.service.queue_requests import QueueRequests
 from flotilla.service.reading import find_time, read_batches
 from flotilla.service.retention import Retention
+from flotilla.service.transactions import Decisions, PartitionTransactions
 from flotilla.service.under_way import BatchTicket, Ticket, UnderWay
 from flotilla.types.errors import (
     CorruptionError,
@@ -36,6 +38,7 @@ from flotilla.types.errors import (
     InvalidArgumentError,
     NotFoundError,
     NotLeaderError,
+    OverloadedError,
     UnavailableError,
 )
 from flotilla.types.ids import NO_NODE, GroupId, NodeId, Offset, Term
@@ -56,6 +59,7 @@ from flotilla.types.operations import (
 from flotilla.types.queue_operations import GroupDescription
 from flotilla.types.records import RecordLimits
 from flotilla.types.topics import check_group_name
+from flotilla.types.transaction_operations import Stage, TransactionOutcome
 
 #: As much of a term as a batch's header holds.
 _TERM_MASK = 0xFFFFFFFF
@@ -90,6 +94,7 @@ class PartitionHost:
         outside: Outside,
         explain: Callable[[object], FlotillaError],
         queues: QueuePorts,
+        decisions: Decisions,
     ) -> None:
         self.number = number
         self.replica = replica
@@ -103,6 +108,9 @@ class PartitionHost:
         self._queue: PartitionQueue | None = None
         self._queue_requests: QueueRequests | None = None
         self._queue_ports = queues
+        #: What is staged here, while this node leads.
+        self._transactions: PartitionTransactions | None = None
+        self._decisions = decisions
         self._retention = Retention(replica, machine, consensus)
         self._under_way = UnderWay(explain)
         self._polls = LongPolls(outside, self._answer_poll)
@@ -168,6 +176,10 @@ class PartitionHost:
         )
         self._queue_requests = QueueRequests(self._queue, self._under_way.explain)
         self._queue_ports.began(self._queue)
+        self._transactions = PartitionTransactions(
+            self.replica, self.machine, self._leader, self._consensus, self._outside, self._decisions, self._under_way
+        )
+        self._transactions.begin()
         return self._leader
 
     def _end_leading(self, reason: FlotillaError | None = None) -> None:
@@ -176,13 +188,19 @@ class PartitionHost:
             self._leader = None
             self._leader_term = _NEVER
             assert self._queue is not None
-            self._queue.end(reason or NotLeaderError(self.replica.raft.leader))
-            self._queue = self._queue_requests = None
+            assert self._transactions is not None
+            reason = reason or NotLeaderError(self.replica.raft.leader)
+            self._queue.end(reason)
+            self._transactions.end(reason)
+            self._queue = self._queue_requests = self._transactions = None
 
     # Writing.
 
     def produce(self, request: Produce, done: Done) -> None:
         leader = self._serving()
+        assert self._transactions is not None
+        if self._transactions.is_blocking:
+            raise OverloadedError("the batches of a transaction are being stored, with nothing in between")
         batch = request.batch
         facts = facts_of_view(validate(batch, self.limits))
         ticket = BatchTicket(self._under_way, done)
@@ -257,8 +275,19 @@ class PartitionHost:
         if self._polls and not self._is_wake_due:
             self._is_wake_due = True
             self._outside.later(0, self._wake)
-        if self._queue is not None and type(result) is BatchFacts:
-            self._queue.applied(result)
+        if self._queue is not None:
+            if type(result) is BatchFacts:
+                self._queue.applied(result)
+            elif type(result) is Published or type(result) is Ended:
+                self._transaction_applied(result)
+
+    def _transaction_applied(self, result: Published | Ended) -> None:
+        assert self._queue is not None
+        assert self._transactions is not None
+        if isinstance(result, Published):
+            for facts in result.batches:
+                self._queue.applied(facts)
+        self._transactions.applied(result)
 
     def _wake(self) -> None:
         self._is_wake_due = False
@@ -300,6 +329,28 @@ class PartitionHost:
         ticket = Ticket(self._under_way, done, translate)
         self._consensus.read(self.group, GroupPosition(request.group), ticket)
 
+    # Transactions.
+
+    def stage(self, request: Stage, done: Done) -> None:
+        self._serving()
+        assert self._transactions is not None
+        self._transactions.stage(request, self.limits, done)
+
+    def transaction_outcome(self, request: TransactionOutcome, done: Done) -> Cancel | None:
+        self._serving()
+        assert self._transactions is not None
+        return self._transactions.outcome(request, done)
+
+    def look_at_transactions(self) -> None:
+        """The metadata moved, and may have decided about something that is staged here."""
+        if self._transactions is not None:
+            self._transactions.look()
+
+    def confirm_transactions(self, transaction_ids: list[str]) -> None:
+        """The metadata waits to hear that these are over here."""
+        if self._transactions is not None:
+            self._transactions.confirm(transaction_ids)
+
     # Queue groups.
 
     def queue(self) -> PartitionQueue:
@@ -339,7 +390,9 @@ class PartitionHost:
                 self._is_upkeep_under_way = True
                 self._consensus.propose(self.group, encode_command(command), self._kept_up)
             assert self._queue is not None
+            assert self._transactions is not None
             self._queue.wake_soon()
+            self._transactions.check(now_ms)
         try:
             self._retention.release(now_ms)
         except CorruptionError:

@@ -24,7 +24,9 @@ def read_batches(replica: Replica, machine: PartitionMachine, request: Fetch) ->
     batches: list[bytes | memoryview] = []
     if request.offset < machine.next_offset:
         max_bytes = min(request.max_bytes, FETCH_BYTES_MAX)
-        entries = replica.log.read_from_offset(request.offset, max_bytes, replica.applied + 1)
+        # What is stored of a transaction that is not whole yet stays unseen.
+        high_index = machine.transactions.held_index or replica.applied + 1
+        entries = replica.log.read_from_offset(request.offset, max_bytes, high_index)
         batches = [entry.data for entry in entries]
     return Fetched(batches, machine.log_start, machine.next_offset)
 

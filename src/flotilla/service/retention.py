@@ -5,7 +5,7 @@ then shortens its own log, which frees the disk. That needs a snapshot behind th
 the next one that is taken anyway, and asks for one when that takes too long.
 
 Age is the time since a record was stored, by the leaders' clocks (queue/stamps): a producer whose clock is wrong
-loses nothing by it.
+loses nothing by it. Entries that hold staged batches of a transaction stay until it has ended.
 """
 
 from collections.abc import Callable
@@ -76,8 +76,14 @@ class Retention:
             needed = self._needed_from()
             if needed > self._released:
                 entries = replica.log.read_from_offset(needed, 0, replica.applied + 1)
-                replica.release_below(entries[0].index if entries else replica.applied + 1)
-                self._released = needed
+                index = entries[0].index if entries else replica.applied + 1
+                staged = self._machine.transactions.oldest_index()
+                if staged is None or staged >= index:
+                    self._released = needed
+                else:
+                    # What is staged will be read again; what is behind it goes when the transaction has ended.
+                    index = staged
+                replica.release_below(index)
         if not replica.has_slack():
             self._slack_since_ms = 0
         elif not self._slack_since_ms:

@@ -15,12 +15,14 @@ from flotilla import (
     AsyncProducer,
     AsyncQueueConsumer,
     AsyncQueueMessage,
+    AsyncTransaction,
     Client,
     Consumer,
     DeadLetters,
     Producer,
     QueueConsumer,
     QueueMessage,
+    Transaction,
 )
 from flotilla.client.aio_producer import AsyncDelivery
 from flotilla.client.sync_producer import SyncDelivery
@@ -34,6 +36,7 @@ PAIRS = [
     (QueueConsumer, AsyncQueueConsumer),
     (QueueMessage, AsyncQueueMessage),
     (DeadLetters, AsyncDeadLetters),
+    (Transaction, AsyncTransaction),
 ]
 #: Names that the language gives to the same thing.
 TWINS = {"__enter__": "__aenter__", "__exit__": "__aexit__", "__iter__": "__aiter__", "__next__": "__anext__"}

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from flotilla.types import operations as op
 from flotilla.types import queue_operations as queue
+from flotilla.types import transaction_operations as transactions
 
 u32 = st.one_of(st.integers(0, 300), st.just(2**32 - 1))
 u64 = st.one_of(st.integers(0, 300), st.integers(0, 2**64 - 1), st.just(2**64 - 1))
@@ -54,6 +55,10 @@ polls = {
     "start": starts,
 }
 partition = {"topic": text, "partition": u32}
+participants = st.lists(st.tuples(text, u32), max_size=3)
+staged = st.lists(
+    st.builds(transactions.StagedBatch, producer_id=u64, producer_sequence=u32, base_offset=u64), max_size=3
+)
 
 REQUESTS: dict[type, st.SearchStrategy[Any]] = {
     op.Hello: st.builds(op.Hello, version_min=u32, version_max=u32, client=text),
@@ -89,6 +94,16 @@ REQUESTS: dict[type, st.SearchStrategy[Any]] = {
     queue.AlterGroup: st.builds(queue.AlterGroup, topic=text, group=text, settings=settings),
     queue.ExplainMessage: st.builds(queue.ExplainMessage, offset=u64, group=text, **partition),
     queue.TakeTokens: st.builds(queue.TakeTokens, topic=text, group=text, tokens=u64),
+    transactions.Stage: st.builds(transactions.Stage, transaction_id=text, batch=batches, **partition),
+    transactions.CommitTransaction: st.builds(
+        transactions.CommitTransaction, transaction_id=text, partitions=participants, application_id=text, version=u64
+    ),
+    transactions.AbortTransaction: st.builds(
+        transactions.AbortTransaction, transaction_id=text, partitions=participants
+    ),
+    transactions.TransactionOutcome: st.builds(
+        transactions.TransactionOutcome, transaction_id=text, wait_ms=u32, **partition
+    ),
 }
 
 REPLIES: dict[type, st.SearchStrategy[Any]] = {
@@ -134,6 +149,9 @@ REPLIES: dict[type, st.SearchStrategy[Any]] = {
         next=text,
     ),
     queue.TokensGranted: st.builds(queue.TokensGranted, tokens=u64, retry_after_ms=u64),
+    transactions.Staged: st.builds(transactions.Staged, count=u64),
+    transactions.TransactionDecided: st.builds(transactions.TransactionDecided, is_repeated=flags),
+    transactions.TransactionShown: st.builds(transactions.TransactionShown, is_shown=flags, batches=staged),
 }
 
 requests = st.one_of(*REQUESTS.values())

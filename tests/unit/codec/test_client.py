@@ -15,7 +15,7 @@ from flotilla.codec.client import (
 from flotilla.codec.frames import FrameReader
 from flotilla.codec.generated import client_pb2
 from flotilla.types import operations as op
-from flotilla.types import queue_operations
+from flotilla.types import queue_operations, transaction_operations
 from flotilla.types.errors import (
     ALL_ERRORS,
     FlotillaError,
@@ -46,7 +46,7 @@ def framed(envelope, attachment=b""):
 
 def test_every_operation_travels():
     """A request or reply that is added to the operations needs a row in the table, and a strategy here."""
-    known = {**vars(op), **vars(queue_operations)}.values()
+    known = {**vars(op), **vars(queue_operations), **vars(transaction_operations)}.values()
     kinds = [kind for kind in known if isinstance(kind, type) and kind not in (op.Request, op.Reply)]
     assert set(REQUESTS) == {op.Hello, *(kind for kind in kinds if issubclass(kind, op.Request))}
     assert set(REPLIES) == {op.Welcome, *(kind for kind in kinds if issubclass(kind, op.Reply))}

@@ -33,6 +33,7 @@ from flotilla.types.errors import FlotillaError, InvalidArgumentError, Overloade
 from flotilla.types.ids import NodeId
 from flotilla.types.operations import Done, Fetched, Hello, Metadata, Produce, Reply, Request, Welcome
 from flotilla.types.queue_operations import AddCredit, Extend, Poll, Pushed, Subscribe, Unsubscribe
+from flotilla.types.transaction_operations import Stage
 
 TICK_MS = 1_000
 
@@ -248,7 +249,7 @@ class Connection:
         except InvalidArgumentError:
             self._release(held)
             raise
-        if type(request) is not Produce:
+        if type(request) is not Produce and type(request) is not Stage:
             # Nothing of the frame is kept.
             self._release(held)
             held = 0

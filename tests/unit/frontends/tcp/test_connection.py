@@ -28,6 +28,7 @@ from flotilla.types.errors import (
 )
 from flotilla.types.operations import Done, Fetch, Fetched, Hello, Produce, Produced, RemoveNode, Welcome
 from flotilla.types.queue_operations import AddCredit, Delivery, Extend, Poll, Pushed, Subscribe, Unsubscribe
+from flotilla.types.transaction_operations import Stage
 from tests.unit.frontends.tcp.frames import HELLO, answers_in, asked
 
 
@@ -287,6 +288,12 @@ def test_requests_without_a_batch_hold_nothing_of_the_budget():
     client = Client()
     client.send(asked(1, Fetch("t" * 1000, 0, 0, 1, 30_000)))
     assert client.budgets.small.used_bytes == 0
+
+
+def test_a_batch_that_is_staged_holds_its_part_of_the_budget():
+    client = Client()
+    client.send(asked(1, Stage("t", 0, "job", bytes(1000))))
+    assert client.budgets.small.used_bytes > 1000
 
 
 def test_a_frame_over_the_limit_is_refused_from_its_length():

@@ -1,0 +1,66 @@
+"""Commits and aborts of transactions, as clients ask for them: one entry in the metadata for all partitions."""
+
+from flotilla.metadata.commands import DecideTransaction
+from flotilla.metadata.transactions import COMMITTED, Transaction
+from flotilla.service.catalog import Catalog
+from flotilla.service.ports import Done, Outside
+from flotilla.types.errors import NotFoundError, TransactionEndedError
+from flotilla.types.ids import GroupId
+from flotilla.types.transaction_operations import AbortTransaction, CommitTransaction, TransactionDecided
+
+
+class TransactionDecisions:
+    """At the metadata's leader."""
+
+    def __init__(self, catalog: Catalog, outside: Outside) -> None:
+        self._catalog = catalog
+        self._outside = outside
+
+    def commit(self, request: CommitTransaction, done: Done) -> None:
+        self._decide(
+            DecideTransaction(
+                transaction_id=request.transaction_id,
+                application_id=request.application_id,
+                version=request.version,
+                groups=self._groups(request.partitions),
+                is_commit=True,
+                now_ms=self._outside.now_ms(),
+            ),
+            done,
+        )
+
+    def abort(self, request: AbortTransaction, done: Done) -> None:
+        self._decide(
+            DecideTransaction(
+                transaction_id=request.transaction_id,
+                application_id="",
+                version=0,
+                groups=self._groups(request.partitions),
+                is_commit=False,
+                now_ms=self._outside.now_ms(),
+            ),
+            done,
+        )
+
+    def _groups(self, partitions: list[tuple[str, int]]) -> tuple[GroupId, ...]:
+        """Raises NotFoundError."""
+        self._catalog.leading()
+        groups: dict[GroupId, None] = {}
+        for name, number in partitions:
+            topic = self._catalog.topic(name)
+            if not 0 <= number < len(topic.partitions):
+                raise NotFoundError(f"topic {name!r} has no partition {number}")
+            groups[topic.partitions[number].group] = None
+        return tuple(groups)
+
+    def _decide(self, command: DecideTransaction, done: Done) -> None:
+        def answered(result: object) -> None:
+            if not isinstance(result, Transaction):
+                done(self._catalog.explain(result))
+            elif command.is_commit == (result.state == COMMITTED) or result.is_repeated:
+                done(TransactionDecided(result.is_repeated))
+            else:
+                ended = "committed" if result.state == COMMITTED else "aborted"
+                done(TransactionEndedError(f"transaction {command.transaction_id} was {ended}"))
+
+        self._catalog.propose(command, answered)
