@@ -431,6 +431,10 @@ class GroupDelivery:
             at = first
             if lease is not None:
                 deadline_ms = min(now_ms + visibility_ms, lease.given_ms + lease_ms_max)
+                if deadline_ms <= now_ms:
+                    # It has been held for as long as it may be: whoever holds it must not believe otherwise.
+                    refused.append(Held(lease_id, first, end))
+                    continue
                 for low, high, _ in self.leases.extend(lease, first, end, deadline_ms):
                     if at < low:
                         refused += self._adopt(lease_id, member, (at, low), deadline_ms, now_ms)

@@ -250,6 +250,16 @@ def test_a_lease_cannot_be_extended_beyond_its_bound() -> None:
     assert here.extend(grants) == [Held(grants[0].lease_id, 0, 1)]
 
 
+def test_a_lease_that_is_beyond_its_bound_is_refused_before_anybody_has_looked() -> None:
+    """As after a pause of the leader: what came meanwhile is heard before the time is looked at."""
+    here = Leading()
+    here.set(lease_ms_max=1_000)
+    here.append(1)
+    grants = here.poll(visibility_ms=600)
+    here.now_ms += 1_000
+    assert here.extend(grants, 600) == [Held(grants[0].lease_id, 0, 1)]
+
+
 def test_visibility_is_bounded_by_the_longest_lease() -> None:
     here = Leading()
     here.set(lease_ms_max=1_000)
