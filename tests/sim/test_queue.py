@@ -1,4 +1,4 @@
-"""The cluster used as a queue: a range of seeds, pinned ones, and the same path for the same seed.
+"""The cluster used as a queue: fresh seeds with every run, pinned ones, and the same path for the same seed.
 
 Set FLOTILLA_SIM_SEED to begin at a seed of your choice. A failure names the command that repeats it.
 """
@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from random import SystemRandom
 
 import pytest
 
@@ -14,7 +15,7 @@ from flotilla.sim.plan import FAULTS, LEDGER, QUEUE, draw_plan, draw_workload
 from flotilla.sim.run import Result, simulate
 from flotilla.sim.swarm import Order, Totals, run_swarm
 
-FIRST = int(os.environ.get("FLOTILLA_SIM_SEED", "1"))
+FIRST = int(os.environ.get("FLOTILLA_SIM_SEED", "0")) or SystemRandom().randrange(1, 10**9)
 CHUNK = 6
 LINES = [line for line in (Path(__file__).parent / "queue_seeds.txt").read_text().splitlines() if line[:1].isdigit()]
 
@@ -53,7 +54,7 @@ def report(totals: Totals) -> str:
 
 
 @pytest.mark.parametrize("chunk", range(3))
-def test_seeds(chunk: int) -> None:
+def test_fresh_seeds(chunk: int) -> None:
     first = FIRST + chunk * CHUNK
     totals = run_swarm(range(first, first + CHUNK), Order(ticks=250, workload=QUEUE), workers=1)
     assert not totals.failures, report(totals)

@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from random import Random
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from flotilla.queue.delays import Delays
-from flotilla.queue.group import GroupState
+from flotilla.queue.group import Failure, GroupState
 from flotilla.queue.key_order import KeyOrder, KeysOf
 from flotilla.queue.lanes import Chosen, Lanes
 from flotilla.queue.leases import EARLIER, OWN, STALE, Lease, LeasedRun, LeaseIds, LeaseTable
@@ -32,6 +32,8 @@ from flotilla.types.group_settings import GroupRules
 from flotilla.types.ids import Offset
 from flotilla.types.queue_operations import ACK, BY_BACKOFF, FAIL, REJECT, RELEASE, Held
 
+V = TypeVar("V")
+
 #: The attempt after which a message is dead: its own bound, or the group's.
 LastAttemptOf: TypeAlias = Callable[[Offset], int]
 
@@ -40,6 +42,8 @@ LEASED: Final = 1
 ASIDE: Final = 7
 WAITING: Final = 16
 
+#: Of a message that has not failed.
+_NO_FAILURE: Final = Failure(0, 0, "")
 #: Not an end, but what is asked with it is the same: whether anybody has the messages.
 _PRESENT: Final = 0
 
@@ -356,10 +360,8 @@ class GroupDelivery:
         else:
             assert ending.kind == RELEASE
             self.taken.remove(first, end)
-            if ending.delay_ms > 0:
-                self._wait(first, end, ending.now_ms + ending.delay_ms)
-            else:
-                self.lanes.put(first, end, self._delays.now_ms)
+            # Who presents a message to a new leader may have it before the time that its last failure has set.
+            self._place(first, end, ending.now_ms, ending.now_ms + max(ending.delay_ms, 0))
 
     def _settle_as(self, piece: Piece) -> None:
         if piece.kind == FAILING:
@@ -574,18 +576,15 @@ class GroupDelivery:
         for low, high in list(self._failing.gaps(first, end)):
             self._place(low, high, now_ms)
 
-    def _place(self, first: Offset, end: Offset, now_ms: int) -> None:
-        """They are nobody's: ready, or waiting for their next attempt."""
+    def _place(self, first: Offset, end: Offset, now_ms: int, until_ms: int = 0) -> None:
+        """They are nobody's: ready, or waiting for their next attempt, or for `until_ms` if that is later."""
         for low, high in list(self.state.unsettled(first, end)):
-            at = low
-            for failed_first, failed_end, failure in self.state.failures.within(low, high):
-                if failure.not_before_ms > now_ms:
-                    if at < failed_first:
-                        self.lanes.put(at, failed_first, self._delays.now_ms)
-                    self._wait(failed_first, failed_end, failure.not_before_ms)
-                    at = failed_end
-            if at < high:
-                self.lanes.put(at, high, self._delays.now_ms)
+            for piece_first, piece_end, failure in _filled(self.state.failures, low, high, _NO_FAILURE):
+                due_ms = max(until_ms, failure.not_before_ms)
+                if due_ms > now_ms:
+                    self._wait(piece_first, piece_end, due_ms)
+                else:
+                    self.lanes.put(piece_first, piece_end, self._delays.now_ms)
 
 
 def _count(chosen: Iterable[Chosen]) -> int:
@@ -615,9 +614,9 @@ def _without(runs: Iterable[Run], taken: RunMap[int]) -> list[Run]:
     return found
 
 
-def _filled(known: RunMap[int], first: Offset, end: Offset, other: int) -> list[tuple[Offset, Offset, int]]:
+def _filled(known: RunMap[V], first: Offset, end: Offset, other: V) -> list[tuple[Offset, Offset, V]]:
     """The values of [first, end), and another one for those that have none."""
-    found: list[tuple[Offset, Offset, int]] = []
+    found: list[tuple[Offset, Offset, V]] = []
     for low, high, value in known.within(first, end):
         if first < low:
             found.append((first, low, other))

@@ -5,6 +5,7 @@ something offers it (queue_partition). A poll is answered once. A subscription i
 once more if it ends by itself; after it was ended by its client, never.
 """
 
+from abc import ABC, abstractmethod
 from typing import Protocol
 
 from flotilla.service.ports import Cancel, Done, Outside
@@ -40,7 +41,7 @@ class Desk(Protocol):
     def forget(self, waiter: "QueueWaiter") -> None: ...
 
 
-class QueueWaiter:
+class QueueWaiter(ABC):
     """What both have in common. Calling one ends it: it is the Cancel of its request."""
 
     __slots__ = ("_desk", "_done", "_is_parked", "is_over", "queues", "start", "taker", "topic_id", "wants_all")
@@ -60,13 +61,13 @@ class QueueWaiter:
     def __call__(self) -> None:
         self._leave()
 
+    @abstractmethod
     def begin(self) -> None:
         """All its partitions are there, and its group in each of them. Raises CorruptionError."""
-        raise NotImplementedError
 
+    @abstractmethod
     def offer(self, queue: PartitionQueue) -> bool:
         """Takes what is ready there. False: nothing was."""
-        raise NotImplementedError
 
     def join(self, queue: PartitionQueue) -> None:
         """One more partition, in which its group is open."""

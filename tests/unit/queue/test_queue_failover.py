@@ -4,7 +4,7 @@ import pytest
 
 from flotilla.queue import states
 from flotilla.types.queue_operations import ACK, FAIL, REJECT, RELEASE, Held
-from tests.unit.queue.leading import GROUP, Leading, runs
+from tests.unit.queue.leading import GROUP, Leading, offsets, runs
 
 
 def test_inside_the_grace_nothing_is_delivered_and_after_it_everything() -> None:
@@ -82,6 +82,20 @@ def test_what_waits_for_its_next_attempt_can_be_presented_too() -> None:
     here.pass_ms(1_000)
     assert here.poll() == []
     assert here.settle(held) == []
+
+
+def test_what_was_presented_before_its_next_attempt_and_is_given_back_comes_no_earlier_than_that() -> None:
+    here = Leading()
+    here.append(1)
+    here.settle(held := here.poll(1), FAIL, delay_ms=900)
+    here.flush()
+    here.change_leader()
+    assert here.extend(held, 5_000) == []
+    assert here.settle(held, RELEASE, delay_ms=200) == []
+    here.pass_ms(899)
+    assert here.poll() == []
+    here.pass_ms(1)
+    assert offsets(here.poll()) == [0]
 
 
 def test_failures_and_their_times_survive_the_leader() -> None:
