@@ -19,7 +19,7 @@ BENCH ?=
 
 $(STAMP): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,spark]'
 	@touch $(STAMP)
 
 setup: $(STAMP) ## set up .venv with everything needed
@@ -32,7 +32,7 @@ check: $(STAMP) ## lint, format, types, tidy tests
 	@$(BIN)/pytest -q -p no:cacheprovider tests/tidy
 
 test: $(STAMP) ## all tests
-	@$(BIN)/pytest -q -n 2 --dist worksteal
+	@$(BIN)/pytest -q -n 2 --dist loadgroup
 
 sim: $(STAMP) ## simulate: SEED=n for one seed, SEEDS=n for a swarm of n
 	@$(BIN)/flotilla sim $(if $(SEEDS),--seeds $(SEEDS),--seed $(SEED))

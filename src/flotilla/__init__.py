@@ -48,7 +48,9 @@ if TYPE_CHECKING:
     from flotilla.types.errors import OutOfWindowError as OutOfWindowError
     from flotilla.types.errors import OverloadedError as OverloadedError
     from flotilla.types.errors import ProducerFencedError as ProducerFencedError
+    from flotilla.types.errors import ReplicaBehindError as ReplicaBehindError
     from flotilla.types.errors import SequenceGapError as SequenceGapError
+    from flotilla.types.errors import StaleGenerationError as StaleGenerationError
     from flotilla.types.errors import StorageFailedError as StorageFailedError
     from flotilla.types.errors import TransactionEndedError as TransactionEndedError
     from flotilla.types.errors import UnavailableError as UnavailableError

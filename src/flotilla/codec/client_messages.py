@@ -68,7 +68,15 @@ def _read_produced(body: client_pb2.Produced, attachment: memoryview) -> Produce
 
 
 def _read_fetch(body: client_pb2.Fetch, attachment: memoryview) -> Fetch:
-    return Fetch(body.topic, body.partition, body.offset, body.max_bytes, body.wait_ms)
+    return Fetch(
+        body.topic,
+        body.partition,
+        body.offset,
+        body.max_bytes,
+        body.wait_ms,
+        body.is_any_replica,
+        body.is_linearizable,
+    )
 
 
 def _write_fetch(body: client_pb2.Fetch, value: Fetch) -> Sequence[Buffer]:
@@ -77,6 +85,8 @@ def _write_fetch(body: client_pb2.Fetch, value: Fetch) -> Sequence[Buffer]:
     body.offset = value.offset
     body.max_bytes = value.max_bytes
     body.wait_ms = value.wait_ms
+    body.is_any_replica = value.is_any_replica
+    body.is_linearizable = value.is_linearizable
     return ()
 
 
@@ -197,7 +207,7 @@ REQUEST_ROWS: tuple[Row, ...] = (
     Row(Produce, "produce", _write_produce, _read_produce, has_attachment=True),
     Row(Fetch, "fetch", _write_fetch, _read_fetch),
     plain(ListOffsets, "list_offsets", "topic", "partition", "timestamp_ms"),
-    plain(CommitOffset, "commit_offset", "group", "topic", "partition", "offset", "reset"),
+    plain(CommitOffset, "commit_offset", "group", "topic", "partition", "offset", "reset", "epoch"),
     plain(ReadOffset, "read_offset", "group", "topic", "partition"),
     Row(GetMetadata, "get_metadata", _write_get_metadata, _read_get_metadata),
     Row(CreateTopic, "create_topic", _write_create_topic, _read_create_topic),

@@ -19,6 +19,8 @@
     |- LeaseExpiredError        somebody else holds the message, or it is settled already; nothing was done
     |- GroupModeError           the group is used in another way: a queue group is no stream group
     |- TransactionEndedError    the transaction was decided the other way, or is over; nothing was done
+    |- StaleGenerationError     the partition belongs to another member of the group by now; nothing was done
+    |- ReplicaBehindError       this replica lags or is cut off; another one, or the leader, can answer
     |- DeadlineError            no answer in time, and nothing was done (client)
     |- ConnectionClosedError    the client was closed, or belongs to another process; nothing was done (client)
     |- BufferFullError          a producer holds as many records as it may (client)
@@ -63,6 +65,8 @@ OFFSET_OUT_OF_RANGE = ErrorCode(15, "OFFSET_OUT_OF_RANGE", False, 416, "OUT_OF_R
 LEASE_EXPIRED = ErrorCode(16, "LEASE_EXPIRED", False, 409, "FAILED_PRECONDITION")
 GROUP_MODE = ErrorCode(17, "GROUP_MODE", False, 409, "FAILED_PRECONDITION")
 TRANSACTION_ENDED = ErrorCode(18, "TRANSACTION_ENDED", False, 409, "ABORTED")
+STALE_GENERATION = ErrorCode(19, "STALE_GENERATION", False, 409, "FAILED_PRECONDITION")
+REPLICA_BEHIND = ErrorCode(20, "REPLICA_BEHIND", True, 503, "UNAVAILABLE")
 #: From 32 on: raised by client libraries, never by a broker.
 DEADLINE = ErrorCode(32, "DEADLINE", True, 504, "DEADLINE_EXCEEDED")
 CONNECTION_CLOSED = ErrorCode(33, "CONNECTION_CLOSED", False, 503, "CANCELLED")
@@ -174,6 +178,14 @@ class TransactionEndedError(FlotillaError):
     row = TRANSACTION_ENDED
 
 
+class StaleGenerationError(FlotillaError):
+    row = STALE_GENERATION
+
+
+class ReplicaBehindError(FlotillaError):
+    row = REPLICA_BEHIND
+
+
 class DeadlineError(FlotillaError):
     row = DEADLINE
 
@@ -213,6 +225,8 @@ ALL_ERRORS: tuple[type[FlotillaError], ...] = (
     LeaseExpiredError,
     GroupModeError,
     TransactionEndedError,
+    StaleGenerationError,
+    ReplicaBehindError,
     DeadlineError,
     ConnectionClosedError,
     BufferFullError,

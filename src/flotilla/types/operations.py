@@ -52,6 +52,10 @@ class Fetch(Request):
     offset: Offset
     max_bytes: int
     wait_ms: int = 0
+    #: Any replica may answer, with what it knows to be committed. REPLICA_BEHIND: not this one, not now.
+    is_any_replica: bool = False
+    #: Sees everything that was acknowledged before it was asked for: the leader is asked first how far that is.
+    is_linearizable: bool = False
 
 
 @dataclass(slots=True)
@@ -88,6 +92,8 @@ class CommitOffset(Request):
     partition: int
     offset: Offset
     reset: bool = False
+    #: Of a stream group's member: the epoch under which it owns the partition. 0: nobody's.
+    epoch: int = 0
 
 
 @dataclass(slots=True)
