@@ -93,6 +93,9 @@ class Store(Protocol):
     ) -> None:
         """Puts into the next block, in memory only. A snapshot mark says: the file is there, reset the log to it."""
 
+    def take_damage(self) -> list[tuple[GroupId, Index, Index]]:
+        """What was found to be damaged while it was read, whoever read it, since the last time: group and range."""
+
     def take_block(self) -> Block | None:
         """Closes the collected block, or None when there is nothing to write. One block is under way at a time."""
 

@@ -107,6 +107,7 @@ class Driver:
                 self._touch(replica)
 
     def tick(self) -> None:
+        self._report_damage()
         for replica in list(self._awake.values()):
             replica.tick()
             if replica.raft.quiescent:
@@ -117,6 +118,15 @@ class Driver:
             self._retry_in_ticks -= 1
             if self._retry_in_ticks == 0:
                 self._retry()
+
+    def _report_damage(self) -> None:
+        """What a reader of the log met, for a client or for a follower, is fetched from the others again."""
+        for group, low, high in self._store.take_damage():
+            replica = self.replicas.get(group)
+            # A replica that is alone has nobody to ask. It goes on with what is intact; the reader was told.
+            if replica is not None and len(replica.raft.configuration.members()) > 1:
+                replica.raft.log.found_damage.append((low, high))
+                self._touch(replica)
 
     def propose(self, group: GroupId, data: bytes | memoryview, token: object) -> bool:
         """False: refused, nothing was logged; the answer says why."""

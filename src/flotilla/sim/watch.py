@@ -96,6 +96,9 @@ class WatchedStore:
             snapshot=snapshot,
         )
 
+    def take_damage(self) -> list[tuple[GroupId, Index, Index]]:
+        return self._store.take_damage()
+
     def take_block(self) -> Block | None:
         block = self._store.take_block()
         if block is not None:

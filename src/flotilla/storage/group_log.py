@@ -42,12 +42,14 @@ _NEVER = 1 << 63
 
 
 class Collector:
-    """Holds the block being collected; shared by the store and its logs."""
+    """Holds what is collected until the next time somebody takes it; shared by the store and its logs."""
 
-    __slots__ = ("block",)
+    __slots__ = ("block", "met_damage")
 
     def __init__(self, block: PendingBlock) -> None:
         self.block = block
+        #: Group and range of what reading found to be damaged.
+        self.met_damage: list[tuple[GroupId, Index, Index]] = []
 
 
 @dataclass(slots=True)
@@ -299,6 +301,7 @@ class SegmentedLog:
                 if found.stored is None:
                     # Not the walk's end: the damage is remembered, and the caller decides.
                     self.mark_damaged(found.index, found.next_index)
+                    self._collector.met_damage.append((self.group, found.index, found.next_index))
                     yield Step(max(low, found.index), found.next_index, None, None)
                     return
                 frame = found.stored.frame

@@ -167,6 +167,15 @@ class NodeStore:
             log.hard_state = hard_state
             self._collector.block.add(hard_state_record(group, hard_state))
 
+    def take_damage(self) -> list[tuple[GroupId, Index, Index]]:
+        met, self._collector.met_damage = self._collector.met_damage, []
+        # What was mended, cut off or compacted meanwhile is no damage any more.
+        return [(group, low, high) for group, low, high in met if self._is_damaged(group, low)]
+
+    def _is_damaged(self, group: GroupId, index: Index) -> bool:
+        log = self._logs.get(group)
+        return log is not None and log.damaged.at(index) is not None
+
     def take_block(self) -> PendingBlock | None:
         block = self._collector.block
         if self._is_checkpoint_due:

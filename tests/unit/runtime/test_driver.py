@@ -11,6 +11,8 @@ from flotilla.raft.messages import (
     Configuration,
     Entry,
     Message,
+    RepairReply,
+    RepairRequest,
     VoteReply,
     VoteRequest,
 )
@@ -23,7 +25,7 @@ from flotilla.sim.disk import SimDisk
 from flotilla.sim.ledger import Ledger, command
 from flotilla.storage.options import StoreOptions
 from flotilla.storage.store import NodeStore
-from flotilla.types.errors import DiskFullError, FlotillaError, NotLeaderError, OutcomeUnknownError
+from flotilla.types.errors import CorruptionError, DiskFullError, FlotillaError, NotLeaderError, OutcomeUnknownError
 
 ALONE = Configuration(voters=(1,))
 THREE = Configuration(voters=(1, 2, 3))
@@ -274,3 +276,50 @@ def test_a_removed_group_is_forgotten_also_with_a_write_under_way():
     assert list(bench.driver.replicas) == [2]
     bench.restart()
     assert list(bench.store.groups) == [2]
+
+
+def _rotten(configuration: Configuration) -> Bench:
+    """A replica whose log lies in a segment, where a byte has changed; somebody has tried to read it."""
+    bench = Bench(configuration)
+    entries = [Entry(index, 1, NOOP, b"") for index in range(1, 4)]
+    if configuration is ALONE:
+        bench.elect()
+        bench.driver.propose(1, command(1), "token")
+    else:
+        bench.driver.receive([(1, Append(2, 1, 1, 0, 0, 3, entries))])
+    bench.settle()
+    job = bench.store.plan_maintenance(flush=True)
+    assert job is not None
+    job.run()
+    bench.store.finish_maintenance(job)
+    bench.settle()
+    images = [inode.image for path, inode in bench.disk.files() if path.endswith(".seg")]
+    images[-1][60] ^= 1
+    bench.sent.clear()
+    with pytest.raises(CorruptionError):
+        bench.store.groups[1].entries(2, 3, 1 << 20)
+    return bench
+
+
+def test_damage_that_a_reader_meets_is_asked_for_again():
+    bench = _rotten(THREE)
+    assert not sends(bench, RepairRequest)
+    bench.tick(1)
+    assert {message.to for message in sends(bench, RepairRequest)} == {2, 3}
+    damaged = bench.driver.replicas[1].raft.damaged
+    assert damaged
+    entries = [Entry(index, 1, NOOP, b"") for low, high in damaged for index in range(low, high)]
+    bench.driver.receive([(1, RepairReply(3, 1, 0, entries[0].index, entries))])
+    bench.settle()
+    bench.tick(1)
+    assert not bench.driver.replicas[1].raft.damaged
+    assert len(bench.store.groups[1].entries(1, 4, 1 << 20)) == 3
+
+
+def test_a_replica_that_is_alone_goes_on_with_what_is_intact():
+    bench = _rotten(ALONE)
+    bench.tick(1)
+    bench.replies.clear()
+    bench.driver.propose(1, command(2), "later")
+    bench.settle()
+    assert [token for token, _ in bench.replies] == ["later"]
