@@ -1,0 +1,388 @@
+"""`flotilla pipeline`: data pipelines on Spark, each a verb.
+
+Only reads arguments and prints results; what a pipeline does is in `flotilla.spark.pipelines`, which is loaded when a
+verb runs, so that `--help` needs neither Spark nor Java.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from hashlib import blake2b
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
+
+import typer
+
+from flotilla.cli.exit_codes import FAILED
+from flotilla.cli.output import console, note, print_json, print_table
+from flotilla.cli.servers import DEFAULT_SERVERS, AsJson, Servers, read_duration
+from flotilla.cli.start_point import now_ms, read_start_point
+from flotilla.types.errors import InvalidArgumentError
+from flotilla.types.topics import check_topic_name
+
+pipeline_app = typer.Typer(
+    name="pipeline",
+    help="Data pipelines on Spark: archive, query, replay, triage, measure, audit.",
+    no_args_is_help=True,
+)
+
+LAKE_DEFAULT = "flotilla-lake"
+#: Below it each pipeline keeps how far it has come.
+FOLDER_DEFAULT = "flotilla-pipelines"
+MASTER_DEFAULT = "local[*]"
+#: A query may have any number of rows; people read so many.
+_ROWS_SHOWN = 1_000
+
+Topics: TypeAlias = Annotated[list[str], typer.Argument(metavar="TOPIC...", show_default=False)]
+Topic: TypeAlias = Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)]
+Master: TypeAlias = Annotated[str, typer.Option("--master", metavar="URL", help="Where Spark runs.")]
+LakeAt: TypeAlias = Annotated[str, typer.Option("--lake", metavar="PATH", help="A folder or a URI for Parquet.")]
+Checkpoint: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--checkpoint",
+        metavar="PATH",
+        help="Where it keeps how far it has come; run again with it, it goes on there.",
+        show_default=f"below {FOLDER_DEFAULT}",
+    ),
+]
+Once: TypeAlias = Annotated[bool, typer.Option("--once", help="End when everything is done that is there now.")]
+Every: TypeAlias = Annotated[
+    str, typer.Option("--every", metavar="DURATION", help="From one micro-batch to the next, without --once.")
+]
+ReportAt: TypeAlias = Annotated[
+    Path | None, typer.Option("--report", metavar="FILE", help="Write an HTML page with plots.", show_default=False)
+]
+Rate: TypeAlias = Annotated[
+    float | None, typer.Option("--rate", metavar="PER_SECOND", help="Not quicker than this.", show_default=False)
+]
+Since: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--since", metavar="WHEN", help="Rows from this time on: how long ago (2h), or a time."),
+]
+Until: TypeAlias = Annotated[str | None, typer.Option("--until", metavar="WHEN", help="Rows before this time.")]
+
+
+@pipeline_app.callback()
+def pipeline() -> None:
+    """Data pipelines on Spark: archive, query, replay, triage, measure, audit."""
+
+
+@pipeline_app.command("archive")
+def archive(
+    topics: Topics,
+    lake: LakeAt = LAKE_DEFAULT,
+    group: Annotated[str, typer.Option("--group", "-g", help="Whose position holds retention.")] = "archive",
+    batch_rows: Annotated[int, typer.Option("--batch-rows", min=1, help="Rows of one micro-batch.")] = 2_000_000,
+    once: Once = False,
+    every: Every = "30s",
+    checkpoint: Checkpoint = None,
+    master: Master = MASTER_DEFAULT,
+    as_json: AsJson = False,
+    servers: Servers = DEFAULT_SERVERS,
+) -> None:
+    """Bring topics into a lake of Parquet files, each record once.
+
+    Retention keeps in the log whatever is not safely in the lake: files are read back before it may go.
+    """
+    from flotilla.spark.pipelines.archive import ArchiveOptions, archive
+    from flotilla.spark.pipelines.running import RunOptions
+
+    _check_topics(topics)
+    run = RunOptions(_checkpoint(checkpoint, "archive", *topics), once, _seconds(every))
+    options = ArchiveOptions(servers, topics, lake, run, group, batch_rows)
+    with _session("archive", master) as (spark, tell):
+        done = archive(spark, options, tell)
+    _print_result(asdict(done) | {"lake": lake}, as_json=as_json)
+
+
+@pipeline_app.command("verify")
+def verify(
+    lake: LakeAt = LAKE_DEFAULT,
+    remove_unnamed: Annotated[
+        bool, typer.Option("--remove-unnamed", help="Remove files that attempts left which failed. No archive may run.")
+    ] = False,
+    master: Master = MASTER_DEFAULT,
+    as_json: AsJson = False,
+) -> None:
+    """Read a whole lake back: checksums, rows, and that no offset is missing or there twice."""
+    from flotilla.spark.pipelines.archive import unnamed_files, verify_lake
+    from flotilla.spark.pipelines.lake import Lake
+
+    opened = Lake(lake)
+    with _session("verify", master) as (spark, _):
+        manifest = verify_lake(spark, opened)
+    unnamed = unnamed_files(opened, manifest)
+    if remove_unnamed:
+        opened.remove(unnamed)
+    found = {"version": manifest.version, "files": len(manifest.files), "rows": manifest.rows, "unnamed": len(unnamed)}
+    _print_result(found, as_json=as_json)
+
+
+@pipeline_app.command("query")
+def query(
+    sql: Annotated[str, typer.Argument(metavar="SQL", help="Topics are flotilla.<topic>.", show_default=False)],
+    lake: Annotated[
+        str | None, typer.Option("--lake", metavar="PATH", help="Where an archive is; without, the log alone.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Print at most so many rows.")] = _ROWS_SHOWN,
+    master: Master = MASTER_DEFAULT,
+    as_json: AsJson = False,
+    servers: Servers = DEFAULT_SERVERS,
+) -> None:
+    """Run Spark SQL over topics: what the lake has of them and the live log, as one table each."""
+    from flotilla.spark.pipelines.query import first_rows, query
+
+    with _session("query", master) as (spark, tell):
+        tell("running the query")
+        found = query(spark, sql, servers=servers, lake=lake)
+        rows, columns = first_rows(found, limit + 1), found.columns
+    shown = [tuple(_plain(value) for value in row) for row in rows[:limit]]
+    if as_json:
+        print_json([dict(zip(columns, row, strict=True)) for row in shown])
+    else:
+        print_table(columns, shown)
+    if len(rows) > limit:
+        note(f"there are more rows than {limit}; --limit shows more")
+
+
+@pipeline_app.command("replay")
+def replay(
+    topic: Topic,
+    into: Annotated[str, typer.Option("--into", metavar="TOPIC", help="The topic that gets the rows.")] = "",
+    into_group: Annotated[
+        str, typer.Option("--into-group", metavar="GROUP", help="Or the group: it gets them in shadow.<group>.<topic>.")
+    ] = "",
+    lake: Annotated[
+        str | None, typer.Option("--lake", metavar="PATH", help="Where an archive is; without, the log alone.")
+    ] = None,
+    since: Since = None,
+    until: Until = None,
+    first_offset: Annotated[int | None, typer.Option("--first-offset", min=0, help="Rows from here on.")] = None,
+    end_offset: Annotated[int | None, typer.Option("--end-offset", min=0, help="Rows before this.")] = None,
+    partition: Annotated[
+        list[int] | None, typer.Option("--partition", "-p", min=0, help="Only of this one; may be repeated.")
+    ] = None,
+    rate: Rate = None,
+    checkpoint: Checkpoint = None,
+    master: Master = MASTER_DEFAULT,
+    as_json: AsJson = False,
+    servers: Servers = DEFAULT_SERVERS,
+) -> None:
+    """Send rows of a topic once more, from the lake or the log, in their order and each once.
+
+    Run again with the same checkpoint, it goes on with the same rows: none comes twice.
+    """
+    from flotilla.spark.pipelines.replay import ReplayOptions, replay
+
+    asked = (servers, topic, into, into_group, lake, since, until, first_offset, end_offset, partition)
+    options = ReplayOptions(
+        servers=servers,
+        topic=topic,
+        into_topic=into,
+        into_group=into_group,
+        lake=lake,
+        # What is asked for in the same words is the same replay.
+        checkpoint=_checkpoint(checkpoint, "replay", topic, _digest(asked)),
+        since_ms=_moment("--since", since),
+        until_ms=_moment("--until", until),
+        first_offset=first_offset,
+        end_offset=end_offset,
+        partitions=partition,
+        rows_per_second=rate,
+    )
+    with _session("replay", master) as (spark, tell):
+        done = replay(spark, options, tell)
+    _print_result(asdict(done), as_json=as_json)
+    if done.lots == done.lots_before:
+        note("nothing was left to do: this replay was done before; another --checkpoint makes it another one")
+
+
+@pipeline_app.command("dead-letters")
+def dead_letters(
+    topic: Annotated[str | None, typer.Option("--topic", help="Only of this topic.", show_default=False)] = None,
+    group: Annotated[str | None, typer.Option("--group", "-g", help="Only of this group.", show_default=False)] = None,
+    where: Annotated[str, typer.Option("--where", metavar="SQL", help="Only those for which this holds.")] = "true",
+    redrive_them: Annotated[bool, typer.Option("--redrive", help="Send exactly these back, each once.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Also what was sent again too often already.")] = False,
+    rate: Rate = None,
+    report: ReportAt = None,
+    checkpoint: Checkpoint = None,
+    master: Master = MASTER_DEFAULT,
+    as_json: AsJson = False,
+    servers: Servers = DEFAULT_SERVERS,
+) -> None:
+    """Group dead letters by what went wrong, show samples, and send some of them back.
+
+    A condition may use topic, group, reason, fingerprint, shape, attempts, died_at, produced_at, redriven, key, value
+    and the places partition, offset, dlq, dlq_partition and dlq_offset.
+    """
+    from flotilla.spark.pipelines.dead_letters import chosen_letters, letters_table, triage, write_report
+    from flotilla.spark.pipelines.redrive import RedriveOptions, redrive
+
+    with _session("dead-letters", master) as (spark, tell):
+        tell("reading dead letters")
+        letters = chosen_letters(letters_table(spark, servers=servers, topic=topic, group=group), where)
+        found = triage(letters)
+        if report is not None:
+            write_report(found, report)
+        sent = None
+        if redrive_them:
+            options = RedriveOptions(servers, _checkpoint(checkpoint, "dead-letters"), rate, force)
+            sent = redrive(spark, letters, options, tell)
+    if as_json:
+        print_json(asdict(found) | {"redriven": asdict(sent) if sent is not None else None})
+        return
+    columns = ("fingerprint", "letters", "topic", "group", "last", "reason")
+    print_table(
+        columns,
+        [(each.fingerprint, each.count, each.topic, each.group, each.last_died, each.shape) for each in found.groups],
+    )
+    note(f"{found.letters:,} dead letters in {len(found.groups):,} groups")
+    if sent is not None:
+        typer.echo(f"{sent.sent + sent.finished} sent again")
+    if report is not None:
+        note(f"the report is in {report}")
+
+
+@pipeline_app.command("rollup")
+def rollup(
+    topics: Topics,
+    out: Annotated[str, typer.Option("--out", metavar="PATH", help="Where windows go, as Parquet.")] = (
+        f"{FOLDER_DEFAULT}/rollup-windows"
+    ),
+    into: Annotated[str, typer.Option("--into", metavar="TOPIC", help="Also as messages of this topic.")] = "",
+    window: Annotated[str, typer.Option("--window", metavar="DURATION", help="How long a window is.")] = "1m",
+    late: Annotated[str, typer.Option("--late", metavar="DURATION", help="How late a record may be.")] = "1m",
+    latency_header: Annotated[
+        str,
+        typer.Option(
+            "--latency-header",
+            metavar="NAME",
+            help="Latency counts from the time in this header, in ms since 1970; without, from the record's own time "
+            "to when it is read.",
+        ),
+    ] = "",
+    top_keys: Annotated[int, typer.Option("--top-keys", min=1, max=100, help="Keys of each window.")] = 5,
+    report: ReportAt = None,
+    once: Once = False,
+    every: Every = "10s",
+    checkpoint: Checkpoint = None,
+    master: Master = MASTER_DEFAULT,
+    as_json: AsJson = False,
+    servers: Servers = DEFAULT_SERVERS,
+) -> None:
+    """Count messages, bytes, latencies and keys of topics, window by window.
+
+    A window is told once, when it is over and nothing that belongs to it is expected any more.
+    """
+    from flotilla.spark.pipelines.rollup import RollupOptions, rollup, write_report
+    from flotilla.spark.pipelines.running import RunOptions
+
+    _check_topics(topics)
+    options = RollupOptions(
+        servers=servers,
+        topics=topics,
+        out=out,
+        run=RunOptions(_checkpoint(checkpoint, "rollup", *topics), once, _seconds(every)),
+        window=_seconds(window),
+        late=_seconds(late),
+        into_topic=into,
+        latency_header=latency_header,
+        top_keys=top_keys,
+    )
+    with _session("rollup", master) as (spark, tell):
+        done = rollup(spark, options, tell)
+        if report is not None:
+            write_report(spark, options, report)
+    _print_result(asdict(done) | {"out": out}, as_json=as_json)
+
+
+@pipeline_app.command("audit")
+def audit(
+    ledger: Annotated[
+        str, typer.Argument(metavar="LEDGER", help="What was acknowledged: JSON lines or Parquet.", show_default=False)
+    ],
+    consumed: Annotated[
+        str | None, typer.Option("--consumed", metavar="LEDGER", help="What consumers have handled.")
+    ] = None,
+    lake: Annotated[str | None, typer.Option("--lake", metavar="PATH", help="An archive that is audited too.")] = None,
+    out: Annotated[str, typer.Option("--out", metavar="PATH", help="Where findings go.")] = f"{FOLDER_DEFAULT}/audit",
+    master: Master = MASTER_DEFAULT,
+    as_json: AsJson = False,
+    servers: Servers = DEFAULT_SERVERS,
+) -> None:
+    """Compare a ledger of acknowledged records with the log, a lake, and what consumers have handled.
+
+    The exit code is 1 if something is missing, doubled, different or out of order; the findings say what.
+    """
+    from flotilla.spark.pipelines.audit import AuditOptions, audit
+
+    with _session("audit", master) as (spark, tell):
+        tell("comparing")
+        found = audit(spark, AuditOptions(servers, ledger, out, lake, consumed))
+    counts = {"acknowledged": found.acknowledged, "in_log": found.in_log, "in_lake": found.in_lake, **found.counts}
+    _print_result(counts | {"findings": out, "is_good": found.is_good}, as_json=as_json)
+    if not found.is_good:
+        raise typer.Exit(FAILED.code)
+
+
+# What all of them need.
+
+
+@contextmanager
+def _session(name: str, master: str) -> Iterator[tuple[Any, Callable[[str], None]]]:
+    """A session, and a way to tell people how far it is. Raises UnsupportedError when something is not installed."""
+    from flotilla.spark.pipelines.session import open_session
+
+    printer = console(is_stderr=True)
+    if not printer.is_terminal:
+        with open_session(name, master) as spark:
+            yield spark, note
+        return
+    with printer.status("starting Spark") as status, open_session(name, master) as spark:
+        status.update(f"{name}: begins")
+        yield spark, status.update
+
+
+def _plain(value: Any) -> Any:
+    """A value of a row for a table and for JSON."""
+    if isinstance(value, bytes | bytearray):
+        return bytes(value).decode("utf-8", "backslashreplace")
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+def _print_result(result: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        print_json(result)
+    else:
+        print_table(("what", "value"), [(name.replace("_", " "), str(value)) for name, value in result.items()])
+
+
+def _check_topics(topics: list[str]) -> None:
+    for topic in topics:
+        check_topic_name(topic)
+
+
+def _checkpoint(given: str | None, *words: str) -> str:
+    return given or f"{FOLDER_DEFAULT}/{'-'.join(words)}"
+
+
+def _digest(asked: tuple[object, ...]) -> str:
+    return blake2b(repr(asked).encode(), digest_size=6).hexdigest()
+
+
+def _seconds(text: str) -> str:
+    """A duration as Spark writes it."""
+    return f"{read_duration(text, 'a duration')} milliseconds"
+
+
+def _moment(flag: str, text: str | None) -> int | None:
+    if text is None:
+        return None
+    found = read_start_point(text, now_ms()).timestamp_ms
+    if found is None:
+        raise InvalidArgumentError(f"{flag} is how long ago (2h), or a time; not {text!r}")
+    return found

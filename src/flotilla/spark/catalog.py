@@ -1,0 +1,171 @@
+"""What the driver asks the cluster: which topics are meant, where their partitions begin and end, and what is gone.
+
+Lives in the process in which Spark plans a read. Every question ends by the time limit of the options, so a cluster
+that does not answer fails the query instead of hanging it.
+"""
+
+import re
+import warnings
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Self
+
+from flotilla.client.bulk_offsets import list_all
+from flotilla.client.positions import Start
+from flotilla.client.stored_batches import StoredBatches
+from flotilla.client.sync import Client
+from flotilla.codec.batch import parse_header
+from flotilla.spark.offset_range import OffsetRange, Partition, Position
+from flotilla.spark.options import EARLIEST, LATEST, OffsetWish, OptionError, Options
+from flotilla.types.errors import NotFoundError, OffsetOutOfRangeError
+
+
+class DataLossError(OffsetOutOfRangeError):
+    """Records that should have been read are gone."""
+
+
+class Catalog:
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._client = Client(options.servers, timeout_ms=options.timeout_ms, name="spark")
+
+    @property
+    def client(self) -> Client:
+        return self._client
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._client.close()
+
+    def partitions(self, *, is_complete: bool = True) -> list[Partition]:
+        """All partitions that are meant and exist now. Raises NotFoundError for a topic that is named and does not."""
+        topics = {topic.name: len(topic.partitions) for topic in self._client.topics()}
+        if self._options.subscribe_pattern:
+            matches = re.compile(self._options.subscribe_pattern).fullmatch
+            names = sorted(name for name in topics if matches(name))
+        else:
+            names = [name for name in self._options.subscribe if name in topics or is_complete]
+            for name in names:
+                if name not in topics:
+                    raise NotFoundError(f"there is no topic {name!r}, which the option subscribe names")
+        return [(name, number) for name in names for number in range(topics[name])]
+
+    def earliest(self, partitions: list[Partition]) -> Position:
+        return self._each(partitions, EARLIEST)
+
+    def latest(self, partitions: list[Partition]) -> Position:
+        return self._each(partitions, LATEST)
+
+    def starting(self, partitions: list[Partition], default: str) -> Position:
+        """Where a read begins."""
+        options = self._options
+        if options.starting_timestamp_ms is not None:
+            return self.at_time(partitions, options.starting_timestamp_ms)
+        return self._wished(partitions, options.starting_offsets or default, default, "startingOffsets")
+
+    def ending(self, partitions: list[Partition]) -> Position:
+        """Where a batch read ends."""
+        options = self._options
+        if options.ending_timestamp_ms is not None:
+            return self.at_time(partitions, options.ending_timestamp_ms)
+        end = self._wished(partitions, options.ending_offsets or LATEST, LATEST, "endingOffsets")
+        if isinstance(options.ending_offsets, dict):
+            for place, offset in self.latest(partitions).items():
+                if end[place] > offset:
+                    raise OptionError(
+                        f"option endingOffsets names offset {end[place]} of partition {place[1]} of topic {place[0]}, "
+                        f"which ends at {offset}"
+                    )
+        return end
+
+    def _each(self, partitions: list[Partition], at: Start) -> Position:
+        return list_all(self._client, partitions, at, timeout_ms=self._options.timeout_ms)
+
+    def at_time(self, partitions: list[Partition], timestamp_ms: int) -> Position:
+        """The first record of a time or later; where none is that young, the next one will be."""
+        timeout_ms = self._options.timeout_ms
+        found = list_all(self._client, partitions, None, timestamp_ms=timestamp_ms, timeout_ms=timeout_ms)
+        young = self.latest([place for place, offset in found.items() if offset < 0])
+        return {**found, **young}
+
+    def _wished(self, partitions: list[Partition], wish: OffsetWish, default: str, option: str) -> Position:
+        if isinstance(wish, str):
+            return self._each(partitions, wish)  # type: ignore[arg-type]
+        position: Position = {}
+        for topic, numbers in wish.items():
+            for number in numbers:
+                if (topic, number) not in partitions:
+                    raise OptionError(f"option {option} names partition {number} of topic {topic}, which is not there")
+        for topic, number in partitions:
+            offset = wish.get(topic, {}).get(number)
+            if offset is None or offset < 0:
+                named = default if offset is None else (EARLIEST if offset == -2 else LATEST)
+                offset = self._each([(topic, number)], named)[topic, number]  # type: ignore[arg-type]
+            position[topic, number] = offset
+        return position
+
+    # What is gone.
+
+    def existing(self, start: Position, end: Position) -> list[OffsetRange]:
+        """What is to be read between two positions and still there.
+
+        Raises DataLossError for what is not, or warns of it.
+        """
+        wanted = [OffsetRange(*place, start.get(place, 0), offset) for place, offset in end.items()]
+        wanted = [each for each in wanted if len(each)]
+        oldest = self._oldest(wanted)
+        found: list[OffsetRange] = []
+        for each in wanted:
+            # Nothing is left of a topic that is gone.
+            first = oldest.get((each.topic, each.partition), each.end)
+            if each.first < first:
+                self.lost(OffsetRange(each.topic, each.partition, each.first, min(first, each.end)))
+            found.append(OffsetRange(each.topic, each.partition, max(each.first, first), each.end))
+        return [each for each in found if len(each)]
+
+    def _oldest(self, wanted: list[OffsetRange]) -> Position:
+        places = [(each.topic, each.partition) for each in wanted]
+        try:
+            return self.earliest(places)
+        except NotFoundError:
+            there = self.partitions(is_complete=False)
+            return self.earliest([place for place in places if place in there])
+
+    def lost(self, gone: OffsetRange) -> None:
+        report_loss(gone, is_fatal=self._options.fail_on_data_loss)
+
+    def record_bytes(self, start: Position, end: Position) -> Mapping[Partition, int]:
+        """About how many bytes a record takes, for each partition that has something to read."""
+        found: dict[Partition, int] = {}
+        for each in self.existing(start, end):
+            # One request that brings one batch: the smallest answer there is.
+            stored = StoredBatches(
+                self._client,
+                each.topic,
+                each.partition,
+                each.first,
+                each.first + 1,
+                fetch_bytes=1,
+                timeout_ms=self._options.timeout_ms,
+            )
+            header = parse_header(next(iter(stored)))
+            found[each.topic, each.partition] = max(header.length // header.count, 1)
+        return found
+
+
+def report_loss(gone: OffsetRange, *, is_fatal: bool, warn: Callable[[str], None] = warnings.warn) -> None:
+    """Raises DataLossError, or warns."""
+    text = (
+        f"offsets {gone.first} to {gone.end - 1} of partition {gone.partition} of topic {gone.topic} are gone: "
+        f"removed by retention, or with the topic"
+    )
+    if is_fatal:
+        raise DataLossError(f"{text}. With the option failOnDataLoss=false the query goes on without them")
+    warn(text)

@@ -1,0 +1,183 @@
+"""`flotilla pipeline archive`: topics into a lake, each record once, and held in the log until it is safely there.
+
+For each micro-batch: tasks write files and describe them; other tasks read the files back; one version of the manifest
+names them, under the query's id and the batch's number; then the hold on retention moves. Whatever fails in between
+leaves files that no manifest names and a hold that is too far back, and the next run mends both. The checkpoint says
+how far Spark has come, the manifest what the lake has; if they do not belong together, nothing is written.
+"""
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from flotilla.client.sync import Client
+from flotilla.spark.pipelines.archive_source import NAME, file_text, read_file_text
+from flotilla.spark.pipelines.compaction import CompactionRules, compact
+from flotilla.spark.pipelines.errands import run_errands
+from flotilla.spark.pipelines.hold import Hold
+from flotilla.spark.pipelines.lake import Lake
+from flotilla.spark.pipelines.manifest import DataFile, Manifest, Partition, Span
+from flotilla.spark.pipelines.running import RunOptions, Tell, run_query
+from flotilla.types.errors import CorruptionError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+GROUP_DEFAULT: Final = "archive"
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveOptions:
+    servers: str
+    topics: Sequence[str]
+    lake: str
+    run: RunOptions
+    #: Whose committed offset holds retention.
+    group: str = GROUP_DEFAULT
+    #: Records of one micro-batch, and so of one version of the manifest.
+    batch_rows: int = 2_000_000
+    compaction: CompactionRules = field(default_factory=CompactionRules)
+
+
+@dataclass(frozen=True, slots=True)
+class Archived:
+    """What a run has done, and what there is now."""
+
+    rows: int
+    files: int
+    #: In the whole lake.
+    rows_total: int
+    files_total: int
+    version: int
+    compacted: int
+
+
+class Archive:
+    def __init__(self, spark: "SparkSession", options: ArchiveOptions, tell: Tell) -> None:
+        self._spark = spark
+        self._options = options
+        self._tell = tell
+        self._lake = Lake(options.lake)
+        self._manifest = self._lake.latest()
+        self._rows = self._files = self._compacted = 0
+
+    def run(self) -> Archived:
+        """Until everything that is there is in the lake, or for ever, as the options say."""
+        options = self._options
+        with Client(options.servers, name="archive") as client:
+            hold = Hold(client, options.group, options.topics)
+            hold.begin(self._manifest.spans())
+            query = (
+                self._source(client)
+                .writeStream.foreachBatch(partial(self._take, hold))
+                .option("checkpointLocation", options.run.checkpoint)
+                .queryName(f"archive {', '.join(options.topics)}")
+            )
+            run_query(query, options.run, self._tell)
+            self._compact()
+        manifest = self._manifest
+        return Archived(self._rows, self._files, manifest.rows, len(manifest.files), manifest.version, self._compacted)
+
+    def _source(self, client: Client) -> "DataFrame":
+        options = self._options
+        reader = self._spark.readStream.format(NAME)
+        for name, value in {
+            "servers": options.servers,
+            "subscribe": ",".join(options.topics),
+            "lake": self._lake.address,
+            "maxOffsetsPerTrigger": str(options.batch_rows),
+            # For a checkpoint that is new: one that was used before goes on where it was.
+            "startingOffsets": json.dumps(starting_offsets(client, options.topics, self._manifest.spans())),
+        }.items():
+            reader = reader.option(name, value)
+        return reader.load()
+
+    def _take(self, hold: Hold, files: "DataFrame", batch_id: int) -> None:
+        """One micro-batch. The query waits for it."""
+        described = [read_file_text(row.file) for row in files.collect()]
+        query_id = self._spark.sparkContext.getLocalProperty("sql.streaming.queryId")
+        assert query_id is not None, "a micro-batch is one of a query"
+        manifest = self._lake.latest()
+        if manifest.has_batch(query_id, batch_id):
+            # The driver died between the manifest and Spark's own note of the batch.
+            self._lake.remove(file.path for file in described)
+        elif described:
+            verify_files(self._spark, self._lake, described)
+            manifest = manifest.with_batch(query_id, batch_id, described)
+            self._lake.commit(manifest)
+            self._rows += sum(file.rows for file in described)
+            self._files += len(described)
+        self._manifest = manifest
+        hold.move(manifest.spans())
+        self._tell(f"batch {batch_id}: {self._rows:,} rows in {self._files:,} files; the lake has {manifest.rows:,}")
+        if not self._options.run.is_once and batch_id % self._options.compaction.every_batches == 0:
+            self._compact()
+
+    def _compact(self) -> None:
+        self._remove_expired()
+        before = self._manifest
+        self._manifest = compact(self._spark, self._lake, before, self._options.compaction)
+        self._compacted += len(self._manifest.retired) - len(before.retired)
+
+    def _remove_expired(self) -> None:
+        """Files that were replaced long enough ago."""
+        paths = self._manifest.expired(self._options.compaction.grace_ms, time.time_ns() // 1_000_000)
+        if paths:
+            # Forgotten first: a file that stays by mistake costs room, one that is missing costs a reader.
+            manifest = self._manifest.forgetting(paths)
+            self._lake.commit(manifest)
+            self._manifest = manifest
+            self._lake.remove(paths)
+
+
+def archive(spark: "SparkSession", options: ArchiveOptions, tell: Tell = lambda _: None) -> Archived:
+    """Brings topics into a lake. Raises CorruptionError when a file cannot be read back as it was written."""
+    return Archive(spark, options, tell).run()
+
+
+def starting_offsets(client: Client, topics: Sequence[str], spans: dict[Partition, Span]) -> dict[str, dict[str, int]]:
+    """For each partition where the lake ends, or -2 for the oldest record."""
+    return {
+        topic: {
+            str(part.number): spans[topic, part.number].end if (topic, part.number) in spans else -2
+            for part in client.describe_topic(topic).partitions
+        }
+        for topic in topics
+    }
+
+
+def verify_files(spark: "SparkSession", lake: Lake, files: Sequence[DataFile]) -> None:
+    """Has tasks read files back. Raises CorruptionError."""
+    problems = [text for text in run_errands(spark, [file_text(file) for file in files], _verifier(lake)) if text]
+    if problems:
+        raise CorruptionError(f"{len(problems)} of {len(files)} files are not as they were written: {problems[0]}")
+
+
+def _verifier(lake: Lake) -> Callable[[str], str]:
+    def verify_one(text: str) -> str:
+        from flotilla.spark.pipelines.data_file import verify
+
+        try:
+            verify(lake, read_file_text(text))
+        except CorruptionError as error:
+            return str(error)
+        return ""
+
+    return verify_one
+
+
+def verify_lake(spark: "SparkSession", lake: Lake) -> Manifest:
+    """Reads every file of the newest manifest back, and checks that offsets are dense. Raises CorruptionError."""
+    manifest = lake.latest()
+    manifest.spans()
+    verify_files(spark, lake, manifest.files)
+    return manifest
+
+
+def unnamed_files(lake: Lake, manifest: Manifest) -> list[Any]:
+    """Files in the folder that count for nobody: left by attempts that failed."""
+    named = {file.path for file in manifest.files} | {each.path for each in manifest.retired}
+    return [path for path in lake.list_files() if path not in named]

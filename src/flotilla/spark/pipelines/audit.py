@@ -1,0 +1,261 @@
+"""`flotilla pipeline audit`: what producers were promised against what is there, exactly, however much it is.
+
+A ledger has one line for each acknowledged record: topic, partition, offset, and the SHA-256 of its value as `digest`;
+if it also has `producer` and `sequence`, order is checked. It is compared with the log and the lake, each read as a
+whole; and, if there is one, with a ledger of what consumers have handled. Everything is joined by Spark; what comes to
+the driver is how many there are of each finding, and the findings themselves go into files.
+
+| finding | meaning |
+| --- | --- |
+| missing | acknowledged, and neither in the log nor in the lake at its place |
+| doubled | stored at more places than it was acknowledged, or at one place twice |
+| different | the log and the lake have something else at one place |
+| reordered | behind a later one of the same producer |
+| hole | offsets that are not there, between others that are |
+| unconsumed | acknowledged, and not in the ledger of consumers |
+| consumed_again | there more than once; at-least-once allows it, so it is told and is no fault |
+| consumed_late | handled behind a later one of the same partition by the same consumer |
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import TYPE_CHECKING, Final
+
+from flotilla.client.sync import Client
+from flotilla.spark.pipelines.lake import Lake
+from flotilla.spark.pipelines.ranges import lake_rows
+from flotilla.spark.pipelines.store import Store
+from flotilla.types.errors import InvalidArgumentError, NotFoundError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+#: What must not be.
+FAULTS: Final = ("missing", "doubled", "different", "reordered", "hole", "unconsumed", "consumed_late")
+#: What may be, and is worth knowing.
+NOTES: Final = ("consumed_again",)
+FINDINGS: Final = "findings"
+_PLACE: Final = ("topic", "partition", "offset")
+_LEDGER: Final = "topic string, partition int, offset long, digest string, producer string, sequence long"
+_CONSUMED: Final = "topic string, partition int, offset long, consumer string, position long"
+
+
+@dataclass(frozen=True, slots=True)
+class AuditOptions:
+    servers: str
+    ledger: str
+    #: Where findings go.
+    out: str
+    lake: str | None = None
+    consumed: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Audited:
+    acknowledged: int
+    #: Places that are in the log, and in the lake.
+    in_log: int
+    in_lake: int
+    counts: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def is_good(self) -> bool:
+        return not any(self.counts[name] for name in FAULTS)
+
+
+def audit(spark: "SparkSession", options: AuditOptions) -> Audited:
+    """Raises InvalidArgumentError for a ledger that cannot be read."""
+    ledger = read_ledger(spark, options.ledger, _LEDGER)
+    topics = [row.topic for row in ledger.select("topic").distinct().collect()]
+    stored = stored_places(spark, options, topics).persist()
+    ledger = ledger.persist()
+    try:
+        consumed = read_ledger(spark, options.consumed, _CONSUMED) if options.consumed else None
+        found = findings(ledger, stored, consumed)
+        path = Store(options.out).address_of(FINDINGS)
+        found.write.mode("overwrite").partitionBy("finding").json(path)
+        counts = dict.fromkeys((*FAULTS, *NOTES), 0) | _counted(spark, options.out)
+        places = {row.home: row["count"] for row in stored.groupBy("home").count().collect()}
+        return Audited(ledger.count(), places.get("log", 0), places.get("lake", 0), counts)
+    finally:
+        ledger.unpersist()
+        stored.unpersist()
+
+
+def read_ledger(spark: "SparkSession", path: str, schema: str) -> "DataFrame":
+    """Parquet, or one JSON object a line. Columns that are not there are null."""
+    from pyspark.errors import AnalysisException
+
+    reader = spark.read.schema(schema)
+    address = Store(path).address
+    try:
+        found = reader.parquet(address) if path.rstrip("/").endswith(".parquet") else reader.json(address)
+        damaged = found.where("topic IS NULL OR partition IS NULL OR offset IS NULL").limit(1).count()
+    except AnalysisException as error:
+        raise InvalidArgumentError(f"the ledger {path} cannot be read: {str(error).splitlines()[0]}") from None
+    if damaged:
+        raise InvalidArgumentError(f"the ledger {path} has lines without topic, partition and offset")
+    return found
+
+
+def stored_places(spark: "SparkSession", options: AuditOptions, topics: Sequence[str]) -> "DataFrame":
+    """Every place of these topics, in the log and in the lake: a row for each, with the digest of what is there."""
+    from pyspark.sql import functions as f
+
+    digest = f.sha2("value", 256).alias("digest")
+    parts = [spark.createDataFrame([], "topic string, partition int, offset long, digest string, home string")]
+    existing = _existing(options.servers, topics)
+    if existing:
+        log = spark.read.format("flotilla").option("servers", options.servers).option("subscribe", ",".join(existing))
+        log = log.option("columns", ",".join((*_PLACE, "value")))
+        parts.append(log.load().select(*_PLACE, digest, f.lit("log").alias("home")))
+    if options.lake is not None:
+        lake = Lake(options.lake)
+        manifest = lake.latest()
+        for topic in topics:
+            files = manifest.files_of(topic)
+            if files:
+                rows = lake_rows(spark, topic, files, lake)
+                parts.append(rows.select(*_PLACE, digest, f.lit("lake").alias("home")))
+    return reduce(lambda left, right: left.unionByName(right), parts)
+
+
+def _existing(servers: str, topics: Sequence[str]) -> list[str]:
+    found = []
+    with Client(servers, name="audit") as client:
+        for topic in topics:
+            try:
+                client.describe_topic(topic)
+            except NotFoundError:
+                continue
+            found.append(topic)
+    return found
+
+
+def findings(ledger: "DataFrame", stored: "DataFrame", consumed: "DataFrame | None" = None) -> "DataFrame":
+    """All findings as rows: finding, topic, partition, offset, digest, detail. Pure Spark: tables in, table out."""
+    parts = [
+        _missing(ledger, stored),
+        _doubled(ledger, stored),
+        _doubled_places(stored),
+        _different(stored),
+        _reordered(ledger),
+        _holes(stored),
+    ]
+    if consumed is not None:
+        parts += [_unconsumed(ledger, consumed), _consumed_again(consumed), _consumed_late(consumed)]
+    return reduce(lambda left, right: left.unionByName(right), parts)
+
+
+def _told(rows: "DataFrame", finding: str, detail: str = "''") -> "DataFrame":
+    from pyspark.sql import functions as f
+
+    digest = f.col("digest") if "digest" in rows.columns else f.lit(None).cast("string").alias("digest")
+    return rows.select(f.lit(finding).alias("finding"), *_PLACE, digest, f.expr(f"CAST({detail} AS string) AS detail"))
+
+
+def _missing(ledger: "DataFrame", stored: "DataFrame") -> "DataFrame":
+    """A place that holds something else does not hold what was promised; no digest means that any content is fine."""
+    from pyspark.sql import functions as f
+
+    there = stored.select(*_PLACE, f.col("digest").alias("found")).distinct()
+    joined = ledger.join(there, list(_PLACE), "left")
+    kept = f.max(
+        f.coalesce(
+            f.col("found").isNotNull() & (f.col("digest").isNull() | (f.col("digest") == f.col("found"))), f.lit(False)
+        )
+    )
+    by_place = joined.groupBy(*_PLACE, "digest").agg(kept.alias("is_kept"), f.max("found").alias("found"))
+    lost = by_place.where(~f.col("is_kept"))
+    return _told(lost, "missing", "IF(found IS NULL, 'nothing is there', concat('there is ', found))")
+
+
+def _doubled(ledger: "DataFrame", stored: "DataFrame") -> "DataFrame":
+    """By content: stored at more places of its topic than it was acknowledged at."""
+    from pyspark.sql import functions as f
+
+    promised = ledger.where("digest IS NOT NULL").groupBy("topic", "digest").agg(
+        f.countDistinct("partition", "offset").alias("promised")
+    )  # fmt: skip
+    places = stored.select(*_PLACE, "digest").distinct()
+    counted = places.groupBy("topic", "digest").agg(f.count("*").alias("stored"))
+    more = counted.join(promised, ["topic", "digest"]).where("stored > promised")
+    detail = "concat('stored ', stored, ' times, acknowledged ', promised, ' times')"
+    extra = places.join(more, ["topic", "digest"]).join(ledger.select(*_PLACE), list(_PLACE), "left_anti")
+    return _told(extra, "doubled", detail)
+
+
+def _doubled_places(stored: "DataFrame") -> "DataFrame":
+    """One home has two rows of one offset."""
+    from pyspark.sql import functions as f
+
+    counted = stored.groupBy(*_PLACE, "home").agg(f.count("*").alias("n"), f.max("digest").alias("digest"))
+    return _told(counted.where("n > 1"), "doubled", "concat('the ', home, ' has it ', n, ' times')")
+
+
+def _different(stored: "DataFrame") -> "DataFrame":
+    from pyspark.sql import functions as f
+
+    counted = stored.groupBy(*_PLACE).agg(
+        f.countDistinct("digest").alias("n"), f.min("digest").alias("digest"), f.max("digest").alias("other")
+    )  # fmt: skip
+    return _told(counted.where("n > 1"), "different", "concat('and ', other)")
+
+
+def _reordered(ledger: "DataFrame") -> "DataFrame":
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
+    before = Window.partitionBy("topic", "partition", "producer").orderBy("offset").rowsBetween(
+        Window.unboundedPreceding, -1
+    )  # fmt: skip
+    numbered = ledger.where("producer IS NOT NULL AND sequence IS NOT NULL")
+    late = numbered.withColumn("highest", f.max("sequence").over(before)).where("highest > sequence")
+    detail = "concat('sequence ', sequence, ' of ', producer, ' stands behind ', highest)"
+    return _told(late, "reordered", detail)
+
+
+def _holes(stored: "DataFrame") -> "DataFrame":
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
+    order = Window.partitionBy("topic", "partition").orderBy("offset")
+    places = stored.select(*_PLACE).distinct().withColumn("before", f.lag("offset").over(order))
+    gaps = (
+        places.where("offset > before + 1")
+        .withColumn("end", f.col("offset"))
+        .withColumn("offset", f.expr("before + 1"))
+    )
+    return _told(gaps, "hole", "concat('offsets up to ', end - 1)")
+
+
+def _unconsumed(ledger: "DataFrame", consumed: "DataFrame") -> "DataFrame":
+    return _told(ledger.join(consumed.select(*_PLACE), list(_PLACE), "left_anti"), "unconsumed")
+
+
+def _consumed_again(consumed: "DataFrame") -> "DataFrame":
+    counted = consumed.groupBy(*_PLACE).count().where("count > 1")
+    return _told(counted, "consumed_again", "concat(count, ' times')")
+
+
+def _consumed_late(consumed: "DataFrame") -> "DataFrame":
+    """Only where a ledger says in which order a consumer has worked."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
+    before = Window.partitionBy("topic", "partition", "consumer").orderBy("position").rowsBetween(
+        Window.unboundedPreceding, -1
+    )  # fmt: skip
+    ordered = consumed.where("position IS NOT NULL")
+    late = ordered.withColumn("highest", f.max("offset").over(before)).where("highest > offset")
+    return _told(late, "consumed_late", "concat('after ', highest)")
+
+
+def _counted(spark: "SparkSession", out: str) -> dict[str, int]:
+    """Of what was written, so that counts and files agree."""
+    if not list(Store(out).list(FINDINGS, suffix=".json")):
+        return {}
+    schema = "topic string, partition int, offset long, digest string, detail string, finding string"
+    written = spark.read.schema(schema).json(Store(out).address_of(FINDINGS))
+    return {row.finding: row["count"] for row in written.groupBy("finding").count().collect()}

@@ -1,0 +1,247 @@
+"""`flotilla pipeline dead-letters`: failures grouped by what went wrong, with samples; and back again, by a condition.
+
+Triage reads dead-letter topics as they are and changes nothing. Reasons are grouped by fingerprint where the rows are;
+only groups come to the driver, never letters.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from flotilla.client.dead_letter import REDRIVEN_HEADER
+from flotilla.spark.pipelines.fingerprint import fingerprint_column, shape_column
+from flotilla.spark.pipelines.plots import SERIES_MAX, bars, lines
+from flotilla.spark.pipelines.report import Report
+from flotilla.types.dead_letters import HEADER_PREFIX, PREFIX, dead_letter_topic
+from flotilla.types.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+#: Groups of failures that are told; the rest is counted.
+GROUPS_MAX: Final = 100
+#: Into so many parts the time is cut in which letters died.
+MOMENTS: Final = 60
+_SAMPLE_CHARS: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Failures:
+    """One group: the same thing went wrong in the same place."""
+
+    fingerprint: str
+    #: The reason with what differs taken out, and one reason as it was.
+    shape: str
+    sample_reason: str
+    topic: str
+    group: str
+    count: int
+    attempts_max: int
+    first_died: str
+    last_died: str
+    #: Of the youngest: where it is in its dead-letter topic, and the beginning of its payload.
+    sample_place: str
+    sample_payload: str
+
+
+@dataclass(frozen=True, slots=True)
+class Triage:
+    letters: int
+    groups: tuple[Failures, ...]
+    #: When letters died, in steps, and how many of each of the largest groups in each step.
+    moments: tuple[str, ...]
+    series: tuple[tuple[str, tuple[float, ...]], ...]
+
+
+def letters_table(
+    spark: "SparkSession", *, servers: str, topic: str | None = None, group: str | None = None
+) -> "DataFrame":
+    """Every dead letter as a row that says what happened to it; of all topics and groups, unless some are named.
+
+    `topic`, `partition` and `offset` say where it was first, `dlq`, `dlq_partition` and `dlq_offset` where it is.
+    """
+    from pyspark.sql import functions as f
+
+    reader = spark.read.format("flotilla").option("servers", servers).option("includeHeaders", "true")
+    if topic is not None and group is not None:
+        reader = reader.option("subscribe", dead_letter_topic(group, topic))
+    else:
+        reader = reader.option("subscribePattern", PREFIX.replace(".", r"\.") + ".*")
+    shape = shape_column(_text("reason"))
+    is_own = lambda header: ~(header["key"].startswith(HEADER_PREFIX) | (header["key"] == REDRIVEN_HEADER))  # noqa: E731
+    rows = reader.load().select(
+        f.col("topic").alias("dlq"),
+        f.col("partition").alias("dlq_partition"),
+        f.col("offset").alias("dlq_offset"),
+        _text("topic").alias("topic"),
+        _number("partition").cast("int").alias("partition"),
+        _number("offset").alias("offset"),
+        _text("group").alias("group"),
+        _text("reason").alias("reason"),
+        shape.alias("shape"),
+        fingerprint_column(shape).alias("fingerprint"),
+        _number("attempts").cast("int").alias("attempts"),
+        f.timestamp_millis(_number("first-time")).alias("produced_at"),
+        f.coalesce(f.timestamp_millis(_number("died-time")), f.col("timestamp")).alias("died_at"),
+        f.coalesce(_integer(REDRIVEN_HEADER), f.lit(0)).cast("int").alias("redriven"),
+        "key",
+        "value",
+        f.filter(f.col("headers"), is_own).alias("headers"),
+        "priority",
+        "content_type",
+    )
+    if topic is not None:
+        rows = rows.where(f.col("topic") == topic)
+    return rows if group is None else rows.where(f.col("group") == group)
+
+
+def _header(name: str) -> "Column":
+    """The last one of that name, as text."""
+    from pyspark.sql import functions as f
+
+    found = f.filter(f.col("headers"), lambda header: header["key"] == name)
+    return f.try_element_at(found, f.lit(-1))["value"].cast("string")
+
+
+def _text(name: str) -> "Column":
+    from pyspark.sql import functions as f
+
+    return f.coalesce(_header(HEADER_PREFIX + name), f.lit(""))
+
+
+def _integer(header: str) -> "Column":
+    return _header(header).try_cast("long")
+
+
+def _number(name: str) -> "Column":
+    return _integer(HEADER_PREFIX + name)
+
+
+def chosen_letters(letters: "DataFrame", where: str) -> "DataFrame":
+    """Those for which a condition of SQL holds. Raises InvalidArgumentError when it is none."""
+    from pyspark.errors import AnalysisException, ParseException
+
+    try:
+        return letters.where(where)
+    except (ParseException, AnalysisException) as error:
+        columns = ", ".join(letters.columns)
+        raise InvalidArgumentError(
+            f"--where {where!r} is no condition: {str(error).splitlines()[0]}; there are the columns {columns}"
+        ) from None
+
+
+# Triage.
+
+
+def triage(letters: "DataFrame") -> Triage:
+    """What is there, in groups."""
+    from pyspark.sql import functions as f
+
+    kept = letters.select(
+        "dlq", "dlq_partition", "dlq_offset", "topic", "group", "reason", "shape", "fingerprint", "attempts", "died_at",
+        f.substring("value", 1, _SAMPLE_CHARS).alias("payload"),
+    ).persist()  # fmt: skip
+    try:
+        found = kept.agg(
+            f.count("*").alias("n"), f.min("died_at").alias("first"), f.max("died_at").alias("last")
+        ).first()
+        assert found is not None
+        if not found.n:
+            return Triage(0, (), (), ())
+        groups = _groups(kept)
+        moments, series = _over_time(kept, groups, found["first"], found["last"])
+        return Triage(found.n, groups, moments, series)
+    finally:
+        kept.unpersist()
+
+
+def _groups(letters: "DataFrame") -> tuple[Failures, ...]:
+    from pyspark.sql import functions as f
+
+    place = f.concat_ws("/", "dlq", "dlq_partition", "dlq_offset")
+    grouped = (
+        letters.groupBy("fingerprint", "shape", "topic", "group")
+        .agg(
+            f.count("*").alias("n"),
+            f.max("attempts").alias("attempts"),
+            f.min("died_at").alias("first"),
+            f.max("died_at").alias("last"),
+            f.max_by(f.struct("reason", place.alias("place"), "payload"), "died_at").alias("sample"),
+        )
+        .orderBy(f.desc("n"), "fingerprint", "topic", "group")
+        .limit(GROUPS_MAX)
+    )
+    return tuple(
+        Failures(
+            fingerprint=row.fingerprint,
+            shape=row["shape"],
+            sample_reason=row["sample"]["reason"],
+            topic=row.topic,
+            group=row.group,
+            count=row.n,
+            attempts_max=row.attempts or 0,
+            first_died=_moment(row["first"]),
+            last_died=_moment(row["last"]),
+            sample_place=row["sample"]["place"],
+            sample_payload=bytes(row["sample"]["payload"]).decode("utf-8", "backslashreplace"),
+        )
+        for row in grouped.collect()
+    )
+
+
+def _over_time(
+    letters: "DataFrame", groups: Sequence[Failures], first: datetime, last: datetime
+) -> tuple[tuple[str, ...], tuple[tuple[str, tuple[float, ...]], ...]]:
+    from pyspark.sql import functions as f
+
+    begin_s, span_s = first.timestamp(), max((last - first).total_seconds(), 1.0)
+    step_s = span_s / MOMENTS
+    step = f.least(f.floor((f.col("died_at").cast("double") - begin_s) / step_s), f.lit(MOMENTS - 1))
+    names = list(dict.fromkeys(each.fingerprint for each in groups))[:SERIES_MAX]
+    counted = letters.where(f.col("fingerprint").isin(names)).groupBy("fingerprint", step.alias("step")).count()
+    table = {name: [0.0] * MOMENTS for name in names}
+    for row in counted.collect():
+        table[row.fingerprint][int(row.step)] = float(row["count"])
+    moments = tuple(_moment(datetime.fromtimestamp(begin_s + at * step_s, UTC)) for at in range(MOMENTS))
+    shapes = {each.fingerprint: each.shape for each in reversed(groups)}
+    return moments, tuple((f"{name}  {shapes[name]}", tuple(values)) for name, values in table.items())
+
+
+def _moment(moment: datetime) -> str:
+    """In UTC; what Spark gives out is the time of this machine's zone."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def write_report(found: Triage, path: Path) -> Path:
+    report = Report("Dead letters", f"{found.letters:,} letters in {len(found.groups):,} groups of failures")
+    report.numbers(
+        [
+            ("dead letters", found.letters),
+            ("groups of failures", len(found.groups)),
+            ("topics", len({each.topic for each in found.groups})),
+            ("consumer groups", len({each.group for each in found.groups})),
+        ]
+    )
+    if found.groups:
+        report.heading("What goes wrong most")
+        report.picture(bars([(f"{each.shape} ({each.topic})", each.count) for each in found.groups[:12]]))
+        report.heading("When they died")
+        report.picture(lines(found.moments, found.series))
+        report.heading("Groups, with a sample of each")
+        report.table(
+            ("fingerprint", "letters", "topic", "group", "attempts", "first", "last", "reason", "sample"),
+            [
+                (
+                    each.fingerprint, each.count, each.topic, each.group, each.attempts_max, each.first_died,
+                    each.last_died, each.sample_reason, f"{each.sample_place}: {each.sample_payload}",
+                )
+                for each in found.groups
+            ],
+        )  # fmt: skip
+        report.text(
+            "A fingerprint names a reason without its numbers, ids and quoted texts; "
+            "--where \"fingerprint = '…'\" chooses its letters."
+        )
+    return report.write(path)

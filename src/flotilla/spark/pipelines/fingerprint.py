@@ -1,0 +1,54 @@
+"""Reasons that differ only in numbers, ids and quoted texts are one reason: its shape, and a short name for it.
+
+Pure: a table of patterns, in a notation that Java and Python read alike, applied one after the other. Spark applies
+them where the rows are; `shape_of` does the same for one text.
+"""
+
+import re
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+NAME_LENGTH: Final = 12
+
+#: What is found, and what stands for it. Earlier rows take what later ones would take apart.
+RULES: Final[tuple[tuple[str, str], ...]] = (
+    (r"\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b", "<id>"),
+    # Quotes around something, not the apostrophe of a word.
+    (r"\"[^\"]*\"|`[^`]*`|(?<!\w)'[^']*'(?!\w)", "<text>"),
+    (r"\b\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?)?\b", "<time>"),
+    (r"\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b", "<address>"),
+    (r"\b0[xX][0-9a-fA-F]+\b", "<hex>"),
+    # Long, and with a digit and a letter in it: words like `deadbeef` in prose are rare, ids are not.
+    (r"\b(?=[a-fA-F]*\d)(?=\d*[a-fA-F])[0-9a-fA-F]{8,}\b", "<hex>"),
+    (r"(?<![\w-])[-+]?\d+(?:[.,]\d+)*|\d+", "<n>"),
+    (r"\s+", " "),
+)
+
+
+def shape_of(reason: str) -> str:
+    for pattern, replacement in RULES:
+        reason = re.sub(pattern, replacement, reason, flags=re.ASCII)
+    return reason.strip()
+
+
+def fingerprint_of(reason: str) -> str:
+    return sha256(shape_of(reason).encode()).hexdigest()[:NAME_LENGTH]
+
+
+def shape_column(reason: "Column") -> "Column":
+    from pyspark.sql import functions
+
+    shaped = reason
+    for pattern, replacement in RULES:
+        shaped = functions.regexp_replace(shaped, pattern, replacement)
+    return functions.trim(shaped)
+
+
+def fingerprint_column(shape: "Column") -> "Column":
+    """Of a shape."""
+    from pyspark.sql import functions
+
+    return functions.substring(functions.sha2(shape, 256), 1, NAME_LENGTH)

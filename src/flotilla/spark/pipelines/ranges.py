@@ -1,0 +1,108 @@
+"""Rows of a topic by offsets, wherever they are: from the lake as far as it goes, from the log behind that."""
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from flotilla.spark.pipelines.lake import Lake
+from flotilla.spark.pipelines.manifest import DataFile, Manifest, Run, Span
+from flotilla.spark.schema import COLUMNS
+from flotilla.types.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+
+def split_at_seam(wanted: Mapping[int, Span], archived: Mapping[int, Span]) -> tuple[list[Run], list[Run]]:
+    """What of these offsets the lake has, and what the log must have. Raises InvalidArgumentError for what nobody has.
+
+    Below what the lake has there is nothing: an archive begins with the oldest record that there was.
+    """
+    lake, log = [], []
+    for number, span in sorted(wanted.items()):
+        kept = archived.get(number)
+        if kept is None:
+            log.append(Run(number, *span))
+            continue
+        if span.first < min(kept.first, span.end):
+            raise InvalidArgumentError(
+                f"offsets {span.first} to {kept.first - 1} of partition {number} were gone when the archive began"
+            )
+        lake.append(Run(number, span.first, min(span.end, kept.end)))
+        log.append(Run(number, max(span.first, kept.end), span.end))
+    return [run for run in lake if run.end > run.first], [run for run in log if run.end > run.first]
+
+
+def rows_in(
+    spark: "SparkSession",
+    topic: str,
+    wanted: Mapping[int, Span],
+    *,
+    servers: str,
+    lake: Lake | None = None,
+    manifest: Manifest | None = None,
+) -> "DataFrame":
+    """The rows of these offsets, each once, with all columns of the source."""
+    archived = {}
+    if manifest is not None:
+        archived = {number: span for (name, number), span in manifest.spans().items() if name == topic}
+    of_lake, of_log = split_at_seam(wanted, archived)
+    parts = []
+    if of_lake:
+        assert lake is not None
+        assert manifest is not None
+        parts.append(_from_lake(spark, topic, of_lake, lake, manifest))
+    if of_log:
+        parts.append(_from_log(spark, topic, of_log, servers))
+    if not parts:
+        return _nothing(spark)
+    return reduce(lambda left, right: left.unionByName(right), parts)
+
+
+def _from_lake(spark: "SparkSession", topic: str, runs: list[Run], lake: Lake, manifest: Manifest) -> "DataFrame":
+    files = [
+        file for file in manifest.files_of(topic) if any(_overlap(mine, run) for mine in file.runs for run in runs)
+    ]
+    return lake_rows(spark, topic, files, lake).where(_within(runs))
+
+
+def lake_rows(spark: "SparkSession", topic: str, files: Sequence[DataFile], lake: Lake) -> "DataFrame":
+    """All rows of some files. Each is named: what else lies in the folders does not count."""
+    from pyspark.sql import functions
+    from pyspark.sql.types import StructField, StructType
+
+    stored = StructType([StructField(name, kind) for name, kind in COLUMNS.items() if name != "topic"])
+    rows = spark.read.schema(stored).parquet(*[lake.address_of(file.path) for file in files])
+    return rows.withColumn("topic", functions.lit(topic)).select(*COLUMNS)
+
+
+def _overlap(one: Run, other: Run) -> bool:
+    return one.partition == other.partition and one.first < other.end and other.first < one.end
+
+
+def _within(runs: list[Run]) -> "Column":
+    from pyspark.sql.functions import col
+
+    conditions = [
+        (col("partition") == run.partition) & (col("offset") >= run.first) & (col("offset") < run.end) for run in runs
+    ]
+    return reduce(lambda left, right: left | right, conditions)
+
+
+def _from_log(spark: "SparkSession", topic: str, runs: list[Run], servers: str) -> "DataFrame":
+    from pyspark.sql.functions import col
+
+    first = {topic: {str(run.partition): run.first for run in runs}}
+    end = {topic: {str(run.partition): run.end for run in runs}}
+    reader = spark.read.format("flotilla").option("servers", servers).option("subscribe", topic)
+    reader = reader.option("startingOffsets", json.dumps(first)).option("endingOffsets", json.dumps(end))
+    rows = reader.option("includeHeaders", "true").load()
+    # A partition that is not named would be read as a whole.
+    return rows.where(col("partition").isin([run.partition for run in runs])).select(*COLUMNS)
+
+
+def _nothing(spark: "SparkSession") -> "DataFrame":
+    from pyspark.sql.types import StructField, StructType
+
+    return spark.createDataFrame([], StructType([StructField(name, kind) for name, kind in COLUMNS.items()]))

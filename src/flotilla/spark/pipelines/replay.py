@@ -1,0 +1,261 @@
+"""`flotilla pipeline replay`: rows of a topic once more, from the archive or the log, into a topic or a shadow group.
+
+First the plan: which offsets, and a name for the whole; it is kept in the checkpoint. Then lot after lot, each a job
+of Spark, and in it blocks of rows, each a transaction under the plan's name and its number. Whoever runs it again with
+the same checkpoint goes on with the same plan, so every row comes once; so does whoever runs it with the same bounds
+and without a checkpoint, because the name follows from the plan.
+
+A shadow group gets the rows in a topic of its own, `shadow.<group>.<topic>`: nobody else who reads the topic sees them.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Final
+
+from flotilla.client.sync import Client
+from flotilla.spark.pipelines.lake import Lake
+from flotilla.spark.pipelines.manifest import Manifest, Span
+from flotilla.spark.pipelines.ranges import rows_in
+from flotilla.spark.pipelines.running import Tell
+from flotilla.spark.pipelines.sending import BLOCK_ROWS, send_rows
+from flotilla.spark.pipelines.store import Store
+from flotilla.types.errors import InvalidArgumentError, NotFoundError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+#: Says where a row was first.
+ORIGIN_HEADER: Final = "flotilla-replayed-from"
+_PLAN: Final = "plan.json"
+_PROGRESS: Final = "progress.json"
+#: Blocks of each partition in one lot.
+LOT_BLOCKS: Final = 40
+#: With a rate, a block is what is due in this time.
+_BLOCK_S: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayOptions:
+    servers: str
+    topic: str
+    #: One of the two says where rows go.
+    into_topic: str = ""
+    into_group: str = ""
+    lake: str | None = None
+    checkpoint: str | None = None
+    #: Rows whose own time is in [since, until).
+    since_ms: int | None = None
+    until_ms: int | None = None
+    #: Offsets [first, end), of every partition that is meant.
+    first_offset: int | None = None
+    end_offset: int | None = None
+    partitions: Sequence[int] | None = None
+    rows_per_second: float | None = None
+
+    @property
+    def target(self) -> str:
+        return self.into_topic or f"shadow.{self.into_group}.{self.topic}"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is sent, whoever sends it."""
+
+    topic: str
+    target: str
+    #: Partition, first offset and end.
+    ranges: tuple[tuple[int, int, int], ...]
+    since_ms: int | None
+    until_ms: int | None
+    block_rows: int
+    #: The target has as many partitions, so a row goes to the one of its number.
+    keeps_partitions: bool
+
+    @property
+    def name(self) -> str:
+        """The same for the same plan, and for no other."""
+        text = json.dumps(asdict(self), sort_keys=True)
+        return f"replay-{blake2b(text.encode(), digest_size=16).hexdigest()}"
+
+    @property
+    def lots(self) -> int:
+        return max([-(-(end - self._base(first)) // self._lot_rows) for _, first, end in self.ranges], default=0)
+
+    def lot(self, number: int) -> dict[int, Span]:
+        """The offsets of one lot, by partition. It ends where a block ends: none is sent in two parts."""
+        found = {}
+        for partition, first, end in self.ranges:
+            begin = self._base(first) + number * self._lot_rows
+            span = Span(max(begin, first), min(begin + self._lot_rows, end))
+            if span.first < span.end:
+                found[partition] = span
+        return found
+
+    @property
+    def _lot_rows(self) -> int:
+        return self.block_rows * LOT_BLOCKS
+
+    def _base(self, first: int) -> int:
+        """Where the block begins that holds an offset."""
+        return first - first % self.block_rows
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    name: str
+    target: str
+    #: Of the lots that this run went through; what a run before had sent is among them, but was not sent again.
+    rows: int
+    lots: int
+    #: Lots that an earlier run had done.
+    lots_before: int
+
+
+def replay(spark: "SparkSession", options: ReplayOptions, tell: Tell = lambda _: None) -> Replayed:
+    """Raises InvalidArgumentError when what is asked for makes no sense, NotFoundError when it is not there."""
+    check_options(options)
+    lake = Lake(options.lake) if options.lake else None
+    manifest = None if lake is None else lake.latest()
+    checkpoint = Store(options.checkpoint) if options.checkpoint else None
+    plan = _planned(options, manifest, checkpoint)
+    tell(f"{plan.name}: offsets of {len(plan.ranges)} partitions into {plan.target}, in {plan.lots} lots")
+    begun = _read_progress(checkpoint, plan)
+    rows_sent = 0
+    for number in range(begun, plan.lots):
+        rows_sent += send_rows(
+            _lot_rows(spark, options, plan, number, lake, manifest),
+            servers=options.servers,
+            name=plan.name,
+            block_rows=plan.block_rows,
+            rows_per_second=options.rows_per_second,
+            partitions=len(plan.ranges),
+        )
+        if checkpoint is not None:
+            checkpoint.put(_PROGRESS, json.dumps({"name": plan.name, "lots": number + 1}).encode())
+        tell(f"lot {number + 1} of {plan.lots}: {rows_sent:,} rows are in {plan.target}")
+    return Replayed(plan.name, plan.target, rows_sent, plan.lots, begun)
+
+
+def check_options(options: ReplayOptions) -> None:
+    if bool(options.into_topic) == bool(options.into_group):
+        raise InvalidArgumentError("say where rows go: into a topic or into a shadow group")
+    if options.into_topic == options.topic:
+        raise InvalidArgumentError("a topic is not replayed into itself: it would never end")
+    if options.rows_per_second is not None and options.rows_per_second <= 0:
+        raise InvalidArgumentError("the rate is above 0")
+
+
+# The plan.
+
+
+def _planned(options: ReplayOptions, manifest: Manifest | None, checkpoint: Store | None) -> Plan:
+    kept = checkpoint.read(_PLAN) if checkpoint is not None else None
+    if kept is not None:
+        plan = _read_plan(kept)
+        if (plan.topic, plan.target) != (options.topic, options.target):
+            raise InvalidArgumentError(f"the checkpoint is that of a replay of {plan.topic} into {plan.target}")
+        return plan
+    plan = _new_plan(options, manifest)
+    if checkpoint is not None:
+        checkpoint.put(_PLAN, json.dumps(asdict(plan)).encode(), is_new=True)
+    return plan
+
+
+def _read_plan(data: bytes) -> Plan:
+    content: dict[str, Any] = json.loads(data)
+    return Plan(**{**content, "ranges": tuple(tuple(each) for each in content["ranges"])})
+
+
+def _new_plan(options: ReplayOptions, manifest: Manifest | None) -> Plan:
+    archived = (
+        {}
+        if manifest is None
+        else {number: span for (name, number), span in manifest.spans().items() if name == options.topic}
+    )
+    with Client(options.servers, name="replay") as client:
+        wanted = _bounds(client, options, archived)
+        count = max([*wanted, *archived], default=0) + 1
+        keeps_partitions = _prepare_target(client, options.target, count)
+    block_rows = BLOCK_ROWS
+    if options.rows_per_second is not None:
+        block_rows = max(min(int(options.rows_per_second * _BLOCK_S / max(len(wanted), 1)), BLOCK_ROWS), 1)
+    ranges = tuple((number, *span) for number, span in sorted(wanted.items()) if span.end > span.first)
+    return Plan(options.topic, options.target, ranges, options.since_ms, options.until_ms, block_rows, keeps_partitions)
+
+
+def _bounds(client: Client, options: ReplayOptions, archived: dict[int, Span]) -> dict[int, Span]:
+    """For each partition what is there of what is asked for. Raises NotFoundError when the topic is nowhere."""
+    try:
+        numbers = [part.number for part in client.describe_topic(options.topic).partitions]
+        logs = {
+            number: Span(*(client.list_offsets(options.topic, number, at) for at in ("earliest", "latest")))
+            for number in numbers
+        }
+    except NotFoundError:
+        if not archived:
+            raise
+        logs = {}
+    found = {}
+    for number in sorted({*logs, *archived}):
+        if options.partitions is None or number in options.partitions:
+            ends = [each for each in (archived.get(number), logs.get(number)) if each is not None]
+            first = max(min(each.first for each in ends), options.first_offset or 0)
+            end = max(each.end for each in ends)
+            found[number] = Span(first, end if options.end_offset is None else min(end, options.end_offset))
+    return found
+
+
+def _prepare_target(client: Client, target: str, partitions: int) -> bool:
+    """Makes the topic if it is not there. Whether it has as many partitions."""
+    try:
+        described = client.describe_topic(target)
+    except NotFoundError:
+        described = client.create_topic(target, partitions=partitions)
+    return len(described.partitions) == partitions
+
+
+def _read_progress(checkpoint: Store | None, plan: Plan) -> int:
+    """How many lots are done. Losing this costs time, nothing else."""
+    data = checkpoint.read(_PROGRESS) if checkpoint is not None else None
+    content = json.loads(data) if data is not None else {}
+    return int(content["lots"]) if content.get("name") == plan.name else 0
+
+
+# The rows.
+
+
+def _lot_rows(
+    spark: "SparkSession",
+    options: ReplayOptions,
+    plan: Plan,
+    number: int,
+    lake: Lake | None,
+    manifest: Manifest | None,
+) -> "DataFrame":
+    from pyspark.sql import functions as f
+
+    rows = rows_in(spark, plan.topic, plan.lot(number), servers=options.servers, lake=lake, manifest=manifest)
+    if plan.since_ms is not None:
+        rows = rows.where(f.col("timestamp") >= f.timestamp_millis(f.lit(plan.since_ms)))
+    if plan.until_ms is not None:
+        rows = rows.where(f.col("timestamp") < f.timestamp_millis(f.lit(plan.until_ms)))
+    origin = f.concat_ws("/", f.col("topic"), f.col("partition"), f.col("offset"))
+    added = f.array(f.struct(f.lit(ORIGIN_HEADER).alias("key"), f.encode(origin, "UTF-8").alias("value")))
+    # The first place is the one that counts: a row that was replayed before says where it came from.
+    is_marked = f.exists(f.col("headers"), lambda header: header["key"] == ORIGIN_HEADER)
+    partition = f.col("partition") if plan.keeps_partitions else f.lit(None).cast("int")
+    return rows.select(
+        f.col("topic").alias("from_topic"),
+        f.col("partition").alias("from_partition"),
+        f.col("offset").alias("from_offset"),
+        f.lit(plan.target).alias("topic"),
+        partition.alias("partition"),
+        "key",
+        "value",
+        f.when(is_marked, f.col("headers")).otherwise(f.concat("headers", added)).alias("headers"),
+        "timestamp",
+        "priority",
+        "content_type",
+    )

@@ -1,0 +1,69 @@
+"""Reads of a topic as a table: planned once by the driver, each range then read by a task of its own."""
+
+from collections.abc import Iterator
+
+import pyarrow as pa  # type: ignore[import-untyped]
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from flotilla.client.stored_batches import StoredBatches
+from flotilla.client.sync import Client
+from flotilla.spark.arrow import record_batches
+from flotilla.spark.catalog import Catalog, report_loss
+from flotilla.spark.offset_range import OffsetRange, Position, split
+from flotilla.spark.options import EARLIEST, Options
+from flotilla.types.errors import OffsetOutOfRangeError
+
+
+class FlotillaReader(DataSourceReader):
+    def __init__(self, options: Options, schema: StructType) -> None:
+        """Travels to the executors, so it keeps no client."""
+        self._options = options
+        self._schema = schema
+
+    def partitions(self) -> list[InputPartition]:
+        options = self._options
+        with Catalog(options) as catalog:
+            ranges = catalog.existing(*self._range(catalog))
+        return list(split(ranges, count_min=options.min_partitions, records_max=options.max_records_per_partition))
+
+    def _range(self, catalog: Catalog) -> tuple[Position, Position]:
+        partitions = catalog.partitions()
+        return catalog.starting(partitions, EARLIEST), catalog.ending(partitions)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        # With nothing to read at all, Spark runs one task with a partition of its own.
+        if isinstance(partition, OffsetRange):
+            yield from read_range(partition, self._options, self._schema)
+
+
+def read_range(wanted: OffsetRange, options: Options, schema: StructType) -> Iterator[pa.RecordBatch]:
+    """The records of a range, on an executor. What retention removes meanwhile is treated as the options say."""
+    arrow_schema = to_arrow_schema(schema, timezone="UTC")
+    with Client(options.servers, timeout_ms=options.timeout_ms, name="spark") as client:
+        while len(wanted):
+            stored = StoredBatches(
+                client,
+                wanted.topic,
+                wanted.partition,
+                wanted.first,
+                wanted.end,
+                fetch_bytes=options.fetch_bytes,
+                timeout_ms=options.timeout_ms,
+            )
+            try:
+                yield from record_batches(stored, wanted, arrow_schema)
+                return
+            except OffsetOutOfRangeError:
+                wanted = _what_is_left(client, wanted, stored.position, options)
+
+
+def _what_is_left(client: Client, wanted: OffsetRange, position: int, options: Options) -> OffsetRange:
+    """Of a range that was read up to a position, when the next record is not there. Raises DataLossError, or warns."""
+    oldest = client.list_offsets(wanted.topic, wanted.partition, EARLIEST)
+    # A log that begins before and does not have it is another one: the topic was removed and made anew.
+    first = wanted.end if oldest <= position else min(oldest, wanted.end)
+    gone = OffsetRange(wanted.topic, wanted.partition, position, first)
+    report_loss(gone, is_fatal=options.fail_on_data_loss)
+    return OffsetRange(wanted.topic, wanted.partition, first, wanted.end)

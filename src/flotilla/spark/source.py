@@ -1,0 +1,70 @@
+"""The data source `flotilla`: `spark.read`, `readStream`, `write` and `writeStream` with `format("flotilla")`.
+
+Spark makes one of these wherever it needs one, in processes of its own; it holds options and nothing else.
+"""
+
+from collections.abc import MutableMapping
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
+from pyspark.sql.types import StructType
+
+from flotilla.spark.options import READ, READ_STREAM, WRITE, WRITE_STREAM, OptionError, check_place, read_options
+from flotilla.spark.schema import check_schema, schema_of
+
+
+class FlotillaSource(DataSource):
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        """Raises OptionError for an option that nobody knows or that has a value it cannot have."""
+        super().__init__(options)
+        self._options = read_options(options)
+
+    @classmethod
+    def name(cls) -> str:
+        return "flotilla"
+
+    def schema(self) -> StructType:
+        return schema_of(self._options)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        from flotilla.spark.reader import FlotillaReader
+
+        check_place(self.options, self._options, READ)
+        check_schema(schema)
+        if self._options.push_filters:
+            from flotilla.spark.filters import FilteringReader
+
+            return FilteringReader(self._options, schema)
+        return FlotillaReader(self._options, schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        from flotilla.spark.stream_reader import FlotillaStreamReader
+
+        check_place(self.options, self._options, READ_STREAM)
+        check_schema(schema)
+        return FlotillaStreamReader(self._options, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from flotilla.spark.writer import FlotillaWriter
+
+        self._check_write(schema, WRITE, is_overwrite=overwrite)
+        return FlotillaWriter(self._options)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
+        from flotilla.spark.writer import FlotillaStreamWriter
+
+        self._check_write(schema, WRITE_STREAM, is_overwrite=overwrite)
+        return FlotillaStreamWriter(self._options)
+
+    def _check_write(self, schema: StructType, place: str, *, is_overwrite: bool) -> None:
+        from flotilla.spark.rows import check_writable
+
+        check_place(self.options, self._options, place)
+        check_writable(schema, self._options)
+        if is_overwrite:
+            raise OptionError("a topic is not overwritten: rows are appended, with mode append")

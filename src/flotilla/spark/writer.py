@@ -1,0 +1,139 @@
+"""Writes of rows into topics, as a table or as a stream: staged by tasks, shown by one decision of the driver.
+
+Every attempt of a task stages under ids of its own and tells the driver which. The driver commits those of the attempts
+that count, all by one decision, under the query's id and the number of the micro-batch. So what a failed attempt has
+staged is never seen, and a micro-batch that is run again after it was committed is dropped as a whole, however its rows
+are divided among tasks then. What nobody has decided about, the cluster drops after a quarter of an hour.
+
+Two weaker guarantees cost less. `idempotent`: every task writes at once, under a producer that follows from query,
+micro-batch and task; exact as long as a repetition has the same rows in the same tasks. `atLeastOnce`: every task
+writes at once.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import blake2b
+from secrets import token_hex
+from typing import Final
+
+import pyarrow as pa  # type: ignore[import-untyped]
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+
+from flotilla.client.sync import Client
+from flotilla.spark.options import AT_LEAST_ONCE, TRANSACTIONAL, Options
+from flotilla.spark.task_writer import TaskWriter
+from flotilla.types.errors import FlotillaError
+
+#: As Spark tells a task of a streaming query which one it is.
+_QUERY_ID: Final = "sql.streaming.queryId"
+_BATCH_ID: Final = "streaming.sql.batchId"
+#: Longer is not waited for the end of what ends by itself.
+_ABORT_MS: Final = 5_000
+
+Members = dict[str, list[tuple[str, int]]]
+
+
+@dataclass(frozen=True)
+class TaskWritten(WriterCommitMessage):
+    """What a task has done."""
+
+    #: Ids of transactions and where each has something staged; none when the rows are written already.
+    members: Members
+    query_id: str = ""
+
+
+class FlotillaWriter(DataSourceArrowWriter):
+    """One batch write. Made once by the driver; tasks and the commit have copies of it."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._job = token_hex(8)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        options = self._options
+        name = f"{options.application_id}/{options.version}" if options.application_id else self._job
+        return TaskWritten(_write(iterator, options, name))
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        if self._options.delivery_guarantee == TRANSACTIONAL:
+            application_id, version = self._options.application_id, self._options.version or 0
+            _commit(self._options, _members(messages), application_id, version)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        _abort(self._options, _members(messages))
+
+
+class FlotillaStreamWriter(DataSourceStreamArrowWriter):
+    """Writes of a streaming query. Spark makes a new one for every commit, so messages have what is to be known."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        context = TaskContext.get()
+        assert context is not None
+        query_id = context.getLocalProperty(_QUERY_ID)
+        batch_id = context.getLocalProperty(_BATCH_ID)
+        assert query_id is not None
+        assert batch_id is not None
+        return TaskWritten(_write(iterator, self._options, f"{query_id}/{batch_id}"), query_id)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
+        queries = [each.query_id for each in messages if isinstance(each, TaskWritten)]
+        if self._options.delivery_guarantee == TRANSACTIONAL and queries:
+            _commit(self._options, _members(messages), f"spark/{queries[0]}", batchId)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
+        _abort(self._options, _members(messages))
+
+
+def _write(iterator: Iterator[pa.RecordBatch], options: Options, work: str) -> Members:
+    """In a task. `work` names what all tasks of the same micro-batch or job do together."""
+    context = TaskContext.get()
+    assert context is not None
+    task = context.partitionId()
+    if options.delivery_guarantee == AT_LEAST_ONCE:
+        work = token_hex(8)
+    digest = blake2b(f"{work}/{task}".encode(), digest_size=8).digest()
+    # Ids of the upper half are the brokers' own.
+    producer_id = int.from_bytes(digest, "little") >> 1 or 1
+    with Client(options.servers, timeout_ms=options.timeout_ms, name="spark") as client:
+        writer = TaskWriter(client, options, producer_id, task)
+        try:
+            for batch in iterator:
+                writer.add(batch)
+            return writer.finish()
+        except BaseException:
+            _abort(options, writer.members)
+            raise
+
+
+def _members(messages: Sequence[WriterCommitMessage | None]) -> Members:
+    found: Members = {}
+    for message in messages:
+        if isinstance(message, TaskWritten):
+            found.update(message.members)
+    return found
+
+
+def _commit(options: Options, members: Members, application_id: str, version: int) -> None:
+    """On the driver. A micro-batch without rows is committed too: its number is done."""
+    with Client(options.servers, timeout_ms=options.timeout_ms, name="spark") as client:
+        client.commit_transaction(
+            f"spark-{token_hex(12)}", members=members, application_id=application_id, version=version
+        )
+
+
+def _abort(options: Options, members: Members) -> None:
+    """What was committed all the same stays so: the first decision stands. What cannot be told now ends by itself."""
+    if not members:
+        return
+    with suppress(FlotillaError), Client(options.servers, timeout_ms=_ABORT_MS, name="spark") as client:
+        for transaction_id, partitions in members.items():
+            client.abort_transaction(transaction_id, partitions=partitions)

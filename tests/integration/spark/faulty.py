@@ -1,0 +1,71 @@
+"""The same sink with a bad day: processes of it die at a named moment, once.
+
+Imported by Spark's own processes, so it stands in a module of its own. The folder says what is to happen: a file that
+is named after a moment makes the first process that gets there take the file away and die.
+"""
+
+import os
+import signal
+from collections.abc import Iterator, MutableMapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from flotilla.spark.source import FlotillaSource
+from flotilla.spark.writer import FlotillaStreamWriter
+
+#: Moments, in their order.
+IN_TASK = ("before-write", "while-writing", "after-write")
+ON_DRIVER = ("before-commit", "after-commit")
+
+
+def die(folder: str, moment: str) -> None:
+    """Ends this process, or the one whose id the file has."""
+    path = Path(folder) / moment
+    try:
+        text = path.read_text()
+        path.unlink()
+    except FileNotFoundError:
+        return
+    for victim in text.split() or [str(os.getpid())]:
+        os.kill(int(victim), signal.SIGKILL)
+
+
+class FaultyWriter(FlotillaStreamWriter):
+    def __init__(self, inner: Any, folder: str) -> None:
+        super().__init__(inner._options)
+        self._folder = folder
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        die(self._folder, "before-write")
+        message = super().write(self._dying(iterator))
+        die(self._folder, "after-write")
+        return message
+
+    def _dying(self, iterator: Iterator[Any]) -> Iterator[Any]:
+        for at, batch in enumerate(iterator):
+            yield batch
+            if at:
+                # What came before has been sent by now, as far as it made whole batches.
+                die(self._folder, "while-writing")
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
+        die(self._folder, "before-commit")
+        super().commit(messages, batchId)
+        die(self._folder, "after-commit")
+
+
+class FaultySource(FlotillaSource):
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        given = dict(options)
+        self._folder = given.pop("folder", "")
+        super().__init__(given)
+
+    @classmethod
+    def name(cls) -> str:
+        return "faulty"
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
+        return FaultyWriter(super().streamWriter(schema, overwrite), self._folder)

@@ -1,0 +1,105 @@
+"""Dead letters: grouped by what went wrong, and back again: exactly the chosen ones, each once."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flotilla import Client
+from flotilla.spark.pipelines import redrive as redrive_module
+from flotilla.spark.pipelines.dead_letters import chosen_letters, letters_table, triage, write_report
+from flotilla.spark.pipelines.fingerprint import RULES, fingerprint_of, shape_column, shape_of
+from flotilla.spark.pipelines.redrive import RedriveOptions, redrive
+from flotilla.spark.pipelines.session import prepare
+from flotilla.types.errors import InvalidArgumentError
+from tests.integration.spark.pipeline_ledger import PANDAS
+from tests.integration.spark.test_pipeline_rollup import read_page
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings(PANDAS)]
+
+GROUP = "workers"
+REASONS = {
+    0: "no stock of article {number}",
+    1: "timeout after {number}.5 s to 10.0.0.{number}:80",
+    2: "<b>bad</b> address '{number} street'",
+}
+
+
+def bury(client: Client, topic: str, count: int) -> None:
+    """Real dead letters: rejected by a worker, each for its own reason."""
+    for number in range(count):
+        client.produce(topic, b"%d" % number, key=b"k%d" % (number % 5), headers={"own": str(number)}, priority=3)
+    left = count
+    with client.consumer(topic, group=GROUP) as consumer:
+        while left:
+            for message in consumer.poll(max_messages=64, wait_ms=10_000):
+                number = int(message.payload)
+                message.reject(reason=REASONS[number % 3].format(number=number))
+                left -= 1
+    while len(client.dead_letters(topic, GROUP).list(limit=count)) < count:
+        pass
+
+
+def test_triage_and_a_redrive_that_is_repeated_and_broken(
+    spark: Any, client: Client, servers: str, topic: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare(spark)
+    name = topic(partitions=2)
+    bury(client, name, 30)
+    letters = letters_table(spark, servers=servers, topic=name, group=GROUP)
+
+    found = triage(letters)
+    assert found.letters == 30
+    expected = Counter({fingerprint_of(REASONS[kind].format(number=7)): 10 for kind in REASONS})
+    assert {each.fingerprint: each.count for each in found.groups} == expected
+    assert {each.shape for each in found.groups} == {shape_of(REASONS[kind].format(number=7)) for kind in REASONS}
+    assert {(each.topic, each.group, each.attempts_max) for each in found.groups} == {(name, GROUP, 1)}
+    assert sum(sum(values) for _, values in found.series) == 30
+    page = read_page(write_report(found, tmp_path / "page.html"))
+    assert (page.links, page.tags["svg"], page.tags["b"] == 4) == ([], 2, True), "the reason is text, not markup"
+
+    with pytest.raises(InvalidArgumentError, match="there are the columns"):
+        chosen_letters(letters, "colour = 'red'")
+    chosen = chosen_letters(letters, f"fingerprint = '{fingerprint_of(REASONS[1].format(number=1))}'")
+    options = RedriveOptions(servers, str(tmp_path / "redrive"), rows_per_second=100.0)
+    wanted = {b"%d" % number for number in range(30) if number % 3 == 1}
+
+    def die(*_: object, **__: object) -> None:
+        raise RuntimeError("the driver dies here")
+
+    # The list is made and sent, and before the letters are cancelled the driver dies.
+    with monkeypatch.context() as broken:
+        broken.setattr(redrive_module, "_cancelling", die)
+        with pytest.raises(RuntimeError):
+            redrive(spark, chosen, options)
+    done = redrive(spark, chosen, options)
+    assert (done.sent, done.finished) == (0, 10)
+    assert redrive(spark, chosen, options) == replace(done, finished=0)
+    # Another checkpoint knows nothing of it; the dead-letter topic does.
+    assert redrive(spark, chosen, RedriveOptions(servers, str(tmp_path / "another"))).sent == 0
+
+    back = []
+    with client.consumer(name, group=GROUP) as consumer:
+        while len(back) < 10:
+            back += consumer.poll(max_messages=64, wait_ms=10_000)
+        assert consumer.poll(max_messages=1, wait_ms=500) == []
+        assert Counter(message.payload for message in back) == Counter(wanted)
+        for message in back:
+            number = message.payload.decode()
+            assert message.headers == (("own", number.encode()), ("flotilla-redriven", b"1"))
+            assert message.priority == 3
+        consumer.ack(back)
+    left = client.dead_letters(name, GROUP).list(limit=100)
+    assert {letter.payload for letter in left} == {b"%d" % number for number in range(30)} - wanted
+
+
+def test_shapes_are_the_same_in_spark_and_in_python(spark: Any) -> None:
+    reasons = [reason.format(number=number) for reason in REASONS.values() for number in (0, 12, 123_456)]
+    reasons += ["can't", "id 3f2b8c1e-9d4a-4c3b-8a7e-0123456789ab", "0xFF at 2030-01-31T12:00:00Z", "a  b\n", "-1 x-2"]
+    assert RULES
+    table = spark.createDataFrame([(reason,) for reason in reasons], "reason string")
+    rows = table.select("reason", shape_column(table["reason"]).alias("shape")).collect()
+    assert {row.reason: row["shape"] for row in rows} == {reason: shape_of(reason) for reason in reasons}

@@ -1,0 +1,111 @@
+"""The table of options."""
+
+import pytest
+
+pytest.importorskip("pyspark", reason="the spark extra")
+
+from flotilla.spark.options import (
+    READ,
+    READ_STREAM,
+    TABLE,
+    WRITE,
+    WRITE_STREAM,
+    OptionError,
+    Options,
+    check_place,
+    read_options,
+)
+
+
+def test_names_in_any_case_and_defaults_for_the_rest():
+    options = read_options({"SUBSCRIBE": "a, b,a", "maxoffsetspertrigger": "10", "fetchBytes": "2MiB"})
+    assert options == Options(subscribe=("a", "b"), max_offsets_per_trigger=10, fetch_bytes=2 << 20)
+
+
+@pytest.mark.parametrize(
+    ("text", "time_ms"),
+    [("0", 0), ("1500", 1_500), ("1970-01-01T00:00:01.5Z", 1_500), ("1970-01-01T00:00:02", 2_000),
+     ("1970-01-01T01:00:00+01:00", 0)],
+)  # fmt: skip
+def test_times(text, time_ms):
+    assert read_options({"startingTimestamp": text}).starting_timestamp_ms == time_ms
+
+
+@pytest.mark.parametrize(
+    ("text", "wish"),
+    [("earliest", "earliest"), ("LATEST", "latest"), ('{"t": {"0": 7, "1": -2}}', {"t": {0: 7, 1: -2}}), ("{}", {})],
+)
+def test_offsets(text, wish):
+    assert read_options({"startingOffsets": text}).starting_offsets == wish
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("servers", "no port"),
+        ("servers", ""),
+        ("timeoutMs", "0"),
+        ("subscribe", "a,,b"),
+        ("subscribePattern", "("),
+        ("startingOffsets", "yesterday"),
+        ("startingOffsets", "[]"),
+        ("startingOffsets", '{"t": 3}'),
+        ("startingOffsets", '{"t": {"0": -3}}'),
+        ("startingOffsets", '{"t": {"0": 1.5}}'),
+        ("startingOffsets", '{"t": {"0": true}}'),
+        ("startingOffsets", '{"t": {"x": 1}}'),
+        ("startingTimestamp", "noon"),
+        ("startingTimestamp", "-5"),
+        ("endingTimestamp", "1969-01-01"),
+        ("maxOffsetsPerTrigger", "0"),
+        ("maxBytesPerTrigger", "much"),
+        ("failOnDataLoss", "maybe"),
+        ("fetchBytes", "9MiB"),
+        ("deliveryGuarantee", "twice"),
+        ("compression", "zip"),
+        ("version", "-1"),
+    ],
+)
+def test_a_value_that_cannot_be_is_named_with_what_can(name, text):
+    with pytest.raises(OptionError, match=f"option {name} takes "):
+        read_options({name: text})
+
+
+def test_an_unknown_option_is_named_with_the_nearest():
+    with pytest.raises(OptionError, match="'startingoffset'; did you mean startingOffsets"):
+        read_options({"startingoffset": "earliest"})
+    with pytest.raises(ValueError, match="there is no option 'zzz'; there are servers"):
+        read_options({"zzz": ""})
+
+
+@pytest.mark.parametrize(
+    ("given", "place", "words"),
+    [
+        ({"subscribe": "t"}, READ, None),
+        ({"subscribePattern": "t.*", "group": "g"}, READ_STREAM, None),
+        ({"topic": "t", "applicationId": "a", "version": "0"}, WRITE, None),
+        ({"topic": "t", "checkpointLocation": "x"}, WRITE_STREAM, None),
+        ({"subscribe": "t", "group": "g"}, READ, "option group is not for read, only for readStream"),
+        ({"subscribe": "t", "endingOffsets": "latest"}, READ_STREAM, "option endingOffsets is not for readStream"),
+        ({"subscribe": "t", "subscribePattern": "t"}, READ, "one of the options"),
+        ({}, READ, "one of the options"),
+        ({"subscribe": "t", "startingOffsets": "latest", "startingTimestamp": "1"}, READ, "Timestamp, not both"),
+        ({"subscribe": "t", "endingOffsets": "earliest"}, READ, "cannot be earliest"),
+        ({"subscribe": "t", "startingOffsets": '{"u": {"0": 1}}'}, READ, "names topic 'u'"),
+        ({"topic": "t", "version": "1"}, WRITE, "given together"),
+        ({"topic": "t", "applicationId": "a", "version": "1"}, WRITE_STREAM, "not for writeStream"),
+    ],
+)
+def test_options_belong_somewhere(given, place, words):
+    if words is None:
+        check_place(given, read_options(given), place)
+        return
+    with pytest.raises(OptionError, match=words):
+        check_place(given, read_options(given), place)
+
+
+def test_the_page_names_every_option():
+    from pathlib import Path
+
+    page = (Path(__file__).parents[3] / "docs" / "spark.md").read_text("utf-8")
+    assert [row.name for row in TABLE if f"| `{row.name}` |" not in page] == []
