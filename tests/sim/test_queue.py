@@ -11,7 +11,7 @@ from random import SystemRandom
 
 import pytest
 
-from flotilla.sim.plan import FAULTS, LEDGER, QUEUE, draw_plan, draw_workload
+from flotilla.sim.plan import FAULTS, LEDGER, QUEUE, STREAM, draw_plan, draw_workload
 from flotilla.sim.run import Result, simulate
 from flotilla.sim.swarm import Order, Totals, run_swarm
 
@@ -40,6 +40,13 @@ ALWAYS = (
     "message forgotten by its consumer",
     "log trimmed",
     "garbage in the log",
+    "transaction committed",
+    "transaction aborted",
+    "transaction abandoned",
+    "transaction shown",
+    "version committed again",
+    "acks staged",
+    "acks staged again",
 )
 PROGRAM = """
 from flotilla.sim.plan import FAULTS, QUEUE, draw_plan
@@ -69,9 +76,10 @@ def test_the_generator_reaches_what_it_should() -> None:
 
 @pytest.mark.parametrize("line", LINES)
 def test_pinned_seed(line: str) -> None:
-    seed, ticks, faults, _ = line.split(" ", 3)
-    chosen = None if faults == "-" else tuple(faults.split(","))
-    result = simulate(draw_plan(int(seed), workload=QUEUE, ticks=int(ticks), faults=chosen))
+    seed, ticks, nodes, faults, _ = line.split(" ", 4)
+    chosen = None if faults == "-" else tuple(FAULTS) if faults == "all" else tuple(faults.split(","))
+    count = None if nodes == "-" else int(nodes)
+    result = simulate(draw_plan(int(seed), workload=QUEUE, ticks=int(ticks), nodes=count, faults=chosen))
     assert result.is_good, f"{result.command}\n{result.failure}"
 
 
@@ -102,8 +110,8 @@ def test_telling_the_story_changes_nothing() -> None:
     assert any("leases" in line for line in told.story)
 
 
-def test_a_seed_that_is_left_to_itself_draws_either_workload() -> None:
+def test_a_seed_that_is_left_to_itself_draws_any_workload() -> None:
     drawn = [Order(workload="").plan(seed).workload for seed in range(1, 30)]
     assert drawn == [draw_workload(seed) for seed in range(1, 30)]
-    assert set(drawn) == {LEDGER, QUEUE}
+    assert set(drawn) == {LEDGER, QUEUE, STREAM}
     assert "--workload queue" in run(3).command

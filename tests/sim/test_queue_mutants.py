@@ -16,6 +16,11 @@ QUICK = {
     "two-of-a-key": "order by key",
     "forget-keys": "stored once",
     "ack-or-fail": "nothing is forgotten",
+    "show-at-once": "equal states",
+    "drop-by-age": "whole or not at all",
+    "commit-again": "stored once",
+    "last-decision": "whole or not at all",
+    "forget-staged-acks": "staged is held back",
 }
 
 

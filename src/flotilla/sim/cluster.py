@@ -8,11 +8,13 @@ from flotilla.runtime.driver import DriverOptions
 from flotilla.sim.clock import NodeClock
 from flotilla.sim.network import Network
 from flotilla.sim.node import DOWN, RUNNING, Application, SimNode, Surroundings
-from flotilla.sim.plan import QUEUE, Plan
+from flotilla.sim.plan import QUEUE, STREAM, Plan
 from flotilla.sim.queue_host import QueueApplication
 from flotilla.sim.queue_plan import draw_queue_plan
 from flotilla.sim.sometimes import Sometimes
 from flotilla.sim.story import Story
+from flotilla.sim.stream_host import StreamApplication
+from flotilla.sim.stream_plan import draw_stream_plan
 from flotilla.sim.watch import WatchedLedger, WatchedMachine
 from flotilla.sim.witness import GroupWitness
 from flotilla.sim.world import World
@@ -50,11 +52,7 @@ class Cluster:
         self.witnesses: dict[GroupId, GroupWitness] = {
             group: GroupWitness(group, members, self.sometimes, self.story) for group in range(1, plan.groups + 1)
         }
-        self.application: Application = (
-            QueueApplication(world, self.network, draw_queue_plan(plan.seed), self.sometimes, self.story)
-            if plan.workload == QUEUE
-            else LedgerApplication()
-        )
+        self.application = self._make_application()
         around = Surroundings(
             world,
             self.network,
@@ -74,6 +72,14 @@ class Cluster:
             self.network.add(node_id)
             if node_id <= plan.nodes:
                 node.memberships = dict.fromkeys(self.witnesses, members)
+
+    def _make_application(self) -> Application:
+        world, plan = self.world, self.plan
+        if plan.workload == QUEUE:
+            return QueueApplication(world, self.network, draw_queue_plan(plan.seed), self.sometimes, self.story)
+        if plan.workload == STREAM:
+            return StreamApplication(world, self.network, draw_stream_plan(plan.seed), self.sometimes, self.story)
+        return LedgerApplication()
 
     def start(self) -> None:
         for node in self.nodes.values():

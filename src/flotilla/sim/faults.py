@@ -15,6 +15,7 @@ from flotilla.sim.network import Weather
 from flotilla.sim.node import DOWN, PAUSED, RUNNING, SimNode
 from flotilla.sim.plan import FAULTS, draw_weather
 from flotilla.sim.queue_workload import QueueWorkload
+from flotilla.sim.stream_workload import StreamWorkload
 from flotilla.sim.workload import Workload
 from flotilla.sim.world import MS, SECOND
 
@@ -24,7 +25,7 @@ class FaultInjector:
 
     __slots__ = ("_cluster", "_is_over", "_kinds", "_random", "_weights", "_workload", "count")
 
-    def __init__(self, cluster: Cluster, workload: Workload | QueueWorkload) -> None:
+    def __init__(self, cluster: Cluster, workload: Workload | QueueWorkload | StreamWorkload) -> None:
         self._cluster = cluster
         self._workload = workload
         self._random: Random = cluster.world.stream("faults")

@@ -19,8 +19,10 @@ from flotilla.raft.roles import FOLLOWER, LEADER
 from flotilla.replica.replica import Replica
 from flotilla.runtime.driver import Driver
 from flotilla.sim.disk import SimDisk, SimFile
-from flotilla.sim.plan import LEDGER, QUEUE
-from flotilla.sim.queue_mutants import ROWS
+from flotilla.sim.plan import LEDGER, QUEUE, STREAM
+from flotilla.sim.queue_mutants import ROWS as QUEUE_ROWS
+from flotilla.sim.stream_mutants import ROWS as STREAM_ROWS
+from flotilla.sim.transaction_mutants import ROWS as TRANSACTION_ROWS
 from flotilla.storage import journal_scan, segment
 from flotilla.storage.journal import journal_path
 from flotilla.storage.maintenance import MaintenanceJob
@@ -365,4 +367,7 @@ MUTANTS: dict[str, Mutant] = dict(
         _mutant("never-retry", "a failed write is never tried again", (Driver, "_retry", _never_retry)),
     ]
 )
-MUTANTS |= {name: Mutant(name, mistake, replacements, QUEUE) for name, mistake, replacements in ROWS}
+MUTANTS |= {
+    name: Mutant(name, mistake, replacements, QUEUE) for name, mistake, replacements in (*QUEUE_ROWS, *TRANSACTION_ROWS)
+}
+MUTANTS |= {name: Mutant(name, mistake, replacements, STREAM) for name, mistake, replacements in STREAM_ROWS}

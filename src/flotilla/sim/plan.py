@@ -13,6 +13,7 @@ from flotilla.replica.replica import ReplicaOptions
 from flotilla.sim.clock import TICK_US
 from flotilla.sim.network import Weather
 from flotilla.sim.queue_plan import QUEUE_GROUPS
+from flotilla.sim.stream_plan import STREAM_GROUPS
 from flotilla.sim.world import MS, SECOND
 from flotilla.storage.options import StoreOptions
 from flotilla.types.ids import NodeId
@@ -43,10 +44,13 @@ FAULTS: dict[str, int] = {
 
 DEFAULT_TICKS = 3000
 
-#: What the cluster is used for: a list that grows, or queues.
+#: What the cluster is used for: a list that grows, queues, or a stream group.
 LEDGER = "ledger"
 QUEUE = "queue"
-WORKLOADS = (LEDGER, QUEUE)
+STREAM = "stream"
+WORKLOADS = (LEDGER, QUEUE, STREAM)
+#: Raft groups of those that do not draw their number.
+_GROUPS = {QUEUE: QUEUE_GROUPS, STREAM: STREAM_GROUPS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +58,7 @@ class Plan:
     """Everything that a run draws before it begins."""
 
     seed: int
-    #: LEDGER or QUEUE.
+    #: One of WORKLOADS.
     workload: str
     nodes: int
     #: Nodes that start outside of every group and may be made members.
@@ -118,7 +122,7 @@ def draw_plan(
         workload=workload,
         nodes=count,
         spares=spares if "membership" in chosen else 0,
-        groups=QUEUE_GROUPS if workload == QUEUE else groups,
+        groups=_GROUPS.get(workload, groups),
         chaos_us=ticks * TICK_US,
         faults=chosen,
         fault_interval_us=random.choice((1, 3, 10, 20, 40)) * SECOND,

@@ -15,14 +15,17 @@ from flotilla.codec.batch import span_of
 from flotilla.codec.batch_facts import facts_of
 from flotilla.queue.facts import BatchFacts
 from flotilla.queue.partition import PartitionMachine
+from flotilla.queue.transactions import Concluded, Published
 from flotilla.raft.messages import Entry
 from flotilla.raft.node import RaftNode
 from flotilla.raft.roles import LEADER
 from flotilla.replica.replica import Replica
 from flotilla.sim.checkers.queue_books import QueueBooks
 from flotilla.sim.checkers.queue_delivery import DeliveryChecker
+from flotilla.sim.checkers.queue_transactions import Registry
 from flotilla.sim.network import Network
 from flotilla.sim.node import SimNode
+from flotilla.sim.queue_decisions import DecisionBoard
 from flotilla.sim.queue_message import Letter
 from flotilla.sim.queue_plan import DEAD_LETTERS, GENEROUS_PER_MINUTE, TOPIC, QueuePlan
 from flotilla.sim.queue_term import QueueTerm
@@ -52,7 +55,7 @@ class WatchedPartition(PartitionMachine):
         self._books = books
         #: Known once the replica exists.
         self.raft: RaftNode | None = None
-        self.on_applied: Callable[[BatchFacts], None] = _nobody
+        self.on_applied: Callable[[BatchFacts | Published | Concluded], None] = _nobody
         super().__init__(facts_of)
 
     def apply(self, entry: Entry) -> object:  # type: ignore[override]
@@ -60,7 +63,7 @@ class WatchedPartition(PartitionMachine):
         result = super().apply(entry)
         commit = self.raft.log.committed if self.raft is not None else 0
         self._books.applied(self._node, entry, result, self, commit)
-        if isinstance(result, BatchFacts):
+        if isinstance(result, BatchFacts | Published | Concluded):
             self.on_applied(result)
         return result
 
@@ -74,7 +77,7 @@ class WatchedPartition(PartitionMachine):
         self._books.restored(self._node, self, data)
 
 
-def _nobody(_: BatchFacts) -> None:
+def _nobody(_: object) -> None:
     return
 
 
@@ -98,6 +101,8 @@ class QueueHost:
         self.group = group
         self.machine = machine
         self.checker = app.checker
+        self.board = app.board
+        self.stages = app.books[group].stages
         self.term: QueueTerm | None = None
         self._app = app
         self._replica: Replica | None = None
@@ -135,22 +140,23 @@ class QueueHost:
             self.later(_TRIM_MS, partial(self._trim, term))
 
     def _release(self) -> None:
-        """The replica's log shrinks to what was trimmed, but for the dying."""
-        dying = [group.lowest_dying() for group in self.machine.groups.values()]
-        needed = min([self.machine.log_start, *(offset for offset in dying if offset is not None)])
+        """The replica's log shrinks to what was trimmed, but for the dying and the staged."""
+        needed = self.machine.needed_from()
         if needed <= self._released:
             return
-        replica = self.replica
         try:
-            entries = replica.log.read_from_offset(needed, 0, replica.applied + 1)
+            index = self.replica.index_holding(needed)
         except CorruptionError:
             return
-        replica.release_below(entries[0].index if entries else replica.applied + 1)
-        self._released = needed
+        if index is not None:
+            staged = self.machine.transactions.oldest_index()
+            if staged is None or staged >= index:
+                self._released = needed
+            self.replica.release_below(index if staged is None else min(index, staged))
 
-    def _applied(self, facts: BatchFacts) -> None:
+    def _applied(self, result: BatchFacts | Published | Concluded) -> None:
         if self.term is not None:
-            self.term.applied(facts)
+            self.term.applied(result)
 
     def serve(self, request: Request, answer: Answered) -> None:
         self.look()
@@ -211,7 +217,9 @@ class QueueApplication:
         self.wire = Wire(world, network, self)
         self.rules: dict[str, GroupRules] = {group.name: group.rules for group in plan.groups}
         letters: dict[Letter, Offset] = {}
-        self.books = {group: QueueBooks(self.rules, letters) for group in (TOPIC, DEAD_LETTERS)}
+        self.registry = Registry()
+        self.board = DecisionBoard(world, self.wire, self.registry, self._heard)
+        self.books = {group: QueueBooks(group, self.rules, letters, self.registry) for group in (TOPIC, DEAD_LETTERS)}
         self.letters = letters
         self.checker = DeliveryChecker(self.books[TOPIC], plan.skew_ms)
         self._hosts: dict[tuple[NodeId, GroupId], QueueHost] = {}
@@ -233,8 +241,18 @@ class QueueApplication:
 
     def machine(self, node: SimNode, group: GroupId, witness: GroupWitness) -> WatchedPartition:
         machine = WatchedPartition(node.id, witness, self.books[group])
+        if self._hosts.pop((node.id, group), None) is not None and group == TOPIC:
+            self.board.restarted(node.id)
         self._hosts[node.id, group] = QueueHost(node, group, machine, self)
         return machine
+
+    def _heard(self, node: NodeId) -> None:
+        """A node has heard of decisions about transactions."""
+        for group in self.books:
+            host = self._hosts.get((node, group))
+            if host is not None and host.term is not None:
+                term = host.term
+                host.node.call(lambda _, term=term: term.transactions.look())  # type: ignore[misc]
 
     def observed(self, node: SimNode) -> None:
         for group in self.books:

@@ -20,6 +20,7 @@ _LETTER_SIGN: Final = b"D"
 BY_NOTHING: Final = 0
 BY_SEQUENCE: Final = 1
 BY_KEY: Final = 2
+BY_TRANSACTION: Final = 3
 
 
 class Letter(NamedTuple):

@@ -56,6 +56,9 @@ class QueuePlan:
     cancels: bool
     #: Somebody sends the first group back now and then.
     resets: bool
+    #: Clients of transactions, and how many each of them begins while faults last.
+    transactors: int
+    transactions_max: int
 
     @property
     def skew_ms(self) -> int:
@@ -82,6 +85,8 @@ def draw_queue_plan(seed: int) -> QueuePlan:
         keep_messages=random.choice((0, 0, 5, 30)),
         cancels=random.random() < 0.4,
         resets=random.random() < 0.4,
+        transactors=random.choice((0, 1, 2, 3)),
+        transactions_max=random.choice((5, 15)),
     )
 
 

@@ -24,11 +24,15 @@ from flotilla.queue.leader import QueueLeader
 from flotilla.queue.partition import PartitionMachine
 from flotilla.queue.producers import Duplicate
 from flotilla.queue.queries import GroupPosition, Position
+from flotilla.queue.transactions import Concluded, Published
 from flotilla.replica.replica import Replica
 from flotilla.sim.checkers.queue_delivery import DeliveryChecker
+from flotilla.sim.checkers.queue_transactions import StageBooks
 from flotilla.sim.queue_carrier import Carrier
+from flotilla.sim.queue_decisions import DecisionBoard
 from flotilla.sim.queue_message import read_message
 from flotilla.sim.queue_outbox import SimOutbox
+from flotilla.sim.queue_transactions import SimTransactions
 from flotilla.sim.queue_wire import Answered, Outcome
 from flotilla.types.errors import CorruptionError, FlotillaError, NotFoundError, NotLeaderError
 from flotilla.types.group_settings import GroupRules
@@ -57,6 +61,7 @@ from flotilla.types.queue_operations import (
     Settle,
     Settled,
 )
+from flotilla.types.transaction_operations import Stage, StageSettlement, TransactionOutcome
 
 #: As a real node has it: members of the last leader present what they hold before anything is delivered again.
 GRACE_MS: Final = 2_000
@@ -83,6 +88,12 @@ class TermPorts(Protocol):
 
     @property
     def checker(self) -> DeliveryChecker: ...
+
+    @property
+    def board(self) -> DecisionBoard: ...
+
+    @property
+    def stages(self) -> StageBooks: ...
 
     def now_us(self) -> int:
         """The world's time, for the checker only."""
@@ -128,6 +139,7 @@ class QueueTerm:
         self.queue = QueueLeader(self.machine, term, ports.now_ms(), random, GRACE_MS, ports.rules_of)
         self._outbox = SimOutbox(self.queue, self._propose_settlement, ports.later, ports.now_ms, self._told)
         self._carrier = Carrier(self)
+        self.transactions = SimTransactions(node, term, ports, self._admission, self.queue, random, self._parted)
         self._timer_ms: int | None = None
         self._opening: dict[str, None] = {}
         self._carrier.look()
@@ -141,6 +153,9 @@ class QueueTerm:
             CommitOffset: self._commit_offset,
             ReadOffset: self._read_offset,
             ResetGroup: self._reset,
+            Stage: self.transactions.stage,
+            StageSettlement: self.transactions.stage_settlement,
+            TransactionOutcome: self.transactions.outcome,
         }
 
     def serve(self, request: Request, answer: Answered) -> None:
@@ -172,6 +187,7 @@ class QueueTerm:
     # Produce.
 
     def _produce(self, request: Produce, answer: Answered) -> None:
+        self.transactions.check_free()
         view = validate(request.batch)
         wait = BatchWait()
         admission = self._admission.admit(facts_of_view(view), wait)
@@ -348,6 +364,10 @@ class QueueTerm:
 
         self._outbox.push(shipped)
 
+    def _parted(self, group: str, held: list[Held]) -> None:
+        """A transaction has the messages now."""
+        self._checker.settled(self._at, group, held, self.now_ms())
+
     def _extend(self, request: Extend, answer: Answered) -> None:
         now_ms = self.now_ms()
         if not self.queue.open(request.group):
@@ -419,8 +439,15 @@ class QueueTerm:
                 self._carrier.move(settlement.group)
         self._ports.later(0, self._look_ahead)
 
-    def applied(self, facts: BatchFacts) -> None:
-        self.queue.applied(facts)
+    def applied(self, result: BatchFacts | Published | Concluded) -> None:
+        """Runs inside of the driver."""
+        if isinstance(result, BatchFacts):
+            self.queue.applied(result)
+            return
+        for facts in result.batches if isinstance(result, Published) else ():
+            self.queue.applied(facts)
+        self.transactions.applied(result)
+        self._ports.later(0, self._look_ahead)
 
     def _look_ahead(self) -> None:
         """Reserves tokens, and sets the timer for what comes next."""
@@ -453,12 +480,12 @@ class QueueTerm:
         if target > self.machine.log_start:
             self._ports.seen("log trimmed")
             self.tell(f"trims the log to {target}")
-            self._checker.trimming(target, self.machine.applied)
-            self.propose(commands.TrimTo(target, self.now_ms()), lambda _: None)
+            self.propose(commands.TrimTo(target, self.now_ms(), self.machine.applied), lambda _: None)
 
     def end(self) -> None:
         self.is_over = True
         self._admission.end()
+        self.transactions.end()
         self._outbox.end(NotLeaderError())
 
 

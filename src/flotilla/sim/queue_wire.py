@@ -63,10 +63,11 @@ class Wire:
     def ask(self, to: NodeId, group: GroupId, request: Request, answered: Answered, timeout_us: int) -> None:
         self._calls += 1
         call = Call(self._calls, answered)
-        self._pass(self._arrive, to, group, request, call)
+        self.carry(self._arrive, to, group, request, call)
         self._world.after(timeout_us, call.close, UnavailableError("no answer came"))
 
-    def _pass(self, action: Callable[..., None], *arguments: object) -> None:
+    def carry(self, action: Callable[..., None], *arguments: object) -> None:
+        """Something is on its way: once, late, twice, or never."""
         weather = self._network.weather
         chance = self._random.random
         if weather.loss and chance() < weather.loss / 2:
@@ -81,7 +82,7 @@ class Wire:
     def _arrive(self, to: NodeId, group: GroupId, request: Request, call: Call) -> None:
         self._world.mix(call.number << _KIND_BITS | len(type(request).__name__) << 8 | to)
         node = self.nodes[to]
-        answer = partial(self._pass, call.close)
+        answer = partial(self.carry, call.close)
 
         def enter(driver: Driver) -> None:
             self._servant.serve(node, group, request, answer)

@@ -1,4 +1,5 @@
-"""The cluster used as a queue: producers, members of queue groups, a reader with a position, and somebody who cancels.
+"""The cluster used as a queue: producers, members of queue groups, clients of transactions, a reader with a position,
+and somebody who cancels.
 
 Work comes in bursts, in which faults strike too. When faults have ended, members behave, limits are lifted, and
 everything that was stored must come to its end in every group: done, dead and in the dead-letter topic once, expired,
@@ -9,6 +10,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Final
 
+from flotilla.codec.batch import span_of
 from flotilla.queue import commands
 from flotilla.queue.commands import (
     BuryDeaths,
@@ -30,7 +32,9 @@ from flotilla.sim.queue_host import QueueApplication, WatchedPartition
 from flotilla.sim.queue_message import Letter
 from flotilla.sim.queue_plan import DEAD_LETTERS, TOPIC, WORK
 from flotilla.sim.queue_wire import Caller, Outcome
+from flotilla.sim.transactors import Transactor
 from flotilla.sim.world import MS, SECOND
+from flotilla.types.errors import CorruptionError
 from flotilla.types.ids import GroupId, Offset
 from flotilla.types.operations import CommitOffset, OffsetCommitted, ReadOffset
 from flotilla.types.queue_operations import FROM_OFFSET, CancelRecords, RecordsCancelled, ResetGroup, Start
@@ -86,6 +90,9 @@ class QueueWorkload:
             for group in app.plan.groups
             for number in range(1, group.members + 1)
         ]
+        self._transactors = [
+            Transactor(number, app, identities, timeout_us) for number in range(1, app.plan.transactors + 1)
+        ]
         self._readers = [PositionReader(group, app, timeout_us) for group in (TOPIC, DEAD_LETTERS)]
         #: Somebody who cancels messages and resets groups.
         self._operator = Caller(app.wire, TOPIC, self._random, timeout_us)
@@ -101,6 +108,8 @@ class QueueWorkload:
             consumer.start()
         for reader in self._readers:
             reader.begin()
+        for transactor in self._transactors:
+            transactor.start()
         self._burst()
 
     def calm(self) -> None:
@@ -109,6 +118,8 @@ class QueueWorkload:
         self._app.raise_limits()
         for consumer in self._consumers:
             consumer.calm()
+        for transactor in self._transactors:
+            transactor.calm()
         self._trickle()
 
     def read_again(self) -> None:
@@ -128,7 +139,8 @@ class QueueWorkload:
         """Everything that somebody was told is done."""
         settled = sum(consumer.settled_count for consumer in self._consumers)
         produced = sum(producer.acknowledged for producer in self._producers)
-        return settled + produced + sum(reader.acknowledged for reader in self._readers)
+        decided = sum(transactor.acknowledged for transactor in self._transactors)
+        return settled + produced + decided + sum(reader.acknowledged for reader in self._readers)
 
     def has_converged(self, group: GroupId, replica: Replica) -> bool:
         machine = replica.machine
@@ -139,11 +151,18 @@ class QueueWorkload:
     @property
     def unfinished(self) -> str:
         """The promise that is broken when the clients' work has not come to its end."""
+        if not self._are_transactions_over():
+            return "every transaction ends"
         return "" if self._is_drained() else "every message ends"
+
+    def _are_transactions_over(self) -> bool:
+        return all(transactor.is_idle for transactor in self._transactors) and not any(
+            books.stages.open for books in self._app.books.values()
+        )
 
     def _is_drained(self) -> bool:
         books = self._app.books[TOPIC]
-        if not all(producer.is_idle for producer in self._producers):
+        if not all(producer.is_idle for producer in self._producers) or not self._are_transactions_over():
             return False
         return len(books.groups) == len(self._app.plan.groups) and all(
             group.floor == books.next_offset
@@ -152,7 +171,12 @@ class QueueWorkload:
         )
 
     def judge(self) -> None:
-        """Everything is settled everywhere; the dead are in the dead-letter topic, and nobody else is."""
+        """Everything is settled everywhere; the dead are in the dead-letter topic, and nobody else is.
+
+        What was committed is shown, and nothing is staged any more.
+        """
+        for books in self._app.books.values():
+            books.stages.judge()
         dead = {
             Letter(number, offset, group.name): None
             for group in self._app.books[TOPIC].groups.values()
@@ -176,6 +200,7 @@ class QueueWorkload:
                 found = machine.state_hash()
                 if hashes.setdefault(group, found) != found:
                     raise Violation("replicas converge", f"node {node.id} holds another state of group {group}")
+                _check_log(node, node.driver.replicas[group], machine)
 
     def describe(self) -> str:
         """What is not settled, for a failure."""
@@ -265,6 +290,20 @@ class QueueWorkload:
             driver.propose(TOPIC, data, _Ignored())
 
         node.call(propose)
+
+
+def _check_log(node: SimNode, replica: Replica, machine: WatchedPartition) -> None:
+    """Whatever was not trimmed is in the log of every replica: any of them may lead next."""
+    if machine.log_start == machine.next_offset:
+        return
+    try:
+        entries = replica.log.read_from_offset(machine.log_start, 0, replica.applied + 1)
+    except CorruptionError:
+        # Rot that nobody has come across yet; it will be repaired when somebody does.
+        return
+    span = span_of(entries[0]) if entries else None
+    if span is None or span.base_offset > machine.log_start:
+        raise Violation("every replica holds the log", f"node {node.id} has lost message {machine.log_start}")
 
 
 def _ignore(_: Outcome) -> None:

@@ -5,6 +5,7 @@ result, with one command that finds it again.
 """
 
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from flotilla.sim.checkers.violation import Violation
@@ -14,9 +15,10 @@ from flotilla.sim.crash import SimulatedCrash
 from flotilla.sim.faults import FaultInjector
 from flotilla.sim.node import SimNode
 from flotilla.sim.operator import Operator
-from flotilla.sim.plan import DEFAULT_TICKS, QUEUE, Plan
+from flotilla.sim.plan import DEFAULT_TICKS, LEDGER, QUEUE, STREAM, Plan
 from flotilla.sim.queue_workload import QueueWorkload
 from flotilla.sim.story import EVERYONE
+from flotilla.sim.stream_workload import StreamWorkload
 from flotilla.sim.workload import Workload
 from flotilla.sim.world import SECOND, World
 from flotilla.types.ids import GroupId, NodeId
@@ -49,6 +51,13 @@ class Result:
         return not self.failure
 
 
+_WORKLOADS: dict[str, Callable[[Cluster], Workload | QueueWorkload | StreamWorkload]] = {
+    LEDGER: Workload,
+    QUEUE: QueueWorkload,
+    STREAM: StreamWorkload,
+}
+
+
 class Run:
     """A cluster with its users, its operator and its bad luck."""
 
@@ -56,9 +65,7 @@ class Run:
         self.plan = plan
         self.world = World(plan.seed)
         self.cluster = Cluster(self.world, plan, is_told=is_told)
-        self.workload: Workload | QueueWorkload = (
-            QueueWorkload(self.cluster) if plan.workload == QUEUE else Workload(self.cluster)
-        )
+        self.workload = _WORKLOADS[plan.workload](self.cluster)
         self.operator = Operator(self.cluster)
         self.faults = FaultInjector(self.cluster, self.workload)
 

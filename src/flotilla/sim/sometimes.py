@@ -4,7 +4,7 @@ A counter says "this happened so often in this run". The list is closed: a missp
 Some belong to what the cluster is used for, the others to every run.
 """
 
-from flotilla.sim.plan import QUEUE
+from flotilla.sim.plan import LEDGER, QUEUE, STREAM
 
 NAMES = (
     "leader elected",
@@ -91,7 +91,32 @@ QUEUE_NAMES = (
     "group reset",
     "log trimmed",
     "garbage in the log",
+    "transaction committed",
+    "transaction aborted",
+    "transaction abandoned",
+    "transaction shown",
+    "version committed again",
+    "commit refused after an abort",
+    "stage refused after the decision",
+    "acks staged",
+    "acks staged again",
+    "acks not staged",
+    "half a transaction finished by another leader",
 )
+
+STREAM_NAMES = (
+    "member joined",
+    "member left",
+    "member crashed",
+    "member paused",
+    "member fell silent",
+    "member found itself out",
+    "partition given up",
+    "late commit refused",
+    "late heartbeat",
+)
+
+_NAMES_OF = {LEDGER: LEDGER_NAMES, QUEUE: QUEUE_NAMES, STREAM: STREAM_NAMES}
 
 
 class Sometimes:
@@ -110,7 +135,7 @@ class Sometimes:
 
 
 def names_of(workload: str) -> tuple[str, ...]:
-    return NAMES + (QUEUE_NAMES if workload == QUEUE else LEDGER_NAMES)
+    return NAMES + _NAMES_OF[workload]
 
 
 def missing(totals: dict[str, int]) -> list[str]:

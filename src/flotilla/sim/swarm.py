@@ -26,7 +26,7 @@ class Order:
     ticks: int = DEFAULT_TICKS
     faults: tuple[str, ...] | None = None
     mutant: str = ""
-    #: LEDGER or QUEUE; empty: each seed draws its own.
+    #: One of WORKLOADS; empty: each seed draws its own.
     workload: str = LEDGER
 
     def plan(self, seed: int) -> Plan:

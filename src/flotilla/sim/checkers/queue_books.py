@@ -7,6 +7,7 @@ counted, a position that moves back or an ack that is forgotten is noticed at on
 """
 
 from bisect import bisect_right
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 from zlib import crc32
 
@@ -15,21 +16,27 @@ from flotilla.queue.commands import (
     BuryDeaths,
     CancelRecords,
     CommitOffset,
+    ConcludeStage,
+    DropStage,
     OpenGroup,
     ResetGroup,
     SettleRuns,
+    StageBatch,
+    StageSettlement,
     TrimTo,
     decode_command,
 )
 from flotilla.queue.facts import BatchFacts
 from flotilla.queue.group_commands import GroupSettlement
 from flotilla.queue.partition import PartitionMachine
+from flotilla.queue.transactions import Published
 from flotilla.raft.messages import Entry
+from flotilla.sim.checkers.queue_transactions import NaiveAcks, NaiveStage, Registry, StageBooks
 from flotilla.sim.checkers.violation import Violation
 from flotilla.sim.queue_message import BY_NOTHING, Letter, read_letter, read_message
 from flotilla.types.errors import FlotillaError
 from flotilla.types.group_settings import GroupRules
-from flotilla.types.ids import Index, NodeId, Offset
+from flotilla.types.ids import GroupId, Index, NodeId, Offset
 from flotilla.types.records import Record
 
 #: Ways in which a message ends.
@@ -83,6 +90,13 @@ class GroupBooks:
         self.failures: dict[Offset, Failures] = {}
         #: Attempts of all that is not settled.
         self.open_attempts = 0
+        #: By offset: from which entry on, and up to which, a transaction holds it back.
+        self.staged: dict[Offset, list[tuple[Index, Index | None]]] = {}
+
+    def is_staged(self, offset: Offset, applied: Index) -> bool:
+        """Whether a transaction holds it back for whoever has applied so much."""
+        times = self.staged.get(offset, ())
+        return any(begun <= applied and (ended is None or applied < ended) for begun, ended in times)
 
     def attempts(self, offset: Offset, applied: Index) -> int:
         """How often it had failed for whoever has applied so much."""
@@ -124,9 +138,14 @@ class GroupBooks:
 class QueueBooks:
     """One partition."""
 
-    def __init__(self, rules: dict[str, GroupRules], letters: dict[Letter, Offset]) -> None:
-        """`letters`: what is in the dead-letter topic, shared by the books of both partitions."""
+    def __init__(
+        self, group: GroupId, rules: dict[str, GroupRules], letters: dict[Letter, Offset], registry: Registry
+    ) -> None:
+        """`letters`: what is in the dead-letter topic. The books of both partitions share it and the registry."""
         self._rules = rules
+        self.stages = StageBooks(group, registry)
+        #: Records of a transaction that are stored, and not to be seen yet.
+        self._held: list[Record] = []
         self.letters = letters
         self.messages: list[Message] = []
         self.places: dict[int, Offset] = {}
@@ -137,9 +156,6 @@ class QueueBooks:
         self.groups: dict[str, GroupBooks] = {}
         self.positions: dict[str, Offset] = {}
         self.cancelled: dict[Offset, None] = {}
-        #: Where leaders wanted the log to start, and what they had applied then: who is opened or reset while that is
-        #: under way comes too late to hold anything.
-        self.trims: dict[Offset, Index] = {}
         self.newest: Index = 0
         self.entry_count = 0
         #: By the index of the entry behind which they hold.
@@ -182,7 +198,8 @@ class QueueBooks:
 
     def sums(self) -> tuple[object, ...]:
         groups = tuple(group.sums() for _, group in sorted(self.groups.items()))
-        return self.next_offset, self.log_start, tuple(sorted(self.positions.items())), *groups
+        ends = self.next_offset, self.next_offset + len(self._held), self.log_start
+        return *ends, self.stages.sums(), tuple(sorted(self.positions.items())), *groups
 
     # What entries say.
 
@@ -191,7 +208,10 @@ class QueueBooks:
             # Refused: then it must have changed nothing.
             return
         if isinstance(result, BatchFacts):
-            self._append(entry)
+            self._append(BatchView(entry.data).records())
+            return
+        if isinstance(result, Published):
+            self._publish(index, BatchView(entry.data))
             return
         command = decode_command(entry.data)
         match command:
@@ -215,7 +235,50 @@ class QueueBooks:
             case CommitOffset():
                 self.positions[command.group] = max(command.offset, self.positions.get(command.group, 0))
             case TrimTo():
-                self._trim(index, command.offset)
+                self._trim(index, command)
+            case StageBatch():
+                self.stages.stage(command.transaction_id, command.batch)
+            case StageSettlement():
+                self._stage_acks(index, command)
+            case ConcludeStage():
+                self._unstage(index, self.stages.conclude(command.transaction_id), is_committed=True)
+            case DropStage():
+                self._unstage(index, self.stages.drop(command.transaction_id), is_committed=False)
+
+    # Transactions.
+
+    def _publish(self, index: Index, view: BatchView) -> None:
+        """Nobody sees a batch of a transaction before the last one is there."""
+        stage = self.stages.publish(view, self.next_offset + len(self._held))
+        self._held += view.records()
+        if stage is not None:
+            held, self._held = self._held, []
+            self._append(held)
+            self._unstage(index, stage, is_committed=True)
+
+    def _stage_acks(self, index: Index, command: StageSettlement) -> None:
+        settlement = command.settlement
+        group = self.groups[settlement.group]
+        offsets = tuple([offset for first, end in settlement.acked for offset in range(first, end)])
+        for offset in offsets:
+            if offset in group.settled or group.is_staged(offset, index):
+                raise Violation("staged is held back", f"message {offset} of {group.name} is staged, and was over")
+            group.staged.setdefault(offset, []).append((index, None))
+        acks = NaiveAcks(settlement.group, settlement.generation, offsets)
+        self.stages.stage_acks(command.transaction_id, acks)
+
+    def _unstage(self, index: Index, stage: NaiveStage | None, *, is_committed: bool) -> None:
+        for acks in stage.acks if stage is not None else ():
+            group = self.groups.get(acks.group)
+            if group is None or group.generation != acks.generation:
+                continue
+            for offset in acks.offsets:
+                begun, _ = group.staged[offset].pop()
+                group.staged[offset].append((begun, index))
+                if is_committed:
+                    group.settle(offset, ACKED, index)
+
+    # Groups and records.
 
     def _begin_group(self, name: str, offset: Offset, index: Index) -> None:
         group = self.groups[name]
@@ -223,9 +286,8 @@ class QueueBooks:
         for cancelled in self.cancelled:
             group.settle(cancelled, CANCELLED, index)
 
-    def _append(self, entry: Entry) -> None:
-        view = BatchView(entry.data)
-        for record in view.records():
+    def _append(self, records: Iterable[Record]) -> None:
+        for record in records:
             if record.value[:1] == b"D":
                 self._append_letter(record.value)
             else:
@@ -265,6 +327,13 @@ class QueueBooks:
         if settlement.generation not in (0, group.generation):
             # Of leases that a reset has ended.
             return
+        touched = [*settlement.acked, *settlement.expired, *settlement.dropped]
+        touched += [(failed.first, failed.end) for failed in settlement.failed]
+        touched += [(dead.first, dead.end) for dead in settlement.dead]
+        for first, end in touched:
+            for offset in range(first, end):
+                if group.is_staged(offset, index) and offset not in group.settled:
+                    raise Violation("staged is held back", f"message {offset} of {group.name} is staged, and ends")
         for how, runs in ((ACKED, settlement.acked), (EXPIRED, settlement.expired), (DROPPED, settlement.dropped)):
             for first, end in runs:
                 for offset in range(first, end):
@@ -299,10 +368,13 @@ class QueueBooks:
                 raise Violation("dead-lettered once", f"message {letter.offset} of {letter.group} is nowhere")
         group.buried = max(group.buried, command.below_number)
 
-    def _trim(self, index: Index, offset: Offset) -> None:
+    def _trim(self, index: Index, command: TrimTo) -> None:
+        """A leader decides by the groups that it knows; those that came since are spared."""
+        offset = min(
+            [command.offset, *(group.floor for group in self.groups.values() if group.generation > command.known)]
+        )
         for group in self.groups.values():
-            is_known = group.generation <= self.trims.get(offset, 0)
-            if group.rules.holds_retention and is_known and offset > group.floor:
+            if group.rules.holds_retention and offset > group.floor:
                 raise Violation("holders keep the log", f"trimmed to {offset}, and {group.name} needs {group.floor}")
             for trimmed in range(max(group.floor, group.start), offset):
                 group.settle(trimmed, TRIMMED, index)
@@ -325,7 +397,18 @@ def sums_of(machine: PartitionMachine) -> tuple[object, ...]:
         for name, group in sorted(machine.groups.items())
     ]
     positions = tuple(sorted([(name, position.offset) for name, position in machine.positions.items()]))
-    return machine.next_offset, machine.log_start, positions, *groups
+    stages = tuple(
+        [
+            (
+                name,
+                len(staging.parts),
+                len(staging.offsets),
+                sum([end - first for acks in staging.acks for first, end in acks.runs]),
+            )
+            for name, staging in sorted(machine.transactions.open.items())
+        ]
+    )
+    return machine.next_offset, machine.end_offset, machine.log_start, stages, positions, *groups
 
 
 def _difference(known: tuple[object, ...], found: tuple[object, ...]) -> str:

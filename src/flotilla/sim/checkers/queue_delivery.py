@@ -109,6 +109,8 @@ class DeliveryChecker:
                 raise Violation("one live lease", f"{where} to {member} while {holder.member} has it")
             if group.is_settled(offset, applied):
                 raise Violation("settled stays settled", f"{where} to {member}: {group.settled.get(offset)}")
+            if group.is_staged(offset, applied):
+                raise Violation("staged is held back", f"{where} to {member}, and a transaction has it")
             attempts = group.attempts(offset, applied)
             if grant.attempt != attempts + 1:
                 raise Violation("attempts are counted", f"{where} as attempt {grant.attempt} after {attempts}")
@@ -182,10 +184,6 @@ class DeliveryChecker:
     def lost(self, at: TermBooks, member: str) -> None:
         """Its leases have ended."""
         at.live = {place: lease for place, lease in at.live.items() if lease.member != member}
-
-    def trimming(self, offset: Offset, applied: Index) -> None:
-        """A leader wants the log to start there."""
-        self._books.trims[offset] = max(applied, self._books.trims.get(offset, 0))
 
     # Answers.
 

@@ -1,0 +1,196 @@
+"""A stream group as its log and its members tell it: who owns what, who uses what, and what was committed.
+
+Written by the first replica that applies an entry; every other one must agree. Ownership is judged by a few sentences
+that know nothing of how assignments are made. Positions and fences are kept by the simplest code there can be.
+"""
+
+from collections import Counter
+from zlib import crc32
+
+from flotilla.metadata.assignment import NOBODY
+from flotilla.metadata.commands import decode_command as decode_metadata_command
+from flotilla.metadata.machine import MetadataMachine
+from flotilla.metadata.stream_commands import ReleasePartitions
+from flotilla.metadata.stream_groups import Share, StreamGroup
+from flotilla.queue.commands import ClaimPartition, CommitOffset, decode_command
+from flotilla.queue.facts import BatchFacts
+from flotilla.queue.partition import PartitionMachine
+from flotilla.raft.messages import Entry
+from flotilla.sim.checkers.violation import Violation
+from flotilla.sim.stream_plan import READERS, TOPIC
+from flotilla.types.errors import FlotillaError, StaleGenerationError
+from flotilla.types.ids import Index, NodeId, Offset
+from flotilla.types.stream_operations import NO_OFFSET, STICKY
+
+
+class _Pages:
+    """What holds behind each entry, equal at all replicas."""
+
+    __slots__ = ("_sums", "entry_count", "newest")
+
+    def __init__(self, empty: object) -> None:
+        self._sums: dict[Index, object] = {0: empty}
+        self.newest: Index = 0
+        self.entry_count = 0
+
+    def is_new(self, node: NodeId, index: Index, commit: Index) -> bool:
+        if index > commit:
+            raise Violation("applied only when committed", f"node {node} applied {index}, committed is {commit}")
+        return index > self.newest
+
+    def write(self, index: Index, sums: object) -> None:
+        self.newest = index
+        self.entry_count += 1
+        self._sums[index] = sums
+
+    def compare(self, node: NodeId, index: Index, sums: object, promise: str) -> None:
+        known = self._sums.get(index)
+        if known is None:
+            raise Violation("applied once, in order", f"node {node} stands behind {index}, where nobody else was")
+        if known != sums:
+            raise Violation(promise, f"node {node} behind entry {index}: {sums} where others have {known}")
+
+
+class OwnershipBooks:
+    """The metadata, as far as the group goes."""
+
+    def __init__(self) -> None:
+        self.pages = _Pages(_digest(MetadataMachine()))
+        self.group: StreamGroup | None = None
+        #: Partition and epoch to the member that got it then.
+        self._owner_of: dict[tuple[int, int], str] = {}
+        #: Partition and member to the epoch under which the member uses it, as the members themselves know it.
+        self.used: dict[tuple[int, str], int] = {}
+
+    def applied(self, node: NodeId, entry: Entry, machine: MetadataMachine, commit: Index) -> None:
+        digest = _digest(machine)
+        if self.pages.is_new(node, entry.index, commit):
+            topic = machine.state.topic(TOPIC)
+            group = None if topic is None else machine.state.streams.find(topic.topic_id, READERS)
+            if group is not None and group != self.group:
+                self._judge(entry, group)
+                self.group = group
+            self.pages.write(entry.index, digest)
+        self.pages.compare(node, entry.index, digest, "equal states")
+
+    def restored(self, node: NodeId, machine: MetadataMachine) -> None:
+        self.pages.compare(node, machine.applied, _digest(machine), "snapshot equals replay")
+
+    def _judge(self, entry: Entry, group: StreamGroup) -> None:
+        before = self.group
+        if before is not None and group.generation <= before.generation:
+            raise Violation("generations go on", f"from {before.generation} to {group.generation}")
+        members = {member.name: None for member in group.members}
+        for number, share in enumerate(group.shares):
+            self._judge_owner(number, share, members)
+            if before is not None and number < len(before.shares):
+                self._judge_change(entry, number, before.shares[number], share, members)
+        if group.strategy == STICKY:
+            _judge_spread(group, before, members)
+
+    def _judge_owner(self, number: int, share: Share, members: dict[str, None]) -> None:
+        if members and (share.owner not in members or share.target not in members):
+            raise Violation("every partition has an owner", f"partition {number} has {share}")
+        if self._owner_of.setdefault((number, share.epoch), share.owner) != share.owner:
+            other = self._owner_of[number, share.epoch]
+            raise Violation("one owner per generation", f"{share.owner} got partition {number} like {other}: {share}")
+
+    def _judge_change(self, entry: Entry, number: int, was: Share, share: Share, members: dict[str, None]) -> None:
+        if was.epoch == share.epoch or was.owner not in members:
+            return
+        command = decode_metadata_command(entry.data)
+        is_given = isinstance(command, ReleasePartitions) and command.member == was.owner
+        if not is_given or self.used.get((number, was.owner)) == was.epoch:
+            promise = "what stays is not touched" if was.owner == share.owner else "given up before given away"
+            raise Violation(promise, f"partition {number} went from {was} to {share}")
+
+
+def _judge_spread(group: StreamGroup, before: StreamGroup | None, members: dict[str, None]) -> None:
+    """Even, and when targets were named anew, by moving no more than is above everybody's share."""
+    counts = Counter([share.target for share in group.shares])
+    if members and max(counts.values()) - min([counts[name] for name in members]) > 1:
+        raise Violation("the spread is even", f"{dict(counts)} in generation {group.generation}")
+    if before is None or not members or group.cause == before.cause:
+        return
+    owners = [share.owner if share.owner in members else NOBODY for share in before.shares]
+    moves = sum([owner not in (NOBODY, share.target) for owner, share in zip(owners, group.shares, strict=False)])
+    least, rest = divmod(len(group.shares), len(members))
+    above = [held - least for name, held in Counter(owners).items() if name != NOBODY and held > least]
+    if moves != sum(above) - min(len(above), rest):
+        raise Violation("the fewest moves", f"{moves} partitions move in generation {group.generation}")
+
+
+def _digest(machine: MetadataMachine) -> int:
+    return crc32(machine.snapshot())
+
+
+class PositionBooks:
+    """One partition: where the group stands, and who may move it."""
+
+    def __init__(self) -> None:
+        self.next_offset: Offset = 0
+        self.position: Offset = NO_OFFSET
+        self.fence = 0
+        self.pages = _Pages(self._sums())
+        #: What members were told: the furthest commit, and the latest claim.
+        self.acknowledged: Offset = NO_OFFSET
+        self.claimed = 0
+        self._claimed_by: dict[int, str] = {}
+
+    def _sums(self) -> tuple[int, int, int]:
+        return self.next_offset, self.position, self.fence
+
+    # What replicas do.
+
+    def applied(self, node: NodeId, entry: Entry, result: object, machine: PartitionMachine, commit: Index) -> None:
+        if self.pages.is_new(node, entry.index, commit):
+            if isinstance(result, BatchFacts):
+                self.next_offset += result.count
+            else:
+                self._write(entry, result)
+            self.pages.write(entry.index, self._sums())
+        self.pages.compare(node, entry.index, _sums_of(machine), "equal states")
+
+    def restored(self, node: NodeId, machine: PartitionMachine) -> None:
+        self.pages.compare(node, machine.applied, _sums_of(machine), "snapshot equals replay")
+
+    def _write(self, entry: Entry, result: object) -> None:
+        command = decode_command(entry.data)
+        if not isinstance(command, (CommitOffset, ClaimPartition)):
+            return
+        if command.epoch < self.fence:
+            if not isinstance(result, StaleGenerationError):
+                raise Violation("late commits are refused", f"{command} behind a claim of {self.fence}: {result}")
+        elif isinstance(result, FlotillaError):
+            raise Violation("owners are heard", f"{command} was answered with {result!r}")
+        else:
+            self.fence = command.epoch
+            if isinstance(command, CommitOffset):
+                self.position = max(self.position, command.offset)
+
+    # What members are told.
+
+    def claim_answered(self, member: str, epoch: int, offset: Offset, acknowledged: Offset) -> None:
+        """`acknowledged`: the furthest commit that anybody knew of when the claim was sent."""
+        if self._claimed_by.setdefault(epoch, member) != member:
+            other = self._claimed_by[epoch]
+            raise Violation("one owner per generation", f"{member} and {other} claim under {epoch}")
+        self.claimed = max(self.claimed, epoch)
+        self._check_told(offset, acknowledged)
+
+    def commit_answered(self, epoch: int, offset: Offset, acknowledged: Offset, claimed: int) -> None:
+        """`claimed`: the latest epoch that anybody had claimed under when the commit was sent."""
+        if epoch < claimed:
+            raise Violation("late commits are refused", f"{offset} under {epoch}, and {claimed} was claimed before")
+        self._check_told(offset, acknowledged)
+        self.acknowledged = max(self.acknowledged, offset)
+
+    def _check_told(self, offset: Offset, acknowledged: Offset) -> None:
+        if offset < acknowledged:
+            raise Violation("positions never go back", f"told {offset}, and {acknowledged} was committed before")
+
+
+def _sums_of(machine: PartitionMachine) -> tuple[int, int, int]:
+    position = machine.positions.get(READERS)
+    offset = NO_OFFSET if position is None else position.offset
+    return machine.next_offset, offset, machine.fences.get(READERS, 0)
