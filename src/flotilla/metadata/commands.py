@@ -19,6 +19,24 @@ from struct import Struct
 from typing import Final, TypeAlias
 
 from flotilla.metadata.binary import Reader, Writer
+from flotilla.metadata.move_commands import (
+    MOVE_KINDS,
+    ConfirmLost,
+    FinishMove,
+    PlanMoves,
+    ResizeTopic,
+    SetIncarnation,
+    read_move_fields,
+    write_move_fields,
+)
+from flotilla.metadata.stream_commands import (
+    STREAM_KINDS,
+    JoinStreamGroup,
+    ReleasePartitions,
+    RemoveStreamMembers,
+    read_stream_fields,
+    write_stream_fields,
+)
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.ids import GroupId, NodeId
 
@@ -55,7 +73,7 @@ class RegisterBroker:
 
 @dataclass(frozen=True, slots=True)
 class SetBrokerState:
-    """Starts or ends the draining of a broker."""
+    """Has a broker drain or leave, or ends that."""
 
     node: NodeId
     state: int
@@ -109,15 +127,6 @@ class ConfirmRemoved:
 
 
 @dataclass(frozen=True, slots=True)
-class SetReplicas:
-    """Where a partition lives from now on. Nodes that lose it get a tombstone."""
-
-    group: GroupId
-    replicas: tuple[NodeId, ...]
-    now_ms: int
-
-
-@dataclass(frozen=True, slots=True)
 class AlterGroup:
     """Settings of one queue group of a topic, for all its partitions."""
 
@@ -144,6 +153,19 @@ class DecideTransaction:
 
 
 @dataclass(frozen=True, slots=True)
+class CommitTogether:
+    """Commits several transactions by one decision, which has an id of its own: all of them, or none."""
+
+    transaction_id: str
+    #: As of a single transaction, for all of them at once.
+    application_id: str
+    version: int
+    #: Id of each, and the partitions that hold stages of it.
+    members: tuple[tuple[str, tuple[GroupId, ...]], ...]
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class ConfirmTransaction:
     """Partitions show these transactions, or have dropped what they held of them."""
 
@@ -160,10 +182,18 @@ Command: TypeAlias = (
     | AlterTopic
     | DeleteTopic
     | ConfirmRemoved
-    | SetReplicas
+    | PlanMoves
+    | FinishMove
+    | SetIncarnation
+    | ConfirmLost
+    | ResizeTopic
     | AlterGroup
     | DecideTransaction
     | ConfirmTransaction
+    | CommitTogether
+    | JoinStreamGroup
+    | RemoveStreamMembers
+    | ReleasePartitions
 )
 
 _INIT_CLUSTER: Final = 1
@@ -174,10 +204,11 @@ _CREATE_TOPIC: Final = 5
 _ALTER_TOPIC: Final = 6
 _DELETE_TOPIC: Final = 7
 _CONFIRM_REMOVED: Final = 8
-_SET_REPLICAS: Final = 9
+# 9 was never written.
 _ALTER_GROUP: Final = 10
 _DECIDE_TRANSACTION: Final = 11
 _CONFIRM_TRANSACTION: Final = 12
+_COMMIT_TOGETHER: Final = 13
 
 
 def encode_command(command: Command) -> bytes:
@@ -230,10 +261,6 @@ def _write_fields(command: Command, writer: Writer) -> int:
             writer.integer(command.node)
             writer.integers(command.groups)
             return _CONFIRM_REMOVED
-        case SetReplicas():
-            writer.integer(command.group)
-            writer.integers(command.replicas)
-            return _SET_REPLICAS
         case AlterGroup():
             writer.text(command.topic)
             writer.text(command.group)
@@ -250,6 +277,19 @@ def _write_fields(command: Command, writer: Writer) -> int:
         case ConfirmTransaction():
             writer.pairs(command.confirmed)
             return _CONFIRM_TRANSACTION
+        case PlanMoves() | FinishMove() | SetIncarnation() | ConfirmLost() | ResizeTopic():
+            return write_move_fields(command, writer)
+        case CommitTogether():
+            writer.text(command.transaction_id)
+            writer.text(command.application_id)
+            writer.integer(command.version)
+            writer.integer(len(command.members))
+            for transaction_id, groups in command.members:
+                writer.text(transaction_id)
+                writer.integers(groups)
+            return _COMMIT_TOGETHER
+        case JoinStreamGroup() | RemoveStreamMembers() | ReleasePartitions():
+            return write_stream_fields(command, writer)
 
 
 def decode_command(data: bytes | memoryview) -> Command:
@@ -292,8 +332,6 @@ def _read_fields(kind: int, reader: Reader, now_ms: int) -> Command:
         return DeleteTopic(reader.text(), reader.integer(), now_ms)
     if kind == _CONFIRM_REMOVED:
         return ConfirmRemoved(reader.integer(), reader.integers(), now_ms)
-    if kind == _SET_REPLICAS:
-        return SetReplicas(reader.integer(), reader.integers(), now_ms)
     if kind == _ALTER_GROUP:
         return AlterGroup(reader.text(), reader.text(), reader.pairs(), reader.texts(), now_ms)
     if kind == _DECIDE_TRANSACTION:
@@ -302,4 +340,14 @@ def _read_fields(kind: int, reader: Reader, now_ms: int) -> Command:
         )
     if kind == _CONFIRM_TRANSACTION:
         return ConfirmTransaction(reader.pairs(), now_ms)
+    if kind == _COMMIT_TOGETHER:
+        return CommitTogether(reader.text(), reader.text(), reader.integer(), _read_members(reader), now_ms)
+    if kind in STREAM_KINDS:
+        return read_stream_fields(kind, reader, now_ms)
+    if kind in MOVE_KINDS:
+        return read_move_fields(kind, reader, now_ms)
     raise InvalidArgumentError(f"unknown metadata command {kind}")
+
+
+def _read_members(reader: Reader) -> tuple[tuple[str, tuple[GroupId, ...]], ...]:
+    return tuple([(reader.text(), reader.integers()) for _ in range(reader.count())])

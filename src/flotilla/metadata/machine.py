@@ -14,6 +14,7 @@ from flotilla.metadata.commands import (
     AlterGroup,
     AlterTopic,
     Command,
+    CommitTogether,
     ConfirmRemoved,
     ConfirmTransaction,
     CreateTopic,
@@ -23,9 +24,10 @@ from flotilla.metadata.commands import (
     RegisterBroker,
     RemoveBroker,
     SetBrokerState,
-    SetReplicas,
     decode_command,
 )
+from flotilla.metadata.move_commands import ConfirmLost, FinishMove, PlanMoves, ResizeTopic, SetIncarnation
+from flotilla.metadata.move_rules import resized
 from flotilla.metadata.placement import place
 from flotilla.metadata.queries import (
     AssignmentOf,
@@ -42,6 +44,8 @@ from flotilla.metadata.queries import (
 from flotilla.metadata.rules import altered_groups, altered_settings, check_command, placeable_brokers
 from flotilla.metadata.snapshot import decode_snapshot, encode_snapshot
 from flotilla.metadata.state import ClusterState
+from flotilla.metadata.stream_commands import JoinStreamGroup, ReleasePartitions, RemoveStreamMembers
+from flotilla.metadata.stream_groups import GroupMember, StreamGroup
 from flotilla.metadata.transactions import Transaction
 from flotilla.metadata.values import ACTIVE, Broker, Cluster, Partition, Topic
 from flotilla.types.errors import FlotillaError, InvalidArgumentError
@@ -75,10 +79,18 @@ class MetadataMachine:
             AlterTopic: self._alter_topic,
             DeleteTopic: self._delete_topic,
             ConfirmRemoved: self._confirm_removed,
-            SetReplicas: self._set_replicas,
+            PlanMoves: self._plan_moves,
+            FinishMove: self._finish_move,
+            SetIncarnation: self._set_incarnation,
+            ConfirmLost: self._confirm_lost,
+            ResizeTopic: self._resize_topic,
             AlterGroup: self._alter_group,
             DecideTransaction: self._decide_transaction,
             ConfirmTransaction: self._confirm_transaction,
+            CommitTogether: self._commit_together,
+            JoinStreamGroup: self._join_stream_group,
+            RemoveStreamMembers: self._remove_stream_members,
+            ReleasePartitions: self._release_partitions,
         }
         self._answers: dict[type[Any], Callable[[Any], object]] = {
             DescribeCluster: lambda _: self.state.cluster,
@@ -149,6 +161,7 @@ class MetadataMachine:
             # A restart does not end a draining.
             state=known.state if known is not None else ACTIVE,
             registered_at_ms=command.now_ms,
+            incarnation=known.incarnation if known is not None else 0,
         )
         self.state.put_broker(broker)
         return broker
@@ -182,6 +195,7 @@ class MetadataMachine:
             partitions += self._new_partitions(have, command.partitions - have, topic.replication_factor)
         altered = replace(topic, chosen=altered_settings(topic, command), partitions=partitions)
         self.state.put_topic(altered)
+        self.state.streams.grow(topic.topic_id, len(partitions), command.now_ms)
         return altered
 
     def _new_partitions(self, first: int, count: int, replication_factor: int) -> tuple[Partition, ...]:
@@ -199,8 +213,31 @@ class MetadataMachine:
         for group in command.groups:
             self.state.confirm_removed(group, command.node)
 
-    def _set_replicas(self, command: SetReplicas) -> Partition:
-        return self.state.set_replicas(command.group, command.replicas, command.now_ms)
+    def _plan_moves(self, command: PlanMoves) -> list[Partition]:
+        return [self.state.plan_move(group, target) for group, target in command.targets]
+
+    def _finish_move(self, command: FinishMove) -> Partition:
+        return self.state.finish_move(command.group, command.now_ms)
+
+    def _set_incarnation(self, command: SetIncarnation) -> Broker:
+        broker = self.state.brokers[command.node]
+        if broker.incarnation != command.incarnation:
+            if command.is_replaced:
+                self.state.lose_disk(command.node)
+            broker = replace(broker, incarnation=command.incarnation)
+            self.state.put_broker(broker)
+        return broker
+
+    def _confirm_lost(self, command: ConfirmLost) -> None:
+        self.state.confirm_lost(command.group, command.node)
+
+    def _resize_topic(self, command: ResizeTopic) -> Topic:
+        topic = self.state.topics[self.state.names[command.name]]
+        plan = resized(self.state, topic, command.replication_factor)
+        self.state.put_topic(replace(topic, replication_factor=command.replication_factor))
+        for group, target in plan:
+            self.state.plan_move(group, target)
+        return self.state.topics[topic.topic_id]
 
     def _alter_group(self, command: AlterGroup) -> Topic:
         topic = self.state.topics[self.state.names[command.topic]]
@@ -218,6 +255,31 @@ class MetadataMachine:
             now_ms=command.now_ms,
         )
 
+    def _commit_together(self, command: CommitTogether) -> Transaction:
+        return self.state.transactions.commit_together(
+            command.transaction_id, command.application_id, command.version, command.members, now_ms=command.now_ms
+        )
+
     def _confirm_transaction(self, command: ConfirmTransaction) -> None:
         for transaction_id, group in command.confirmed:
             self.state.transactions.confirm(transaction_id, group)
+
+    def _join_stream_group(self, command: JoinStreamGroup) -> StreamGroup:
+        return self.state.streams.join(
+            command.topic_id,
+            command.group,
+            GroupMember(command.member, command.client),
+            command.strategy,
+            command.session_ms,
+            partition_count=len(self.state.topics[command.topic_id].partitions),
+            now_ms=command.now_ms,
+        )
+
+    def _remove_stream_members(self, command: RemoveStreamMembers) -> StreamGroup | None:
+        why = "fell silent" if command.is_silent else "left"
+        return self.state.streams.remove(command.topic_id, command.group, command.members, why, command.now_ms)
+
+    def _release_partitions(self, command: ReleasePartitions) -> StreamGroup | None:
+        return self.state.streams.release(
+            command.topic_id, command.group, command.member, command.generation, command.partitions
+        )

@@ -18,6 +18,9 @@ class Load:
     replicas: int = 0
     leaders: int = 0
 
+    def plus_replica(self) -> "Load":
+        return Load(self.replicas + 1, self.leaders)
+
 
 _IDLE = Load()
 

@@ -11,6 +11,7 @@ from flotilla.metadata.commands import (
     AlterGroup,
     AlterTopic,
     Command,
+    CommitTogether,
     ConfirmRemoved,
     ConfirmTransaction,
     CreateTopic,
@@ -20,10 +21,13 @@ from flotilla.metadata.commands import (
     RegisterBroker,
     RemoveBroker,
     SetBrokerState,
-    SetReplicas,
 )
+from flotilla.metadata.move_commands import ConfirmLost, FinishMove, PlanMoves, ResizeTopic, SetIncarnation
+from flotilla.metadata.move_rules import confirm_lost, finish_move, plan_moves, resize_topic, set_incarnation
 from flotilla.metadata.state import ClusterState
-from flotilla.metadata.values import ACTIVE, DRAINING, Chosen, Topic
+from flotilla.metadata.stream_commands import JoinStreamGroup, ReleasePartitions, RemoveStreamMembers
+from flotilla.metadata.stream_groups import GroupMember
+from flotilla.metadata.values import ACTIVE, DRAINING, LEAVING, Chosen, Topic
 from flotilla.types.errors import (
     AlreadyExistsError,
     ConfigurationChangeError,
@@ -33,13 +37,12 @@ from flotilla.types.errors import (
     UnavailableError,
 )
 from flotilla.types.group_settings import GROUP_SETTING_BY_NAME, check_group_settings, resolve_rules
-from flotilla.types.ids import NO_NODE, NodeId
+from flotilla.types.ids import NO_NODE, GroupId, NodeId
 from flotilla.types.topics import (
     BROKER_COUNT_MAX,
     GROUP_COUNT_MAX,
     PARTITIONS,
     REPLICATION_FACTOR,
-    REPLICATION_FACTOR_MAX,
     SETTING_BY_NAME,
     TOPIC_COUNT_MAX,
     Setting,
@@ -140,7 +143,7 @@ def _register_broker(state: ClusterState, command: RegisterBroker) -> None:
 
 
 def _set_broker_state(state: ClusterState, command: SetBrokerState) -> None:
-    if command.state not in (ACTIVE, DRAINING):
+    if command.state not in (ACTIVE, DRAINING, LEAVING):
         raise InvalidArgumentError(f"{command.state} is no state of a broker")
     if command.node not in state.brokers:
         raise NotFoundError(f"there is no broker {command.node}")
@@ -151,9 +154,9 @@ def _remove_broker(state: ClusterState, command: RemoveBroker) -> None:
         return
     if command.node not in state.brokers:
         raise NotFoundError(f"there is no broker {command.node}")
-    replicas = state.load(command.node).replicas
-    if replicas:
-        raise ConfigurationChangeError(f"broker {command.node} still holds {replicas} replicas")
+    held = len(state.assignments_to(command.node))
+    if held:
+        raise ConfigurationChangeError(f"broker {command.node} still holds {held} replicas")
 
 
 def _create_topic(state: ClusterState, command: CreateTopic) -> None:
@@ -196,23 +199,8 @@ def _confirm_removed(state: ClusterState, command: ConfirmRemoved) -> None:
     # Groups of which nothing is owed are passed over: the node may be repeating itself.
     for group in command.groups:
         assignment = state.assignments.get(group)
-        if assignment is not None and command.node in assignment.replicas:
+        if assignment is not None and command.node in assignment.place.hosts:
             raise InvalidArgumentError(f"group {group} lives at node {command.node} and was not to be removed")
-
-
-def _set_replicas(state: ClusterState, command: SetReplicas) -> None:
-    if command.group not in state.assignments:
-        raise NotFoundError(f"no partition has group {command.group}")
-    if not 0 < len(command.replicas) <= REPLICATION_FACTOR_MAX:
-        raise InvalidArgumentError(f"a partition has 1 to {REPLICATION_FACTOR_MAX} replicas")
-    _check_nodes(command.replicas)
-    tombstone = state.tombstones.get(command.group)
-    for node in command.replicas:
-        if node not in state.brokers:
-            raise ConfigurationChangeError(f"there is no broker {node}")
-        # Data under a tombstone may vanish at any moment; it must not become a replica again before it has.
-        if tombstone is not None and node in tombstone.waiting:
-            raise ConfigurationChangeError(f"node {node} has not yet removed what it held of group {command.group}")
 
 
 def _decide_transaction(state: ClusterState, command: DecideTransaction) -> None:
@@ -224,13 +212,36 @@ def _decide_transaction(state: ClusterState, command: DecideTransaction) -> None
         is_commit=command.is_commit,
     )
     if command.is_commit and command.transaction_id not in state.transactions.transactions:
-        for group in command.groups:
-            if group not in state.assignments:
-                raise NotFoundError(f"no partition has group {group}")
+        _check_groups(state, command.groups)
+
+
+def _commit_together(state: ClusterState, command: CommitTogether) -> None:
+    table = state.transactions
+    table.check_together(command.transaction_id, command.application_id, command.version, command.members)
+    if command.transaction_id not in table.transactions:
+        for _, groups in command.members:
+            _check_groups(state, groups)
+
+
+def _check_groups(state: ClusterState, groups: tuple[GroupId, ...]) -> None:
+    for group in groups:
+        if group not in state.assignments:
+            raise NotFoundError(f"no partition has group {group}")
 
 
 def _confirm_transaction(state: ClusterState, command: ConfirmTransaction) -> None:
     """Always makes sense: what is not waited for is passed over."""
+
+
+def _join_stream_group(state: ClusterState, command: JoinStreamGroup) -> None:
+    if command.topic_id not in state.topics:
+        raise NotFoundError(f"there is no topic of id {command.topic_id}")
+    member = GroupMember(command.member, command.client)
+    state.streams.check_join(command.topic_id, command.group, member, command.strategy, command.session_ms)
+
+
+def _change_stream_group(state: ClusterState, command: RemoveStreamMembers | ReleasePartitions) -> None:
+    """Always makes sense: who is not there, and what is not theirs, is passed over."""
 
 
 def _known_topic(state: ClusterState, name: str) -> Topic:
@@ -265,8 +276,16 @@ _RULES: Final[dict[type[Any], Callable[[ClusterState, Any], None]]] = {
     AlterTopic: _alter_topic,
     DeleteTopic: _delete_topic,
     ConfirmRemoved: _confirm_removed,
-    SetReplicas: _set_replicas,
+    PlanMoves: plan_moves,
+    FinishMove: finish_move,
+    SetIncarnation: set_incarnation,
+    ConfirmLost: confirm_lost,
+    ResizeTopic: resize_topic,
     AlterGroup: _alter_group,
     DecideTransaction: _decide_transaction,
     ConfirmTransaction: _confirm_transaction,
+    CommitTogether: _commit_together,
+    JoinStreamGroup: _join_stream_group,
+    RemoveStreamMembers: _change_stream_group,
+    ReleasePartitions: _change_stream_group,
 }

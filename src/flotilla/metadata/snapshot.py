@@ -8,12 +8,13 @@ from typing import Final
 
 from flotilla.metadata.binary import Reader, Writer
 from flotilla.metadata.state import ClusterState
+from flotilla.metadata.stream_snapshot import read_streams, write_streams
 from flotilla.metadata.transactions import Transaction
-from flotilla.metadata.values import Broker, Cluster, Partition, Tombstone, Topic
+from flotilla.metadata.values import Broker, Cluster, Move, Partition, Tombstone, Topic
 from flotilla.types.errors import CorruptionError, InvalidArgumentError
 from flotilla.types.ids import Index
 
-VERSION: Final = 1
+VERSION: Final = 2
 
 
 def encode_snapshot(applied: Index, state: ClusterState) -> bytes:
@@ -26,6 +27,7 @@ def encode_snapshot(applied: Index, state: ClusterState) -> bytes:
     writer.integer(cluster.initialised_at_ms)
     writer.integer(state.next_topic_id)
     writer.integer(state.next_group)
+    writer.integer(state.next_move)
     writer.integer(len(state.brokers))
     for _, broker in sorted(state.brokers.items()):
         _write_broker(writer, broker)
@@ -44,6 +46,7 @@ def encode_snapshot(applied: Index, state: ClusterState) -> bytes:
     for transaction in state.transactions.transactions.values():
         _write_transaction(writer, transaction)
     writer.pairs(sorted(state.transactions.applications.items()))
+    write_streams(writer, state.streams)
     return writer.finish()
 
 
@@ -67,6 +70,7 @@ def _read_state(reader: Reader) -> tuple[Index, ClusterState]:
     state.cluster = Cluster(reader.text(), reader.integers(), reader.integer())
     next_topic_id = reader.integer()
     next_group = reader.integer()
+    state.next_move = reader.integer()
     for _ in range(reader.count()):
         state.put_broker(_read_broker(reader))
     for _ in range(reader.count()):
@@ -80,6 +84,7 @@ def _read_state(reader: Reader) -> tuple[Index, ClusterState]:
         transaction = _read_transaction(reader)
         state.transactions.transactions[transaction.transaction_id] = transaction
     state.transactions.applications = dict(reader.pairs())
+    state.streams = read_streams(reader)
     # Last, because putting topics has moved it to the newest that still exists.
     state.next_topic_id = next_topic_id
     state.next_group = next_group
@@ -95,6 +100,7 @@ def _write_broker(writer: Writer, broker: Broker) -> None:
     writer.text(broker.version)
     writer.integer(broker.state)
     writer.integer(broker.registered_at_ms)
+    writer.integer(broker.incarnation)
 
 
 def _read_broker(reader: Reader) -> Broker:
@@ -107,6 +113,7 @@ def _read_broker(reader: Reader) -> Broker:
         version=reader.text(),
         state=reader.integer(),
         registered_at_ms=reader.integer(),
+        incarnation=reader.integer(),
     )
 
 
@@ -117,8 +124,7 @@ def _write_topic(writer: Writer, topic: Topic) -> None:
     writer.pairs(topic.chosen)
     writer.integer(len(topic.partitions))
     for partition in topic.partitions:
-        writer.integer(partition.group)
-        writer.integers(partition.replicas)
+        _write_partition(writer, partition)
     writer.integer(topic.created_at_ms)
     writer.integer(len(topic.groups))
     for name, chosen in topic.groups:
@@ -132,10 +138,40 @@ def _read_topic(reader: Reader) -> Topic:
         name=reader.text(),
         replication_factor=reader.integer(),
         chosen=reader.pairs(),
-        partitions=tuple([Partition(number, reader.integer(), reader.integers()) for number in range(reader.count())]),
+        partitions=tuple([_read_partition(number, reader) for number in range(reader.count())]),
         created_at_ms=reader.integer(),
         groups=tuple([(reader.text(), reader.pairs()) for _ in range(reader.count())]),
     )
+
+
+def _write_partition(writer: Writer, partition: Partition) -> None:
+    writer.integer(partition.group)
+    writer.integers(partition.replicas)
+    writer.integers(partition.founders)
+    writer.integers(partition.latecomers)
+    writer.integers(partition.lost)
+    # Moves count from 1.
+    writer.integer(partition.move.number if partition.move is not None else 0)
+    if partition.move is not None:
+        writer.integers(partition.move.target)
+        writer.integers(partition.move.guests)
+
+
+def _read_partition(number: int, reader: Reader) -> Partition:
+    return Partition(
+        number=number,
+        group=reader.integer(),
+        replicas=reader.integers(),
+        founders=reader.integers(),
+        latecomers=reader.integers(),
+        lost=reader.integers(),
+        move=_read_move(reader),
+    )
+
+
+def _read_move(reader: Reader) -> Move | None:
+    move = reader.integer()
+    return Move(move, reader.integers(), reader.integers()) if move else None
 
 
 def _write_tombstone(writer: Writer, tombstone: Tombstone) -> None:

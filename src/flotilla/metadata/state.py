@@ -6,20 +6,25 @@ change, so that describing one topic among many or listing one node's replicas n
 
 Invariants, asserted where they could break:
 1. topic ids and group ids only grow and are never given twice;
-2. no node is both a replica of a group and named by a tombstone of it;
+2. no node is both a host of a group and named by a tombstone of it;
 3. a node with replicas is a broker.
+
+A node that may hold data of a group is a host of it until the group's leader has said that it is no member: a move
+that is given up for another keeps its nodes among the hosts, and only the end of a move makes tombstones.
 """
 
 from collections.abc import Iterable
 from dataclasses import replace
 
 from flotilla.metadata.placement import Load
+from flotilla.metadata.stream_groups import StreamGroupTable
 from flotilla.metadata.transactions import TransactionTable
 from flotilla.metadata.values import (
     FIRST_PARTITION_GROUP,
     Assignment,
     Broker,
     Cluster,
+    Move,
     Partition,
     Tombstone,
     Topic,
@@ -35,14 +40,18 @@ class ClusterState:
     __slots__ = (
         "_assigned",
         "_leaders",
+        "_replicas",
         "_tombstoned",
         "assignments",
         "brokers",
         "cluster",
+        "moves",
         "names",
         "next_group",
+        "next_move",
         "next_topic_id",
         "removed_nodes",
+        "streams",
         "tombstones",
         "topics",
         "transactions",
@@ -58,12 +67,17 @@ class ClusterState:
         self.topics: dict[int, Topic] = {}
         self.tombstones: dict[GroupId, Tombstone] = {}
         self.transactions = TransactionTable()
+        self.streams = StreamGroupTable()
         self.next_topic_id = 1
         self.next_group: GroupId = FIRST_PARTITION_GROUP
+        self.next_move = 1
         # Indexes.
         self.names: dict[str, int] = {}
         self.assignments: dict[GroupId, Assignment] = {}
+        #: Groups by the number of the move that is under way.
+        self.moves: dict[int, GroupId] = {}
         self._assigned: dict[NodeId, dict[GroupId, None]] = {}
+        self._replicas: dict[NodeId, int] = {}
         self._leaders: dict[NodeId, int] = {}
         self._tombstoned: dict[NodeId, dict[GroupId, None]] = {}
 
@@ -74,9 +88,11 @@ class ClusterState:
         return None if topic_id is None else self.topics[topic_id]
 
     def load(self, node: NodeId) -> Load:
-        return Load(len(self._assigned.get(node, ())), self._leaders.get(node, 0))
+        """When everything planned is done."""
+        return Load(self._replicas.get(node, 0), self._leaders.get(node, 0))
 
     def assignments_to(self, node: NodeId) -> dict[GroupId, Assignment]:
+        """Everything that the node may hold, and whatever it shall."""
         return {group: self.assignments[group] for group in sorted(self._assigned.get(node, ()))}
 
     def tombstones_for(self, node: NodeId) -> list[Tombstone]:
@@ -100,7 +116,7 @@ class ClusterState:
         """Partitions numbered from `first`, each with a group id of its own. They belong to no topic yet."""
         partitions = []
         for number, replicas in enumerate(placed, first):
-            partitions.append(Partition(number, self.next_group, replicas))
+            partitions.append(Partition(number, self.next_group, replicas, founders=replicas))
             self.next_group += 1
         return tuple(partitions)
 
@@ -115,28 +131,64 @@ class ClusterState:
         added = topic.partitions[len(known.partitions) :] if known is not None else topic.partitions
         self.topics[topic.topic_id] = topic
         for partition in added:
-            self._assign(partition.group, Assignment(topic.topic_id, partition.number, partition.replicas))
+            self._assign(partition.group, Assignment(topic.topic_id, partition))
 
     def remove_topic(self, topic: Topic, now_ms: int) -> None:
-        """Leaves a tombstone for each group at each of its replicas."""
+        """Leaves a tombstone for each group at each of its hosts."""
         del self.topics[topic.topic_id]
         del self.names[topic.name]
+        self.streams.drop_topic(topic.topic_id)
         for partition in topic.partitions:
             assignment = self._unassign(partition.group)
             self.transactions.release(partition.group)
-            self.add_tombstone(partition.group, assignment, assignment.replicas, now_ms)
+            self.add_tombstone(partition.group, assignment, assignment.place.hosts, now_ms)
 
-    def set_replicas(self, group: GroupId, replicas: tuple[NodeId, ...], now_ms: int) -> Partition:
-        before = self._unassign(group)
-        topic = self.topics[before.topic_id]
-        partition = replace(topic.partitions[before.partition], replicas=replicas)
-        partitions = (*topic.partitions[: before.partition], partition, *topic.partitions[before.partition + 1 :])
-        self.topics[topic.topic_id] = replace(topic, partitions=partitions)
-        self._assign(group, Assignment(topic.topic_id, partition.number, replicas))
-        dropped = tuple(node for node in before.replicas if node not in replicas)
+    def plan_move(self, group: GroupId, target: tuple[NodeId, ...]) -> Partition:
+        """Without effect where the partition is, or is on its way to, just there."""
+        place = self.assignments[group].place
+        if place.wanted == target:
+            return place
+        guests = tuple(node for node in place.hosts if node not in place.replicas and node not in target)
+        move = Move(self.next_move, target, guests)
+        self.next_move += 1
+        return self._put_place(replace(place, move=move))
+
+    def finish_move(self, group: GroupId, now_ms: int) -> Partition:
+        before = self.assignments[group]
+        place = before.place
+        assert place.move is not None
+        target = place.move.target
+        dropped = tuple(node for node in place.hosts if node not in target)
+        after = replace(
+            place,
+            replicas=target,
+            latecomers=_with(place.latecomers, [node for node in dropped if node in place.founders]),
+            lost=tuple(node for node in place.lost if node in target),
+            move=None,
+        )
+        self._put_place(after)
         if dropped:
             self.add_tombstone(group, before, dropped, now_ms)
-        return partition
+        return after
+
+    def lose_disk(self, node: NodeId) -> None:
+        """What the node held of any group is gone, and so are its votes."""
+        for group in list(self._assigned.get(node, ())):
+            place = self.assignments[group].place
+            late = [node] if node in place.founders else []
+            self._put_place(replace(place, lost=_with(place.lost, [node]), latecomers=_with(place.latecomers, late)))
+
+    def confirm_lost(self, group: GroupId, node: NodeId) -> None:
+        place = self.assignments[group].place
+        self._put_place(replace(place, lost=tuple(other for other in place.lost if other != node)))
+
+    def _put_place(self, place: Partition) -> Partition:
+        topic_id = self._unassign(place.group).topic_id
+        topic = self.topics[topic_id]
+        partitions = (*topic.partitions[: place.number], place, *topic.partitions[place.number + 1 :])
+        self.topics[topic_id] = replace(topic, partitions=partitions)
+        self._assign(place.group, Assignment(topic_id, place))
+        return place
 
     def add_tombstone(self, group: GroupId, assignment: Assignment, nodes: tuple[NodeId, ...], now_ms: int) -> None:
         """Adds `nodes` to those who must remove their data of `group`; a group has one tombstone at most."""
@@ -148,7 +200,7 @@ class ClusterState:
         live = self.assignments.get(tombstone.group)
         self.tombstones[tombstone.group] = tombstone
         for node in tombstone.waiting:
-            assert live is None or node not in live.replicas, "a live replica must not be removed"
+            assert live is None or node not in live.place.hosts, "a live replica must not be removed"
             self._tombstoned.setdefault(node, {})[tombstone.group] = None
 
     def confirm_removed(self, group: GroupId, node: NodeId) -> None:
@@ -165,20 +217,34 @@ class ClusterState:
 
     def _assign(self, group: GroupId, assignment: Assignment) -> None:
         assert group not in self.assignments, "a group belongs to one partition"
-        assert assignment.replicas
+        place = assignment.place
+        assert place.replicas
         self.assignments[group] = assignment
-        leader = assignment.replicas[0]
+        if place.move is not None:
+            self.moves[place.move.number] = group
+        leader = place.wanted[0]
         self._leaders[leader] = self._leaders.get(leader, 0) + 1
-        for node in assignment.replicas:
+        for node in place.wanted:
+            self._replicas[node] = self._replicas.get(node, 0) + 1
+        for node in place.hosts:
             assert node in self.brokers, "only a broker holds replicas"
             self._assigned.setdefault(node, {})[group] = None
 
     def _unassign(self, group: GroupId) -> Assignment:
         assignment = self.assignments.pop(group)
-        self._leaders[assignment.replicas[0]] -= 1
-        for node in assignment.replicas:
+        place = assignment.place
+        if place.move is not None:
+            del self.moves[place.move.number]
+        self._leaders[place.wanted[0]] -= 1
+        for node in place.wanted:
+            self._replicas[node] -= 1
+        for node in place.hosts:
             _forget(self._assigned, node, group)
         return assignment
+
+
+def _with(nodes: tuple[NodeId, ...], more: list[NodeId]) -> tuple[NodeId, ...]:
+    return tuple(sorted({*nodes, *more}))
 
 
 def _forget(index: dict[NodeId, dict[GroupId, None]], node: NodeId, group: GroupId) -> None:

@@ -7,6 +7,9 @@ about asks for its abortion, which is remembered, so that a commit that comes la
 An application numbers its commits. A version at or below the newest one committed is done already: what was
 staged for it again is dropped, and the answer is the same.
 
+Several transactions may be committed by one decision, which has an id of its own and stages nothing: a job whose tasks
+stage under ids of their own commits the attempts that count, all or none. Each is an ordinary transaction afterwards.
+
 A transaction is remembered until every partition has confirmed that it shows or dropped its part, and after that
 for a time that is longer than any stage waits, as far as there is room. Owns the table and its rules, not the
 partitions' side of it.
@@ -14,7 +17,7 @@ partitions' side of it.
 
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Final
+from typing import Final, TypeAlias
 
 from flotilla.types.errors import InvalidArgumentError, OverloadedError, TransactionEndedError
 from flotilla.types.ids import GroupId
@@ -25,6 +28,9 @@ APPLICATION_ID_LENGTH_MAX: Final = 200
 TRANSACTION_COUNT_MAX: Final = 100_000
 APPLICATION_COUNT_MAX: Final = 100_000
 PARTICIPANT_COUNT_MAX: Final = 10_000
+#: Transactions that are committed together, and the partitions of all of them.
+MEMBER_COUNT_MAX: Final = 10_000
+MEMBER_PARTICIPANT_COUNT_MAX: Final = 100_000
 #: What is over is remembered for this long, as far as there is room: a stage is asked about much earlier.
 REMEMBERED_MS: Final = 24 * 3_600_000
 REMEMBERED_COUNT_MAX: Final = TRANSACTION_COUNT_MAX // 2
@@ -49,6 +55,10 @@ class Transaction:
     waiting: tuple[GroupId, ...] = ()
     #: Nothing was decided now: the application had committed this version, or a newer one, before.
     is_repeated: bool = False
+
+
+#: Id of each of several transactions, and the groups of its partitions.
+Members: TypeAlias = tuple[tuple[str, tuple[GroupId, ...]], ...]
 
 
 class TransactionTable:
@@ -105,6 +115,37 @@ class TransactionTable:
         if state == COMMITTED and application_id:
             self.applications[application_id] = version
         self.transactions[transaction_id] = decided
+        return decided
+
+    def check_together(self, transaction_id: str, application_id: str, version: int, members: Members) -> None:
+        """Raises the error that `commit_together` would be refused with."""
+        self.check(transaction_id, application_id, version, (), is_commit=True)
+        ids = [name for name, _ in members]
+        if len(ids) > MEMBER_COUNT_MAX or len({transaction_id, *ids}) != len(ids) + 1:
+            raise InvalidArgumentError(f"up to {MEMBER_COUNT_MAX} transactions are committed together, each named once")
+        if sum([len(groups) for _, groups in members]) > MEMBER_PARTICIPANT_COUNT_MAX:
+            raise InvalidArgumentError(f"they have at most {MEMBER_PARTICIPANT_COUNT_MAX} partitions in all")
+        if transaction_id in self.transactions:
+            return
+        for name, groups in members:
+            self.check(name, application_id, version, groups, is_commit=True)
+            if name in self.transactions:
+                # Committed alone, or with others: it must not be counted twice.
+                raise TransactionEndedError(f"transaction {name} is over, so none of the others is committed")
+        if len(self.transactions) + len(members) >= TRANSACTION_COUNT_MAX:
+            raise OverloadedError(f"{TRANSACTION_COUNT_MAX} transactions are remembered")
+
+    def commit_together(
+        self, transaction_id: str, application_id: str, version: int, members: Members, *, now_ms: int
+    ) -> Transaction:
+        """What was decided about all of them, now or before."""
+        known = self.transactions.get(transaction_id)
+        if known is not None:
+            return known
+        decided = self.decide(transaction_id, application_id, version, (), is_commit=True, now_ms=now_ms)
+        for name, groups in members:
+            self._forget(now_ms)
+            self.transactions[name] = replace(decided, transaction_id=name, waiting=tuple(sorted(groups)))
         return decided
 
     def confirm(self, transaction_id: str, group: GroupId) -> None:

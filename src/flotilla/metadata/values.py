@@ -13,10 +13,11 @@ from flotilla.types.topics import TopicSettings, resolve_settings
 #: Group ids of partitions start here; what is below belongs to the system (1: this state machine).
 FIRST_PARTITION_GROUP: Final[GroupId] = 16
 
-#: A broker's state. One that drains gets no new replicas, so that it can become empty and leave.
+#: A broker's state. One that drains gets no new replicas and gives away what it has; one that leaves does the same,
+#: and is removed when it is empty.
 ACTIVE: Final = 1
 DRAINING: Final = 2
-
+LEAVING: Final = 3
 
 #: Settings made by hand, in the order of their table.
 Chosen: TypeAlias = tuple[tuple[str, int], ...]
@@ -35,6 +36,20 @@ class Broker:
     version: str
     state: int
     registered_at_ms: int
+    #: Which data directory it runs on: drawn when the directory was made. 0: it has never told.
+    incarnation: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Where a partition shall live. Its leader gets it there and says when it is done."""
+
+    #: Never given twice, so that nobody takes the end of an earlier move for the end of this one.
+    number: int
+    #: The preferred leader first. It may be what there is already: then the move only ends another one.
+    target: tuple[NodeId, ...]
+    #: Nodes of earlier targets: they may be members, and keep their data until the leader says that they are not.
+    guests: tuple[NodeId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +59,32 @@ class Partition:
     number: int
     group: GroupId
     replicas: tuple[NodeId, ...]
+    #: The voters with which the group began.
+    founders: tuple[NodeId, ...] = ()
+    #: Founders whose data was removed or lost since: what they begin anew is empty, like anybody else's.
+    latecomers: tuple[NodeId, ...] = ()
+    #: Hosts whose disk was lost: they begin nothing before the group's leader has confirmed that they are no members.
+    lost: tuple[NodeId, ...] = ()
+    move: Move | None = None
+
+    @property
+    def wanted(self) -> tuple[NodeId, ...]:
+        """Where it lives when everything planned is done."""
+        return self.replicas if self.move is None else self.move.target
+
+    @property
+    def hosts(self) -> tuple[NodeId, ...]:
+        """Everybody who may hold data of it."""
+        if self.move is None:
+            return self.replicas
+        return tuple(dict.fromkeys((*self.replicas, *self.move.target, *self.move.guests)))
+
+    def may_found(self, node: NodeId) -> bool:
+        """Whether a log that `node` begins is one of those that the group began with, and votes at once.
+
+        Only one that never held data of the group may: anybody else could vote for what it has forgotten.
+        """
+        return node in self.founders and node not in self.latecomers
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +120,15 @@ class Assignment:
     """What a node needs to know of a group to run its replica."""
 
     topic_id: int
-    partition: int
-    replicas: tuple[NodeId, ...]
+    place: Partition
+
+    @property
+    def partition(self) -> int:
+        return self.place.number
+
+    @property
+    def replicas(self) -> tuple[NodeId, ...]:
+        return self.place.replicas
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ Little endian, 32 bytes of head, then the parts of the command, each to the leng
          7   1  zero
          8   8  now_ms     the leader's time when it proposed the command
         16   8  value      an offset, a number or a count
-        24   4  body_bytes of what follows the rest, in the layout that `group_commands` tells, or a whole batch
+        24   4  body_bytes of what follows the rest, in the layout that `group_commands` tells, or a whole batch, or the
+                           epoch (u64) of a CommitOffset that has one
         28   2  zero
         30   2  magic      0x4351 ("QC"), where a record batch keeps its own: no command looks like a batch
 
@@ -40,7 +41,7 @@ from flotilla.queue.group_commands import (
     encode_settlements,
 )
 from flotilla.types.errors import InvalidArgumentError
-from flotilla.types.ids import Offset
+from flotilla.types.ids import Index, Offset
 
 __all__ = [
     "HEAD_BYTES",
@@ -48,8 +49,10 @@ __all__ = [
     "VERSION",
     "BuryDeaths",
     "CancelRecords",
+    "ClaimPartition",
     "Command",
     "CommitOffset",
+    "ConcludeStage",
     "ConfigureDedup",
     "DeadRun",
     "DeleteGroup",
@@ -61,6 +64,7 @@ __all__ = [
     "ResetGroup",
     "SettleRuns",
     "StageBatch",
+    "StageSettlement",
     "StampTime",
     "TrimTo",
     "decode_command",
@@ -72,6 +76,8 @@ MAGIC: Final = 0x4351
 
 _HEAD = Struct("<BBHHBxQQI2xH")
 _WINDOW_MS = Struct("<Q")
+_INDEX = Struct("<Q")
+_EPOCH = Struct("<Q")
 HEAD_BYTES: Final = _HEAD.size
 assert HEAD_BYTES == 32
 
@@ -95,11 +101,22 @@ class CommitOffset:
     reset: bool = False
     #: Whatever the consumer wants to find there again.
     metadata: bytes = b""
+    #: Under which a stream group's member owns the partition; 0: nobody's.
+    epoch: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimPartition:
+    """A stream group's member owns the partition from now on: commits of earlier epochs come too late."""
+
+    group: str
+    epoch: int
+    now_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteGroup:
-    """A group of either kind is forgotten, with its deaths that are not buried."""
+    """A group of either kind is forgotten. Not before its dead are buried: nobody else knows of them."""
 
     group: str
     now_ms: int
@@ -107,10 +124,15 @@ class DeleteGroup:
 
 @dataclass(frozen=True, slots=True)
 class TrimTo:
-    """Records below `offset` are gone for readers, and their storage may be freed."""
+    """Records below `offset` are gone for readers, and their storage may be freed.
+
+    But nothing that a group needs which was opened or reset since the decision: whether it holds the log, nobody asked.
+    """
 
     offset: Offset
     now_ms: int
+    #: What the leader had applied when it decided; 0: it knows of every group.
+    known: Index = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +150,24 @@ class StageBatch:
 
     transaction_id: str
     batch: bytes | memoryview
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class StageSettlement:
+    """Acks of leased messages that are true when a transaction is committed, and not before."""
+
+    transaction_id: str
+    #: Nothing but what is acked.
+    settlement: GroupSettlement
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConcludeStage:
+    """The transaction is committed and has no batches here: what it acknowledges is true."""
+
+    transaction_id: str
     now_ms: int
 
 
@@ -153,6 +193,9 @@ Command: TypeAlias = (
     | ReserveTokens
     | StageBatch
     | DropStage
+    | StageSettlement
+    | ConcludeStage
+    | ClaimPartition
 )
 
 _STAMP_TIME: Final = 1
@@ -168,6 +211,9 @@ _CANCEL_RECORDS: Final = 10
 _RESERVE_TOKENS: Final = 11
 _STAGE_BATCH: Final = 12
 _DROP_STAGE: Final = 13
+_STAGE_SETTLEMENT: Final = 14
+_CONCLUDE_STAGE: Final = 15
+_CLAIM_PARTITION: Final = 16
 
 #: Those that name a group and one number.
 _NUMBERED: Final[dict[int, Callable[[str, int, int], Command]]] = {
@@ -175,6 +221,7 @@ _NUMBERED: Final[dict[int, Callable[[str, int, int], Command]]] = {
     _BURY_DEATHS: BuryDeaths,
     _RESET_GROUP: ResetGroup,
     _RESERVE_TOKENS: ReserveTokens,
+    _CLAIM_PARTITION: ClaimPartition,
 }
 
 
@@ -188,11 +235,15 @@ def encode_command(command: Command) -> bytes:
             return _pack(_STAMP_TIME, command.now_ms)
         case CommitOffset():
             flags = _RESET if command.reset else 0
-            return _pack(_COMMIT_OFFSET, command.now_ms, command.offset, flags, command.group, command.metadata)
+            epoch = _EPOCH.pack(command.epoch) if command.epoch else b""
+            return _pack(_COMMIT_OFFSET, command.now_ms, command.offset, flags, command.group, command.metadata, epoch)
+        case ClaimPartition():
+            return _pack(_CLAIM_PARTITION, command.now_ms, command.epoch, name=command.group)
         case DeleteGroup():
             return _pack(_DELETE_GROUP, command.now_ms, name=command.group)
         case TrimTo():
-            return _pack(_TRIM_TO, command.now_ms, command.offset)
+            rest = _INDEX.pack(command.known)
+            return _pack(_TRIM_TO, command.now_ms, command.offset, rest=rest)
         case ConfigureDedup():
             rest = _WINDOW_MS.pack(command.window_ms)
             return _pack(_CONFIGURE_DEDUP, command.now_ms, command.entries_max, rest=rest)
@@ -211,6 +262,11 @@ def encode_command(command: Command) -> bytes:
             return _pack(_STAGE_BATCH, command.now_ms, name=command.transaction_id, body=command.batch)
         case DropStage():
             return _pack(_DROP_STAGE, command.now_ms, name=command.transaction_id)
+        case StageSettlement():
+            body = encode_settlements((command.settlement,))
+            return _pack(_STAGE_SETTLEMENT, command.now_ms, name=command.transaction_id, body=body)
+        case ConcludeStage():
+            return _pack(_CONCLUDE_STAGE, command.now_ms, name=command.transaction_id)
 
 
 def _pack(
@@ -245,22 +301,33 @@ def decode_command(data: bytes | memoryview) -> Command:
     name = _text(data[HEAD_BYTES:rest_at])
     rest = bytes(data[rest_at:body_at])
     if kind == _COMMIT_OFFSET:
-        return CommitOffset(name, value, now_ms, bool(flags & _RESET), rest)
+        return CommitOffset(name, value, now_ms, bool(flags & _RESET), rest, _epoch(data[body_at:]))
     if kind in _NUMBERED:
         return _NUMBERED[kind](name, value, now_ms)
     if kind == _STAGE_BATCH:
         return StageBatch(name, data[body_at:], now_ms)
+    if kind == _STAGE_SETTLEMENT:
+        return StageSettlement(name, decode_settlements(bytes(data[body_at:]), 1)[0], now_ms)
     if kind == _DROP_STAGE:
         return DropStage(name, now_ms)
+    if kind == _CONCLUDE_STAGE:
+        return ConcludeStage(name, now_ms)
     if kind == _STAMP_TIME:
         return StampTime(now_ms)
     if kind == _DELETE_GROUP:
         return DeleteGroup(name, now_ms)
-    if kind == _TRIM_TO:
-        return TrimTo(value, now_ms)
+    if kind == _TRIM_TO and rest_bytes == _INDEX.size:
+        return TrimTo(value, now_ms, _INDEX.unpack(rest)[0])
     if kind == _CONFIGURE_DEDUP and rest_bytes == _WINDOW_MS.size:
         return ConfigureDedup(value, _WINDOW_MS.unpack(rest)[0], now_ms)
     raise InvalidArgumentError(f"unknown command {kind} of a partition")
+
+
+def _epoch(data: bytes | memoryview) -> int:
+    if len(data) not in (0, _EPOCH.size):
+        raise InvalidArgumentError("the epoch of a commit has the wrong length")
+    epoch: int = _EPOCH.unpack(data)[0] if data else 0
+    return epoch
 
 
 def _text(data: bytes | memoryview) -> str:

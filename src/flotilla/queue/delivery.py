@@ -5,34 +5,34 @@ A message that is not settled is at any time in exactly one of these places:
     delayed    its time of delivery has not come (`delays`, shared by all groups);
     ready      behind the cursor of its priority, or among those that came back (`lanes`);
     taken      everything else, as runs in one map with what they are taken for: leased, settling (an end that is
-               on its way to the log), waiting for their next attempt, or aside because their key is busy.
+               on its way to the log), staged (a transaction will end them, or give them back), waiting for their
+               next attempt, or aside because their key is busy.
 
 That a message is taken for one thing only is the map's nature; that what is taken is neither handed out nor listed
 as ready is this module's care. Nothing here is replicated: a new leader begins with everything ready that is neither
-settled nor waiting for a time.
+settled nor staged nor waiting for a time.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from random import Random
-from typing import Final, NamedTuple, TypeAlias, TypeVar
+from typing import Final, NamedTuple, TypeAlias
 
 from flotilla.queue.delays import Delays
 from flotilla.queue.group import Failure, GroupState
 from flotilla.queue.key_order import KeyOrder, KeysOf
 from flotilla.queue.lanes import Chosen, Lanes
-from flotilla.queue.leases import EARLIER, OWN, STALE, Lease, LeasedRun, LeaseIds, LeaseTable
+from flotilla.queue.leases import EARLIER, EARLIER_LEASE, OWN, STALE, Lease, LeasedRun, LeaseIds, LeaseTable
 from flotilla.queue.outbox import ACKING, DROPPING, EXPIRING, FAILING, KILLING, Outbox, Piece
 from flotilla.queue.pacing import Pacing
 from flotilla.queue.partition import PartitionMachine
-from flotilla.queue.runs import Run, RunMap, RunSet
+from flotilla.queue.runs import Run, RunMap, RunSet, filled, without
+from flotilla.queue.wish import Wish, choose_wished
 from flotilla.types.errors import FlotillaError
 from flotilla.types.group_settings import GroupRules
 from flotilla.types.ids import Offset
 from flotilla.types.queue_operations import ACK, BY_BACKOFF, FAIL, REJECT, RELEASE, Held
-
-V = TypeVar("V")
 
 #: The attempt after which a message is dead: its own bound, or the group's.
 LastAttemptOf: TypeAlias = Callable[[Offset], int]
@@ -40,23 +40,23 @@ LastAttemptOf: TypeAlias = Callable[[Offset], int]
 #: What a message can be taken for, beside the ends in `outbox`. From WAITING on: until the time that is added to it.
 LEASED: Final = 1
 ASIDE: Final = 7
+STAGED: Final = 8
 WAITING: Final = 16
 
 #: Of a message that has not failed.
 _NO_FAILURE: Final = Failure(0, 0, "")
-#: Not an end, but what is asked with it is the same: whether anybody has the messages.
+#: No ends, but what is asked with them is the same: whether anybody has the messages.
 _PRESENT: Final = 0
+_STAGE: Final = -1
 
 #: Somebody has these, or their end is decided.
-_HELD: Final = frozenset((LEASED, ACKING, KILLING, EXPIRING, DROPPING))
+_HELD: Final = frozenset((LEASED, ACKING, KILLING, EXPIRING, DROPPING, STAGED))
 
 LEASE_EXPIRED: Final = "lease expired"
 CONSUMER_LOST: Final = "consumer lost"
 
 #: Leases that run out in one go; more than that wait for the next.
 _EXPIRE_LIMIT: Final = 4_096
-#: Runs of rarer ends that are remembered.
-_ENDINGS_MAX: Final = 4_096
 #: When to look again for a reservation that never came.
 _RESERVATION_MS: Final = 1_000
 #: Messages that an ordered poll looks at beyond those that it asked for.
@@ -78,7 +78,7 @@ class Grant(NamedTuple):
 class Ending:
     """How leases end, and what is needed to decide what follows."""
 
-    #: ACK, RELEASE, FAIL or REJECT.
+    #: ACK, RELEASE, FAIL or REJECT, or inside of this module _STAGE.
     kind: int
     now_ms: int
     rules: GroupRules
@@ -88,6 +88,8 @@ class Ending:
     last_attempt_of: LastAttemptOf | None = None
     #: Nobody waits for the answer or asks again.
     is_unasked: bool = False
+    #: What was taken for a transaction.
+    staged: list[Piece] = field(default_factory=list)
 
 
 class GroupDelivery:
@@ -103,13 +105,16 @@ class GroupDelivery:
         *,
         now_ms: int,
         opens_ms: int | None,
+        earlier_end: Offset,
     ) -> None:
+        """Messages below `earlier_end` can be out with members of earlier leaders."""
         self.name = name
         self.state: GroupState = machine.groups[name]
         self.generation = self.state.generation
         #: Nothing is delivered before: members of the last leader may present what they hold. None: there are none.
         self._opens_ms = opens_ms
         self._is_open = opens_ms is None or opens_ms <= now_ms
+        self._earlier_end = earlier_end
         self._machine = machine
         self._delays = delays
         self._random = random
@@ -135,22 +140,28 @@ class GroupDelivery:
         self._token_ms: int | None = None
         #: The time of this group's entry among the leader's timers; others count for nothing.
         self.timer_ms: int | None = None
-        #: Which of the rarer ends messages had in this term, for people who ask.
-        self.endings: RunMap[int] = RunMap()
         for first, end, failure in self.state.failures:
             if failure.not_before_ms > now_ms:
                 self._wait(first, end, failure.not_before_ms)
+        for first, end, _ in machine.transactions.staged_acks(name, self.generation, 0, machine.next_offset):
+            self.taken.set(first, end, STAGED)
         for stretch in machine.index.due_from(self.state.floor, delays.now_ms):
             self._put_untaken(stretch.first, stretch.end)
 
     # Polls.
 
     def take(
-        self, member: str, max_messages: int, deadline_ms: int, now_ms: int, keys_of: KeysOf | None = None
+        self,
+        member: str,
+        max_messages: int,
+        deadline_ms: int,
+        now_ms: int,
+        keys_of: KeysOf | None = None,
+        wish: Wish | None = None,
     ) -> list[Grant]:
         """Messages under a new lease."""
         self.leases.see(member, now_ms)
-        chosen = self._choose(max_messages, now_ms, keys_of)
+        chosen = self._choose(max_messages, now_ms, keys_of, wish)
         if not chosen:
             return []
         for first, end, _ in chosen:
@@ -158,7 +169,7 @@ class GroupDelivery:
         lease_id = self.leases.give(member, _by_offset(chosen), deadline_ms, now_ms)
         return self._grants(lease_id, chosen)
 
-    def _choose(self, max_messages: int, now_ms: int, keys_of: KeysOf | None) -> list[Chosen]:
+    def _choose(self, max_messages: int, now_ms: int, keys_of: KeysOf | None, wish: Wish | None) -> list[Chosen]:
         if not self.has_ready(now_ms):
             return []
         count_max = self.pacing.available(now_ms, max_messages)
@@ -166,13 +177,17 @@ class GroupDelivery:
             # With a token in the bucket it is the reservation that lacks, and whoever gets it will ask again.
             self._token_ms = now_ms + (self.pacing.next_token_ms(now_ms) or _RESERVATION_MS)
             return []
-        if keys_of is None:
-            chosen = self.lanes.choose(count_max, self._polls)
+        if keys_of is not None:
+            assert wish is None
+            chosen = self._choose_ordered(count_max, keys_of)
+        else:
+            if wish is None:
+                chosen = self.lanes.choose(count_max, self._polls)
+            else:
+                chosen = choose_wished(self.lanes, wish, count_max, self._polls, self._delays.now_ms)
             if self._keys is not None:
                 for first, end, _ in chosen:
                     self._keys.unknown.add(first, end)
-        else:
-            chosen = self._choose_ordered(count_max, keys_of)
         if chosen:
             self._polls += 1
             self.pacing.take(_count(chosen), now_ms)
@@ -208,7 +223,7 @@ class GroupDelivery:
             self.due_position = self._delays.position
 
     def _put_untaken(self, first: Offset, end: Offset) -> None:
-        for low, high in _without(self.state.unsettled(first, end), self.taken):
+        for low, high in without(self.state.unsettled(first, end), self.taken):
             self.lanes.put(low, high, self._delays.now_ms)
 
     # Order by key.
@@ -292,6 +307,25 @@ class GroupDelivery:
 
     # Ends of leases.
 
+    def named(self, held: Held, member: str, *, is_earlier: bool) -> list[Held]:
+        """A run whose member is named in place of a lease: under the leases that it has, or may have had.
+
+        With `is_earlier`, what it does not hold here it may hold of an earlier leader, if that could know the message.
+        """
+        found: list[Held] = []
+        earlier_end = self._earlier_end if is_earlier and self._opens_ms is not None else 0
+        at = held.first
+        for low, high, lease_id in (*self.leases.held_by(member, held.first, held.end), (held.end, held.end, 0)):
+            border = max(at, min(low, earlier_end))
+            if at < border:
+                found.append(Held(EARLIER_LEASE, at, border))
+            if border < low:
+                found.append(Held(0, border, low))
+            if low < high:
+                found.append(Held(lease_id, low, high))
+            at = high
+        return found
+
     def settle(self, held: Sequence[Held], ending: Ending) -> list[Held]:
         """Tells what was refused."""
         refused: list[Held] = []
@@ -315,7 +349,7 @@ class GroupDelivery:
         """
         verdict = self._judge(lease_id)
         free: list[Run] = []
-        if verdict == EARLIER or (verdict == OWN and ending.kind == ACK):
+        if verdict == EARLIER or (verdict == OWN and ending.kind in (ACK, _STAGE)):
             free = self._unheld(first, end, ending.kind)
         for low, high in free:
             self.lanes.withdraw(low, high)
@@ -353,6 +387,9 @@ class GroupDelivery:
     def _end(self, first: Offset, end: Offset, ending: Ending, lease: Lease | None, deadline_ms: int) -> None:
         if ending.kind == ACK:
             self._settle_as(Piece(ACKING, first, end, lease, deadline_ms))
+        elif ending.kind == _STAGE:
+            self.taken.set(first, end, STAGED)
+            ending.staged.append(Piece(STAGED, first, end, lease, deadline_ms))
         elif ending.kind == FAIL:
             self._fail(first, end, ending, lease, deadline_ms)
         elif ending.kind == REJECT:
@@ -399,7 +436,7 @@ class GroupDelivery:
         if ending.last_attempt_of is not None:
             bounds = [(each, each + 1, ending.last_attempt_of(each)) for each in range(first, end)]
         else:
-            bounds = _filled(self._limits, first, end, ending.rules.max_deliveries)
+            bounds = filled(self._limits, first, end, ending.rules.max_deliveries)
         parts: list[tuple[Offset, Offset, bool]] = []
         for low, high, bound in bounds:
             is_last = attempt >= bound
@@ -417,6 +454,33 @@ class GroupDelivery:
         # A shift by more than the bound has bits would make a number that is only long.
         full_ms = min(rules.nack_backoff_ms << min(attempts - 1, 32), rules.nack_backoff_max_ms)
         return self._random.randint(full_ms - full_ms // 2, full_ms)
+
+    # Transactions.
+
+    def stage(self, held: Sequence[Held], rules: GroupRules, now_ms: int) -> tuple[list[Piece], list[Held]]:
+        """Ends leases for a transaction: nobody gets the messages before it is decided.
+
+        All of them, as pieces in the order of offsets; or none, and then it tells what was refused.
+        """
+        ending = Ending(_STAGE, now_ms, rules)
+        refused = self.settle(held, ending)
+        if refused:
+            self.refuse(ending.staged, now_ms)
+            return [], refused
+        return sorted(ending.staged, key=_first_of), []
+
+    def unstage(self, runs: Iterable[Run], now_ms: int, *, is_committed: bool) -> None:
+        """The transaction has ended: they are done, or nobody's again."""
+        if is_committed:
+            self.commit([Piece(ACKING, first, end) for first, end in runs], now_ms)
+            return
+        for first, end in runs:
+            for low, high, place in list(self.taken.within(first, end)):
+                if place == STAGED:
+                    self.taken.remove(low, high)
+                    self._place(low, high, now_ms)
+
+    # Bounds and deadlines.
 
     def limit_deliveries(self, first: Offset, end: Offset, max_deliveries: int) -> None:
         for low, high in self.state.unsettled(first, end):
@@ -454,7 +518,10 @@ class GroupDelivery:
         for low, high in free:
             self.lanes.withdraw(low, high)
             self.taken.set(low, high, LEASED)
-            self.leases.adopt(lease_id, member, (low, high), deadline_ms, now_ms)
+            if lease_id == EARLIER_LEASE:
+                self.leases.give(member, ((low, high),), deadline_ms, now_ms)
+            else:
+                self.leases.adopt(lease_id, member, (low, high), deadline_ms, now_ms)
             if self._keys is not None:
                 self._keys.unknown.add(low, high)
         return _refused(lease_id, first, end, free)
@@ -541,13 +608,6 @@ class GroupDelivery:
                 self._limits.remove(piece.first, piece.end)
             if self._keys is not None:
                 self._free_keys(self._keys.end(piece.first, piece.end, self._is_aside))
-            if piece.kind != ACKING:
-                self._remember(piece)
-
-    def _remember(self, piece: Piece) -> None:
-        if len(self.endings) >= _ENDINGS_MAX:
-            self.endings.clear()
-        self.endings.set(piece.first, piece.end, piece.kind)
 
     def refuse(self, pieces: Iterable[Piece], now_ms: int) -> None:
         """They will never be applied."""
@@ -579,12 +639,16 @@ class GroupDelivery:
     def _place(self, first: Offset, end: Offset, now_ms: int, until_ms: int = 0) -> None:
         """They are nobody's: ready, or waiting for their next attempt, or for `until_ms` if that is later."""
         for low, high in list(self.state.unsettled(first, end)):
-            for piece_first, piece_end, failure in _filled(self.state.failures, low, high, _NO_FAILURE):
+            for piece_first, piece_end, failure in filled(self.state.failures, low, high, _NO_FAILURE):
                 due_ms = max(until_ms, failure.not_before_ms)
                 if due_ms > now_ms:
                     self._wait(piece_first, piece_end, due_ms)
                 else:
                     self.lanes.put(piece_first, piece_end, self._delays.now_ms)
+
+
+def _first_of(piece: Piece) -> Offset:
+    return piece.first
 
 
 def _count(chosen: Iterable[Chosen]) -> int:
@@ -600,31 +664,6 @@ def _by_offset(chosen: list[Chosen]) -> list[Run]:
         else:
             runs.append((first, end))
     return runs
-
-
-def _without(runs: Iterable[Run], taken: RunMap[int]) -> list[Run]:
-    found: list[Run] = []
-    for low, high in runs:
-        for first, end, _ in taken.within(low, high):
-            if low < first:
-                found.append((low, first))
-            low = end
-        if low < high:
-            found.append((low, high))
-    return found
-
-
-def _filled(known: RunMap[V], first: Offset, end: Offset, other: V) -> list[tuple[Offset, Offset, V]]:
-    """The values of [first, end), and another one for those that have none."""
-    found: list[tuple[Offset, Offset, V]] = []
-    for low, high, value in known.within(first, end):
-        if first < low:
-            found.append((first, low, other))
-        found.append((low, high, value))
-        first = high
-    if first < end:
-        found.append((first, end, other))
-    return found
 
 
 def _refused(lease_id: int, first: Offset, end: Offset, accepted: Iterable[Run]) -> list[Held]:

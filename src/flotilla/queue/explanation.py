@@ -3,9 +3,9 @@
 Nothing here changes anything. The states are those of `states`.
 """
 
-from flotilla.queue import states
+from flotilla.queue import endings, states
 from flotilla.queue.delays import Delays
-from flotilla.queue.delivery import ASIDE, LEASED, WAITING, GroupDelivery
+from flotilla.queue.delivery import ASIDE, LEASED, STAGED, WAITING, GroupDelivery
 from flotilla.queue.outbox import ACKING, DROPPING, EXPIRING, FAILING, KILLING
 from flotilla.queue.partition import PartitionMachine
 from flotilla.types.errors import OffsetOutOfRangeError
@@ -20,7 +20,13 @@ _SETTLING = {
     EXPIRING: "its expiry is being committed",
     DROPPING: "it is dropped when that is committed",
 }
-_ENDED = {KILLING: states.DEAD, EXPIRING: states.EXPIRED, DROPPING: states.DROPPED}
+_ENDED = {
+    endings.ACKED: states.ACKED,
+    endings.DEAD: states.DEAD,
+    endings.CANCELLED: states.CANCELLED,
+    endings.EXPIRED: states.EXPIRED,
+    endings.DROPPED: states.DROPPED,
+}
 
 
 def describe_group(
@@ -30,7 +36,7 @@ def describe_group(
     totals = state.totals
     lag = state.lag(machine.next_offset)
     pending = delays.pending_from(state.floor)
-    waiting = sum([end - first for first, end, place in group.taken if place >= WAITING])
+    taken, leased, waiting = _count_taken(group)
     members = [
         MemberInfo(name, member.leased, max(now_ms - member.last_poll_ms, 0))
         for name, member in sorted(group.leases.members.items())
@@ -41,8 +47,8 @@ def describe_group(
         next_offset=machine.next_offset,
         log_start=machine.log_start,
         lag=lag,
-        ready=max(lag - group.taken.count - pending, 0),
-        leased=group.leases.count,
+        ready=max(lag - taken - pending, 0),
+        leased=leased,
         delayed=pending + waiting,
         dying=state.next_death - state.buried,
         dead_total=totals.dead,
@@ -53,6 +59,19 @@ def describe_group(
         is_paused=bool(rules.paused),
         members=members,
     )
+
+
+def _count_taken(group: GroupDelivery) -> tuple[int, int, int]:
+    """Messages that are taken, those of them that are leased, and those that wait. What was cancelled is not owed."""
+    taken = leased = waiting = 0
+    for first, end, place in group.taken:
+        owed = sum([high - low for low, high in group.state.unsettled(first, end)])
+        taken += owed
+        if place == LEASED:
+            leased += owed
+        elif place >= WAITING:
+            waiting += owed
+    return taken, leased, waiting
 
 
 def explain_message(
@@ -74,28 +93,22 @@ def explain_message(
 
 def _explain_settled(group: GroupDelivery, machine: PartitionMachine, offset: Offset) -> Explanation:
     state = group.state
-    death = state.death_of(offset)
-    if death is not None:
-        return Explanation(
-            states.DYING,
-            attempts=death.attempts,
-            reason=death.reason,
-            history=[f"attempt {death.attempts} was the last: {death.reason}"],
-            next="it is copied to the dead-letter topic",
-        )
     if offset < state.start:
         return Explanation(states.SETTLED, history=[f"the group began behind it, at {state.start}"])
-    ended = group.endings.get(offset)
-    if ended is not None:
-        return Explanation(_ENDED[ended])
-    if machine.cancelled.contains(offset):
-        return Explanation(states.CANCELLED)
     if offset < machine.log_start and state.totals.trimmed:
         return Explanation(states.TRIMMED, history=["retention removed it, whether the group had it before or not"])
-    others = state.totals
-    if others.expired or others.dead or others.dropped or others.trimmed:
-        return Explanation(states.SETTLED, history=["it ended, but how is not remembered"])
-    return Explanation(states.ACKED)
+    ended = state.endings.runs.get(offset)
+    if ended is None:
+        if offset < max(state.endings.known_from, machine.log_start):
+            return Explanation(states.SETTLED, history=["it ended, but how is not remembered"])
+        return Explanation(states.ACKED)
+    found = Explanation(_ENDED[ended.kind], attempts=ended.attempts, reason=ended.reason, ended_ms=ended.ended_ms)
+    if ended.kind == endings.DEAD:
+        found.history = [f"attempt {ended.attempts} was the last: {ended.reason}"]
+        if state.death_of(offset) is not None:
+            found.state = states.DYING
+            found.next = "it is copied to the dead-letter topic"
+    return found
 
 
 def _explain_open(
@@ -111,6 +124,10 @@ def _explain_open(
         remaining_ms = max(deadline_ms - now_ms, 0)
         return Explanation(
             states.LEASED, holder=lease.member, remaining_ms=remaining_ms, next="its lease is settled, or runs out"
+        )
+    if place == STAGED:
+        return Explanation(
+            states.STAGED, next="it is done when its transaction commits, and ready when that is aborted"
         )
     if place == ASIDE:
         return Explanation(states.BLOCKED, next="it is ready when the messages of its key before it are settled")

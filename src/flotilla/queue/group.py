@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from flotilla.queue.endings import ACKED, DEAD, End, Endings
 from flotilla.queue.runs import Run, RunMap, RunSet
 from flotilla.types.ids import Index, Offset
 
@@ -74,6 +75,7 @@ class GroupState:
     __slots__ = (
         "born",
         "dying",
+        "endings",
         "failures",
         "floor",
         "generation",
@@ -95,6 +97,8 @@ class GroupState:
         self.floor = start
         self.settled = RunSet()
         self.failures: RunMap[Failure] = RunMap()
+        #: What became of settled messages, unless they were acknowledged at their first attempt.
+        self.endings = Endings()
         #: Settled for delivery, but not known to be in the dead-letter topic; in the order of numbers.
         self.dying: deque[DeathRun] = deque()
         #: Of the death to come.
@@ -184,6 +188,16 @@ class GroupState:
         self.floor = self.settled.advance(first)
         return count
 
+    def end(self, first: Offset, end: Offset, kind: int) -> int:
+        """Settles messages, and remembers how they ended: a kind of `endings`."""
+        if kind != ACKED:
+            for low, high in self.unsettled(first, end):
+                self.endings.note(low, high, End(kind))
+        if self.failures:
+            for low, high, failure in self.failures.within(first, end):
+                self.endings.note(low, high, End(kind, failure.attempts, failure.reason))
+        return self.settle(first, end)
+
     def fail(self, first: Offset, end: Offset, not_before_ms: int, reason: str) -> int:
         count = 0
         for low, high, attempts in self.by_attempts(first, end):
@@ -195,6 +209,7 @@ class GroupState:
         before = self.next_death
         for low, high, attempts in self.by_attempts(first, end):
             self.dying.append(DeathRun(self.next_death, low, high, attempts + 1, reason, now_ms))
+            self.endings.note(low, high, End(DEAD, attempts + 1, reason, now_ms))
             self.next_death += high - low
         self.settle(first, end)
         return self.next_death - before
@@ -211,6 +226,7 @@ class GroupState:
 
     def trim(self, log_start: Offset) -> int:
         """Nothing below is in the log any more. The dying keep their record: it names them."""
+        self.endings.trim(log_start)
         if log_start <= self.floor:
             return 0
         count = sum(high - low for low, high in self.unsettled(self.floor, log_start))
@@ -225,3 +241,4 @@ class GroupState:
         self.floor = start
         self.settled.clear()
         self.failures.clear()
+        self.endings.clear()

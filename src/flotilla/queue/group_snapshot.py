@@ -11,14 +11,15 @@ from struct import Struct
 
 from flotilla.queue.batch_index import PRIORITIES, BatchIndex
 from flotilla.queue.byte_reader import ByteReader, pack_count, pack_numbers, pack_text
+from flotilla.queue.endings import KINDS, End
 from flotilla.queue.group import DeathRun, Failure, GroupState, Totals
 from flotilla.queue.runs import Run, RunSet
 from flotilla.types.errors import CorruptionError
 from flotilla.types.ids import Offset
 
-#: born, generation, start, floor, next_death, reserved_tat_us; the totals in the order of their fields; failures,
-#: deaths and reasons.
-_GROUP = Struct("<6Q7Q3I")
+#: born, generation, start, floor, next_death, reserved_tat_us, from where ends are known; the totals in the order of
+#: their fields; failures, deaths, ends and reasons.
+_GROUP = Struct("<7Q7Q4I")
 
 
 def write_runs(out: bytearray, runs: RunSet) -> None:
@@ -54,6 +55,7 @@ def write_queues(out: bytearray, queues: dict[str, GroupState]) -> None:
 def _write_queue(out: bytearray, queue: GroupState) -> None:
     reasons: dict[str, int] = {}
     failures = list(queue.failures)
+    endings = list(queue.endings.runs)
     columns: list[Iterable[int]] = [
         [first for first, _, _ in failures],
         [end for _, end, _ in failures],
@@ -66,12 +68,19 @@ def _write_queue(out: bytearray, queue: GroupState) -> None:
         [run.attempts for run in queue.dying],
         [run.died_ms for run in queue.dying],
         [reasons.setdefault(run.reason, len(reasons)) for run in queue.dying],
+        [first for first, _, _ in endings],
+        [end for _, end, _ in endings],
+        [how.kind for _, _, how in endings],
+        [how.attempts for _, _, how in endings],
+        [how.ended_ms for _, _, how in endings],
+        [reasons.setdefault(how.reason, len(reasons)) for _, _, how in endings],
     ]
     totals = queue.totals
     out += _GROUP.pack(
         queue.born, queue.generation, queue.start, queue.floor, queue.next_death, queue.reserved_tat_us,
+        queue.endings.known_from,
         totals.acked, totals.failed, totals.expired, totals.dead, totals.dropped, totals.cancelled, totals.trimmed,
-        len(failures), len(queue.dying), len(reasons),
+        len(failures), len(queue.dying), len(endings), len(reasons),
     )  # fmt: skip
     for reason in reasons:
         out += pack_text(reason)
@@ -90,18 +99,20 @@ def read_queues(reader: ByteReader) -> dict[str, GroupState]:
 
 
 def _read_queue(reader: ByteReader) -> GroupState:
-    born, generation, start, floor, next_death, reserved_tat_us, *rest = reader.take(_GROUP)
-    *totals, failure_count, death_count, reason_count = rest
+    born, generation, start, floor, next_death, reserved_tat_us, known_from, *rest = reader.take(_GROUP)
+    *totals, failure_count, death_count, ending_count, reason_count = rest
     queue = GroupState(start, born)
     queue.generation = generation
     queue.floor = floor
     queue.next_death = next_death
     queue.reserved_tat_us = reserved_tat_us
+    queue.endings.known_from = known_from
     queue.totals = Totals(*totals)
     reasons = [reader.text() for _ in range(reason_count)]
     queue.settled = read_runs(reader)
     _read_failures(reader, queue, failure_count, reasons)
     _read_deaths(reader, queue, death_count, reasons)
+    _read_endings(reader, queue, ending_count, reasons)
     return queue
 
 
@@ -121,6 +132,16 @@ def _read_deaths(reader: ByteReader, queue: GroupState, count: int, reasons: lis
         queue.dying.append(
             DeathRun(numbers[row], firsts[row], ends[row], attempts[row], reasons[places[row]], died_ms[row])
         )
+
+
+def _read_endings(reader: ByteReader, queue: GroupState, count: int, reasons: list[str]) -> None:
+    firsts, ends, kinds, attempts, ended_ms, places = [reader.numbers(count) for _ in range(6)]
+    _check_ascending(firsts, ends)
+    if not all(kind in KINDS for kind in kinds):
+        raise CorruptionError("an end in a partition's snapshot is of no known kind")
+    for row in range(count):
+        how = End(kinds[row], attempts[row], reasons[places[row]], ended_ms[row])
+        queue.endings.runs.set(firsts[row], ends[row], how)
 
 
 def write_index(out: bytearray, index: BatchIndex) -> None:

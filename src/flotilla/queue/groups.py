@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from flotilla.queue.commands import (
     BuryDeaths,
     CancelRecords,
+    ClaimPartition,
     CommitOffset,
     DeleteGroup,
     GroupSettlement,
@@ -21,18 +22,23 @@ from flotilla.queue.commands import (
     ResetGroup,
     SettleRuns,
 )
+from flotilla.queue.endings import ACKED, CANCELLED, DROPPED, EXPIRED
 from flotilla.queue.group import GroupState
 from flotilla.queue.queries import Position
 from flotilla.queue.runs import Run, RunSet
 from flotilla.types.errors import (
     GroupModeError,
     InvalidArgumentError,
+    LeaseExpiredError,
     NotFoundError,
     OffsetOutOfRangeError,
     OverloadedError,
+    StaleGenerationError,
+    UnavailableError,
 )
 from flotilla.types.ids import Index, Offset
 from flotilla.types.limits import CANCEL_COUNT_MAX, REASON_BYTES_MAX
+from flotilla.types.stream_operations import NO_OFFSET
 from flotilla.types.topics import COMMIT_METADATA_BYTES_MAX, GROUP_COUNT_MAX, check_group_name
 
 #: What the snapshot of a group holds.
@@ -57,11 +63,14 @@ class PartitionGroups:
         self._log = log
         #: Groups with a committed offset.
         self.positions: dict[str, Position] = {}
+        #: Stream groups, and the highest epoch under which a member has claimed the partition. Never goes back.
+        self.fences: dict[str, int] = {}
         self.queues: dict[str, GroupState] = {}
         #: What no queue group shall get, from the log's start on.
         self.cancelled = RunSet()
         self.rules: dict[type[Any], Callable[[Any], None]] = {
             CommitOffset: self._check_commit,
+            ClaimPartition: self._check_claim,
             DeleteGroup: self._check_delete,
             OpenGroup: self._check_open,
             SettleRuns: self._check_settle,
@@ -72,6 +81,7 @@ class PartitionGroups:
         }
         self.effects: dict[type[Any], Callable[[Any], object]] = {
             CommitOffset: self._commit_offset,
+            ClaimPartition: self._claim,
             DeleteGroup: self._delete,
             OpenGroup: self._open,
             SettleRuns: self._settle,
@@ -83,8 +93,8 @@ class PartitionGroups:
 
     def kinds(self) -> dict[str, str]:
         """Names to "queue" or "offset", in the order of names."""
-        found = dict.fromkeys(self.positions, "offset") | dict.fromkeys(self.queues, "queue")
-        return dict(sorted(found.items()))
+        found = dict.fromkeys(self.positions, "offset") | dict.fromkeys(self.fences, "offset")
+        return dict(sorted((found | dict.fromkeys(self.queues, "queue")).items()))
 
     def trim(self, log_start: Offset) -> None:
         """Nothing below is in the log any more."""
@@ -92,7 +102,28 @@ class PartitionGroups:
         for queue in self.queues.values():
             queue.totals.trimmed += queue.trim(log_start)
 
+    def spared(self, offset: Offset, known: Index) -> Offset:
+        """Up to where the log may go for groups that were opened or reset behind an entry."""
+        floors = [queue.floor for queue in self.queues.values() if queue.generation > known]
+        return min([offset, *floors])
+
+    def settle_acked(self, name: str, generation: Index, runs: tuple[Run, ...]) -> None:
+        """A transaction makes these true, unless the group was reset or deleted since they were leased."""
+        queue = self.queues.get(name)
+        if queue is not None and queue.generation == generation:
+            queue.totals.acked += _end_runs(queue, runs, ACKED)
+
     # Rules.
+
+    def check_owed(self, name: str, generation: Index, runs: tuple[Run, ...]) -> None:
+        """Whether the group still owes these messages, and was not reset since that generation."""
+        queue = self._queue(name)
+        if queue.generation != generation:
+            raise LeaseExpiredError(f"group {name!r} was reset since its messages were leased")
+        for first, end in runs:
+            _check_run(first, end, self._log.next_offset)
+            if next(queue.unsettled(first, end), None) != (first, end):
+                raise LeaseExpiredError(f"a message between {first} and {end - 1} has ended in group {name!r}")
 
     def _check_offset(self, offset: Offset) -> None:
         next_offset = self._log.next_offset
@@ -102,14 +133,15 @@ class PartitionGroups:
     def _check_room(self, name: str) -> None:
         """For a group that is not there yet."""
         check_group_name(name)
-        if len(self.positions) + len(self.queues) >= GROUP_COUNT_MAX:
+        readers = self.positions.keys() | self.fences.keys()
+        if len(readers) + len(self.queues) >= GROUP_COUNT_MAX:
             raise OverloadedError(f"a partition has at most {GROUP_COUNT_MAX} groups")
 
     def _queue(self, name: str) -> GroupState:
         queue = self.queues.get(name)
         if queue is not None:
             return queue
-        if name in self.positions:
+        if name in self.positions or name in self.fences:
             raise GroupModeError(f"group {name!r} commits offsets: it is no queue group")
         raise NotFoundError(f"there is no queue group {name!r}")
 
@@ -119,18 +151,42 @@ class PartitionGroups:
         if len(command.metadata) > COMMIT_METADATA_BYTES_MAX:
             raise InvalidArgumentError(f"metadata of a commit has at most {COMMIT_METADATA_BYTES_MAX} bytes")
         self._check_offset(command.offset)
+        self._check_reader(name, command.epoch)
+        # Somebody who resets a group is no member of it, and says so.
+        if command.epoch or not command.reset:
+            self._check_epoch(name, command.epoch)
+
+    def _check_claim(self, command: ClaimPartition) -> None:
+        if not command.epoch:
+            raise InvalidArgumentError("a partition is claimed under an epoch")
+        check_group_name(command.group)
+        self._check_reader(command.group, command.epoch)
+        self._check_epoch(command.group, command.epoch)
+
+    def _check_reader(self, name: str, epoch: int) -> None:
+        if not 0 <= epoch <= _NUMBER_MAX:
+            raise InvalidArgumentError(f"{epoch} is no epoch")
         if name in self.queues:
             raise GroupModeError(f"group {name!r} is a queue group: it settles messages and commits no offset")
-        if name not in self.positions:
+        if name not in self.positions and name not in self.fences:
             self._check_room(name)
 
+    def _check_epoch(self, name: str, epoch: int) -> None:
+        fence = self.fences.get(name, 0)
+        if epoch < fence:
+            raise StaleGenerationError(f"a member of group {name!r} owns the partition since {fence}, not {epoch}")
+
     def _check_delete(self, command: DeleteGroup) -> None:
-        if command.group not in self.positions and command.group not in self.queues:
+        if not (command.group in self.positions or command.group in self.queues or command.group in self.fences):
             raise NotFoundError(f"there is no group {command.group!r}")
+        queue = self.queues.get(command.group)
+        if queue is not None and queue.dying:
+            count = queue.next_death - queue.buried
+            raise UnavailableError(f"{count} dead messages of group {command.group!r} are not in its dead letters yet")
 
     def _check_open(self, command: OpenGroup) -> None:
         self._check_offset(command.offset)
-        if command.group in self.positions:
+        if command.group in self.positions or command.group in self.fences:
             raise GroupModeError(f"group {command.group!r} commits offsets: it cannot be a queue group too")
         if command.group not in self.queues:
             self._check_room(command.group)
@@ -176,6 +232,8 @@ class PartitionGroups:
 
     def _commit_offset(self, command: CommitOffset) -> Position:
         """Where the group stands now: ahead of the command if it stood there already."""
+        if command.epoch:
+            self.fences[command.group] = command.epoch
         known = self.positions.get(command.group)
         if known is not None and command.offset < known.offset and not command.reset:
             return known
@@ -183,11 +241,18 @@ class PartitionGroups:
         self.positions[command.group] = position
         return position
 
-    def _delete(self, command: DeleteGroup) -> Position | GroupState:
-        """What the group was."""
-        if command.group in self.positions:
-            return self.positions.pop(command.group)
-        return self.queues.pop(command.group)
+    def _claim(self, command: ClaimPartition) -> Offset:
+        """Where the group stands: the new owner begins there."""
+        self.fences[command.group] = command.epoch
+        position = self.positions.get(command.group)
+        return NO_OFFSET if position is None else position.offset
+
+    def _delete(self, command: DeleteGroup) -> Position | GroupState | None:
+        """What the group was; None for one that never committed anything."""
+        if command.group in self.queues:
+            return self.queues.pop(command.group)
+        self.fences.pop(command.group, None)
+        return self.positions.pop(command.group, None)
 
     def _open(self, command: OpenGroup) -> Offset:
         """The group's floor, also if the group has been there for long."""
@@ -207,7 +272,7 @@ class PartitionGroups:
 
     def _settle_cancelled(self, queue: GroupState) -> None:
         for first, end in self.cancelled.within(queue.start, self._log.next_offset):
-            queue.totals.cancelled += queue.settle(first, end)
+            queue.totals.cancelled += queue.end(first, end, CANCELLED)
 
     def _settle(self, command: SettleRuns) -> int:
         """How many messages it made a difference to."""
@@ -233,7 +298,7 @@ class PartitionGroups:
         for first, end in runs:
             self.cancelled.add(first, end)
         for queue in self.queues.values():
-            queue.totals.cancelled += _settle_runs(queue, runs)
+            queue.totals.cancelled += _end_runs(queue, runs, CANCELLED)
         return offsets
 
 
@@ -247,18 +312,18 @@ def _check_reason(reason: str) -> None:
         raise InvalidArgumentError(f"a reason has at most {REASON_BYTES_MAX} bytes")
 
 
-def _settle_runs(queue: GroupState, runs: list[Run] | tuple[Run, ...]) -> int:
+def _end_runs(queue: GroupState, runs: list[Run] | tuple[Run, ...], kind: int) -> int:
     count = 0
     for first, end in runs:
-        count += queue.settle(first, end)
+        count += queue.end(first, end, kind)
     return count
 
 
 def _settle_queue(queue: GroupState, settlement: GroupSettlement, now_ms: int) -> int:
     totals = queue.totals
-    acked = _settle_runs(queue, settlement.acked)
-    expired = _settle_runs(queue, settlement.expired)
-    dropped = _settle_runs(queue, settlement.dropped)
+    acked = _end_runs(queue, settlement.acked, ACKED)
+    expired = _end_runs(queue, settlement.expired, EXPIRED)
+    dropped = _end_runs(queue, settlement.dropped, DROPPED)
     failed = sum([queue.fail(run.first, run.end, run.not_before_ms, run.reason) for run in settlement.failed])
     dead = sum([queue.die(run.first, run.end, run.reason, now_ms) for run in settlement.dead])
     totals.acked += acked

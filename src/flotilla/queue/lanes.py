@@ -4,6 +4,9 @@ Nothing is listed that need not be. Of each priority there is a cursor: what the
 as far as nobody has settled or taken it. In front of it only what came back is ready: given back, due again, or due
 for the first time. So a backlog costs nothing, and what it costs to choose does not grow with it.
 
+Polls that want some types of messages only have lanes of their own, a branch for each such wish: what a branch has
+passed over is not looked at again for the same wish, and stays ready in all the others.
+
 Invariant: what came back lies in front of its priority's cursor, or has a time of delivery, which cursors pass over.
 """
 
@@ -21,12 +24,14 @@ Chosen: TypeAlias = tuple[Offset, Offset, int]
 _BY_PRIORITY: Final = tuple(range(PRIORITIES - 1, -1, -1))
 #: Of each poll, one part in so many goes to the oldest messages, whatever their priority.
 _OLDEST_SHARE: Final = 4
+#: Wishes that are remembered. Of one that is not, all has to be looked at anew.
+BRANCHES_MAX: Final = 64
 
 
 class Lanes:
     """Of one group at one leader. `taken` are messages that are not settled and not ready."""
 
-    __slots__ = ("_cursors", "_group", "_index", "_returned", "_taken")
+    __slots__ = ("_branches", "_cursors", "_group", "_index", "_returned", "_taken")
 
     def __init__(self, index: BatchIndex, group: GroupState, taken: RunMap[int]) -> None:
         self._index = index
@@ -34,6 +39,25 @@ class Lanes:
         self._taken = taken
         self._cursors = [group.floor] * PRIORITIES
         self._returned = [RunSet() for _ in range(PRIORITIES)]
+        #: By wish, the one that was asked for last behind the others.
+        self._branches: dict[tuple[str, ...], Lanes] = {}
+
+    def branch(self, wish: tuple[str, ...], due_ms: int) -> "Lanes":
+        """Where polls with this wish choose. They take from everybody, but what they choose and leave they pass over.
+
+        `due_ms` as in `put`.
+        """
+        found = self._branches.pop(wish, None)
+        if found is None:
+            found = Lanes(self._index, self._group, self._taken)
+            for returned in self._returned:
+                for first, end in returned:
+                    # Its cursors will find the rest.
+                    found.put(first, end, due_ms)
+            if len(self._branches) >= BRANCHES_MAX:
+                del self._branches[next(iter(self._branches))]
+        self._branches[wish] = found
+        return found
 
     # Choosing.
 
@@ -139,6 +163,8 @@ class Lanes:
                 stretch_end = min(stretch_end, self._cursors[stretch.priority])
             if stretch.first < stretch_end:
                 self._returned[stretch.priority].add(stretch.first, stretch_end)
+        for branch in self._branches.values():
+            branch.put(first, end, due_ms)
 
     def withdraw(self, first: Offset, end: Offset) -> None:
         """Messages are taken without having been chosen; the cursors will find them taken."""

@@ -14,7 +14,7 @@ from random import Random
 from typing import Final
 
 from flotilla.queue.batch_index import Stretch
-from flotilla.queue.commands import GroupSettlement, ReserveTokens, SettleRuns
+from flotilla.queue.commands import GroupSettlement, ReserveTokens, SettleRuns, StageSettlement
 from flotilla.queue.delays import Delays
 from flotilla.queue.delivery import CONSUMER_LOST, LEASE_EXPIRED, Ending, Grant, GroupDelivery, LastAttemptOf
 from flotilla.queue.explanation import describe_group, explain_message
@@ -24,11 +24,14 @@ from flotilla.queue.key_order import KeysOf
 from flotilla.queue.leases import NUMBER_BITS, LeaseIds
 from flotilla.queue.outbox import Piece, settlement_of
 from flotilla.queue.partition import PartitionMachine
-from flotilla.types.errors import NotFoundError
+from flotilla.queue.runs import Run
+from flotilla.queue.transactions import StagedAcks
+from flotilla.queue.wish import Wish
+from flotilla.types.errors import NotFoundError, UnavailableError
 from flotilla.types.group_settings import GroupRules
 from flotilla.types.ids import Offset, Term
 from flotilla.types.limits import REASON_BYTES_MAX
-from flotilla.types.queue_operations import BY_BACKOFF, FAIL, Explanation, GroupDescription, Held
+from flotilla.types.queue_operations import ACK, BY_BACKOFF, FAIL, Explanation, GroupDescription, Held
 
 #: Pieces of one command: with the longest reasons it is far below the bound of an entry.
 _PIECES_MAX: Final = 8_192
@@ -54,7 +57,10 @@ class QueueLeader:
         self._ids = LeaseIds(term)
         #: Groups that were opened or reset by later entries have nothing out from earlier terms.
         self._began = machine.applied
+        self._began_ms = now_ms
         self._opens_ms = now_ms + grace_ms
+        #: What is behind it no earlier leader can have given out.
+        self._earlier_end = machine.next_offset
         #: The newest time that anybody told.
         self._now_ms = now_ms
         self._delays = Delays(machine.index, machine.log_start, now_ms)
@@ -67,6 +73,7 @@ class QueueLeader:
         self._thirsty: dict[str, GroupDelivery] = {}
         #: Commands that were taken and of which nobody has told what became of them.
         self._under_way: list[tuple[SettleRuns, list[tuple[GroupDelivery, list[Piece]]]]] = []
+        self._staging: list[tuple[StageSettlement, GroupDelivery, list[Piece]]] = []
 
     # Groups.
 
@@ -98,6 +105,7 @@ class QueueLeader:
             self._random,
             now_ms=self._now_ms,
             opens_ms=self._opens_ms if state.generation <= self._began else None,
+            earlier_end=self._earlier_end,
         )
         self._groups[name] = group
         self._watch(group)
@@ -127,7 +135,14 @@ class QueueLeader:
     # Delivery.
 
     def poll(
-        self, group: str, member: str, max_messages: int, visibility_ms: int, now_ms: int, keys_of: KeysOf | None = None
+        self,
+        group: str,
+        member: str,
+        max_messages: int,
+        visibility_ms: int,
+        now_ms: int,
+        keys_of: KeysOf | None = None,
+        wish: Wish | None = None,
     ) -> list[Grant]:
         """Leases up to so many messages, all under one lease. With `keys_of` in the order of keys.
 
@@ -143,7 +158,7 @@ class QueueLeader:
             return []
         lasts_ms = min(visibility_ms or rules.visibility_ms, rules.lease_ms_max)
         self._limit(found, rules, now_ms)
-        grants = found.take(member, max_messages, now_ms + lasts_ms, now_ms, keys_of)
+        grants = found.take(member, max_messages, now_ms + lasts_ms, now_ms, keys_of, wish)
         self._watch(found)
         return grants
 
@@ -189,6 +204,11 @@ class QueueLeader:
         self._limit(found, rules, now_ms)
         return found.pacing.available(now_ms, 1) > 0
 
+    def has_unseen(self, group: str, wish: Wish) -> bool:
+        """Whether there is something ready that polls with this wish have not looked at."""
+        found = self._find(group)
+        return found is not None and found.lanes.branch(wish.types, self._delays.now_ms).has_any()
+
     def retry_after_ms(self, group: str, now_ms: int) -> int:
         """Until the rate limit lets the next message go; 0 without one, or when a token is there."""
         found = self._find(group)
@@ -217,19 +237,70 @@ class QueueLeader:
         delay_ms: int,
         now_ms: int,
         last_attempt_of: LastAttemptOf | None = None,
+        members: Sequence[str] = (),
     ) -> list[Held]:
         """Ends leases; tells which were refused. All but a RELEASE is in the outbox now: answer when it has committed.
 
-        Without `last_attempt_of` the group's bound and what `limit_deliveries` told hold.
+        Without `last_attempt_of` the group's bound and what `limit_deliveries` told hold. With `members`, one for each
+        of `held`, a lease id of 0 stands for what the member holds.
         """
         now_ms = self._hear(now_ms)
         found = self._find(group)
         if found is None:
             return list(held)
-        ending = Ending(kind, now_ms, self._rules_of(group), _shortened(reason), delay_ms, last_attempt_of)
+        rules = self._rules_of(group)
+        if members:
+            # A late ack is welcome at any time. Late failures count until leases of the last leader have run out,
+            # and have been counted for that.
+            is_earlier = kind == ACK or now_ms < self._began_ms + rules.visibility_ms
+            held = _named(found, held, members, is_earlier=is_earlier)
+        ending = Ending(kind, now_ms, rules, _shortened(reason), delay_ms, last_attempt_of)
         refused = found.settle(held, ending)
         self._watch(found)
         return refused
+
+    def stage(
+        self, transaction_id: str, group: str, held: Sequence[Held], now_ms: int
+    ) -> tuple[StageSettlement | None, list[Held]]:
+        """Ends leases for a transaction, which decides what becomes of the messages: all of them, or none.
+
+        The command is to be proposed; tell by `staged` what became of it. None without anything refused: all of it
+        was staged before. Raises NotFoundError, and UnavailableError while an earlier request is under way.
+        """
+        now_ms = self._hear(now_ms)
+        found = self._get(group)
+        if any(known.transaction_id == transaction_id and other is found for known, other, _ in self._staging):
+            raise UnavailableError(f"acks of transaction {transaction_id} are being staged")
+        if all(self._has_staged(transaction_id, found, one) for one in held):
+            return None, []
+        pieces, refused = found.stage(held, self._rules_of(group), now_ms)
+        self._watch(found)
+        if refused:
+            return None, refused
+        settlement = GroupSettlement(group, _runs_of(pieces), generation=found.generation)
+        command = StageSettlement(transaction_id, settlement, now_ms)
+        self._staging.append((command, found, pieces))
+        return command, []
+
+    def _has_staged(self, transaction_id: str, group: GroupDelivery, held: Held) -> bool:
+        staged = self._machine.transactions.staged_acks(group.name, group.generation, held.first, held.end)
+        known = [high - low for low, high, other in staged if other == transaction_id]
+        return sum(known) == held.end - held.first
+
+    def staged(self, command: StageSettlement, *, is_refused: bool) -> None:
+        """The command of `stage` was applied; or refused, and will never be: what it names is leased again."""
+        at = next(at for at, (known, _, _) in enumerate(self._staging) if known is command)
+        _, group, pieces = self._staging.pop(at)
+        if is_refused:
+            group.refuse(pieces, self._now_ms)
+            self._watch_known(group)
+
+    def unstage(self, acks: StagedAcks, *, is_committed: bool) -> None:
+        """A transaction has ended in the log: its acks are true, or the messages are nobody's again."""
+        found = self._find(acks.group)
+        if found is not None and found.generation == acks.generation:
+            found.unstage(acks.runs, self._now_ms, is_committed=is_committed)
+            self._watch(found)
 
     def extend(self, group: str, member: str, held: Sequence[Held], visibility_ms: int, now_ms: int) -> list[Held]:
         """Leases last visibility_ms from now; tells which were refused. Leases of earlier terms are adopted."""
@@ -238,6 +309,7 @@ class QueueLeader:
         if found is None:
             return list(held)
         rules = self._rules_of(group)
+        held = _named(found, held, [member] * len(held), is_earlier=now_ms < self._began_ms + rules.visibility_ms)
         refused = found.extend(member, held, visibility_ms or rules.visibility_ms, now_ms, rules.lease_ms_max)
         self._watch(found)
         return refused
@@ -374,6 +446,28 @@ class QueueLeader:
         """Where one message is for one group, why, and what comes next. Raises NotFoundError, OffsetOutOfRangeError."""
         found = self._get(group)
         return explain_message(found, self._machine, self._rules_of(group), offset, self._hear(now_ms))
+
+
+def _runs_of(pieces: list[Piece]) -> tuple[Run, ...]:
+    """In the order of offsets, neighbours as one."""
+    runs: list[Run] = []
+    for piece in pieces:
+        if runs and runs[-1][1] == piece.first:
+            runs[-1] = (runs[-1][0], piece.end)
+        else:
+            runs.append((piece.first, piece.end))
+    return tuple(runs)
+
+
+def _named(group: GroupDelivery, held: Sequence[Held], members: Sequence[str], *, is_earlier: bool) -> list[Held]:
+    """All under lease ids: those of their members where there was none."""
+    found: list[Held] = []
+    for run, member in zip(held, members, strict=True):
+        if run.lease_id:
+            found.append(run)
+        else:
+            found += group.named(run, member, is_earlier=is_earlier)
+    return found
 
 
 def _shortened(reason: str) -> str:

@@ -24,6 +24,9 @@ _NUMBER_MASK: Final = (1 << NUMBER_BITS) - 1
 _ID_BITS: Final = 64
 _ID_MASK: Final = (1 << _ID_BITS) - 1
 
+#: Stands for whatever an earlier leader gave out, where only the member is named: a number that no leader ever gives.
+EARLIER_LEASE: Final = 1 << NUMBER_BITS
+
 #: What a lease id can be: of this table, of an earlier leader, or of nobody who has a say.
 OWN: Final = 1
 EARLIER: Final = 2
@@ -272,6 +275,18 @@ class LeaseTable:
             heapify(self._heap)
         else:
             heappush(self._heap, time_ms << _ID_BITS | lease.lease_id)
+
+    def held_by(self, name: str, first: Offset, end: Offset) -> list[tuple[Offset, Offset, int]]:
+        """What a member holds of [first, end), with the leases: in the order of offsets."""
+        member = self.members.get(name)
+        if member is None:
+            return []
+        return sorted(
+            (max(low, first), min(high, end), lease.lease_id)
+            for lease in member.leases.values()
+            for low, high, _ in lease.runs
+            if low < end and first < high
+        )
 
     def holder_of(self, offset: Offset) -> tuple[Lease, int] | None:
         """The lease that holds a message, and its deadline. Walks over the leases from the newest on."""

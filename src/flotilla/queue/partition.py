@@ -22,9 +22,12 @@ from typing import Any, Protocol
 from flotilla.queue.batch_index import BatchIndex
 from flotilla.queue.commands import (
     Command,
+    ConcludeStage,
     ConfigureDedup,
     DropStage,
+    GroupSettlement,
     StageBatch,
+    StageSettlement,
     StampTime,
     TrimTo,
     decode_command,
@@ -46,7 +49,7 @@ from flotilla.queue.queries import (
 from flotilla.queue.runs import RunSet
 from flotilla.queue.snapshot import Contents, Counters, decode_snapshot, encode_snapshot
 from flotilla.queue.stamps import StoredTimes
-from flotilla.queue.transactions import Ended, StagedTransactions, Staging
+from flotilla.queue.transactions import Concluded, StagedAcks, StagedTransactions, Staging
 from flotilla.types.errors import FlotillaError, InvalidArgumentError, OffsetOutOfRangeError
 from flotilla.types.ids import Index, Offset
 from flotilla.types.topics import SETTING_BY_NAME, check_setting
@@ -102,8 +105,10 @@ class PartitionMachine:
 
     def _set_groups(self, groups: PartitionGroups) -> None:
         self._all_groups = groups
-        #: Groups with a committed offset, queue groups, and what no queue group shall get: for reading only.
+        #: For reading only: groups with a committed offset, fences of stream groups, queue groups, and what no queue
+        #: group shall get.
         self.positions: dict[str, Position] = groups.positions
+        self.fences: dict[str, int] = groups.fences
         self.groups: dict[str, GroupState] = groups.queues
         self.cancelled: RunSet = groups.cancelled
         self._rules: dict[type[Any], Callable[[Any], None]] = {
@@ -111,6 +116,8 @@ class PartitionMachine:
             TrimTo: self._check_trim,
             ConfigureDedup: _check_bounds,
             StageBatch: self._check_stage,
+            StageSettlement: self._check_stage_settlement,
+            ConcludeStage: self._check_conclude,
             DropStage: self._check_drop,
             **groups.rules,
         }
@@ -119,6 +126,8 @@ class PartitionMachine:
             TrimTo: self._trim_to,
             ConfigureDedup: self._configure_dedup,
             StageBatch: self._stage,
+            StageSettlement: self._stage_settlement,
+            ConcludeStage: self._conclude_stage,
             DropStage: self._drop_stage,
             **groups.effects,
         }
@@ -145,6 +154,7 @@ class PartitionMachine:
             published = self.transactions.publish(facts, index)
             for shown in published.batches:
                 self._show(shown)
+            self._settle_staged(published.acks)
             return published
         assert self.next_offset == base_offset, "a batch came between those of a transaction"
         if facts.producer_id:
@@ -205,6 +215,7 @@ class PartitionMachine:
         contents = Contents(
             counters=counters,
             positions=self.positions,
+            fences=self.fences,
             producers=self.producers,
             keys=self.keys,
             index=self.index,
@@ -237,6 +248,7 @@ class PartitionMachine:
         self.transactions = contents.transactions
         groups = PartitionGroups(self)
         groups.positions = contents.positions
+        groups.fences = contents.fences
         groups.queues = contents.queues
         groups.cancelled = contents.cancelled
         self._set_groups(groups)
@@ -248,6 +260,14 @@ class PartitionMachine:
         except FlotillaError as error:
             return error.with_traceback(None)
         return None
+
+    def needed_from(self) -> Offset:
+        """Nobody needs what the log holds below: its start, or a dead message that is not copied yet.
+
+        A leader does not trim the dying; but it may not know of a death that is in the log just before its TrimTo.
+        """
+        dying = [group.lowest_dying() for group in self.groups.values()]
+        return min([self.log_start, *[offset for offset in dying if offset is not None]])
 
     def state_hash(self) -> str:
         return sha256(self.snapshot()).hexdigest()
@@ -266,6 +286,16 @@ class PartitionMachine:
     def _check_stage(self, command: StageBatch) -> None:
         self.transactions.check_stage(command.transaction_id, self._staged_facts(command))
 
+    def _check_stage_settlement(self, command: StageSettlement) -> None:
+        settlement = command.settlement
+        if settlement != GroupSettlement(settlement.group, settlement.acked, generation=settlement.generation):
+            raise InvalidArgumentError("a transaction acknowledges messages, and settles them in no other way")
+        self._all_groups.check_owed(settlement.group, settlement.generation, settlement.acked)
+        self.transactions.check_acks(command.transaction_id, _staged_acks(settlement))
+
+    def _check_conclude(self, command: ConcludeStage) -> None:
+        self.transactions.check_conclude(command.transaction_id)
+
     def _check_drop(self, command: DropStage) -> None:
         self.transactions.check_drop(command.transaction_id)
 
@@ -281,21 +311,38 @@ class PartitionMachine:
         facts = self._staged_facts(command)
         return self.transactions.stage(command.transaction_id, self.applied, facts, command.now_ms)
 
-    def _drop_stage(self, command: DropStage) -> Ended:
+    def _stage_settlement(self, command: StageSettlement) -> Staging:
+        return self.transactions.stage_acks(command.transaction_id, _staged_acks(command.settlement), command.now_ms)
+
+    def _conclude_stage(self, command: ConcludeStage) -> Concluded:
+        concluded = self.transactions.conclude(command.transaction_id)
+        self._settle_staged(concluded.acks)
+        return concluded
+
+    def _settle_staged(self, staged: tuple[StagedAcks, ...]) -> None:
+        for acks in staged:
+            self._all_groups.settle_acked(*acks)
+
+    def _drop_stage(self, command: DropStage) -> Concluded:
         return self.transactions.drop(command.transaction_id)
 
     def _trim_to(self, command: TrimTo) -> Offset:
-        """Where the log starts now: beyond the command if it started there already."""
-        if command.offset > self.log_start:
-            self.log_start = command.offset
-            self.index.trim(command.offset)
-            self.stored.forget_below(command.offset)
-            self._all_groups.trim(command.offset)
+        """Where the log starts now: beyond the command if it started there already, or before it for a new group."""
+        offset = command.offset if not command.known else self._all_groups.spared(command.offset, command.known)
+        if offset > self.log_start:
+            self.log_start = offset
+            self.index.trim(offset)
+            self.stored.forget_below(offset)
+            self._all_groups.trim(offset)
         return self.log_start
 
     def _configure_dedup(self, command: ConfigureDedup) -> None:
         self.producers.configure(command.entries_max, command.window_ms)
         self.keys.configure(command.entries_max)
+
+
+def _staged_acks(settlement: GroupSettlement) -> StagedAcks:
+    return StagedAcks(settlement.group, settlement.generation, settlement.acked)
 
 
 def _accept(_: Command) -> None:

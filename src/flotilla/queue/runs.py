@@ -337,3 +337,29 @@ class RunMap(_Runs[_V]):
     def within(self, first: Offset, end: Offset) -> Iterator[tuple[Offset, Offset, _V]]:
         """The pieces of runs inside [first, end). The map may not change while they are walked over."""
         return self._pieces(first, end)
+
+
+def without(runs: Iterable[Run], taken: RunMap[_V]) -> list[Run]:
+    """The parts of runs that have no value."""
+    found: list[Run] = []
+    for low, high in runs:
+        for first, end, _ in taken.within(low, high):
+            if low < first:
+                found.append((low, first))
+            low = end
+        if low < high:
+            found.append((low, high))
+    return found
+
+
+def filled(known: RunMap[_V], first: Offset, end: Offset, other: _V) -> list[tuple[Offset, Offset, _V]]:
+    """The values of [first, end), and another one for those that have none."""
+    found: list[tuple[Offset, Offset, _V]] = []
+    for low, high, value in known.within(first, end):
+        if first < low:
+            found.append((first, low, other))
+        found.append((low, high, value))
+        first = high
+    if first < end:
+        found.append((first, end, other))
+    return found

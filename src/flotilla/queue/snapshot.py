@@ -1,11 +1,11 @@
 """A partition's state as bytes and back. Messages are not in it: they stay in the log.
 
-Little endian. The version (u8), the counters, then the positions of groups in the order of names,
-then the table of producers: bounds, marks, producers by id with their batches in the window, and idle
-producers in the order in which they will be forgotten; then the idempotency keys in the order of
-offsets, the index of batches, what was cancelled, the queue groups (`group_snapshot`), when records were
-stored, and transactions (`transaction_snapshot`). Equal states give equal bytes, whatever happened before:
-slots of batches that have left the window are not written.
+Little endian. The version (u8), the counters, then the positions of groups and the fences of stream groups in the
+order of names, then the table of producers: bounds, marks, producers by id with their batches in the window, and idle
+producers in the order in which they will be forgotten; then the idempotency keys in the order of offsets, the index
+of batches, what was cancelled, the queue groups (`group_snapshot`), when records were stored, and transactions
+(`transaction_snapshot`). Equal states give equal bytes, whatever happened before: slots of batches that have left the
+window are not written.
 """
 
 from dataclasses import dataclass
@@ -27,11 +27,12 @@ from flotilla.queue.transactions import StagedTransactions
 from flotilla.types.errors import CorruptionError
 from flotilla.types.ids import Index, Offset
 
-VERSION: Final = 3
+VERSION: Final = 5
 
 _VERSION = Struct("<B")
 _COUNTERS = Struct("<QQQqQQQQ")
 _POSITION = Struct("<HQQH")
+_FENCE = Struct("<HQ")
 _BOUNDS = Struct("<QQ")
 _MARK = Struct("<QQ")
 _PRODUCER = Struct("<QHQII")
@@ -56,6 +57,7 @@ class Contents:
 
     counters: Counters
     positions: dict[str, Position]
+    fences: dict[str, int]
     producers: ProducerTable
     keys: KeyTable
     index: BatchIndex
@@ -79,6 +81,7 @@ def encode_snapshot(contents: Contents) -> bytes:
         counters.end_offset,
     )
     _write_positions(out, contents.positions)
+    _write_fences(out, contents.fences)
     _write_producers(out, contents.producers)
     _write_keys(out, contents.keys)
     write_index(out, contents.index)
@@ -98,6 +101,14 @@ def _write_positions(out: bytearray, positions: dict[str, Position]) -> None:
         out += _POSITION.pack(len(encoded), position.offset, position.committed_at_ms, len(position.metadata))
         out += encoded
         out += position.metadata
+
+
+def _write_fences(out: bytearray, fences: dict[str, int]) -> None:
+    out += pack_count(len(fences))
+    for name, epoch in sorted(fences.items()):
+        encoded = name.encode("utf-8")
+        out += _FENCE.pack(len(encoded), epoch)
+        out += encoded
 
 
 def _write_producers(out: bytearray, table: ProducerTable) -> None:
@@ -142,10 +153,12 @@ def decode_snapshot(data: bytes) -> Contents:
 def _read_contents(reader: ByteReader) -> Contents:
     counters = Counters(*reader.take(_COUNTERS))
     positions = _read_positions(reader)
+    fences = _read_fences(reader)
     producers = _read_producers(reader)
     return Contents(
         counters=counters,
         positions=positions,
+        fences=fences,
         producers=producers,
         keys=_read_keys(reader, producers.entries_max),
         index=read_index(reader, counters.log_start, counters.next_offset),
@@ -178,6 +191,14 @@ def _read_positions(reader: ByteReader) -> dict[str, Position]:
         name = reader.bytes(name_bytes).decode("utf-8")
         positions[name] = Position(offset, committed_at_ms, reader.bytes(metadata_bytes))
     return positions
+
+
+def _read_fences(reader: ByteReader) -> dict[str, int]:
+    fences = {}
+    for _ in range(reader.count()):
+        name_bytes, epoch = reader.take(_FENCE)
+        fences[reader.bytes(name_bytes).decode("utf-8")] = epoch
+    return fences
 
 
 def _read_producers(reader: ByteReader) -> ProducerTable:

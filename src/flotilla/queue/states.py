@@ -35,6 +35,7 @@ READY: Final = "ready"
 BLOCKED: Final = "blocked"
 LEASED: Final = "leased"
 SETTLING: Final = "settling"
+STAGED: Final = "staged"
 RETRYING: Final = "retrying"
 DYING: Final = "dying"
 ACKED: Final = "acked"
@@ -51,6 +52,7 @@ STATES: Final[tuple[State, ...]] = (
     State(BLOCKED, False, "Another message of its key has to end first."),
     State(LEASED, False, "A member has it until the lease ends."),
     State(SETTLING, False, "Its lease has ended, and the log is about to say how."),
+    State(STAGED, False, "A transaction ends it when it commits; until that is decided nobody gets it."),
     State(RETRYING, False, "It failed or was given back, and waits for its next attempt."),
     State(DYING, False, "It had its last attempt, and is on its way to the dead-letter topic."),
     State(ACKED, True, "Done."),
@@ -75,6 +77,9 @@ TOO_OLD: Final = "found too old at delivery"
 LATE: Final = "settled late, while nobody has it"
 PRESENTED: Final = "presented by the member of an earlier lease"
 REFUSED: Final = "the log refuses it"
+ACKED_WITHIN: Final = "acked within a transaction"
+COMMITTED_TRANSACTION: Final = "the transaction commits"
+ABORTED_TRANSACTION: Final = "the transaction is aborted"
 COMMITTED_ACK: Final = "the ack commits"
 COMMITTED_FAILURE: Final = "the failure commits"
 COMMITTED_LAST: Final = "the last failure or a rejection commits"
@@ -84,7 +89,7 @@ CANCEL: Final = "cancelled"
 TRIM: Final = "trimmed"
 NEW_LEADER: Final = "another leader takes over"
 
-_OPEN: Final = (DELAYED, READY, BLOCKED, LEASED, SETTLING, RETRYING)
+_OPEN: Final = (DELAYED, READY, BLOCKED, LEASED, SETTLING, STAGED, RETRYING)
 _HELD_BY_NOBODY: Final = (READY, BLOCKED, RETRYING)
 
 TRANSITIONS: Final[tuple[Transition, ...]] = (
@@ -98,6 +103,10 @@ TRANSITIONS: Final[tuple[Transition, ...]] = (
     Transition(LEASED, RELEASED, READY, LEADER),
     Transition(LEASED, RELEASED, RETRYING, LEADER),
     Transition(RETRYING, DUE, READY, LEADER),
+    *(Transition(state, ACKED_WITHIN, STAGED, LOG) for state in (LEASED, *_HELD_BY_NOBODY, DELAYED)),
+    Transition(STAGED, COMMITTED_TRANSACTION, ACKED, LOG),
+    *(Transition(STAGED, ABORTED_TRANSACTION, state, LOG) for state in (READY, RETRYING, DELAYED)),
+    *(Transition(STAGED, REFUSED, state, LEADER) for state in (LEASED, READY, RETRYING)),
     *(Transition(state, LATE, SETTLING, LEADER) for state in (*_HELD_BY_NOBODY, DELAYED)),
     *(Transition(state, PRESENTED, LEASED, LEADER) for state in (*_HELD_BY_NOBODY, DELAYED)),
     Transition(READY, RELEASED, RETRYING, LEADER),

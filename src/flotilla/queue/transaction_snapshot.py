@@ -1,8 +1,8 @@
 """The part of a partition's snapshot that holds its transactions.
 
-Open ones in the order of their first stage, each with its parts as rows of numbers and the offsets of those that are
-stored again; those that have ended in the order of their end; then what is held back from readers. Reading raises
-struct.error, UnicodeDecodeError or IndexError for what was cut short or garbled.
+Open ones in the order of their first stage, each with its parts as rows of numbers, the offsets of those that are
+stored again, and its acks; those that have ended in the order of their end; then what is held back from readers.
+Reading raises struct.error, UnicodeDecodeError or IndexError for what was cut short or garbled.
 """
 
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from typing import Final
 
 from flotilla.queue.byte_reader import ByteReader, pack_count, pack_numbers, pack_text
 from flotilla.queue.facts import BatchFacts
-from flotilla.queue.transactions import Ended, Part, Shown, StagedTransactions, Staging
+from flotilla.queue.transactions import Ended, Part, Shown, StagedAcks, StagedTransactions, Staging
 from flotilla.types.errors import CorruptionError
 
 _PART_NUMBERS: Final = len(Part._fields)
@@ -26,9 +26,15 @@ def write_transactions(out: bytearray, transactions: StagedTransactions) -> None
         out += pack_numbers((staging.first_staged_ms,))
         _write_rows(out, staging.parts)
         _write_rows(out, [(offset,) for offset in staging.offsets])
+        out += pack_count(len(staging.acks))
+        for acks in staging.acks:
+            out += pack_text(acks.group)
+            out += pack_numbers((acks.generation,))
+            _write_rows(out, acks.runs)
     out += pack_count(len(transactions.ended))
     for ended in transactions.ended.values():
         out += pack_text(ended.transaction_id)
+        out += pack_numbers((ended.acked_count,))
         _write_rows(out, ended.batches)
     out += pack_numbers((transactions.held_index,))
     _write_rows(out, [_held_row(facts) for facts in transactions.held])
@@ -72,13 +78,21 @@ def _read_staging(reader: ByteReader) -> Staging:
     for row in _read_rows(reader, _PART_NUMBERS):
         staging.add(Part(*row))
     staging.offsets = [row[0] for row in _read_rows(reader, 1)]
-    if not staging.parts or len(staging.offsets) >= len(staging.parts):
+    for _ in range(reader.count()):
+        staging.add_acks(_read_acks(reader))
+    if (staging.parts or not staging.acks) and len(staging.offsets) >= len(staging.parts):
         raise CorruptionError("a partition's snapshot has a transaction that cannot be open")
     return staging
 
 
+def _read_acks(reader: ByteReader) -> StagedAcks:
+    group, generation = reader.text(), reader.numbers(1)[0]
+    return StagedAcks(group, generation, tuple([(first, end) for first, end in _read_rows(reader, 2)]))
+
+
 def _read_ended(reader: ByteReader) -> Ended:
-    return Ended(reader.text(), tuple([Shown(*row) for row in _read_rows(reader, _SHOWN_NUMBERS)]))
+    transaction_id, acked_count = reader.text(), reader.numbers(1)[0]
+    return Ended(transaction_id, tuple([Shown(*row) for row in _read_rows(reader, _SHOWN_NUMBERS)]), acked_count)
 
 
 def _read_rows(reader: ByteReader, width: int) -> list[tuple[int, ...]]:

@@ -45,7 +45,7 @@ from flotilla.raft.messages import (
     VoteReply,
     VoteRequest,
 )
-from flotilla.raft.options import RaftOptions
+from flotilla.raft.options import UNLIMITED_BYTES, RaftOptions
 from flotilla.raft.progress import Progress
 from flotilla.raft.reads import ReadQueue
 from flotilla.raft.roles import CANDIDATE, FOLLOWER, LEADER, PRE_CANDIDATE
@@ -88,6 +88,7 @@ class RaftNode:
         "incoming",
         "installing",
         "leader",
+        "learner_credit_bytes",
         "log",
         "messages",
         "news_ticks",
@@ -152,6 +153,8 @@ class RaftNode:
         #: Leaders: (index, bytes) of proposals that have not committed, oldest first.
         self.uncommitted: deque[tuple[Index, int]] = deque()
         self.uncommitted_bytes = 0
+        #: Leaders: how much of the log may still be sent to learners. Whoever limits that refills it.
+        self.learner_credit_bytes = UNLIMITED_BYTES
         #: Leaders: whom leadership is being handed to.
         self.transferee: NodeId = NO_NODE
         #: Reads that wait for a quorum's word. The first id is drawn, so that no id repeats after a restart.
@@ -188,8 +191,7 @@ class RaftNode:
         self._saved = hard_state
         #: The newest term known to be on this node's disk.
         self.durable_term: Term = hard_state.term
-        self._number = 0
-        self._advanced = 0
+        self._number = self._advanced = 0
         self._terms_under_way: deque[tuple[int, Term]] = deque()
         self._to_self: deque[tuple[int, Message]] = deque()
         self._install_number = 0

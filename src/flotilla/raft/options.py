@@ -4,6 +4,9 @@ from dataclasses import dataclass
 
 from flotilla.types import limits
 
+#: More than anybody sends.
+UNLIMITED_BYTES = 1 << 62
+
 
 @dataclass(frozen=True, slots=True)
 class RaftOptions:

@@ -27,7 +27,7 @@ def has_work(node: "RaftNode") -> bool:
     for peer, progress in node.progress.items():
         if peer == own or progress.has_been_sent(last, committed):
             continue
-        if _wants_append(node, progress, last) or _wants_commit_news(node, progress, committed):
+        if _wants_append(node, peer, progress, last) or _wants_commit_news(node, progress, committed):
             return True
     return False
 
@@ -42,7 +42,7 @@ def flush(node: "RaftNode") -> None:
     for peer, progress in node.progress.items():
         if peer == own or progress.has_been_sent(last, committed):
             continue
-        while _wants_append(node, progress, last):
+        while _wants_append(node, peer, progress, last):
             if not _send_append(node, peer, progress):
                 break
         if _wants_commit_news(node, progress, committed):
@@ -50,11 +50,13 @@ def flush(node: "RaftNode") -> None:
     node.news_ticks = 0
 
 
-def _wants_append(node: "RaftNode", progress: Progress, last: Index) -> bool:
+def _wants_append(node: "RaftNode", peer: NodeId, progress: Progress, last: Index) -> bool:
     if progress.needs_snapshot:
         return progress.state != SNAPSHOT
     if progress.state == PROBE:
         return not progress.probe_sent
+    if node.learner_credit_bytes <= 0 and peer in node.configuration.learners:
+        return False
     return progress.next <= last and not progress.is_paused(
         node.options.inflight_bytes_max, node.options.inflight_count_max
     )
@@ -104,7 +106,7 @@ def _send_append(node: "RaftNode", peer: NodeId, progress: Progress) -> bool:
         return False
     entries: list[Entry] = []
     if progress.next <= log.last_index:
-        entries = log.entries(progress.next, log.last_index + 1, node.options.append_bytes_max)
+        entries = log.entries(progress.next, log.last_index + 1, _append_bytes_max(node, peer))
         if not entries:
             return False
     last = prev_index + len(entries)
@@ -112,7 +114,15 @@ def _send_append(node: "RaftNode", peer: NodeId, progress: Progress) -> bool:
     node.messages.append(Append(node.id, peer, node.term, prev_index, log.term(prev_index), log.committed, entries))
     progress.commit_sent = max(progress.commit_sent, min(log.committed, last))
     progress.sent(last, size)
+    if peer in node.configuration.learners:
+        node.learner_credit_bytes -= size
     return True
+
+
+def _append_bytes_max(node: "RaftNode", peer: NodeId) -> int:
+    if peer in node.configuration.learners:
+        return max(1, min(node.options.append_bytes_max, node.learner_credit_bytes))
+    return node.options.append_bytes_max
 
 
 def send_empty_append(node: "RaftNode", peer: NodeId, progress: Progress) -> None:

@@ -24,7 +24,7 @@ from flotilla.types.errors import (
     OutcomeUnknownError,
     UnavailableError,
 )
-from flotilla.types.ids import GroupId, Index, NodeId, Term
+from flotilla.types.ids import GroupId, Index, NodeId, Offset, Term
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +254,17 @@ class Replica:
         self.snapshot_under_way = False
         self._snapshot_index = max(self._snapshot_index, meta.index)
         self._shorten_log()
+
+    def index_holding(self, offset: Offset) -> Index | None:
+        """The entry that holds an offset, or the first one behind it; None: the log has not come that far yet.
+
+        After a leader's snapshot the state is ahead of the log, whose entries come again one after the other: that
+        nothing is there does not mean that nothing will be. Raises CorruptionError when the log cannot be read there.
+        """
+        entries = self.log.read_from_offset(offset, 0, self.applied + 1)
+        if entries:
+            return entries[0].index
+        return self.applied + 1 if self.applied <= self.log.last_index() else None
 
     def release_below(self, index: Index) -> None:
         """Entries before `index` are not needed any more: the log shrinks to it once a snapshot stands behind it."""

@@ -22,6 +22,10 @@ INFLIGHT_COUNT_MAX = 256
 #: One piece of a snapshot on the wire, and the largest snapshot that is taken.
 SNAPSHOT_CHUNK_BYTES_MAX = 1 * MIB
 SNAPSHOT_BYTES_MAX = 1024 * MIB
+#: What a node sends to new replicas in a second, beside what producers write.
+MOVE_BYTES_PER_SECOND = 32 * MIB
+#: New replicas that one node receives at a time.
+MOVES_TO_NODE_MAX = 2
 #: Committed entries handed out for application in one go.
 APPLY_BYTES_MAX = 8 * MIB
 #: Waiting linearizable reads of one group.

@@ -117,6 +117,10 @@ class BrokerInfo:
     client: str
     http: str = ""
     is_alive: bool = True
+    #: active; draining, while it gives away what it holds; or leaving, when it goes for good after that.
+    state: str = "active"
+    #: host:port, like the others.
+    grpc: str = ""
 
 
 @dataclass(slots=True)
@@ -127,6 +131,8 @@ class PartitionInfo:
     replicas: list[NodeId]
     #: In which the leader leads; 0: the broker has no replica and only supposes.
     term: Term = 0
+    #: Where the partition is on its way to; empty while it stays.
+    target: list[NodeId] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -173,6 +179,8 @@ class AlterTopic(Request):
     #: 0: leave as it is. Partitions can only grow.
     partitions: int = 0
     settings: dict[str, str] = field(default_factory=dict)
+    #: 0: leave as it is.
+    replication_factor: int = 0
 
 
 @dataclass(slots=True)
@@ -202,10 +210,14 @@ class JoinCluster(Request):
     peer: str
     client: str
     http: str = ""
+    #: The number of its data directory; 0: it has none.
+    incarnation: int = 0
 
 
 @dataclass(slots=True)
 class RemoveNode(Request):
+    """A broker leaves for good. One that holds something gives it away first, and is gone later."""
+
     node: NodeId
 
 

@@ -67,6 +67,8 @@ class Poll(Request):
     #: Messages of one key go to one member at a time, in order.
     is_ordered_by_key: bool = False
     start: Start = FROM_EARLIEST
+    #: Only tasks of these types (types/tasks.py); empty: whatever there is. The others stay where they are.
+    types: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -106,6 +108,10 @@ class Settle(Request):
     reason: str = ""
     #: Until the next attempt after a failure or a release; BY_BACKOFF: the group's own.
     delay_ms: int = BY_BACKOFF
+    #: One for each of `held`, or none at all. Where a lease id is 0: whatever this member holds of the run.
+    members: list[str] = field(default_factory=list)
+    #: What the topic must be, in case that another one has the same name by now; 0: any.
+    topic_id: int = 0
 
 
 @dataclass(slots=True)
@@ -117,7 +123,10 @@ class Settled(Reply):
 
 @dataclass(slots=True)
 class Extend(Request):
-    """Leases last visibility_ms from now. Sent to a new leader, it presents leases that the old one gave out."""
+    """Leases last visibility_ms from now. Sent to a new leader, it presents leases that the old one gave out.
+
+    Where a lease id is 0: whatever the member holds of the run.
+    """
 
     topic: str
     partition: int
@@ -125,6 +134,8 @@ class Extend(Request):
     member: str
     held: list[Held]
     visibility_ms: int
+    #: As in Settle.
+    topic_id: int = 0
 
 
 @dataclass(slots=True)
@@ -170,6 +181,16 @@ class Unsubscribe(Request):
 
 
 @dataclass(slots=True)
+class Withdraw(Request):
+    """The poll of that correlation id, on the same connection, waits no longer: it is answered now, with nothing.
+
+    A poll that has its answer already is no mistake: whoever withdraws it has to look at what it brought.
+    """
+
+    poll: int
+
+
+@dataclass(slots=True)
 class CancelRecords(Request):
     """Messages that no group shall get any more, by offset or by idempotency key."""
 
@@ -177,6 +198,8 @@ class CancelRecords(Request):
     partition: int
     offsets: list[Offset] = field(default_factory=list)
     keys: list[bytes] = field(default_factory=list)
+    #: As in Settle.
+    topic_id: int = 0
 
 
 @dataclass(slots=True)
@@ -292,6 +315,10 @@ class ExplainMessage(Request):
     partition: int
     offset: Offset
     group: str
+    #: As in Settle.
+    topic_id: int = 0
+    #: The message itself is wanted, too.
+    has_record: bool = False
 
 
 @dataclass(slots=True)
@@ -306,6 +333,10 @@ class Explanation(Reply):
     remaining_ms: int = 0
     history: list[str] = field(default_factory=list)
     next: str = ""
+    #: When it died; 0: it did not, or nobody remembers.
+    ended_ms: int = 0
+    #: The message as a batch of its own, if it was asked for and is in the log.
+    batch: bytes = b""
 
 
 @dataclass(slots=True)
@@ -315,6 +346,8 @@ class TakeTokens(Request):
     topic: str
     group: str
     tokens: int
+    #: Where the group begins at the keeper if nobody has polled there yet.
+    start: Start = FROM_EARLIEST
 
 
 @dataclass(slots=True)

@@ -261,6 +261,16 @@ class NodeSettings:
         ),
     )
 
+    move_bytes_per_second: int = field(
+        default=limits.MOVE_BYTES_PER_SECOND,
+        metadata=_row(
+            Size(64 * KIB, 16 * 1024 * MIB),
+            "Limits",
+            "How fast a node sends what new replicas of its partitions lack, for all of them together; what producers "
+            "write meanwhile comes on top.",
+        ),
+    )
+
     log_level: str = field(
         default="info",
         metadata=_row(

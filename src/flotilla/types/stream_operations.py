@@ -53,7 +53,9 @@ class Heartbeat(Request):
     """The member is alive and uses these partitions. Parked up to wait_ms while its assignment is what it owns.
 
     A partition that it shall give up is not in the answer, and is free for the next owner as soon as a heartbeat comes
-    without it. Refused with STALE_GENERATION when the group does not know the member any more: it joins again.
+    without it. What it has left out, it does not use again before it has got it under another epoch; and when another
+    heartbeat was sent, the answer to an earlier one is void. Refused with STALE_GENERATION when the group does not
+    know the member any more: it joins again.
     """
 
     topic: str
@@ -73,7 +75,10 @@ class LeaveGroup(Request):
 
 @dataclass(slots=True)
 class GroupAssignment(Reply):
-    """What a member may own now. More may follow when others have given it up."""
+    """What a member may own now. More may follow when others have given it up.
+
+    A partition that it has, or had, under another epoch it gets anew: it claims it again.
+    """
 
     generation: int
     partitions: list[Owned]

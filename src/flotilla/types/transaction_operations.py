@@ -1,13 +1,15 @@
 """What can be asked of a broker about transactions, and what it answers.
 
-Batches are staged in their partitions, where nobody sees them. One decision, at the leader of the metadata, stands
-for all of them; after that every partition shows its part, or drops it. Every request can be repeated.
+Batches are staged in their partitions, where nobody sees them, and so are acks of messages. One decision, at the
+leader of the metadata, stands for all of them; after that every partition shows its part, or drops it. Every request
+can be repeated.
 """
 
 from dataclasses import dataclass, field
 
 from flotilla.types.ids import Offset
 from flotilla.types.operations import Reply, Request
+from flotilla.types.queue_operations import Held
 
 
 @dataclass(slots=True)
@@ -21,6 +23,21 @@ class Stage(Request):
 
 
 @dataclass(slots=True)
+class StageSettlement(Request):
+    """Acknowledges leased messages of a queue group with a transaction: done when it commits, given back when not.
+
+    All of them or none: LEASE_EXPIRED when one is not its holder's any more. Until the decision nobody gets them,
+    and no lease has to be renewed.
+    """
+
+    topic: str
+    partition: int
+    group: str
+    transaction_id: str
+    held: list[Held]
+
+
+@dataclass(slots=True)
 class Staged(Reply):
     #: Records of the transaction that wait in the partition now.
     count: int
@@ -31,6 +48,9 @@ class CommitTransaction(Request):
     """Decides for all partitions that are named: what is staged there will be seen. Others drop what they have.
 
     An application numbers its commits: a version that it has committed before is not committed again.
+
+    With members it has nothing staged itself, but is the decision about them: all are committed, or none is. What
+    was staged under other ids, by attempts that came to nothing, has no part in it.
     """
 
     transaction_id: str
@@ -39,6 +59,8 @@ class CommitTransaction(Request):
     #: Empty: the transaction stands for itself, and has no version.
     application_id: str = ""
     version: int = 0
+    #: Id of each, and where it has something staged, as places in `partitions`.
+    members: list[tuple[str, list[int]]] = field(default_factory=list)
 
 
 @dataclass(slots=True)

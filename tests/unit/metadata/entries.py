@@ -4,7 +4,8 @@ from dataclasses import dataclass, field
 
 from flotilla.metadata.commands import Command, CreateTopic, InitCluster, RegisterBroker, encode_command
 from flotilla.metadata.machine import MetadataMachine
-from flotilla.metadata.values import Topic
+from flotilla.metadata.move_commands import FinishMove, PlanMoves
+from flotilla.metadata.values import Partition, Topic
 from flotilla.raft.messages import DATA, Entry
 
 CLUSTER = "c-1"
@@ -28,6 +29,20 @@ class Log:
         topic = self.command(CreateTopic(name, partitions, replication_factor, tuple(settings.items()), 100))
         assert isinstance(topic, Topic)
         return topic
+
+    def move(self, group: int, target: tuple[int, ...], *, now_ms: int = 70) -> Partition:
+        """A move that is planned and done."""
+        planned = self.command(PlanMoves(((group, target),), now_ms))
+        assert isinstance(planned, list), planned
+        move = planned[0].move
+        done = self.command(FinishMove(group, move.number, now_ms))
+        assert isinstance(done, Partition), done
+        return done
+
+
+def placed(number: int, group: int, replicas: tuple[int, ...]) -> Partition:
+    """A partition that lives where it was placed."""
+    return Partition(number, group, replicas, founders=replicas)
 
 
 def register(node: int, *, cluster_id: str = CLUSTER, now_ms: int = 50, http_address: str = "") -> RegisterBroker:

@@ -8,6 +8,7 @@ from flotilla.codec.batch import span_of
 from flotilla.metadata.commands import (
     AlterGroup,
     AlterTopic,
+    CommitTogether,
     ConfirmRemoved,
     ConfirmTransaction,
     CreateTopic,
@@ -17,10 +18,10 @@ from flotilla.metadata.commands import (
     RegisterBroker,
     RemoveBroker,
     SetBrokerState,
-    SetReplicas,
     decode_command,
     encode_command,
 )
+from flotilla.metadata.move_commands import ConfirmLost, FinishMove, PlanMoves, ResizeTopic, SetIncarnation
 from flotilla.raft.messages import DATA, Entry
 from flotilla.types.errors import InvalidArgumentError
 
@@ -38,29 +39,40 @@ COMMANDS = st.one_of(
     st.builds(AlterGroup, TEXT, TEXT, PAIRS, st.lists(TEXT, max_size=3).map(tuple), U64),
     st.builds(DecideTransaction, TEXT, TEXT, U64, st.lists(U64, max_size=3).map(tuple), st.booleans(), U64),
     st.builds(ConfirmTransaction, PAIRS, U64),
+    st.builds(CommitTogether, TEXT, TEXT, U64, st.lists(st.tuples(TEXT, IDS), max_size=3).map(tuple), U64),
     st.builds(AlterTopic, TEXT, PAIRS, st.lists(TEXT, max_size=3).map(tuple), U64, U64),
     st.builds(DeleteTopic, TEXT, U64, U64),
     st.builds(ConfirmRemoved, U64, IDS, U64),
-    st.builds(SetReplicas, U64, IDS, U64),
+    st.builds(PlanMoves, st.lists(st.tuples(U64, IDS), max_size=3).map(tuple), U64),
+    st.builds(FinishMove, U64, U64, U64),
+    st.builds(SetIncarnation, U64, U64, st.booleans(), U64),
+    st.builds(ConfirmLost, U64, U64, U64, U64),
+    st.builds(ResizeTopic, TEXT, U64, U64),
 )
 
-EXAMPLES = [
-    (InitCluster("c", (1, 300), 5), "01630201ac02"),
-    (RegisterBroker("c", 1, "a:1", "a:2", "", "", "1", 5), "01630103613a3103613a3200000131"),
-    (SetBrokerState(1, 2, 5), "0102"),
-    (RemoveBroker(1, 5), "01"),
-    (CreateTopic("t", 3, 2, (("n", 7),), 5), "0174030201016e07"),
-    (AlterTopic("t", (("n", 7),), ("m",), 4, 5), "017401016e0701016d04"),
-    (DeleteTopic("t", 9, 5), "017409"),
-    (ConfirmRemoved(1, (16, 17), 5), "01021011"),
-    (SetReplicas(16, (1, 2), 5), "10020102"),
-    (AlterGroup("t", "g", (("n", 7),), ("m",), 5), "0174016701016e0701016d"),
-    (DecideTransaction("x", "app", 3, (16, 17), True, 5), "0178036170700302101101"),
-    (ConfirmTransaction((("x", 16),), 5), "01017810"),
-]
+#: By kind.
+EXAMPLES = {
+    1: (InitCluster("c", (1, 300), 5), "01630201ac02"),
+    2: (RegisterBroker("c", 1, "a:1", "a:2", "", "", "1", 5), "01630103613a3103613a3200000131"),
+    3: (SetBrokerState(1, 2, 5), "0102"),
+    4: (RemoveBroker(1, 5), "01"),
+    5: (CreateTopic("t", 3, 2, (("n", 7),), 5), "0174030201016e07"),
+    6: (AlterTopic("t", (("n", 7),), ("m",), 4, 5), "017401016e0701016d04"),
+    7: (DeleteTopic("t", 9, 5), "017409"),
+    8: (ConfirmRemoved(1, (16, 17), 5), "01021011"),
+    10: (AlterGroup("t", "g", (("n", 7),), ("m",), 5), "0174016701016e0701016d"),
+    11: (DecideTransaction("x", "app", 3, (16, 17), True, 5), "0178036170700302101101"),
+    12: (ConfirmTransaction((("x", 16),), 5), "01017810"),
+    13: (CommitTogether("x", "app", 3, (("y", (16, 17)), ("z", ())), 5), "01780361707003020179021011017a00"),
+    25: (PlanMoves(((16, (1, 2)), (17, (3,))), 5), "0210020102110103"),
+    26: (FinishMove(16, 7, 5), "1007"),
+    27: (SetIncarnation(1, 300, True, 5), "01ac0201"),
+    28: (ConfirmLost(16, 1, 300, 5), "1001ac02"),
+    29: (ResizeTopic("t", 2, 5), "017402"),
+}
 
 
-@pytest.mark.parametrize(("kind", "example"), list(enumerate(EXAMPLES, 1)))
+@pytest.mark.parametrize(("kind", "example"), EXAMPLES.items())
 def test_the_bytes_are_recorded(kind, example):
     """Written by an older version, read by a newer one: these bytes never change."""
     command, fields = example
@@ -81,7 +93,7 @@ def test_no_command_looks_like_a_batch(command):
     assert span_of(Entry(1, 1, DATA, encode_command(command))) is None
 
 
-@pytest.mark.parametrize("command", [command for command, _ in EXAMPLES])
+@pytest.mark.parametrize("command", [command for command, _ in EXAMPLES.values()])
 def test_damaged_bytes_are_refused(command):
     data = encode_command(command)
     for bad in (*(data[:cut] for cut in range(len(data))), data + b"\x00"):

@@ -9,6 +9,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 SCRIPT = """
 from flotilla.metadata.commands import AlterTopic, DeleteTopic
+from flotilla.metadata.move_commands import ResizeTopic, SetIncarnation
 from tests.unit.metadata.entries import cluster
 
 log = cluster(5)
@@ -17,6 +18,8 @@ for number in range(40):
 for number in range(0, 40, 3):
     log.command(AlterTopic(f"topic-{number}", (("visibility_ms", 900),), ("max_deliveries",), 5, 7))
     log.command(DeleteTopic(f"topic-{number + 1}", 0, 8))
+log.command(SetIncarnation(2, 7, True, 9))
+log.command(ResizeTopic("topic-2", 5, 9))
 print(log.machine.state_hash())
 """
 

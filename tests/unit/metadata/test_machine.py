@@ -12,9 +12,9 @@ from flotilla.metadata.commands import (
     RegisterBroker,
     RemoveBroker,
     SetBrokerState,
-    SetReplicas,
 )
 from flotilla.metadata.machine import MetadataMachine
+from flotilla.metadata.move_commands import ConfirmLost, FinishMove, PlanMoves, ResizeTopic, SetIncarnation
 from flotilla.metadata.queries import (
     AssignmentOf,
     AssignmentsTo,
@@ -40,7 +40,7 @@ from flotilla.types.errors import (
     UnavailableError,
 )
 from flotilla.types.topics import PARTITION_COUNT_MAX
-from tests.unit.metadata.entries import CLUSTER, Log, cluster, register
+from tests.unit.metadata.entries import CLUSTER, Log, cluster, placed, register
 
 
 def test_it_has_the_shape_that_a_replica_wants():
@@ -88,7 +88,7 @@ def test_a_broker_leaves_empty_and_for_good():
     log = cluster(3)
     topic = log.create("t", 1, 3)
     assert isinstance(log.command(RemoveBroker(3, 60)), ConfigurationChangeError)
-    log.command(SetReplicas(topic.partitions[0].group, (1, 2), 70))
+    log.move(topic.partitions[0].group, (1, 2))
     assert log.machine.read(TombstonesFor(3)) != []
     assert log.command(RemoveBroker(3, 80)) is None
     assert log.machine.read(TombstonesFor(3)) == [], "nobody waits for a disk that is gone"
@@ -109,15 +109,16 @@ def test_a_topic_is_created_whole():
         "orders",
         2,
         (("max_deliveries", 9),),
-        (Partition(0, 16, (1, 2)), Partition(1, 17, (3, 1)), Partition(2, 18, (2, 3))),
+        (placed(0, 16, (1, 2)), placed(1, 17, (3, 1)), placed(2, 18, (2, 3))),
         100,
     )
     assert (topic.settings.max_deliveries, topic.settings.visibility_ms) == (9, 30_000)
     read = log.machine.read
     assert read(TopicByName("orders")) == read(TopicById(1)) == topic
     assert read(ListTopics()) == [topic]
-    assert read(AssignmentOf(17)) == Assignment(1, 1, (3, 1))
-    assert read(AssignmentsTo(1)) == {16: Assignment(1, 0, (1, 2)), 17: Assignment(1, 1, (3, 1))}
+    first, second = placed(0, 16, (1, 2)), placed(1, 17, (3, 1))
+    assert read(AssignmentOf(17)) == Assignment(1, second)
+    assert read(AssignmentsTo(1)) == {16: Assignment(1, first), 17: Assignment(1, second)}
     assert read(AssignmentsTo(9)) == {}
 
 
@@ -171,9 +172,9 @@ def test_a_topic_gets_more_partitions_where_there_is_room():
     log.command(register(3))
     after = log.command(AlterTopic("t", (), (), 4, 200))
     assert after.partitions[:2] == before.partitions
-    assert after.partitions[2:] == (Partition(2, 18, (3,)), Partition(3, 19, (1,)))
+    assert after.partitions[2:] == (placed(2, 18, (3,)), placed(3, 19, (1,)))
     assert log.command(AlterTopic("t", (), (), 4, 200)) == after
-    assert log.machine.read(AssignmentOf(18)) == Assignment(1, 2, (3,))
+    assert log.machine.read(AssignmentOf(18)) == Assignment(1, placed(2, 18, (3,)))
 
 
 # Removal.
@@ -182,7 +183,7 @@ def test_a_topic_gets_more_partitions_where_there_is_room():
 def test_only_a_tombstone_removes_data_and_it_stays_until_all_have_confirmed():
     log = cluster(3)
     topic = log.create("t", 2, 2)
-    assert topic.partitions == (Partition(0, 16, (1, 2)), Partition(1, 17, (3, 1)))
+    assert topic.partitions == (placed(0, 16, (1, 2)), placed(1, 17, (3, 1)))
     assert log.command(DeleteTopic("t", 0, 200)) == topic
     read = log.machine.read
     assert read(AssignmentsTo(1)) == {}
@@ -217,13 +218,14 @@ def test_a_delete_can_name_the_very_topic():
 def test_a_moved_replica_leaves_a_tombstone_and_cannot_come_back_before_it_is_gone():
     log = cluster(4)
     log.create("t", 1, 3)
-    assert log.command(SetReplicas(16, (4, 1, 2), 200)) == Partition(0, 16, (4, 1, 2))
-    assert log.machine.read(TopicByName("t")).partitions == (Partition(0, 16, (4, 1, 2)),)
+    after = Partition(0, 16, (4, 1, 2), founders=(1, 2, 3), latecomers=(3,))
+    assert log.move(16, (4, 1, 2), now_ms=200) == after
+    assert log.machine.read(TopicByName("t")).partitions == (after,)
     assert log.machine.read(AssignmentsTo(3)) == {}
     assert log.machine.read(TombstonesFor(3)) == [Tombstone(16, 1, 0, (3,), 200)]
-    assert isinstance(log.command(SetReplicas(16, (1, 2, 3), 300)), ConfigurationChangeError)
+    assert isinstance(log.command(PlanMoves(((16, (1, 2, 3)),), 300)), ConfigurationChangeError)
     # A second move and the end of the topic add to what is owed.
-    log.command(SetReplicas(16, (4, 1), 300))
+    log.move(16, (4, 1))
     log.command(DeleteTopic("t", 0, 400))
     assert log.machine.state.tombstones == {16: Tombstone(16, 1, 0, (1, 2, 3, 4), 400)}
 
@@ -274,10 +276,23 @@ BAD_COMMANDS = [
     (DeleteTopic("u", 0, 1), NotFoundError),
     (DeleteTopic("t", 7, 1), NotFoundError),
     (ConfirmRemoved(1, (16,), 1), InvalidArgumentError),
-    (SetReplicas(99, (1,), 1), NotFoundError),
-    (SetReplicas(16, (), 1), InvalidArgumentError),
-    (SetReplicas(16, (1, 1), 1), InvalidArgumentError),
-    (SetReplicas(16, (1, 9), 1), ConfigurationChangeError),
+    (PlanMoves(((99, (1,)),), 1), NotFoundError),
+    (PlanMoves(((16, ()),), 1), InvalidArgumentError),
+    (PlanMoves(((16, (1, 1)),), 1), InvalidArgumentError),
+    (PlanMoves(((16, (1,)), (16, (2,))), 1), InvalidArgumentError),
+    (PlanMoves(((16, (1, 9)),), 1), ConfigurationChangeError),
+    (PlanMoves(((16, (1, 0)),), 1), ConfigurationChangeError),
+    (FinishMove(99, 1, 1), NotFoundError),
+    (FinishMove(16, 1, 1), ConfigurationChangeError),
+    (FinishMove(16, 0, 1), ConfigurationChangeError),
+    (SetIncarnation(1, 0, False, 1), InvalidArgumentError),
+    (SetIncarnation(9, 7, False, 1), NotFoundError),
+    (ConfirmLost(99, 1, 7, 1), NotFoundError),
+    (ConfirmLost(16, 1, 7, 1), ConfigurationChangeError),
+    (ResizeTopic("u", 1, 1), NotFoundError),
+    (ResizeTopic("t", 0, 1), InvalidArgumentError),
+    (ResizeTopic("t", 8, 1), InvalidArgumentError),
+    (ResizeTopic("t", 4, 1), ConfigurationChangeError),
 ]
 
 

@@ -12,10 +12,10 @@ from flotilla.metadata.commands import (
     InitCluster,
     RemoveBroker,
     SetBrokerState,
-    SetReplicas,
     encode_command,
 )
 from flotilla.metadata.machine import MetadataMachine
+from flotilla.metadata.move_commands import ConfirmLost, FinishMove, PlanMoves, ResizeTopic, SetIncarnation
 from flotilla.metadata.placement import Load
 from flotilla.metadata.queries import AssignmentsTo, TombstonesFor
 from flotilla.metadata.values import ACTIVE, DRAINING, FIRST_PARTITION_GROUP, Assignment, Topic
@@ -62,7 +62,7 @@ class Metadata(RuleBasedStateMachine):
 
     def note(self):
         for group, assignment in self.machine.state.assignments.items():
-            self.holds |= {(group, node) for node in assignment.replicas}
+            self.holds |= {(group, node) for node in assignment.place.hosts}
 
     @initialize()
     def begin(self):
@@ -106,8 +106,33 @@ class Metadata(RuleBasedStateMachine):
         self.apply(DeleteTopic(name, 0, 0))
 
     @rule(group=GROUPS, replicas=st.lists(NODES, min_size=1, max_size=4))
-    def set_replicas(self, group, replicas):
-        self.apply(SetReplicas(group, tuple(replicas), 0))
+    def plan_move(self, group, replicas):
+        self.apply(PlanMoves(((group, tuple(replicas)),), 0))
+
+    @rule(data=st.data())
+    def finish_move(self, data):
+        moves = self.machine.state.moves
+        if moves:
+            move = data.draw(st.sampled_from(sorted(moves)))
+            assert not isinstance(self.apply(FinishMove(moves[move], move, 0)), FlotillaError)
+
+    @rule(group=GROUPS, move=st.integers(0, 9))
+    def finish_anything(self, group, move):
+        self.apply(FinishMove(group, move, 0))
+
+    @rule(name=NAMES, factor=st.integers(0, 5))
+    def resize(self, name, factor):
+        topic = self.apply(ResizeTopic(name, factor, 0))
+        if isinstance(topic, Topic):
+            assert all(len(partition.wanted) == factor for partition in topic.partitions)
+
+    @rule(node=NODES, incarnation=st.integers(0, 3), is_replaced=st.booleans())
+    def set_incarnation(self, node, incarnation, is_replaced):
+        self.apply(SetIncarnation(node, incarnation, is_replaced, 0))
+
+    @rule(group=GROUPS, node=NODES, incarnation=st.integers(0, 3))
+    def confirm_lost(self, group, node, incarnation):
+        self.apply(ConfirmLost(group, node, incarnation, 0))
 
     @rule(node=NODES)
     def confirm_what_is_owed(self, node):
@@ -139,23 +164,36 @@ class Metadata(RuleBasedStateMachine):
     def indexes_are_true(self):
         state = self.machine.state
         assignments = {
-            partition.group: Assignment(topic.topic_id, partition.number, partition.replicas)
+            partition.group: Assignment(topic.topic_id, partition)
             for topic in state.topics.values()
             for partition in topic.partitions
         }
         assert state.assignments == assignments
         assert state.names == {topic.name: topic.topic_id for topic in state.topics.values()}
         for node in range(1, 7):
-            mine = {group: found for group, found in assignments.items() if node in found.replicas}
+            mine = {group: found for group, found in assignments.items() if node in found.place.hosts}
             assert self.machine.read(AssignmentsTo(node)) == mine
-            assert state.load(node) == Load(len(mine), sum(found.replicas[0] == node for found in mine.values()))
+            wanted = [found.place.wanted for found in mine.values() if node in found.place.wanted]
+            assert state.load(node) == Load(len(wanted), sum(target[0] == node for target in wanted))
             owed = [stone for _, stone in sorted(state.tombstones.items()) if node in stone.waiting]
             assert self.machine.read(TombstonesFor(node)) == owed
 
     @invariant()
+    def moves_are_known_and_nobody_founds_twice(self):
+        state = self.machine.state
+        places = [assignment.place for assignment in state.assignments.values()]
+        assert state.moves == {place.move.number: place.group for place in places if place.move is not None}
+        assert all(move < state.next_move for move in state.moves)
+        for place in places:
+            assert set(place.lost) <= set(place.hosts)
+            assert not any(place.may_found(node) for node in place.lost)
+            # Who gave up its data, or lost it, must not begin as if it never had any.
+            assert all(node in place.hosts for node in place.founders if place.may_found(node))
+
+    @invariant()
     def data_is_assigned_or_under_a_tombstone(self):
         """Absence never removes: whoever holds data is told to keep it or to remove it, and nobody both."""
-        kept = {(group, node) for group, found in self.machine.state.assignments.items() for node in found.replicas}
+        kept = {(group, node) for group, found in self.machine.state.assignments.items() for node in found.place.hosts}
         removed = {(group, node) for group, stone in self.machine.state.tombstones.items() for node in stone.waiting}
         assert not kept & removed
         assert kept | removed == self.holds

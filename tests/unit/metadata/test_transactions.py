@@ -2,11 +2,12 @@
 
 import pytest
 
-from flotilla.metadata.commands import ConfirmTransaction, DecideTransaction, DeleteTopic
+from flotilla.metadata.commands import CommitTogether, ConfirmTransaction, DecideTransaction, DeleteTopic
 from flotilla.metadata.queries import TransactionById
 from flotilla.metadata.transactions import (
     ABORTED,
     COMMITTED,
+    MEMBER_COUNT_MAX,
     REMEMBERED_COUNT_MAX,
     REMEMBERED_MS,
     TransactionTable,
@@ -104,3 +105,56 @@ def test_room_is_made_when_there_are_many():
     for number in range(REMEMBERED_COUNT_MAX + 100):
         table.decide(str(number), "", 0, (), is_commit=True, now_ms=0)
     assert len(table.transactions) == REMEMBERED_COUNT_MAX + 1
+
+
+def together(transaction_id="all", *, application_id="app", version=1, members=(("a", (17, 16)), ("b", (16,)))):
+    return CommitTogether(transaction_id, application_id, version, members, 100)
+
+
+def test_several_are_committed_by_one_decision(log):
+    decided = log.command(together())
+    assert (decided.state, decided.waiting, decided.is_repeated) == (COMMITTED, (), False)
+    found = [log.machine.read(TransactionById(name)) for name in "ab"]
+    assert [(each.state, each.waiting) for each in found] == [(COMMITTED, (16, 17)), (COMMITTED, (16,))]
+    assert log.command(together()) == decided
+    log.command(ConfirmTransaction((("a", 16), ("b", 16)), 100))
+    assert [log.machine.read(TransactionById(name)).waiting for name in "ab"] == [(17,), ()]
+
+
+def test_a_version_that_is_done_drops_all_members(log):
+    log.command(together())
+    again = log.command(together("again", members=(("c", (16,)), ("d", (17,)))))
+    assert (again.state, again.is_repeated) == (ABORTED, True)
+    found = [log.machine.read(TransactionById(name)) for name in "cd"]
+    assert [(each.state, each.is_repeated, each.waiting) for each in found] == [
+        (ABORTED, True, (16,)),
+        (ABORTED, True, (17,)),
+    ]
+    assert log.command(together("next", version=2, members=(("e", (16,)),))).state == COMMITTED
+
+
+@pytest.mark.parametrize("is_commit", [True, False])
+def test_a_member_that_is_over_keeps_the_others_from_being_committed(log, is_commit):
+    log.command(decide("b", is_commit=is_commit))
+    assert isinstance(log.command(together()), TransactionEndedError)
+    assert log.machine.read(TransactionById("a")) is None
+    # The version is free: the job may stage again and commit.
+    assert log.command(together("again", members=(("c", (16,)),))).is_repeated is False
+
+
+@pytest.mark.parametrize(
+    ("command", "error"),
+    [
+        (together(members=(("a", (99,)),)), NotFoundError),
+        (together(members=(("a", (16, 16)),)), InvalidArgumentError),
+        (together(members=(("a", (16,)), ("a", (17,)))), InvalidArgumentError),
+        (together("a"), InvalidArgumentError),
+        (together(members=(("", (16,)),)), InvalidArgumentError),
+        (together(application_id=""), InvalidArgumentError),
+        (together(members=tuple([(str(number), ()) for number in range(MEMBER_COUNT_MAX + 1)])), InvalidArgumentError),
+    ],
+)
+def test_what_cannot_be_committed_together_is_refused_whole(log, command, error):
+    assert isinstance(log.machine.check(command), error)
+    assert isinstance(log.command(command), error)
+    assert log.machine.state.transactions.transactions == {}

@@ -300,3 +300,15 @@ def test_a_damaged_snapshot_is_refused_and_changes_nothing():
         with pytest.raises(CorruptionError):
             log.machine.restore(damaged)
         assert log.machine.snapshot() == data
+
+
+@pytest.mark.parametrize(("is_told", "is_known", "log_start"), [(False, False, 4), (True, False, 1), (True, True, 4)])
+def test_a_trim_spares_groups_that_came_since_it_was_decided(is_told: bool, is_known: bool, log_start: int) -> None:
+    log = new_log()
+    for _ in range(5):
+        log.append()
+    before = log.machine.applied
+    assert log.command(OpenGroup("g", 1, 1)) == 1
+    known = log.machine.applied if is_known else before
+    assert log.command(TrimTo(4, 1, known if is_told else 0)) == log_start
+    assert log.machine.groups["g"].floor == log_start

@@ -13,7 +13,7 @@ from flotilla.queue.admission import PartitionLeader
 from flotilla.queue.commands import Command, DropStage, StageBatch, decode_command, encode_command
 from flotilla.queue.facts import BatchFacts
 from flotilla.queue.partition import PartitionMachine
-from flotilla.queue.transactions import Ended, Published, Shown, Staging, publisher_id
+from flotilla.queue.transactions import Concluded, Ended, Published, Shown, Staging, publisher_id
 from flotilla.raft.messages import DATA, Entry
 from flotilla.types.errors import CorruptionError, InvalidArgumentError, OverloadedError, TransactionEndedError
 from tests.unit.queue.batches import TERM, Log, batch, describe, new_log
@@ -110,8 +110,8 @@ def test_a_snapshot_that_holds_back_what_is_not_there_is_refused():
 def test_what_is_dropped_is_never_seen_and_remembered():
     log = new_log()
     stage(log, "t")
-    assert log.command(DropStage("t", NOW_MS)) == Ended("t")
-    assert log.command(DropStage("t", NOW_MS)) == Ended("t")
+    assert log.command(DropStage("t", NOW_MS)) == Concluded(Ended("t"))
+    assert log.command(DropStage("t", NOW_MS)) == Concluded(Ended("t"))
     assert isinstance(stage(log, "t", 1), TransactionEndedError)
     assert log.machine.next_offset == 0
     assert log.machine.transactions.oldest_index() is None

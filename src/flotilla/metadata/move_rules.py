@@ -1,0 +1,93 @@
+"""Whether a command about where partitions live makes sense: rules like those of `rules`, which lists them."""
+
+from flotilla.metadata.move_commands import ConfirmLost, FinishMove, PlanMoves, ResizeTopic, SetIncarnation
+from flotilla.metadata.spreading import Placed, resize
+from flotilla.metadata.state import ClusterState
+from flotilla.metadata.values import ACTIVE, Partition, Topic
+from flotilla.types.errors import ConfigurationChangeError, InvalidArgumentError, NotFoundError, UnavailableError
+from flotilla.types.ids import NO_NODE, GroupId, NodeId
+from flotilla.types.topics import REPLICATION_FACTOR, REPLICATION_FACTOR_MAX, check_setting
+
+
+def plan_moves(state: ClusterState, command: PlanMoves) -> None:
+    if len({group for group, _ in command.targets}) != len(command.targets):
+        raise InvalidArgumentError("a partition is planned twice")
+    for group, target in command.targets:
+        known_place(state, group)
+        if not 0 < len(target) <= REPLICATION_FACTOR_MAX:
+            raise InvalidArgumentError(f"a partition has 1 to {REPLICATION_FACTOR_MAX} replicas")
+        if len(set(target)) != len(target):
+            raise InvalidArgumentError("a node is named twice")
+        for node in target:
+            if node not in state.brokers:
+                raise ConfigurationChangeError(f"there is no broker {node}")
+            if not may_receive(state, group, node):
+                raise ConfigurationChangeError(f"node {node} has not yet removed what it held of group {group}")
+
+
+def finish_move(state: ClusterState, command: FinishMove) -> None:
+    move = known_place(state, command.group).move
+    if move is None or move.number != command.move:
+        raise ConfigurationChangeError(f"move {command.move} of group {command.group} is not under way")
+
+
+def set_incarnation(state: ClusterState, command: SetIncarnation) -> None:
+    if not command.incarnation:
+        raise InvalidArgumentError("a data directory has a number other than 0")
+    broker = state.brokers.get(command.node)
+    if broker is None:
+        raise NotFoundError(f"there is no broker {command.node}")
+    if not command.is_replaced and broker.incarnation not in (0, command.incarnation):
+        raise ConfigurationChangeError(f"node {command.node} is known with other data; it has to join again")
+
+
+def confirm_lost(state: ClusterState, command: ConfirmLost) -> None:
+    place = known_place(state, command.group)
+    broker = state.brokers.get(command.node)
+    if command.node not in place.lost or broker is None or broker.incarnation != command.incarnation:
+        raise ConfigurationChangeError(f"no loss of node {command.node} in group {command.group} waits for that word")
+
+
+def resize_topic(state: ClusterState, command: ResizeTopic) -> None:
+    topic = state.topic(command.name)
+    if topic is None:
+        raise NotFoundError(f"there is no topic {command.name!r}")
+    factor = command.replication_factor
+    check_setting(REPLICATION_FACTOR, factor)
+    active = sum(1 for broker in state.brokers.values() if broker.state == ACTIVE)
+    for group, target in resized(state, topic, factor):
+        if len(target) >= factor:
+            continue
+        if active < factor:
+            raise ConfigurationChangeError(
+                f"topic {topic.name} cannot have {factor} replicas: {active} brokers can take them"
+            )
+        raise UnavailableError(f"brokers have not yet removed what they held of group {group}")
+
+
+def resized(state: ClusterState, topic: Topic, factor: int) -> list[tuple[GroupId, tuple[NodeId, ...]]]:
+    """Where the partitions of the topic would live with so many replicas."""
+    brokers = [node for node, broker in sorted(state.brokers.items()) if broker.state == ACTIVE]
+    load = {node: state.load(node) for node in state.brokers}
+    plan = []
+    for place in topic.partitions:
+        free = [node for node in brokers if node in place.wanted or may_receive(state, place.group, node)]
+        target = resize(Placed(place.group, place.wanted, factor), free, load)
+        for node in target:
+            if node not in place.wanted:
+                load[node] = load[node].plus_replica()
+        plan.append((place.group, target))
+    return plan
+
+
+def may_receive(state: ClusterState, group: GroupId, node: NodeId) -> bool:
+    """Data under a tombstone may vanish at any moment; it must not become a replica again before it has."""
+    tombstone = state.tombstones.get(group)
+    return node != NO_NODE and (tombstone is None or node not in tombstone.waiting)
+
+
+def known_place(state: ClusterState, group: GroupId) -> Partition:
+    assignment = state.assignments.get(group)
+    if assignment is None:
+        raise NotFoundError(f"no partition has group {group}")
+    return assignment.place

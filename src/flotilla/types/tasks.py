@@ -1,0 +1,65 @@
+"""Tasks: messages of a topic as the task API sees them. Names that the doors, the broker and the tools agree on.
+
+A queue is a topic, its workers are one queue group, and a task is a record whose type stands in a header. The id of
+a task says where it is: queue, topic id, partition and offset. So it is found without looking for it, and a queue
+that was deleted and made again does not answer for tasks of the one before.
+"""
+
+import re
+from typing import Final, NamedTuple
+
+from flotilla.types.errors import InvalidArgumentError
+from flotilla.types.ids import Offset
+from flotilla.types.topics import NAME_LENGTH_MAX
+
+TASK_TYPE_HEADER: Final = "flotilla-task-type"
+#: A queue's topic is this and its name.
+QUEUE_PREFIX: Final = "tasks."
+#: The queue group that works off every queue.
+WORKER_GROUP: Final = "workers"
+DEFAULT_QUEUE: Final = "default"
+TASK_TYPE_BYTES_MAX: Final = 256
+#: Types that one lease can ask for.
+TASK_TYPES_MAX: Final = 64
+MAX_RETRIES_DEFAULT: Final = 3
+#: Far above what is sensible, far below what an attempt is counted in.
+MAX_RETRIES_MAX: Final = 1_000
+
+QUEUE_NAME_LENGTH_MAX: Final = 100
+_QUEUE: Final = re.compile(rf"[A-Za-z0-9_-][A-Za-z0-9._-]{{0,{QUEUE_NAME_LENGTH_MAX - 1}}}", re.ASCII)
+_ID: Final = re.compile(r"(.+)\.([0-9a-f]{1,16})\.([0-9]{1,6})\.([0-9]{1,18})", re.ASCII)
+
+assert len(QUEUE_PREFIX) + QUEUE_NAME_LENGTH_MAX < NAME_LENGTH_MAX
+
+
+class TaskId(NamedTuple):
+    queue: str
+    topic_id: int
+    partition: int
+    offset: Offset
+
+    @property
+    def topic(self) -> str:
+        return QUEUE_PREFIX + self.queue
+
+    def __str__(self) -> str:
+        return f"{self.queue}.{self.topic_id:x}.{self.partition}.{self.offset}"
+
+
+def topic_of(queue: str) -> str:
+    """The topic of a queue. Raises InvalidArgumentError for what is no name of one."""
+    if _QUEUE.fullmatch(queue) is None:
+        raise InvalidArgumentError(
+            f"a queue name has 1 to {QUEUE_NAME_LENGTH_MAX} letters, digits, _, - or dots, and no dot in front"
+        )
+    return QUEUE_PREFIX + queue
+
+
+def parse_task_id(text: str) -> TaskId | None:
+    """None for what no door ever gave out."""
+    found = _ID.fullmatch(text)
+    if found is None or _QUEUE.fullmatch(found[1]) is None:
+        return None
+    task = TaskId(found[1], int(found[2], 16), int(found[3]), int(found[4]))
+    # One task has one name: leading zeros would make more of them.
+    return task if str(task) == text else None
