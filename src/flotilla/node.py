@@ -34,6 +34,8 @@ class NodeSettings:
     peers: Mapping[NodeId, Address]
     store: StoreOptions = field(default_factory=StoreOptions)
     driver: DriverOptions = field(default_factory=lambda: DriverOptions(ReplicaOptions()))
+    #: The number of the data directory; 0: it has none.
+    incarnation: int = 0
     tick_ms: int = TICK_MS
 
 
@@ -58,6 +60,7 @@ class Node:
             listen=settings.listen,
             peers=settings.peers,
             chance=chance,
+            data=settings.incarnation,
         )
         self.runtime = NodeRuntime(
             node=settings.node,

@@ -3,12 +3,14 @@
 The dialling node says Hello, the other answers Welcome; only then do messages flow. Both have a
 fixed layout that never changes, so that any two versions can at least refuse each other by name;
 bytes behind the known fields are ignored and leave room. The incarnation is drawn anew at every
-start of a process: it tells a node that redials from a second process that claims the same id.
+start of a process: it tells a node that redials from a second process that claims the same id. The
+data directory's number tells a node from one that came back under its id on another disk, and has
+forgotten what it voted for.
 Values and judgement only: nothing here knows of sockets.
 """
 
 import struct
-from collections.abc import Container
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from flotilla.types.ids import NodeId
@@ -24,6 +26,8 @@ CLUSTER_ID_BYTES = 16
 _MAGIC = b"FLTP"
 # magic, lowest and highest version spoken, cluster, sender, addressee, incarnation.
 _HELLO = struct.Struct(">4sHH16sQQQ")
+#: Behind it: the number of the data directory, which older versions do not tell.
+_DATA = struct.Struct(">Q")
 # magic, verdict, version chosen, sender.
 _WELCOME = struct.Struct(">4sHHQ")
 
@@ -34,6 +38,7 @@ REFUSED_CLUSTER = 2
 REFUSED_ADDRESSEE = 3
 REFUSED_STRANGER = 4
 REFUSED_DUPLICATE = 5
+REFUSED_DATA = 6
 
 VERDICT_TEXT = {
     ACCEPTED: "accepted",
@@ -42,6 +47,7 @@ VERDICT_TEXT = {
     REFUSED_ADDRESSEE: "the address belongs to another node",
     REFUSED_STRANGER: "the node is not a member",
     REFUSED_DUPLICATE: "another process is connected under this node id",
+    REFUSED_DATA: "the cluster knows this node with another data directory; start it with --join",
 }
 
 
@@ -57,6 +63,8 @@ class Hello:
     incarnation: int
     version_min: int = PROTOCOL_VERSION_MIN
     version_max: int = PROTOCOL_VERSION_MAX
+    #: The number of the data directory; 0: it has none.
+    data: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,16 +76,18 @@ class Welcome:
 
 def encode_hello(hello: Hello) -> bytes:
     assert len(hello.cluster) == CLUSTER_ID_BYTES
-    return _HELLO.pack(
+    head = _HELLO.pack(
         _MAGIC, hello.version_min, hello.version_max, hello.cluster, hello.sender, hello.to, hello.incarnation
     )
+    return head + _DATA.pack(hello.data)
 
 
 def decode_hello(frame: bytes | bytearray) -> Hello:
     if len(frame) < _HELLO.size or frame[:4] != _MAGIC:
         raise HandshakeError("not a hello")
     _, version_min, version_max, cluster, sender, to, incarnation = _HELLO.unpack_from(frame)
-    return Hello(cluster, sender, to, incarnation, version_min, version_max)
+    data: int = _DATA.unpack_from(frame, _HELLO.size)[0] if len(frame) >= _HELLO.size + _DATA.size else 0
+    return Hello(cluster, sender, to, incarnation, version_min, version_max, data)
 
 
 def encode_welcome(welcome: Welcome) -> bytes:
@@ -91,8 +101,11 @@ def decode_welcome(frame: bytes | bytearray) -> Welcome:
     return Welcome(verdict, sender, version)
 
 
-def judge(hello: Hello, *, cluster: bytes, node: NodeId, members: Container[NodeId]) -> int:
-    """The verdict on a hello, from the most general reason to the most particular."""
+def judge(hello: Hello, *, cluster: bytes, node: NodeId, members: Mapping[NodeId, int]) -> int:
+    """The verdict on a hello, from the most general reason to the most particular.
+
+    Of each member its data directory's number is known, or 0.
+    """
     if hello.version_max < PROTOCOL_VERSION_MIN or hello.version_min > PROTOCOL_VERSION_MAX:
         return REFUSED_VERSION
     if hello.cluster != cluster:
@@ -101,4 +114,10 @@ def judge(hello: Hello, *, cluster: bytes, node: NodeId, members: Container[Node
         return REFUSED_ADDRESSEE
     if hello.sender == node or hello.sender not in members:
         return REFUSED_STRANGER
+    if is_other_data(members[hello.sender], hello.data):
+        return REFUSED_DATA
     return ACCEPTED
+
+
+def is_other_data(known: int, told: int) -> bool:
+    return bool(known and told and known != told)

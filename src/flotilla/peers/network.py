@@ -55,8 +55,11 @@ class PeerNetwork:
         peers: Mapping[NodeId, Address],
         chance: random.Random,
         check_interval_ms: int = CHECK_INTERVAL_MS,
+        data: int = 0,
     ) -> None:
+        """`data` is the number of this node's data directory."""
         self.node = node
+        self._data = data
         self._check_interval_s = check_interval_ms / 1000
         self._cluster = cluster
         self._listen = listen
@@ -99,16 +102,16 @@ class PeerNetwork:
     def counters(self) -> ServerCounters:
         return self._server.counters
 
-    def add_peer(self, peer: NodeId, address: Address) -> None:
-        """Makes a node known, or tells that it has moved."""
+    def add_peer(self, peer: NodeId, address: Address, data: int = 0) -> None:
+        """Makes a node known, or tells that it has moved. It is let in on the data directory of that number only."""
         assert peer != self.node
+        self._server.expect(peer, data)
         link = self._links.get(peer)
         if link is not None:
             link.move(address)
             return
-        hello = Hello(self._cluster, self.node, peer, self._incarnation)
+        hello = Hello(self._cluster, self.node, peer, self._incarnation, data=self._data)
         link = self._links[peer] = Link(hello, address, self, self._chance)
-        self._server.members[peer] = None
         if self._events is not None:
             link.dial()
 

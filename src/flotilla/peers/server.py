@@ -16,6 +16,7 @@ from flotilla.peers.connection import Connection
 from flotilla.peers.handshake import (
     ACCEPTED,
     PROTOCOL_VERSION_MAX,
+    REFUSED_DATA,
     REFUSED_DUPLICATE,
     VERDICT_TEXT,
     HandshakeError,
@@ -23,6 +24,7 @@ from flotilla.peers.handshake import (
     Welcome,
     decode_hello,
     encode_welcome,
+    is_other_data,
     judge,
 )
 from flotilla.raft.messages import Message
@@ -56,11 +58,11 @@ class PeerServer:
         self._node = node
         self._cluster = cluster
         self._owner = owner
-        #: Who may come in; kept in step with the links.
-        self.members: dict[NodeId, None] = {}
+        #: Who may come in, with the number of its data directory if that is known; kept in step with the links.
+        self.members: dict[NodeId, int] = {}
         self._strangers: dict[Connection, None] = {}
-        #: Of each peer inside: its connection, and which of its lives it belongs to.
-        self._inside: dict[NodeId, tuple[Connection, int]] = {}
+        #: Of each peer inside: its connection, and how it introduced itself.
+        self._inside: dict[NodeId, tuple[Connection, Hello]] = {}
         self._names: dict[Connection, NodeId] = {}
         self._listener: asyncio.Server | None = None
 
@@ -78,6 +80,16 @@ class PeerServer:
 
     def has(self, peer: NodeId) -> bool:
         return peer in self._inside
+
+    def expect(self, peer: NodeId, data: int) -> None:
+        """The peer may come in, on this data directory only; 0: on any, unless one is known."""
+        if not data:
+            self.members.setdefault(peer, 0)
+            return
+        self.members[peer] = data
+        present = self._inside.get(peer)
+        if present is not None and is_other_data(data, present[1].data):
+            present[0].cut(VERDICT_TEXT[REFUSED_DATA])
 
     def remove(self, peer: NodeId) -> None:
         """The peer is no member any more."""
@@ -146,7 +158,7 @@ class PeerServer:
     def _is_taken(self, hello: Hello) -> bool:
         """Whether a live connection of another process holds this node id."""
         present = self._inside.get(hello.sender)
-        return present is not None and present[1] != hello.incarnation and not present[0].is_closed
+        return present is not None and present[1].incarnation != hello.incarnation and not present[0].is_closed
 
     def _admit(self, connection: Connection, hello: Hello) -> None:
         connection.open()
@@ -154,7 +166,7 @@ class PeerServer:
         del self._strangers[connection]
         self._names[connection] = hello.sender
         replaced = self._inside.get(hello.sender)
-        self._inside[hello.sender] = (connection, hello.incarnation)
+        self._inside[hello.sender] = (connection, hello)
         if replaced is None:
             self._owner.peer_entered(hello.sender)
         else:

@@ -1,18 +1,22 @@
 """Whose data a directory holds: the node and the cluster it belongs to, written once and checked at every start.
 
 A node that starts on another node's or another cluster's data would vote in its name. So the identity is the first
-thing that is written into a new directory, and a directory with data but without identity is refused.
+thing that is written into a new directory, and a directory with data but without identity is refused. With it goes the
+directory's incarnation, a number drawn once: a node that comes back on a new disk is known by another one.
 """
 
 import json
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from secrets import randbits
+from typing import NamedTuple
 
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.ids import NodeId
 
 _FILE = "identity.json"
+_INCARNATION_BITS = 63
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,39 +25,49 @@ class Identity:
     cluster: str
 
 
-def claim(directory: Path, identity: Identity) -> bool:
-    """Writes the identity into a new directory, checks it in an old one. True: the directory is new.
+class Claimed(NamedTuple):
+    is_new: bool
+    incarnation: int
+
+
+def claim(directory: Path, identity: Identity) -> Claimed:
+    """Writes the identity into a new directory, checks it in an old one.
 
     Raises InvalidArgumentError when the data belongs to somebody else.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = directory / _FILE
-    if path.exists():
-        _check(path, identity)
-        return False
-    if (directory / "journal").exists():
+    is_new = not path.exists()
+    if is_new and (directory / "journal").exists():
         raise InvalidArgumentError(f"{directory} holds data without an identity; it is not a node's data directory")
-    _write(path, identity)
-    return True
+    incarnation = 0 if is_new else _check(path, identity)
+    if not incarnation:
+        # 0 is nobody's: it stands for one that is not known.
+        incarnation = randbits(_INCARNATION_BITS) | 1
+        _write(path, identity, incarnation)
+    return Claimed(is_new, incarnation)
 
 
-def _check(path: Path, identity: Identity) -> None:
+def _check(path: Path, identity: Identity) -> int:
+    """The directory's incarnation; 0 if it has none yet."""
     try:
         fields = json.loads(path.read_text(encoding="utf-8"))
         found = Identity(int(fields["node"]), str(fields["cluster"]))
+        incarnation = int(fields.get("incarnation", 0))
     except (ValueError, KeyError, TypeError) as error:
         raise InvalidArgumentError(f"{path} is damaged: {error}") from error
     if found.cluster != identity.cluster:
         raise InvalidArgumentError(f"{path.parent} belongs to cluster {found.cluster!r}, not {identity.cluster!r}")
     if found.node != identity.node:
         raise InvalidArgumentError(f"{path.parent} belongs to node {found.node}, not {identity.node}")
+    return incarnation
 
 
-def _write(path: Path, identity: Identity) -> None:
+def _write(path: Path, identity: Identity, incarnation: int) -> None:
     """Whole or not at all: written beside, synced, renamed, directory synced."""
     beside = path.with_suffix(".new")
     with beside.open("w", encoding="utf-8") as file:
-        json.dump(asdict(identity), file)
+        json.dump({**asdict(identity), "incarnation": incarnation}, file)
         file.flush()
         os.fsync(file.fileno())
     beside.rename(path)

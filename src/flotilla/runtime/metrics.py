@@ -73,7 +73,8 @@ def _process(kind: str, name: str, text: str, *labels: str) -> Metric:
 MESSAGES_PRODUCED = _messages(
     COUNTER,
     "flotilla_messages_produced_total",
-    "Records acknowledged to producers by this node; a batch that was stored before does not count again.",
+    "Records acknowledged to producers by this node, or shown by it when their transaction was committed; "
+    "a batch that was stored before does not count again.",
     "topic",
 )
 MESSAGES_DELIVERED = _messages(

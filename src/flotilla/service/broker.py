@@ -9,14 +9,17 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from flotilla.service.addresses import check_address
 from flotilla.service.catalog import METADATA_GROUP, Catalog
 from flotilla.service.decisions import TransactionDecisions
-from flotilla.service.membership import Membership, check_address
+from flotilla.service.membership import Membership
 from flotilla.service.partition import PartitionHost
 from flotilla.service.ports import Cancel, Consensus, Done, Outside
 from flotilla.service.queue_requests import QueueRequests
 from flotilla.service.queue_tokens import KEEPER
+from flotilla.service.replicas import describe_replicas
 from flotilla.service.topics import Topics
+from flotilla.types.cluster_operations import CancelMoves, DescribeReplicas, DrainNode, EnterCluster, Rebalance
 from flotilla.types.errors import (
     AlreadyExistsError,
     FlotillaError,
@@ -60,8 +63,22 @@ from flotilla.types.queue_operations import (
 )
 from flotilla.types.setting_kinds import NODE_ID_MAX
 from flotilla.types.settings import NodeSettings
+from flotilla.types.stream_operations import (
+    ClaimPartition,
+    DescribeStreamGroup,
+    Heartbeat,
+    JoinGroup,
+    LeaveGroup,
+    ListStreamGroups,
+)
 from flotilla.types.topics import BROKER_COUNT_MAX
-from flotilla.types.transaction_operations import AbortTransaction, CommitTransaction, Stage, TransactionOutcome
+from flotilla.types.transaction_operations import (
+    AbortTransaction,
+    CommitTransaction,
+    Stage,
+    StageSettlement,
+    TransactionOutcome,
+)
 
 #: What is asked of one partition's queue groups, and who answers.
 _QUEUE_METHODS: dict[type[Request], Callable[[QueueRequests, Any, Done], None]] = {
@@ -87,14 +104,16 @@ class Broker:
         consensus: Consensus,
         outside: Outside,
         found: Callable[[dict[NodeId, str]], None],
+        enter: Callable[[list[str]], None],
     ) -> None:
-        """`found` makes this node a founder of a cluster with the given others."""
+        """`found` makes this node a founder of a cluster with the given others, `enter` has it join a running one."""
         self.catalog = catalog
         self.membership = membership
         self._settings = settings
         self._consensus = consensus
         self._outside = outside
         self._found = found
+        self._enter = enter
         self._closed: FlotillaError | None = None
         topics = Topics(settings, catalog, outside)
         decisions = TransactionDecisions(catalog, outside)
@@ -103,6 +122,7 @@ class Broker:
             Fetch: self._fetch,
             ListOffsets: self._list_offsets,
             CommitOffset: self._commit_offset,
+            ClaimPartition: self._claim,
             ReadOffset: self._read_offset,
             GetMetadata: topics.describe,
             CreateTopic: topics.create,
@@ -110,13 +130,24 @@ class Broker:
             DeleteTopic: topics.delete,
             AlterGroup: topics.alter_group,
             InitCluster: self._init_cluster,
-            JoinCluster: membership.admit,
+            JoinCluster: membership.members.admit,
+            EnterCluster: self._enter_cluster,
             RemoveNode: self._remove_node,
+            DrainNode: membership.plans.drain,
+            Rebalance: membership.plans.rebalance,
+            CancelMoves: membership.plans.cancel,
+            DescribeReplicas: self._describe_replicas,
             TransferLeadership: self._transfer,
             Poll: membership.queue_polls.poll,
             Subscribe: membership.queue_polls.subscribe,
             TakeTokens: self._take_tokens,
+            JoinGroup: membership.streams.join,
+            Heartbeat: membership.streams.heartbeat,
+            LeaveGroup: membership.streams.leave,
+            DescribeStreamGroup: membership.streams.describe,
+            ListStreamGroups: membership.streams.list_groups,
             Stage: self._stage,
+            StageSettlement: self._stage_settlement,
             TransactionOutcome: self._transaction_outcome,
             CommitTransaction: decisions.commit,
             AbortTransaction: decisions.abort,
@@ -162,9 +193,10 @@ class Broker:
         host = self.membership.hosts.get(partition.group)
         if host is not None:
             return host
-        if self.node in partition.replicas:
+        if self.node in partition.replicas and self.node not in partition.lost:
             raise UnavailableError("this node is about to host the partition")
-        raise NotLeaderError(self.catalog.likely_leader(partition.replicas))
+        others = tuple(node for node in partition.replicas if node != self.node)
+        raise NotLeaderError(self.catalog.likely_leader(others))
 
     def _produce(self, request: Produce, done: Done) -> None:
         self._host(request.topic, request.partition).produce(request, done)
@@ -178,12 +210,18 @@ class Broker:
     def _commit_offset(self, request: CommitOffset, done: Done) -> None:
         self._host(request.topic, request.partition).commit_offset(request, done)
 
+    def _claim(self, request: ClaimPartition, done: Done) -> None:
+        self._host(request.topic, request.partition).claim(request, done)
+
     def _read_offset(self, request: ReadOffset, done: Done) -> None:
         self._host(request.topic, request.partition).read_offset(request, done)
 
     def _ask_queue(self, method: Callable[[QueueRequests, Any, Done], None], request: Any, done: Done) -> None:
         if isinstance(request, Extend):
             self.membership.queue_polls.heard(request.member)
+        topic_id: int = getattr(request, "topic_id", 0)
+        if topic_id and self.catalog.topic(request.topic).topic_id != topic_id:
+            raise NotFoundError(f"topic {request.topic!r} is not the one that is meant: it was deleted and made again")
         method(self._host(request.topic, request.partition).queue_requests(), request, done)
 
     def _take_tokens(self, request: TakeTokens, done: Done) -> None:
@@ -191,6 +229,9 @@ class Broker:
 
     def _stage(self, request: Stage, done: Done) -> None:
         self._host(request.topic, request.partition).stage(request, done)
+
+    def _stage_settlement(self, request: StageSettlement, done: Done) -> None:
+        self._host(request.topic, request.partition).stage_settlement(request, done)
 
     def _transaction_outcome(self, request: TransactionOutcome, done: Done) -> Cancel | None:
         return self._host(request.topic, request.partition).transaction_outcome(request, done)
@@ -201,12 +242,16 @@ class Broker:
         to = request.to
         if to == NO_NODE:
             raft = host.replica.raft
-            heirs = [node for node in raft.progress if node != self.node and self._outside.is_up(node)]
+            others = [node for node in raft.progress if node != self.node and node in raft.configuration.voters]
+            heirs = [node for node in others if self._outside.is_up(node)]
             if raft.leader == self.node and not heirs:
                 raise UnavailableError("no other replica can be reached")
             to = max(heirs, key=lambda node: raft.progress[node].match, default=NO_NODE)
         self._consensus.transfer(host.group, to)
         done(DoneReply())
+
+    def _describe_replicas(self, request: DescribeReplicas, done: Done) -> None:
+        done(describe_replicas(self._host(request.topic, request.partition).replica, self._outside.is_up))
 
     # The cluster.
 
@@ -218,6 +263,15 @@ class Broker:
                 self._found({node: peer for node, peer in request.nodes.items() if node != self.node})
             elif self._founders() != tuple(sorted(request.nodes)):
                 raise AlreadyExistsError(f"node {self.node} is part of a cluster founded by {self._founders()}")
+        done(ClusterReply(self.cluster_id, {self.node: str(self._settings.peer_advertised)}))
+
+    def _enter_cluster(self, request: EnterCluster, done: Done) -> None:
+        """Tells who this node is and goes on in the background. One that is part of a cluster already stays there."""
+        servers = [check_address("an address of the cluster", server) for server in request.servers]
+        if not servers:
+            raise InvalidArgumentError("a cluster to join has an address")
+        if self._consensus.replica(METADATA_GROUP) is None:
+            self._enter(servers)
         done(ClusterReply(self.cluster_id, {self.node: str(self._settings.peer_advertised)}))
 
     def _check_founders(self, nodes: dict[NodeId, str]) -> None:
@@ -237,4 +291,4 @@ class Broker:
         return self.catalog.machine.state.cluster.founders or replica.raft.configuration.voters
 
     def _remove_node(self, request: RemoveNode, done: Done) -> None:
-        self.membership.remove(request.node, done)
+        self.membership.members.remove(request.node, done)

@@ -6,11 +6,12 @@ one that makes no sense never reaches the log.
 """
 
 from collections.abc import Callable, Mapping
+from typing import Final
 
 from flotilla.metadata.commands import Command, encode_command
 from flotilla.metadata.machine import MetadataMachine
 from flotilla.metadata.transactions import Transaction
-from flotilla.metadata.values import Broker, Topic
+from flotilla.metadata.values import ACTIVE, DRAINING, LEAVING, Broker, Topic
 from flotilla.raft.messages import Entry
 from flotilla.raft.roles import LEADER
 from flotilla.replica.replica import Replica
@@ -19,6 +20,7 @@ from flotilla.types.errors import FlotillaError, NotFoundError, NotLeaderError, 
 from flotilla.types.ids import NO_NODE, GroupId, NodeId, Term
 from flotilla.types.operations import BrokerInfo, Metadata, PartitionInfo, TopicInfo
 
+BROKER_STATES: Final = {ACTIVE: "active", DRAINING: "draining", LEAVING: "leaving"}
 #: The group of the cluster's metadata.
 METADATA_GROUP: GroupId = 1
 
@@ -117,7 +119,7 @@ class Catalog:
 
     def leader_of(self, group: GroupId, replicas: tuple[NodeId, ...]) -> NodeId:
         """As far as this node knows."""
-        replica = self._consensus.replica(group)
+        replica = self._informed(group)
         if replica is None:
             return self.likely_leader(replicas)
         if replica.raft.leader == NO_NODE and self._consensus.storage_error() is not None:
@@ -127,15 +129,30 @@ class Catalog:
 
     def _term_of(self, group: GroupId) -> Term:
         """Tells an old opinion of `leader_of` from a newer one; 0 where it is only a guess."""
-        replica = self._consensus.replica(group)
+        replica = self._informed(group)
         return 0 if replica is None else replica.raft.term
+
+    def _informed(self, group: GroupId) -> Replica | None:
+        """The replica at hand, unless it knows as little as none: it has just begun, or has been removed."""
+        replica = self._consensus.replica(group)
+        if replica is None or (
+            replica.raft.leader == NO_NODE and replica.raft.id not in replica.raft.configuration.members()
+        ):
+            return None
+        return replica
 
     # Descriptions.
 
     def describe_topic(self, topic: Topic) -> TopicInfo:
         partitions = [
-            PartitionInfo(p.number, self.leader_of(p.group, p.replicas), list(p.replicas), self._term_of(p.group))
-            for p in topic.partitions
+            PartitionInfo(
+                place.number,
+                self.leader_of(place.group, place.replicas),
+                list(place.replicas),
+                self._term_of(place.group),
+                list(place.move.target) if place.move is not None else [],
+            )
+            for place in topic.partitions
         ]
         settings = {name: str(value) for name, value in topic.chosen}
         settings["replication_factor"] = str(topic.replication_factor)
@@ -147,7 +164,14 @@ class Catalog:
         if None in found:
             self._check_complete()
         brokers = [
-            BrokerInfo(broker.node, broker.client_address, broker.http_address, self._outside.is_up(broker.node))
+            BrokerInfo(
+                broker.node,
+                broker.client_address,
+                broker.http_address,
+                self._outside.is_up(broker.node),
+                BROKER_STATES[broker.state],
+                broker.grpc_address,
+            )
             for _, broker in sorted(self.brokers().items())
         ]
         controller = self.leader_of(METADATA_GROUP, ())

@@ -1,10 +1,10 @@
 """Commits and aborts of transactions, as clients ask for them: one entry in the metadata for all partitions."""
 
-from flotilla.metadata.commands import DecideTransaction
+from flotilla.metadata.commands import CommitTogether, DecideTransaction
 from flotilla.metadata.transactions import COMMITTED, Transaction
 from flotilla.service.catalog import Catalog
 from flotilla.service.ports import Done, Outside
-from flotilla.types.errors import NotFoundError, TransactionEndedError
+from flotilla.types.errors import InvalidArgumentError, NotFoundError, TransactionEndedError
 from flotilla.types.ids import GroupId
 from flotilla.types.transaction_operations import AbortTransaction, CommitTransaction, TransactionDecided
 
@@ -17,6 +17,9 @@ class TransactionDecisions:
         self._outside = outside
 
     def commit(self, request: CommitTransaction, done: Done) -> None:
+        if request.members:
+            self._decide(self._together(request), done)
+            return
         self._decide(
             DecideTransaction(
                 transaction_id=request.transaction_id,
@@ -42,6 +45,23 @@ class TransactionDecisions:
             done,
         )
 
+    def _together(self, request: CommitTransaction) -> CommitTogether:
+        """Raises NotFoundError and InvalidArgumentError."""
+        # Not `_groups`, which leaves repetitions out: places must stay what they are.
+        groups = [self._groups([partition])[0] for partition in request.partitions]
+        members = []
+        for transaction_id, places in request.members:
+            if any(place >= len(groups) for place in places):
+                raise InvalidArgumentError(f"transaction {transaction_id} names a partition that is not in the list")
+            members.append((transaction_id, tuple([groups[place] for place in places])))
+        return CommitTogether(
+            request.transaction_id,
+            request.application_id,
+            request.version,
+            tuple(members),
+            self._outside.now_ms(),
+        )
+
     def _groups(self, partitions: list[tuple[str, int]]) -> tuple[GroupId, ...]:
         """Raises NotFoundError."""
         self._catalog.leading()
@@ -53,11 +73,13 @@ class TransactionDecisions:
             groups[topic.partitions[number].group] = None
         return tuple(groups)
 
-    def _decide(self, command: DecideTransaction, done: Done) -> None:
+    def _decide(self, command: DecideTransaction | CommitTogether, done: Done) -> None:
+        is_commit = isinstance(command, CommitTogether) or command.is_commit
+
         def answered(result: object) -> None:
             if not isinstance(result, Transaction):
                 done(self._catalog.explain(result))
-            elif command.is_commit == (result.state == COMMITTED) or result.is_repeated:
+            elif is_commit == (result.state == COMMITTED) or result.is_repeated:
                 done(TransactionDecided(result.is_repeated))
             else:
                 ended = "committed" if result.state == COMMITTED else "aborted"

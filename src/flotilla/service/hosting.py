@@ -1,5 +1,9 @@
 """What of the cluster's partitions lives at this node: a replica for every assignment, and no other.
 
+A replica that belongs to a new partition begins with all its founders as voters. Any other begins empty: it knows no
+members, votes for nobody, and learns from whoever leads. A node that lost its disk begins nothing in a group before the
+group's leader has confirmed that it is no member any more (`moves` tells why).
+
 Only a tombstone removes data, and it is confirmed when the removal has had time to become durable. A log
 that the store holds is taken up at once. A new one is begun only after the metadata's leader was asked:
 while a node that was away catches up, it passes through assignments that have ended since, and a replica
@@ -47,7 +51,9 @@ class Hosting:
         self._describe = describe
         self._options = options
         self._queues = queues
-        self._decisions = Decisions(lambda name: catalog.transactions().get(name), catalog.forward)
+        #: Records that this node has stored for producers, by topic.
+        self.produced: dict[str, int] = {}
+        self._decisions = Decisions(lambda name: catalog.transactions().get(name), catalog.forward, self.produced)
         self._confirm_ms = 0
         #: Assigned, but without a log here yet.
         self._missing: tuple[GroupId, ...] = ()
@@ -66,7 +72,7 @@ class Hosting:
                 host.look_at_transactions()
             elif self._consensus.holds(group):
                 self._host(group, assignment)
-            else:
+            elif self._node not in assignment.place.lost:
                 missing.append(group)
         self._drop_dead()
         self._missing = tuple(missing)
@@ -84,15 +90,18 @@ class Hosting:
         assignments = self._catalog.machine.state.assignments
         for group in asked:
             assignment = assignments.get(group)
-            if assignment is not None and self._node in assignment.replicas and group not in self.hosts:
+            if assignment is None or group in self.hosts:
+                continue
+            if self._node in assignment.place.hosts and self._node not in assignment.place.lost:
                 self._host(group, assignment)
         self.reconcile()
 
     def _host(self, group: GroupId, assignment: Assignment) -> None:
-        replicas = assignment.replicas
+        place = assignment.place
         topic = self._catalog.machine.state.topics[assignment.topic_id]
         machine = WatchedMachine(self._describe)
-        self._consensus.host(group, Configuration(voters=tuple(sorted(replicas))), machine, self._options)
+        voters = tuple(sorted(place.founders)) if place.may_found(self._node) else ()
+        self._consensus.host(group, Configuration(voters=voters), machine, self._options)
         replica = self._consensus.replica(group)
         assert replica is not None
         self.hosts[group] = PartitionHost(
@@ -106,7 +115,7 @@ class Hosting:
             self._queues,
             self._decisions,
         )
-        if replicas[0] == self._node and replica.raft.leader == NO_NODE:
+        if place.wanted[0] == self._node and replica.raft.leader == NO_NODE:
             self._campaign(group, CAMPAIGNS_MAX)
 
     def _campaign(self, group: GroupId, left: int) -> None:
@@ -122,10 +131,17 @@ class Hosting:
         for tombstone in self._catalog.machine.state.tombstones_for(self._node):
             host = self.hosts.pop(tombstone.group, None)
             if host is not None:
-                host.close(NotFoundError("the topic was deleted"))
+                host.close(self._gone(tombstone.group))
             if self._consensus.holds(tombstone.group):
                 self._consensus.drop(tombstone.group)
                 self._just_dropped[tombstone.group] = None
+
+    def _gone(self, group: GroupId) -> FlotillaError:
+        """What to tell those who still ask here."""
+        assignment = self._catalog.machine.state.assignments.get(group)
+        if assignment is None:
+            return NotFoundError("the topic was deleted")
+        return self._catalog.not_leader(self._catalog.likely_leader(assignment.replicas))
 
     def check(self, now_ms: int) -> None:
         """What was dropped before the last check is durably gone; what could not be begun is tried again."""

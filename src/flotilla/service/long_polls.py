@@ -50,6 +50,13 @@ class LongPolls:
         for parked in [parked for parked in self._parked if parked.request.offset < next_offset]:
             self._finish(parked)
 
+    def dismiss(self, judge: Callable[[Fetch], FlotillaError | None]) -> None:
+        """Answers those who wait for nothing any more, with the reason."""
+        for parked in list(self._parked):
+            reason = judge(parked.request)
+            if reason is not None and self._take(parked):
+                parked.done(reason)
+
     def fail_all(self, reason: FlotillaError) -> None:
         for parked in list(self._parked):
             if self._take(parked):

@@ -11,7 +11,7 @@ from time import perf_counter_ns
 
 from flotilla.runtime.histogram import DurationHistogram
 from flotilla.service.ports import Cancel, Done, Service
-from flotilla.types import operations, queue_operations, transaction_operations
+from flotilla.types import cluster_operations, operations, queue_operations, stream_operations, transaction_operations
 from flotilla.types.errors import FlotillaError
 from flotilla.types.ids import NodeId
 from flotilla.types.operations import Fetch, Fetched, Produce, Produced, Reply, Request
@@ -20,7 +20,7 @@ from flotilla.types.queue_operations import Poll, Polled, Pushed, Subscribe
 #: Every kind of request with its name in metrics: CreateTopic is create_topic.
 OPERATIONS: dict[type[Request], str] = {
     kind: re.sub(r"(?<!^)([A-Z])", r"_\1", kind.__name__).lower()
-    for module in (operations, queue_operations, transaction_operations)
+    for module in (operations, cluster_operations, queue_operations, transaction_operations, stream_operations)
     for kind in vars(module).values()
     if isinstance(kind, type) and issubclass(kind, Request) and kind is not Request
 }
@@ -46,11 +46,12 @@ class Operation:
 class MeteredService:
     """Implements service.ports.Service in front of another one."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, produced: dict[str, int] | None = None) -> None:
+        """`produced` is counted on: what becomes visible without a Produce is put there by others."""
         self._service = service
         self.operations = {kind: Operation(name) for kind, name in OPERATIONS.items()}
         #: Records by topic, since the process started.
-        self.produced: dict[str, int] = {}
+        self.produced: dict[str, int] = {} if produced is None else produced
         self.delivered: dict[str, int] = {}
         #: Of those delivered, the ones whose first attempt it was not.
         self.redelivered: dict[str, int] = {}

@@ -1,10 +1,10 @@
 """One partition at a node that hosts a replica of it: produce, fetch, offsets.
 
 The leader checks a batch whole before it is proposed and gives it its offset (queue/admission); the same
-bytes then go to the journal, to the followers and later to readers. Everything is served by the leader,
-and by one only that has applied all its log held when its term began, and that cannot have been replaced
-without knowing: not while it hands over, nor after a pause before a quorum has confirmed it. Methods
-answer by `done` or raise a FlotillaError without having answered.
+bytes then go to the journal, to the followers and later to readers. Everything but a fetch that any replica may
+answer (service/fetches) is served by the leader, and by one only that has applied all its log held when its
+term began, and that cannot have been replaced without knowing: not while it hands over, nor after a pause before
+a quorum has confirmed it. Methods answer by `done` or raise a FlotillaError without having answered.
 """
 
 from collections.abc import Callable
@@ -14,24 +14,25 @@ from flotilla.codec.batch_check import validate
 from flotilla.codec.batch_facts import facts_of_view
 from flotilla.metadata.values import Topic
 from flotilla.queue.admission import Assigned, DuplicateInFlight, KnownKeys, PartitionLeader
+from flotilla.queue.commands import ClaimPartition as ClaimPartitionCommand
 from flotilla.queue.commands import Command, ConfigureDedup, StampTime, TrimTo, encode_command
 from flotilla.queue.commands import CommitOffset as CommitOffsetCommand
 from flotilla.queue.facts import BatchFacts, Describe
 from flotilla.queue.partition import PartitionMachine
 from flotilla.queue.producers import Duplicate
 from flotilla.queue.queries import DescribePartition, GroupPosition, PartitionFacts, Position
-from flotilla.queue.transactions import Ended, Published
+from flotilla.queue.transactions import Concluded, Published
 from flotilla.raft.messages import Entry
 from flotilla.raft.roles import LEADER
 from flotilla.replica.replica import Replica
-from flotilla.service.long_polls import LongPolls
+from flotilla.service.fetches import Fetches
 from flotilla.service.ports import Cancel, Consensus, Done, Outside
 from flotilla.service.queue_partition import PartitionQueue, QueuePorts
 from flotilla.service.queue_requests import QueueRequests
-from flotilla.service.reading import find_time, read_batches
+from flotilla.service.reading import find_time
 from flotilla.service.retention import Retention
 from flotilla.service.transactions import Decisions, PartitionTransactions
-from flotilla.service.under_way import BatchTicket, Ticket, UnderWay
+from flotilla.service.under_way import BatchTicket, Ticket, Translate, UnderWay
 from flotilla.types.errors import (
     CorruptionError,
     FlotillaError,
@@ -47,7 +48,6 @@ from flotilla.types.operations import (
     LATEST,
     CommitOffset,
     Fetch,
-    Fetched,
     ListOffsets,
     OffsetCommitted,
     OffsetFound,
@@ -58,8 +58,9 @@ from flotilla.types.operations import (
 )
 from flotilla.types.queue_operations import GroupDescription
 from flotilla.types.records import RecordLimits
+from flotilla.types.stream_operations import ClaimPartition
 from flotilla.types.topics import check_group_name
-from flotilla.types.transaction_operations import Stage, TransactionOutcome
+from flotilla.types.transaction_operations import Stage, StageSettlement, TransactionOutcome
 
 #: As much of a term as a batch's header holds.
 _TERM_MASK = 0xFFFFFFFF
@@ -113,8 +114,7 @@ class PartitionHost:
         self._decisions = decisions
         self._retention = Retention(replica, machine, consensus)
         self._under_way = UnderWay(explain)
-        self._polls = LongPolls(outside, self._answer_poll)
-        self._is_wake_due = False
+        self._fetches = Fetches(replica, machine, consensus, outside, self._check_readable, explain)
         self._is_upkeep_under_way = False
         self._set(topic)
         machine.on_applied = self._applied
@@ -136,7 +136,7 @@ class PartitionHost:
         self._settings = settings
         self.limits = RecordLimits(value_bytes_max=settings.payload_bytes_max)
         #: Who shall lead when everybody is well.
-        self.preferred: NodeId = topic.partitions[self.number].replicas[0]
+        self.preferred: NodeId = topic.partitions[self.number].wanted[0]
         self._dedup = (settings.dedup_window_entries, settings.dedup_window_ms)
 
     def _serving(self) -> PartitionLeader:
@@ -235,16 +235,31 @@ class PartitionHost:
     def commit_offset(self, request: CommitOffset, done: Done) -> None:
         self._serving()
         command = CommitOffsetCommand(
-            group=request.group, offset=request.offset, now_ms=self._outside.now_ms(), reset=request.reset
+            group=request.group,
+            offset=request.offset,
+            now_ms=self._outside.now_ms(),
+            reset=request.reset,
+            epoch=request.epoch,
         )
-        refused = self.machine.check(command)
-        if refused is not None:
-            raise refused
-        ticket = Ticket(self._under_way, done, self._committed)
-        self._consensus.propose(self.group, encode_command(command), ticket)
+        self._propose_command(command, done, self._committed)
 
     def _committed(self, result: object) -> Reply | FlotillaError:
         return OffsetCommitted(result.offset) if isinstance(result, Position) else self._under_way.explain(result)
+
+    def claim(self, request: ClaimPartition, done: Done) -> None:
+        self._serving()
+
+        def translate(result: object) -> Reply | FlotillaError:
+            return OffsetCommitted(result) if isinstance(result, int) else self._under_way.explain(result)
+
+        command = ClaimPartitionCommand(request.group, request.epoch, self._outside.now_ms())
+        self._propose_command(command, done, translate)
+
+    def _propose_command(self, command: Command, done: Done, translate: Translate) -> None:
+        refused = self.machine.check(command)
+        if refused is not None:
+            raise refused
+        self._consensus.propose(self.group, encode_command(command), Ticket(self._under_way, done, translate))
 
     # Reading.
 
@@ -257,41 +272,32 @@ class PartitionHost:
                 raise
 
     def fetch(self, request: Fetch, done: Done) -> Cancel | None:
-        self._check_readable()
-        if request.offset == self.machine.next_offset and request.wait_ms > 0:
-            return self._polls.park(request, done)
-        done(read_batches(self.replica, self.machine, request))
-        return None
-
-    def _answer_poll(self, request: Fetch) -> Fetched | FlotillaError:
-        """A parked fetch is due: leadership, the log's start and the disk may have changed meanwhile."""
-        try:
-            self._check_readable()
-            return read_batches(self.replica, self.machine, request)
-        except FlotillaError as error:
-            return self._under_way.explain(error)
+        return self._fetches.fetch(request, done)
 
     def _applied(self, result: object) -> None:
-        if self._polls and not self._is_wake_due:
-            self._is_wake_due = True
-            self._outside.later(0, self._wake)
+        self._fetches.applied()
         if self._queue is not None:
             if type(result) is BatchFacts:
                 self._queue.applied(result)
-            elif type(result) is Published or type(result) is Ended:
+            elif type(result) is Published or type(result) is Concluded:
                 self._transaction_applied(result)
 
-    def _transaction_applied(self, result: Published | Ended) -> None:
+    def _transaction_applied(self, result: Published | Concluded) -> None:
         assert self._queue is not None
         assert self._transactions is not None
         if isinstance(result, Published):
             for facts in result.batches:
                 self._queue.applied(facts)
+            if result.batches:
+                self._count_shown(sum([facts.count for facts in result.batches]))
+            self._queue.unstage(result.acks, is_committed=True)
+        else:
+            self._queue.unstage(result.acks, is_committed=result.ended.is_committed)
         self._transactions.applied(result)
 
-    def _wake(self) -> None:
-        self._is_wake_due = False
-        self._polls.wake(self.machine.next_offset)
+    def _count_shown(self, records: int) -> None:
+        topic = self._topic.name
+        self._decisions.shown[topic] = self._decisions.shown.get(topic, 0) + records
 
     def list_offsets(self, request: ListOffsets, done: Done) -> None:
         self._check_readable()
@@ -335,6 +341,11 @@ class PartitionHost:
         self._serving()
         assert self._transactions is not None
         self._transactions.stage(request, self.limits, done)
+
+    def stage_settlement(self, request: StageSettlement, done: Done) -> None:
+        requests = self.queue_requests()
+        assert self._transactions is not None
+        self._transactions.stage_settlement(request, requests, done)
 
     def transaction_outcome(self, request: TransactionOutcome, done: Done) -> Cancel | None:
         self._serving()
@@ -380,10 +391,9 @@ class PartitionHost:
     def check(self, now_ms: int) -> None:
         """Lets go of what an ended leadership left here; a leader sees to what must be in the log."""
         raft = self.replica.raft
+        self._fetches.check()
         if raft.role != LEADER:
             self._end_leading()
-            if self._polls:
-                self._polls.fail_all(self._under_way.explain(NotLeaderError(raft.leader)))
         elif not self._is_upkeep_under_way and (raft.term == self._leader_term or self.replica.is_serving()):
             command = self._upkeep(self._leading(), now_ms)
             if command is not None:
@@ -413,19 +423,19 @@ class PartitionHost:
         except CorruptionError:
             # Nothing is removed that cannot be told from what must stay.
             return None
-        return None if trim_to is None else TrimTo(trim_to, now_ms)
+        return None if trim_to is None else TrimTo(trim_to, now_ms, self.machine.applied)
 
     def _kept_up(self, _: object) -> None:
         """Done, or tried again at the next check."""
         self._is_upkeep_under_way = False
 
     def release_polls(self, reason: FlotillaError) -> None:
-        self._polls.fail_all(reason)
+        self._fetches.fail_all(reason)
 
     def close(self, reason: FlotillaError) -> None:
         """The partition leaves this node: everybody is answered now, because consensus will not. Nobody asks again."""
         self._end_leading(reason)
-        self._polls.fail_all(reason)
+        self._fetches.fail_all(reason)
         self._under_way.fail_all(reason)
 
 

@@ -110,8 +110,11 @@ class Outside(Protocol):
 
     def is_up(self, node: NodeId) -> bool: ...
 
-    def connect(self, node: NodeId, peer_address: str) -> None:
-        """Opens links to a node; a known one at the same address stays as it is. The address was parsed before."""
+    def connect(self, node: NodeId, peer_address: str, incarnation: int = 0) -> None:
+        """Opens links to a node; a known one at the same address stays as it is. The address was parsed before.
+
+        The node is let in on the data directory of that number only; 0: on any, unless one is known.
+        """
 
     def disconnect(self, node: NodeId) -> None:
         """Without effect for a node that is not connected."""

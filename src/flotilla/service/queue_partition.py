@@ -7,7 +7,7 @@ message wakes one of them. With nobody waiting and nothing leased or delayed the
 groups write nothing.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from random import Random
 from typing import NamedTuple, Protocol
@@ -18,6 +18,8 @@ from flotilla.queue.delivery import Grant
 from flotilla.queue.facts import BatchFacts
 from flotilla.queue.leader import QueueLeader
 from flotilla.queue.partition import PartitionMachine
+from flotilla.queue.transactions import StagedAcks
+from flotilla.queue.wish import Wish
 from flotilla.replica.replica import Replica
 from flotilla.service.dead_letters import DeadLetters, rules_of
 from flotilla.service.ports import Cancel, Consensus, Elsewhere, Outside
@@ -32,7 +34,17 @@ from flotilla.types.errors import CorruptionError, FlotillaError, InvalidArgumen
 from flotilla.types.group_settings import GroupRules
 from flotilla.types.ids import Offset, Term
 from flotilla.types.operations import EARLIEST, LATEST
-from flotilla.types.queue_operations import ACK, FAIL, FROM_OFFSET, FROM_TIME, RELEASE, Delivery, Held, Start
+from flotilla.types.queue_operations import (
+    ACK,
+    FAIL,
+    FROM_EARLIEST,
+    FROM_OFFSET,
+    FROM_TIME,
+    RELEASE,
+    Delivery,
+    Held,
+    Start,
+)
 
 #: After a change of leaders, members have this long to present their leases before anything is delivered again.
 GRACE_MS = 2_000
@@ -50,6 +62,15 @@ class Taker(NamedTuple):
     is_ordered: bool
     #: At most once: committed as done before it leaves.
     is_auto_ack: bool
+    #: Only messages of these types, in order and each once; empty: all.
+    types: tuple[str, ...] = ()
+    #: Where the group begins in a partition in which it is not there yet.
+    start: Start = FROM_EARLIEST
+
+    @property
+    def row(self) -> tuple[bool, tuple[str, ...]]:
+        """Who wants the same stands in one row."""
+        return self.is_ordered, self.types
 
 
 class Waiter(Protocol):
@@ -189,10 +210,16 @@ class PartitionQueue:
         """Leases what is ready. Raises CorruptionError, and then nothing is leased."""
         now_ms = self.now_ms()
         keys_of = self.reader.keys if taker.is_ordered else None
+        wish = Wish(taker.types, self.reader.task_types) if taker.types else None
         for _ in range(_EXPIRED_ROUNDS_MAX):
-            grants = self.leader.poll(taker.group, taker.member, max_messages, taker.visibility_ms, now_ms, keys_of)
-            grants = self._within_limit(taker.group, grants, now_ms)
+            grants = self.leader.poll(
+                taker.group, taker.member, max_messages, taker.visibility_ms, now_ms, keys_of, wish
+            )
+            grants = self._within_limit(taker, grants, now_ms)
             if not grants:
+                if wish is not None and self.leader.has_unseen(taker.group, wish):
+                    # It has looked at as many as one poll may; whoever waits goes on from there.
+                    self.wake_soon(taker.group)
                 break
             reading = self._read(taker.group, grants, max_bytes, now_ms)
             if reading.deliveries:
@@ -236,11 +263,13 @@ class PartitionQueue:
         self.outbox.push(answered)
         return sum([delivery.count for delivery in deliveries])
 
-    def _within_limit(self, group: str, grants: list[Grant], now_ms: int) -> list[Grant]:
+    def _within_limit(self, taker: Taker, grants: list[Grant], now_ms: int) -> list[Grant]:
         """Those for which there are tokens. The others are given back; they are known now, and asked for."""
-        if not grants or self.number == KEEPER or not self.rules(group).rate_limit_per_minute:
+        if not grants or self.number == KEEPER or not self.rules(taker.group).rate_limit_per_minute:
             return grants
-        allowed = self._shares.take(group, sum([grant.end - grant.first for grant in grants]), now_ms)
+        allowed = self._shares.take(
+            taker.group, sum([grant.end - grant.first for grant in grants]), taker.start, now_ms
+        )
         kept: list[Grant] = []
         excess: list[Grant] = []
         for grant in grants:
@@ -251,7 +280,7 @@ class PartitionQueue:
             if border < grant.end:
                 excess.append(grant._replace(first=border))
         if excess:
-            self.leader.give_back(group, excess, now_ms)
+            self.leader.give_back(taker.group, excess, now_ms)
         return kept
 
     def retry_after_ms(self, group: str) -> int:
@@ -285,11 +314,13 @@ class PartitionQueue:
         if self.number != KEEPER and self.rules(group).rate_limit_per_minute:
             self._shares.give_back(group, sum([grant.end - grant.first for grant in grants]))
 
-    def settle(self, group: str, kind: int, held: list[Held], reason: str, delay_ms: int) -> list[Held]:
+    def settle(
+        self, group: str, kind: int, held: list[Held], reason: str, delay_ms: int, members: Sequence[str] = ()
+    ) -> list[Held]:
         """Ends leases; tells which were refused. What needs the log is in the outbox, which is to be pushed."""
         if kind == FAIL:
             self.recall_limits(group, held)
-        refused = self.leader.settle(group, kind, held, reason, delay_ms, self.now_ms())
+        refused = self.leader.settle(group, kind, held, reason, delay_ms, self.now_ms(), members=members)
         if kind != ACK:
             # What is acked makes nothing ready and nothing due, at least not before it has committed.
             self.changed(group)
@@ -367,13 +398,19 @@ class PartitionQueue:
         self.leader.applied(facts)
         self.wake_soon()
 
+    def unstage(self, staged: Iterable[StagedAcks], *, is_committed: bool) -> None:
+        """A transaction has ended. Runs inside of the driver, like `applied`."""
+        for acks in staged:
+            self.leader.unstage(acks, is_committed=is_committed)
+            self.wake_soon(acks.group)
+
     def park(self, waiter: Waiter) -> None:
         taker = waiter.taker
-        self._waiting.enter(waiter, taker.group, is_ordered=taker.is_ordered)
+        self._waiting.enter(waiter, taker.group, taker.row)
 
     def unpark(self, waiter: Waiter) -> None:
         taker = waiter.taker
-        self._waiting.leave(waiter, taker.group, is_ordered=taker.is_ordered)
+        self._waiting.leave(waiter, taker.group, taker.row)
 
     def wake_soon(self, group: str | None = None) -> None:
         """Something may be ready for a group, or for any."""
@@ -393,7 +430,8 @@ class PartitionQueue:
 
     def held_from(self) -> Offset | None:
         """Retention must leave everything from here on: a group holds it, or it is on its way to the dead letters."""
-        lowest: Offset | None = None
+        positions = self.machine.positions.items()
+        lowest = min([at.offset for name, at in positions if self.rules(name).holds_retention], default=None)
         for name, group in self.machine.groups.items():
             held = group.lowest_dying()
             if self.rules(name).holds_retention:

@@ -25,6 +25,7 @@ from flotilla.types.errors import (
 from flotilla.types.group_settings import GROUP_SETTING_BY_NAME
 from flotilla.types.ids import GroupId
 from flotilla.types.queue_operations import Poll, Subscribe
+from flotilla.types.tasks import TASK_TYPE_BYTES_MAX, TASK_TYPES_MAX
 from flotilla.types.topics import check_group_name, check_setting
 
 MEMBER_LENGTH_MAX = 256
@@ -104,7 +105,17 @@ class QueuePolls:
 
     def _taker(self, request: Poll | Subscribe, queues: list[PartitionQueue]) -> Taker:
         visibility_ms = request.visibility_ms or queues[0].rules(request.group).visibility_ms
-        return Taker(request.group, request.member, visibility_ms, request.is_ordered_by_key, request.is_auto_ack)
+        types = tuple(sorted(dict.fromkeys(request.types))) if isinstance(request, Poll) else ()
+        if types and request.is_ordered_by_key:
+            raise InvalidArgumentError("a poll asks for types or for order by key, not for both")
+        if len(types) > TASK_TYPES_MAX or any(len(kind.encode()) > TASK_TYPE_BYTES_MAX for kind in types):
+            raise InvalidArgumentError(
+                f"at most {TASK_TYPES_MAX} types of {TASK_TYPE_BYTES_MAX} bytes can be asked for"
+            )
+        is_ordered = request.is_ordered_by_key
+        return Taker(
+            request.group, request.member, visibility_ms, is_ordered, request.is_auto_ack, types, request.start
+        )
 
     # From a request to a waiter.
 

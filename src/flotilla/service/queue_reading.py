@@ -21,6 +21,7 @@ from flotilla.types.ids import GroupId, Offset
 from flotilla.types.limits import MIB
 from flotilla.types.queue_operations import Delivery
 from flotilla.types.records import Record
+from flotilla.types.tasks import TASK_TYPE_HEADER
 
 #: base_offset and count of a batch's header (codec/batch.py), which was checked when the batch came in.
 _PLACE = Struct("<Q16xI")
@@ -104,6 +105,12 @@ class StoredBatch:
             elif bound:
                 runs.append((offset, offset + 1, bound))
         return runs
+
+    def task_type(self, offset: Offset) -> str:
+        for name, value in self.view.headers(offset - self.base):
+            if name == TASK_TYPE_HEADER:
+                return value.decode("utf-8", "replace")
+        return ""
 
 
 class Reading(NamedTuple):
@@ -230,6 +237,20 @@ class QueueReader:
             found += [batch.view.key(offset - batch.base) for offset in range(first, stop)]
             first = stop
         return found
+
+    def task_types(self, first: Offset, end: Offset) -> list[str]:
+        """Empty for a record that is no task."""
+        found: list[str] = []
+        while first < end:
+            batch = self.batch(first)
+            stop = min(end, batch.end)
+            found += [batch.task_type(offset) for offset in range(first, stop)]
+            first = stop
+        return found
+
+    def piece(self, offset: Offset) -> bytes | memoryview:
+        """One record as a batch of its own."""
+        return self.batch(offset).piece(offset, offset + 1)
 
     def limits(self, first: Offset, end: Offset) -> list[tuple[Offset, Offset, int]]:
         """Runs whose records have a bound on their deliveries, with that bound."""

@@ -17,14 +17,16 @@ from flotilla.types.errors import (
     CorruptionError,
     FlotillaError,
     InvalidArgumentError,
+    LeaseExpiredError,
     NotFoundError,
     OffsetOutOfRangeError,
+    OutcomeUnknownError,
 )
 from flotilla.types.group_settings import GROUP_SETTING_BY_NAME
 from flotilla.types.ids import Offset
 from flotilla.types.limits import CANCEL_COUNT_MAX
+from flotilla.types.operations import LATEST, Reply
 from flotilla.types.operations import Done as DoneReply
-from flotilla.types.operations import Reply
 from flotilla.types.queue_operations import (
     ACK,
     BY_BACKOFF,
@@ -45,10 +47,12 @@ from flotilla.types.queue_operations import (
     ResetGroup,
     Settle,
     Settled,
+    Start,
     TakeTokens,
     TokensGranted,
 )
 from flotilla.types.topics import check_setting
+from flotilla.types.transaction_operations import StageSettlement
 
 #: How far a failure or a release can be put off.
 DELAY_MS_MAX = 365 * 24 * 3_600_000
@@ -73,9 +77,13 @@ class QueueRequests:
             raise InvalidArgumentError(f"{request.kind} is no way to end a lease")
         if request.delay_ms != BY_BACKOFF and not 0 <= request.delay_ms <= DELAY_MS_MAX:
             raise InvalidArgumentError(f"delay_ms is 0 to {DELAY_MS_MAX}, or {BY_BACKOFF} for the group's backoff")
+        if request.members and len(request.members) != len(request.held):
+            raise InvalidArgumentError("members are named for all runs or for none")
         queue = self._queue
         self._check(request.group, request.held)
-        expired = queue.settle(request.group, request.kind, request.held, request.reason, request.delay_ms)
+        expired = queue.settle(
+            request.group, request.kind, request.held, request.reason, request.delay_ms, request.members
+        )
         if request.kind == RELEASE or _count(expired) == _count(request.held):
             done(Settled(expired))
             return
@@ -84,6 +92,24 @@ class QueueRequests:
             done(Settled(expired) if error is None else self._explain(error))
 
         queue.outbox.push(answered)
+
+    def stage(self, request: StageSettlement) -> commands.StageSettlement | None:
+        """What is to be proposed; `staged` wants to hear of it. None: it is in the log already."""
+        queue = self._queue
+        if not request.held:
+            raise InvalidArgumentError("a transaction acknowledges at least one message, if any")
+        self._check(request.group, request.held)
+        command, expired = queue.leader.stage(request.transaction_id, request.group, request.held, queue.now_ms())
+        if expired:
+            first = expired[0].first
+            raise LeaseExpiredError(f"the lease of message {first} is over: somebody else has it, or it was settled")
+        return command
+
+    def staged(self, command: commands.StageSettlement, result: object) -> None:
+        """What became of it. When nobody knows, the term is over, and this leader with it."""
+        if not self._queue.is_ended and not isinstance(result, OutcomeUnknownError):
+            self._queue.leader.staged(command, is_refused=isinstance(result, FlotillaError))
+            self._queue.changed(command.settlement.group)
 
     def extend(self, request: Extend, done: Done) -> None:
         check_setting(_VISIBILITY, request.visibility_ms)
@@ -111,8 +137,25 @@ class QueueRequests:
         """Another partition of the topic asks; this one keeps the rate limits."""
         if not 1 <= request.tokens <= TAKE_MAX:
             raise InvalidArgumentError(f"1 to {TAKE_MAX} tokens are taken at once, not {request.tokens}")
+        if self._queue.leader.open(request.group):
+            self._grant_tokens(request, done)
+            return
+
+        def opened(error: FlotillaError | None) -> None:
+            if error is None:
+                self._grant_tokens(request, done)
+            else:
+                done(self._explain(error))
+
+        # Nobody polls this partition. Its group is opened here all the same: this is where its limit is kept.
+        try:
+            self._queue.open(request.group, request.start, opened)
+        except OffsetOutOfRangeError:
+            # An offset of another partition may be behind the end of this one.
+            self._queue.open(request.group, Start(LATEST), opened)
+
+    def _grant_tokens(self, request: TakeTokens, done: Done) -> None:
         queue = self._queue
-        self._check_open(request.group)
         granted = queue.leader.take_tokens(request.group, request.tokens, queue.now_ms())
         queue.changed(request.group)
         done(TokensGranted(granted, 0 if granted else queue.retry_after_ms(request.group)))
@@ -136,7 +179,10 @@ class QueueRequests:
         machine = self._queue.machine
         if not 0 <= request.offset < machine.next_offset:
             raise OffsetOutOfRangeError(f"offset {request.offset} is not between 0 and {machine.next_offset}")
-        done(self._queue.leader.explain(request.group, request.offset, self._queue.now_ms()))
+        explanation = self._queue.leader.explain(request.group, request.offset, self._queue.now_ms())
+        if request.has_record and request.offset >= machine.log_start:
+            explanation.batch = bytes(self._queue.reader.piece(request.offset))
+        done(explanation)
 
     # Groups.
 

@@ -12,7 +12,7 @@ from functools import partial
 from flotilla.service.ports import Elsewhere, Outside
 from flotilla.types.errors import FlotillaError
 from flotilla.types.operations import Reply
-from flotilla.types.queue_operations import TakeTokens, TokensGranted
+from flotilla.types.queue_operations import Start, TakeTokens, TokensGranted
 
 #: The partition that keeps the buckets of its topic.
 KEEPER = 0
@@ -57,8 +57,11 @@ class TokenShares:
         self._wake = wake
         self._shares: dict[str, _Share] = {}
 
-    def take(self, group: str, wanted: int, now_ms: int) -> int:
-        """How many of the wanted messages may go now. For the others tokens are asked for."""
+    def take(self, group: str, wanted: int, start: Start, now_ms: int) -> int:
+        """How many of the wanted messages may go now. For the others tokens are asked for.
+
+        `start`: where the group begins at the keeper, if nobody polls it there.
+        """
         share = self._shares.get(group)
         if share is None:
             share = self._shares[group] = _Share()
@@ -68,7 +71,7 @@ class TokenShares:
         share.count -= taken
         if taken < wanted and not share.is_asking and share.retry_ms <= now_ms:
             share.is_asking = True
-            request = TakeTokens(self._topic(), group, min(wanted - taken, TAKE_MAX))
+            request = TakeTokens(self._topic(), group, min(wanted - taken, TAKE_MAX), start)
             self._elsewhere.ask(request, partial(self._answered, share))
         return taken
 

@@ -73,10 +73,9 @@ class Retention:
         """Lets the log go as far as it was trimmed. Raises CorruptionError when it cannot be read there."""
         replica = self._replica
         if self._machine.log_start > self._released:
-            needed = self._needed_from()
-            if needed > self._released:
-                entries = replica.log.read_from_offset(needed, 0, replica.applied + 1)
-                index = entries[0].index if entries else replica.applied + 1
+            needed = self._machine.needed_from()
+            index = replica.index_holding(needed) if needed > self._released else None
+            if index is not None:
                 staged = self._machine.transactions.oldest_index()
                 if staged is None or staged >= index:
                     self._released = needed
@@ -91,11 +90,3 @@ class Retention:
         elif now_ms - self._slack_since_ms >= RELEASE_MS:
             self._slack_since_ms = now_ms
             self._consensus.snapshot(replica.group)
-
-    def _needed_from(self) -> Offset:
-        """The log's start, or a message before it that has died and is not in the dead-letter topic yet.
-
-        A leader does not trim those; but it may not know of a death that is in the log just before its TrimTo.
-        """
-        dying = (group.lowest_dying() for group in self._machine.groups.values())
-        return min([self._machine.log_start, *(offset for offset in dying if offset is not None)])

@@ -117,7 +117,11 @@ class NodeStatus:
         leaderless = [
             replica
             for replica in replicas
-            if replica.raft.leader == NO_NODE and not replica.raft.damaged and replica.group != METADATA_GROUP
+            # One that has just begun, and waits to be taught, is nobody's only hope.
+            if replica.raft.leader == NO_NODE
+            and replica.raft.configuration.voters
+            and not replica.raft.damaged
+            and replica.group != METADATA_GROUP
         ]
         return [
             *self._listed("DAMAGED", damaged, "repair their log"),

@@ -5,6 +5,7 @@ judged before anything is proposed, with the words that the state machine would 
 """
 
 from flotilla.metadata import commands
+from flotilla.metadata.move_commands import ResizeTopic
 from flotilla.metadata.values import Topic
 from flotilla.service.catalog import Catalog
 from flotilla.service.ports import Done, Outside
@@ -55,6 +56,9 @@ class Topics:
 
     def alter(self, request: AlterTopic, done: Done) -> None:
         """A setting without a value goes back to its default."""
+        if request.replication_factor:
+            self._resize(request, done)
+            return
         chosen = {name: text for name, text in request.settings.items() if text}
         command = commands.AlterTopic(
             name=request.topic,
@@ -64,6 +68,24 @@ class Topics:
             now_ms=self._outside.now_ms(),
         )
         self._propose(command, done)
+
+    def _resize(self, request: AlterTopic, done: Done) -> None:
+        """The replicas first, then whatever else is to be changed."""
+        command = ResizeTopic(request.topic, request.replication_factor, self._outside.now_ms())
+        rest = AlterTopic(request.topic, request.partitions, request.settings)
+        if not rest.partitions and not rest.settings:
+            self._propose(command, done)
+            return
+
+        def resized(result: object) -> None:
+            try:
+                if isinstance(result, FlotillaError):
+                    raise result
+                self.alter(rest, done)
+            except FlotillaError as error:
+                done(self._catalog.explain(error))
+
+        self._catalog.propose(command, resized)
 
     def alter_group(self, request: AlterGroup, done: Done) -> None:
         """A setting without a value follows the topic again. Without settings: only tells what is set."""

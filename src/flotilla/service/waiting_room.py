@@ -2,12 +2,12 @@
 
 When something may be ready for a group, those who wait for it are offered it one after the other until one finds
 nothing: one message wakes one of them, not all. Everything that happens in one turn of the loop wakes a group
-once, and what concerns one group wakes no other. Who wants order by key stands in a row of its own, because
-there may be nothing for it while there is for others.
+once, and what concerns one group wakes no other. Who wants order by key, or messages of some types only, stands in a
+row of its own with those who want the same, because there may be nothing for it while there is for others.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 from flotilla.service.ports import Outside
@@ -24,8 +24,8 @@ class WaitingRoom(Generic[W]):
         self._may_serve = may_serve
         self._offer = offer
         self._served = served
-        #: By group and whether they want order by key.
-        self._rows: dict[tuple[str, bool], OrderedDict[W, None]] = {}
+        #: By group and what they want of it.
+        self._rows: dict[str, dict[Hashable, OrderedDict[W, None]]] = {}
         #: Groups to be woken; None: all of them.
         self._woken: dict[str | None, None] = {}
         self._is_wake_due = False
@@ -33,17 +33,20 @@ class WaitingRoom(Generic[W]):
     def __bool__(self) -> bool:
         return bool(self._rows)
 
-    def enter(self, waiter: W, group: str, *, is_ordered: bool) -> None:
-        """Behind those who are there."""
-        self._rows.setdefault((group, is_ordered), OrderedDict())[waiter] = None
+    def enter(self, waiter: W, group: str, row: Hashable = None) -> None:
+        """Behind those who are there and want the same."""
+        self._rows.setdefault(group, {}).setdefault(row, OrderedDict())[waiter] = None
 
-    def leave(self, waiter: W, group: str, *, is_ordered: bool) -> None:
+    def leave(self, waiter: W, group: str, row: Hashable = None) -> None:
         """Without effect for one that is not there."""
-        row = self._rows.get((group, is_ordered))
-        if row is not None and waiter in row:
-            del row[waiter]
-            if not row:
-                del self._rows[group, is_ordered]
+        rows = self._rows.get(group, {})
+        waiters = rows.get(row)
+        if waiters is not None and waiter in waiters:
+            del waiters[waiter]
+            if not waiters:
+                del rows[row]
+                if not rows:
+                    del self._rows[group]
 
     def empty(self) -> None:
         self._rows.clear()
@@ -62,11 +65,8 @@ class WaitingRoom(Generic[W]):
         woken, self._woken = self._woken, {}
         if not self._rows or not self._may_serve():
             return
-        if None in woken:
-            rows = list(self._rows.values())
-        else:
-            found = (self._rows.get((group or "", is_ordered)) for group in woken for is_ordered in (False, True))
-            rows = [row for row in found if row is not None]
+        groups = list(self._rows) if None in woken else [group or "" for group in woken]
+        rows = [row for group in groups for row in self._rows.get(group, {}).values()]
         for row in rows:
             self._serve(row)
         self._served()

@@ -1,17 +1,23 @@
-"""Transactions on three real brokers: a participant's leader dies between the decision and its showing."""
+"""Transactions on three real brokers: leaders die between the decision and its showing, and anywhere else."""
 
 import asyncio
 import signal
+from contextlib import suppress
+from functools import partial
 
 import pytest
 
 from flotilla.client.aio import AsyncClient
+from flotilla.client.aio_queue import AsyncQueueMessage
+from flotilla.types.errors import FlotillaError, OutcomeUnknownError
 from tests.integration.broker.cluster import BrokerCluster, run, wait_for
 
 pytestmark = pytest.mark.slow
 
 HALTED = "txn-halted"
 FREE = "txn-free"
+INPUT = "txn-input"
+OUTPUT = "txn-output"
 
 
 def test_a_leader_dies_between_decision_and_showing(cluster: BrokerCluster) -> None:
@@ -48,6 +54,66 @@ def test_a_leader_dies_between_decision_and_showing(cluster: BrokerCluster) -> N
         assert await _payloads(client, FREE) == [b"before", b"free"]
 
     run(cluster, scenario)
+
+
+def test_each_message_makes_one_product_whoever_dies(cluster: BrokerCluster) -> None:
+    """Consume, transform, produce: a message is done and its product there, or neither, over killed leaders."""
+    count = 120
+
+    async def work(client: AsyncClient, is_over: asyncio.Event) -> None:
+        async with client.consumer(INPUT, group="makers") as consumer:
+            while not is_over.is_set():
+                messages: list[AsyncQueueMessage] = []
+                try:
+                    messages = await consumer.poll(4, wait_ms=500)
+                    await _transform(client, messages)
+                except FlotillaError:
+                    # Nothing of it happened: the messages come back, or are given back now.
+                    with suppress(FlotillaError):
+                        await consumer.release([message for message in messages if not message.is_settled])
+
+    async def scenario(cluster: BrokerCluster, client: AsyncClient) -> None:
+        for topic in (INPUT, OUTPUT):
+            await client.create_topic(topic, partitions=2)
+            await cluster.wait_led(topic, partitions=2)
+        for number in range(count):
+            await client.produce(INPUT, b"%d" % number, partition=number % 2)
+        is_over = asyncio.Event()
+        workers = [asyncio.create_task(work(client, is_over)) for _ in range(3)]
+        for enough in (count // 4, count // 2):
+            await wait_for(
+                partial(_products, client), "products", is_enough=lambda found, few=enough: len(found) >= few
+            )
+            victim = await cluster.leader(INPUT)
+            await victim.kill()
+            victim.start()
+            await cluster.wait_ready(client)
+        await wait_for(partial(_products, client), "all products", is_enough=lambda found: len(set(found)) == count)
+        is_over.set()
+        await asyncio.gather(*workers)
+        assert sorted(await _products(client), key=int) == [b"%d" % number for number in range(count)]
+        described = await client.describe_group(INPUT, "makers")
+        assert described.lag == 0
+
+    run(cluster, scenario, seconds=150)
+
+
+async def _transform(client: AsyncClient, messages: list[AsyncQueueMessage]) -> None:
+    txn = client.transaction()
+    for message in messages:
+        await txn.produce(OUTPUT, message.payload, key=message.payload)
+    await txn.ack(*messages)
+    while True:
+        try:
+            await txn.commit()
+        except OutcomeUnknownError:
+            continue
+        return
+
+
+async def _products(client: AsyncClient) -> list[bytes]:
+    found = [await client.peek(OUTPUT, number, max_messages=1_000) for number in range(2)]
+    return [message.payload for messages in found for message in messages]
 
 
 async def _payloads(client: AsyncClient, topic: str) -> list[bytes]:

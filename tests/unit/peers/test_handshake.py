@@ -23,17 +23,22 @@ GOOD = Hello(cluster=CLUSTER, sender=2, to=1, incarnation=77)
         (replace(GOOD, cluster=b"another cluster!"), handshake.REFUSED_CLUSTER),
         (replace(GOOD, to=3), handshake.REFUSED_ADDRESSEE),
         (replace(GOOD, sender=4), handshake.REFUSED_STRANGER),
+        (replace(GOOD, data=5), handshake.ACCEPTED),
+        (replace(GOOD, data=6), handshake.REFUSED_DATA),
+        (replace(GOOD, sender=3, data=6), handshake.ACCEPTED),
         (replace(GOOD, sender=1), handshake.REFUSED_STRANGER),
         (replace(GOOD, cluster=b"another cluster!", version_min=2, version_max=2), handshake.REFUSED_VERSION),
     ],
 )
 def test_verdicts(hello: Hello, verdict: int) -> None:
-    assert judge(hello, cluster=CLUSTER, node=1, members={2: None, 3: None}) == verdict
+    assert judge(hello, cluster=CLUSTER, node=1, members={2: 5, 3: 0}) == verdict
     assert verdict in handshake.VERDICT_TEXT
 
 
 def test_both_frames_come_back_as_they_were_and_leave_room_for_more() -> None:
-    assert handshake.decode_hello(handshake.encode_hello(GOOD) + b"more") == GOOD
+    hello = replace(GOOD, data=2**63)
+    assert handshake.decode_hello(handshake.encode_hello(hello) + b"more") == hello
+    assert handshake.decode_hello(handshake.encode_hello(hello)[:-8]) == GOOD, "an older version tells less"
     welcome = Welcome(handshake.REFUSED_CLUSTER, sender=1, version=1)
     assert handshake.decode_welcome(handshake.encode_welcome(welcome) + b"more") == welcome
     assert len(handshake.encode_hello(GOOD)) <= handshake.HANDSHAKE_BYTES_MAX

@@ -28,7 +28,7 @@ from flotilla.storage.options import StoreOptions
 from flotilla.storage.store import NodeStore
 from flotilla.types.errors import FlotillaError, NotLeaderError
 from flotilla.types.ids import GroupId, NodeId
-from flotilla.types.operations import CreateTopic, Reply, Request
+from flotilla.types.operations import ClusterReply, CreateTopic, JoinCluster, Reply, Request
 from flotilla.types.records import Record
 from flotilla.types.settings import NodeSettings
 
@@ -106,8 +106,14 @@ class Node:
     def __init__(self, fleet: "Fleet", node: NodeId) -> None:
         self.fleet = fleet
         self.node = node
-        self.disk = SimDisk(Random(node))
         self.settings = replace(fleet.settings, node_id=node)
+        self.incarnation = node * 1000
+        self.renew()
+
+    def renew(self) -> None:
+        """Begins on an empty disk."""
+        self.incarnation += 1
+        self.disk = SimDisk(Random(self.incarnation))
         self.boot()
 
     def boot(self) -> None:
@@ -117,12 +123,16 @@ class Node:
         #: Blocks stay unwritten, so that proposals stay under way.
         self.is_disk_stuck = False
         self.links: dict[NodeId, str] = {}
+        #: On which data directory others are let in.
+        self.expected: dict[NodeId, int] = {}
         self.sent: list[tuple[NodeId, list[tuple[GroupId, Message]]]] = []
         self.blocks: list[Block] = []
         self.jobs: list[Job] = []
         self.replies: list[tuple[Callable[[object], None], object]] = []
         self.answers: list[Answer] = []
         self.transfers: list[tuple[GroupId, NodeId]] = []
+        #: Clusters that the node was told to join.
+        self.entering: list[list[str]] = []
         self.store = NodeStore.open(self.disk, StoreOptions(journal_bytes=256 * 1024, segment_bytes=64 * 1024), span_of)
         self.driver = Driver(self.node, self.store, self, Random(self.node), DriverOptions(_OPTIONS))
         self.machine = CatalogMachine()
@@ -140,12 +150,9 @@ class Node:
             self.elsewhere,
             Random(self.node),
         )
-        self.broker = Broker(self.settings, self.catalog, self.membership, self, self, self.found)
-        self.membership.start(
-            RegisterBroker(
-                CLUSTER, self.node, client_address(self.node), peer_address(self.node), "", "", "1", self.now_ms()
-            )
-        )
+        self.broker = Broker(self.settings, self.catalog, self.membership, self, self, self.found, self.entering.append)
+        own = (client_address(self.node), peer_address(self.node))
+        self.membership.start(RegisterBroker(CLUSTER, self.node, *own, "", "", "1", self.now_ms()), self.incarnation)
 
     def found(self, others: dict[NodeId, str]) -> None:
         self.links.update(others)
@@ -256,11 +263,17 @@ class Node:
         return self.fleet.clock.later(delay_ms, guarded)
 
     def is_up(self, node: NodeId) -> bool:
-        return node == self.node or self.fleet.is_linked(self.node, node)
+        return node == self.node or self.fleet.is_up(self.node, node)
 
-    def connect(self, node: NodeId, peer: str) -> None:
+    def connect(self, node: NodeId, peer: str, incarnation: int = 0) -> None:
         assert node != self.node
+        was_up = self.is_up(node)
         self.links[node] = peer
+        if incarnation:
+            self.expected[node] = incarnation
+        if self.is_up(node) and not was_up:
+            self.driver.peer_up(node)
+            self.fleet.nodes[node].driver.peer_up(self.node)
 
     def disconnect(self, node: NodeId) -> None:
         self.links.pop(node, None)
@@ -320,7 +333,13 @@ class Fleet:
         ends = (self.nodes.get(one), self.nodes.get(other))
         if one in self.cut or other in self.cut or None in ends:
             return False
-        return all(end is not None and end.is_running for end in ends) and other in self.nodes[one].links
+        if not all(end is not None and end.is_running for end in ends) or other not in self.nodes[one].links:
+            return False
+        # The one who is dialled looks at whose data it is.
+        return self.nodes[other].expected.get(one, 0) in (0, self.nodes[one].incarnation)
+
+    def is_up(self, one: NodeId, other: NodeId) -> bool:
+        return self.is_linked(one, other) and self.is_linked(other, one)
 
     def isolate(self, node: NodeId) -> None:
         self.cut.add(node)
@@ -352,6 +371,40 @@ class Fleet:
                 other.driver.peer_up(node)
         return box
 
+    def wipe(self, node: NodeId) -> Node:
+        """A node that is down comes back on an empty disk, part of nothing, and asks to be let in."""
+        box = self.nodes[node]
+        assert not box.is_running
+        box.renew()
+        self.let_in(node)
+        return box
+
+    def let_in(self, node: NodeId) -> None:
+        """What a node that joins does, again and again until it is in."""
+        box = self.nodes[node]
+        boot = box.driver
+
+        def ask() -> None:
+            controllers = [other for other in self.nodes.values() if other.is_running and _leads_metadata(other)]
+            if controllers and box.is_running and box.driver is boot:
+                request = JoinCluster(node, peer_address(node), client_address(node), "", box.incarnation)
+                controllers[0].broker.handle(request, answered)
+            else:
+                box.later(50, ask)
+
+        def answered(result: Reply | FlotillaError) -> None:
+            if box.driver is not boot or METADATA_GROUP in box.store.groups:
+                return
+            if isinstance(result, ClusterReply):
+                for other, peer in result.peers.items():
+                    if other != node:
+                        box.connect(other, peer)
+                box.learn()
+            else:
+                box.later(50, ask)
+
+        ask()
+
     def settle(self) -> None:
         """Everything that needs no time."""
         while sum(self._turn(box) for box in self.nodes.values() if box.is_running):
@@ -375,7 +428,7 @@ class Fleet:
             reply(result)
         sent, box.sent = box.sent, []
         for to, messages in sent:
-            if self.is_linked(box.node, to) and self.is_linked(to, box.node):
+            if self.is_up(box.node, to):
                 self.nodes[to].driver.receive(messages)
         while (action := self.clock.pop_due()) is not None:
             action()
@@ -405,8 +458,12 @@ class Fleet:
 
     def form(self) -> "Fleet":
         """All nodes are registered brokers of one cluster."""
-        self.wait(lambda: all(len(box.catalog.brokers()) == len(self.nodes) for box in self.nodes.values()))
+        self.wait(lambda: all(self._is_formed(box) for box in self.nodes.values()))
         return self
+
+    def _is_formed(self, box: Node) -> bool:
+        brokers = box.catalog.brokers()
+        return len(brokers) == len(self.nodes) and all(broker.incarnation for broker in brokers.values())
 
     def controller(self) -> Node:
         """Who leads the metadata."""
@@ -443,6 +500,11 @@ class Fleet:
         """Nothing was answered twice, and nobody waits in vain."""
         for box in self.nodes.values():
             assert [len(answer.results) for answer in box.answers] == [1] * len(box.answers)
+
+
+def _leads_metadata(box: Node) -> bool:
+    replica = box.replica(METADATA_GROUP)
+    return replica is not None and replica.is_serving()
 
 
 def batch(*values: bytes, time_ms: int = 5, producer: int = 0, epoch: int = 0, sequence: int = 0) -> bytes:

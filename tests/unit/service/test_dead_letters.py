@@ -217,3 +217,18 @@ def test_the_topic_is_asked_for_once_it_is_known_to_be_missing(node: Node) -> No
     reject(node)
     kinds = [type(request) for request in node.fleet.asked]
     assert kinds == [Produce, CreateTopic, Produce]
+
+
+def test_a_group_is_not_deleted_before_its_dead_are_buried(node: Node) -> None:
+    elsewhere = node.elsewhere
+    ask = elsewhere.ask
+    elsewhere.ask = lambda request, done: None  # type: ignore[method-assign]
+    store(node, b"a")
+    node.call(settle(polled(node), REJECT))
+    assert describe(node).dying == 1
+    assert node.call(DeleteGroup(TOPIC, 0, GROUP)).code == "UNAVAILABLE"
+    elsewhere.ask = ask  # type: ignore[method-assign]
+    node.partition(TOPIC).queue()._dead_letters._send(GROUP)
+    node.fleet.advance(1_000)
+    assert describe(node).dying == 0
+    assert node.call(DeleteGroup(TOPIC, 0, GROUP)).code == "Done"

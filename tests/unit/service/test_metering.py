@@ -149,3 +149,10 @@ def test_members_that_are_gone_are_told_on() -> None:
     service = SilentService()
     MeteredService(service).lost(["a", "b"])
     assert service.lost_members == ["a", "b"]
+
+
+def test_what_others_have_counted_as_produced_is_counted_on() -> None:
+    produced = {"orders": 3}
+    metered = MeteredService(SilentService(), produced)
+    metered.forget_topics_except({"orders"})
+    assert metered.produced is produced

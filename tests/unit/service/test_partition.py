@@ -337,7 +337,7 @@ def test_a_long_poll_that_was_given_up_is_never_answered(node: Node) -> None:
     node.call(produce())
     node.fleet.advance(10_000)
     assert waiting.is_waiting
-    assert not node.partition(TOPIC)._polls
+    assert not node.partition(TOPIC)._fetches
 
 
 def test_a_new_poll_from_inside_of_an_answer_is_not_answered_at_once(node: Node) -> None:

@@ -6,8 +6,16 @@ import pytest
 
 from flotilla.service.queue_tokens import LASTS_MS, TokenShares
 from flotilla.types.errors import FlotillaError, UnavailableError
-from flotilla.types.operations import AlterTopic, Reply
-from flotilla.types.queue_operations import AlterGroup, Subscribe, TakeTokens, TokensGranted
+from flotilla.types.operations import EARLIEST, LATEST, AlterTopic, Reply
+from flotilla.types.queue_operations import (
+    FROM_EARLIEST,
+    FROM_OFFSET,
+    AlterGroup,
+    Start,
+    Subscribe,
+    TakeTokens,
+    TokensGranted,
+)
 from tests.unit.service.fleet import Clock, Fleet, Node, lone, three
 from tests.unit.service.queue_driver import GROUP, TOPIC, deliveries, poll, polled, store, values
 
@@ -155,7 +163,7 @@ class Keeper:
         self.woken += 1
 
     def take(self, wanted: int) -> int:
-        return self.shares.take(GROUP, wanted, self.clock.now_ms)
+        return self.shares.take(GROUP, wanted, FROM_EARLIEST, self.clock.now_ms)
 
     def answer(self, result: Reply | FlotillaError) -> None:
         self.asked.pop()[1](result)
@@ -210,9 +218,29 @@ def test_who_got_nothing_asks_again_later(answer: Reply | FlotillaError, delay_m
 def test_tokens_are_taken_of_a_group_that_is_there() -> None:
     node = lone()
     node.fleet.create(TOPIC, rate_limit_per_minute="60", rate_limit_burst="3")
-    assert node.call(TakeTokens(TOPIC, GROUP, 2)).code == "NOT_FOUND"
     polled(node)
     # The first ones have to be reserved in the log.
     node.call(TakeTokens(TOPIC, GROUP, 2))
     assert node.call(TakeTokens(TOPIC, GROUP, 2)).result == TokensGranted(2)
     assert node.call(TakeTokens(TOPIC, GROUP, 0)).code == "INVALID_ARGUMENT"
+
+
+@pytest.mark.parametrize(
+    ("start", "floor"),
+    [(Start(EARLIEST), 0), (Start(LATEST), 3), (Start(FROM_OFFSET, 1), 1), (Start(FROM_OFFSET, 9), 3)],
+)
+def test_a_group_that_never_polls_the_keeper_has_its_tokens_there(start: Start, floor: int) -> None:
+    node = lone()
+    node.fleet.create(TOPIC, 2, rate_limit_per_minute="600", rate_limit_burst="5")
+    node.fleet.leader(TOPIC, 1)
+    store(node, *[b"elsewhere"] * 3)
+    first = store(node, *[b"x"] * 40, partition=1)
+    assert first == 0
+    found: list[bytes] = []
+    for _ in range(60):
+        found += values(polled(node, poll(partitions=[1], start=start)))
+        node.fleet.advance(100)
+    expected = 40 if start.kind == EARLIEST else {LATEST: 0}.get(start.kind, 40 - start.value)
+    assert len(found) == expected
+    if found:
+        assert node.partition(TOPIC, 0).machine.groups[GROUP].floor == floor

@@ -4,11 +4,13 @@ import pytest
 
 from flotilla.codec.batch_view import BatchView
 from flotilla.queue.commands import TrimTo, encode_command
+from flotilla.raft.messages import Append, Message
 from flotilla.service.retention import LOOK_MS, RELEASE_MS
-from flotilla.types.operations import AlterTopic, Fetch, Fetched
+from flotilla.types.ids import GroupId
+from flotilla.types.operations import AlterTopic, CommitOffset, Fetch, Fetched
 from flotilla.types.queue_operations import REJECT, AlterGroup
 from tests.unit.service.fleet import Fleet, Node, lone, three
-from tests.unit.service.queue_driver import GROUP, TOPIC, ack, describe, poll, polled, settle, store, values
+from tests.unit.service.queue_driver import GROUP, TOPIC, ack, deliveries, describe, poll, polled, settle, store, values
 
 
 @pytest.fixture
@@ -105,6 +107,19 @@ def test_a_group_that_holds_retention_gets_everything_first(node: Node) -> None:
     assert log_start(node) == 4
 
 
+def test_a_group_that_commits_offsets_holds_retention_too(node: Node) -> None:
+    node.fleet.create(TOPIC, retention_messages="1")
+    node.call(AlterGroup(TOPIC, "archive", {"holds_retention": "1"}))
+    node.call(CommitOffset("archive", TOPIC, 0, 0))
+    node.call(CommitOffset("another", TOPIC, 0, 0))
+    fill(node, 5)
+    look(node)
+    assert log_start(node) == 0
+    node.call(CommitOffset("archive", TOPIC, 0, 3))
+    look(node)
+    assert log_start(node) == 3
+
+
 def test_the_dying_stay_until_they_are_buried(node: Node) -> None:
     node.fleet.create(TOPIC, retention_messages="1")
     fill(node, 3)
@@ -156,6 +171,37 @@ def test_a_follower_that_was_away_gets_the_snapshot_and_what_is_left() -> None:
     assert len(entries) == 20
 
 
+def test_a_follower_whose_log_comes_behind_its_state_lets_nothing_of_it_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A snapshot is there at once and tells where the log starts; the messages behind that come one after the other."""
+    fleet = three()
+    leader = fleet.create(TOPIC)
+    group = leader.partition(TOPIC).group
+    away = next(box for box in fleet.nodes.values() if box is not leader and box is not fleet.controller())
+    fill(leader, 5)
+    fleet.isolate(away.node)
+    fill(leader, 200, 2_000)
+    fleet.controller().call(AlterTopic(TOPIC, settings={"retention_messages": "20"}))
+    fleet.advance(RELEASE_MS + 10_000)
+    receive = away.driver.receive
+
+    def receive_no_entries(messages: list[tuple[GroupId, Message]]) -> None:
+        receive([one for one in messages if one[0] != group or not (isinstance(one[1], Append) and one[1].entries)])
+
+    monkeypatch.setattr(away.driver, "receive", receive_no_entries)
+    fleet.heal(away.node)
+    fleet.wait(lambda: away.partition(TOPIC).machine.log_start == 185)
+    replica = away.partition(TOPIC).replica
+    assert replica.log.last_index() < replica.applied
+    fleet.advance(2 * LOOK_MS)
+    monkeypatch.undo()
+    fill(fleet.leader(TOPIC), 1)
+    fleet.wait(lambda: away.partition(TOPIC).machine.next_offset == 206)
+    away.snapshot(group)
+    fleet.advance(2 * LOOK_MS)
+    log_start = away.partition(TOPIC).machine.log_start
+    assert len(replica.log.read_from_offset(log_start, 1 << 20, replica.applied + 1)) == 206 - log_start
+
+
 def test_a_node_that_restarts_goes_on_where_its_log_begins() -> None:
     fleet = Fleet(1).form()
     node = fleet.nodes[1]
@@ -193,3 +239,20 @@ def test_a_message_that_died_just_before_it_was_trimmed_is_buried_all_the_same(n
     dead = node.call(Fetch(f"dlq.{GROUP}.{TOPIC}", 0, 0, 1_000)).result
     assert isinstance(dead, Fetched)
     assert BatchView(dead.batches[0]).value(0) == b"0" + b"x" * 10
+
+
+def test_a_group_that_is_on_its_way_into_the_log_holds_it_already(node: Node) -> None:
+    """The leader decides what goes while an entry is under way that opens a holder, of which it does not know yet."""
+    node.fleet.create(TOPIC)
+    node.call(AlterGroup(TOPIC, GROUP, {"holds_retention": "1"}))
+    fill(node, 5)
+    look(node)
+    node.call(AlterTopic(TOPIC, settings={"retention_messages": "1"}))
+    node.is_disk_stuck = True
+    opening = node.ask(poll())
+    look(node)
+    node.is_disk_stuck = False
+    node.fleet.settle()
+    assert len(values(deliveries(opening))) == 5
+    look(node)
+    assert (describe(node).floor, log_start(node)) == (0, 0)

@@ -4,7 +4,8 @@ import pytest
 
 from flotilla.codec.batch_view import BatchView
 from flotilla.metadata.transactions import COMMITTED, Transaction
-from flotilla.service.transactions import TRANSACTION_MS_MAX, Decisions
+from flotilla.queue.transaction_leader import TRANSACTION_MS_MAX
+from flotilla.service.transactions import Decisions
 from flotilla.types.errors import UnavailableError
 from flotilla.types.operations import LATEST, Fetch, Fetched, ListOffsets, OffsetFound, Produce
 from flotilla.types.transaction_operations import (
@@ -287,7 +288,7 @@ def test_a_leader_that_may_have_a_successor_confirms_nothing_that_it_never_had()
     forwarded: list[object] = []
     fleet.wait(lambda: host._transactions is not None)
     assert host._transactions is not None
-    host._transactions._decisions = Decisions({"t": waited}.get, forwarded.append)
+    host._transactions._decisions = Decisions({"t": waited}.get, forwarded.append, {})
     fleet.isolate(leader.node)
     host.confirm_transactions(["t"])
     asked = leader.call(TransactionOutcome(ORDERS, 0, "t", 1_000))
@@ -302,3 +303,13 @@ def test_who_waits_hears_that_leadership_has_ended(node: Node) -> None:
     asked = node.ask(TransactionOutcome(ORDERS, 0, "t", 60_000))
     node.partition(ORDERS).close(UnavailableError("it moved away"))
     assert asked.code == "UNAVAILABLE"
+
+
+def test_records_count_as_produced_when_they_are_seen(node: Node) -> None:
+    stage(node, ORDERS, b"a", b"b")
+    stage(node, ORDERS, b"c", sequence=2)
+    stage(node, BILLING, b"d", name="aborted")
+    assert node.membership.produced == {}
+    node.call(CommitTransaction("t", [(ORDERS, 0)]))
+    node.call(AbortTransaction("aborted", [(BILLING, 0)]))
+    assert node.membership.produced == {ORDERS: 3}

@@ -35,12 +35,12 @@ class Stock:
         self.taken.append(waiter)
         self.wants[waiter] -= 1
         if not self.wants[waiter]:
-            self.room.leave(waiter, group, is_ordered=False)
+            self.room.leave(waiter, group)
         return True
 
     def enter(self, waiter: str, wants: int = 1) -> None:
         self.wants[waiter] = wants
-        self.room.enter(waiter, waiter[0], is_ordered=False)
+        self.room.enter(waiter, waiter[0])
 
     def run(self) -> None:
         while (action := self.clock.pop_due()) is not None:
@@ -105,7 +105,7 @@ def test_an_empty_room_needs_no_turn(stock: Stock) -> None:
     stock.room.wake_soon()
     assert stock.clock.armed_count == 0
     stock.enter("a1")
-    stock.room.leave("a1", "a", is_ordered=False)
-    stock.room.leave("a1", "a", is_ordered=False)
+    stock.room.leave("a1", "a")
+    stock.room.leave("a1", "a")
     stock.room.wake_soon()
     assert stock.clock.armed_count == 0

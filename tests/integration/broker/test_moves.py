@@ -1,0 +1,199 @@
+"""Nodes are lost for good, come back without their disks, and partitions move: under load, and nothing is lost."""
+
+import asyncio
+import shutil
+from pathlib import Path
+
+import pytest
+
+from flotilla.client.aio import AsyncClient
+from flotilla.types.errors import ConfigurationChangeError
+from flotilla.types.operations import Metadata
+from tests.integration.broker.cluster import BrokerCluster, run, wait_for, wait_until
+from tests.integration.broker.ledger import Traffic
+
+pytestmark = pytest.mark.slow
+
+
+def is_still(found: Metadata) -> bool:
+    """Nothing moves."""
+    return not any(part.target for topic in found.topics for part in topic.partitions)
+
+
+async def wait_still(client: AsyncClient) -> Metadata:
+    return await wait_for(client.metadata, "the moves to end", is_enough=is_still)
+
+
+async def wait_voting(client: AsyncClient, topic: str, partitions: int, replicas: int) -> None:
+    """Every partition has so many voters, all of whom have everything."""
+
+    async def look() -> bool:
+        for number in range(partitions):
+            described = await client.describe_replicas(topic, number)
+            if [replica.role for replica in described.replicas].count("voter") != replicas - 1:
+                return False
+            if any(replica.role == "learner" or not replica.is_alive for replica in described.replicas):
+                return False
+        return True
+
+    await wait_for(look, f"{replicas} voters in every partition of {topic}", is_enough=bool)
+
+
+def test_a_node_that_lost_its_disk_comes_back_under_its_id_and_nothing_is_lost(tmp_path: Path) -> None:
+    async def scenario(cluster: BrokerCluster, client: AsyncClient) -> None:
+        await client.create_topic("t", partitions=3)
+        async with Traffic(cluster.addresses, "t", partitions=3) as traffic:
+            for victim in (1, 2):
+                broker = cluster[victim]
+                await broker.kill()
+                shutil.rmtree(broker.data)
+                await traffic.wait_acks(30)
+                broker.flags.pop("peers", None)
+                broker.flags["join"] = ",".join(cluster.addresses)
+                broker.start()
+                await cluster.wait_ready(client)
+                await wait_voting(client, "t", 3, 3)
+                await traffic.wait_acks(30)
+        assert not traffic.ledger.refused
+        await traffic.ledger.check_every_replica(cluster, client)
+        # Those who came back carry the cluster together.
+        await cluster[3].kill()
+        await cluster.wait_led("t", 3)
+        await traffic.ledger.check(client)
+        await client.produce("t", b"after", partition=0)
+
+    cluster = BrokerCluster(tmp_path)
+    cluster.start()
+    try:
+        run(cluster, scenario, seconds=150)
+    finally:
+        cluster.end()
+
+
+def test_an_empty_disk_with_the_flags_of_a_founder_gets_no_vote(tmp_path: Path) -> None:
+    async def scenario(cluster: BrokerCluster, client: AsyncClient) -> None:
+        await client.create_topic("t", partitions=1)
+        async with Traffic(cluster.addresses, "t") as traffic:
+            await cluster[3].kill()
+            shutil.rmtree(cluster[3].data)
+            cluster[3].start()
+            await wait_until(lambda: cluster[3].logged().count('"listening"') == 2, "the node to be there again")
+            # Nobody speaks with it, and it cannot do anything alone.
+            await traffic.wait_acks(50)
+            alive = {broker.node: broker.is_alive for broker in (await client.metadata()).brokers}
+            assert not alive[3]
+            await cluster[3].kill()
+            shutil.rmtree(cluster[3].data)
+            del cluster[3].flags["peers"]
+            cluster[3].flags["join"] = ",".join(cluster.addresses)
+            cluster[3].start()
+            await cluster.wait_ready(client)
+            await wait_voting(client, "t", 1, 3)
+        await traffic.ledger.check_every_replica(cluster, client)
+
+    cluster = BrokerCluster(tmp_path)
+    cluster.start()
+    try:
+        run(cluster, scenario, seconds=120)
+    finally:
+        cluster.end()
+
+
+def test_a_node_that_is_lost_for_good_is_replaced_by_another_and_nothing_is_lost(tmp_path: Path) -> None:
+    async def scenario(cluster: BrokerCluster, client: AsyncClient) -> None:
+        await client.create_topic("t", partitions=3)
+        async with Traffic(cluster.addresses, "t", partitions=3) as traffic:
+            lost = await cluster.leader("t", 0)
+            await lost.kill()
+            shutil.rmtree(lost.data)
+            with pytest.raises(ConfigurationChangeError, match="add a broker"):
+                await client.remove_node(lost.node)
+            del cluster.brokers[lost.node]
+            cluster.add(4, join=",".join(cluster.addresses)).start()
+            await cluster.wait_ready(client)
+            await client.remove_node(lost.node)
+            await wait_for(
+                client.metadata,
+                "the lost node to be replaced",
+                is_enough=lambda found: all(broker.node != lost.node for broker in found.brokers),
+            )
+            await wait_voting(client, "t", 3, 3)
+            await traffic.wait_acks(50)
+        assert not traffic.ledger.refused
+        for partition in (await client.describe_topic("t")).partitions:
+            assert sorted(partition.replicas) == sorted(cluster.brokers)
+        await traffic.ledger.check_every_replica(cluster, client)
+        # The majority is one of the present three.
+        other = next(node for node in cluster.brokers if node != 4)
+        await cluster[other].kill()
+        await cluster.wait_led("t", 3)
+        await traffic.ledger.check(client)
+
+    cluster = BrokerCluster(tmp_path)
+    cluster.start()
+    try:
+        run(cluster, scenario, seconds=150)
+    finally:
+        cluster.end()
+
+
+def test_partitions_spread_over_a_new_node_while_leaders_die(tmp_path: Path) -> None:
+    async def scenario(cluster: BrokerCluster, client: AsyncClient) -> None:
+        await client.create_topic("t", partitions=4)
+        # One that waits is told to come in.
+        newcomer = cluster.add(4, await_init="true")
+        newcomer.start()
+        async with Traffic(cluster.addresses[:3], "t", partitions=4) as traffic:
+            async with AsyncClient(newcomer.client_address, timeout_ms=20_000) as direct:
+                await direct.enter_cluster(cluster.addresses[:3])
+            await cluster.wait_ready(client)
+            planned = await client.rebalance(dry_run=True)
+            assert sum(4 in move.target for move in planned) == 3
+            assert is_still(await client.metadata())
+            assert await client.rebalance() == planned
+            # Whoever leads the metadata and whoever leads a partition may go meanwhile.
+            controller = cluster[(await client.metadata()).controller]
+            await controller.kill()
+            await asyncio.sleep(1)
+            controller.start()
+            await cluster.wait_ready(client)
+            leader = await cluster.leader("t", planned[0].partition)
+            await leader.kill()
+            await asyncio.sleep(1)
+            leader.start()
+            await cluster.wait_ready(client)
+            await wait_still(client)
+            await wait_voting(client, "t", 4, 3)
+            # Fewer replicas, and more again.
+            for factor in (1, 3):
+                await client.alter_topic("t", replication_factor=factor)
+                found = await wait_for(
+                    lambda: client.describe_topic("t"),
+                    f"{factor} replicas",
+                    is_enough=lambda topic, factor=factor: all(  # type: ignore[misc]
+                        len(part.replicas) == factor and not part.target for part in topic.partitions
+                    ),
+                )
+                assert found.settings["replication_factor"] == str(factor)
+                await traffic.wait_acks(20)
+            assert await client.cancel_moves() == []
+        assert not traffic.ledger.refused
+        await traffic.ledger.check_every_replica(cluster, client)
+        held = [node for part in (await client.describe_topic("t")).partitions for node in part.replicas]
+        assert max(held.count(node) for node in cluster.brokers) - min(map(held.count, cluster.brokers)) <= 1
+        # What moved away is gone from the disks.
+        await wait_until(lambda: count_groups(cluster) == 12, "what moved to be removed", is_enough=bool)
+
+    cluster = BrokerCluster(tmp_path)
+    cluster.start()
+    try:
+        run(cluster, scenario, seconds=180)
+    finally:
+        cluster.end()
+
+
+def count_groups(cluster: BrokerCluster) -> int:
+    """Folders of partitions, on all nodes."""
+    return sum(
+        1 for broker in cluster.brokers.values() for _ in (broker.data / "groups").glob("*") if int(_.name) >= 16
+    )
