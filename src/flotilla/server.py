@@ -15,11 +15,13 @@ from random import Random, SystemRandom
 from flotilla import __version__
 from flotilla.client.aio import AsyncClient
 from flotilla.client.calls import REPEATABLE
+from flotilla.client.gateway import Gateway
 from flotilla.client.network import Network
 from flotilla.client.routes import CONTROLLER, Route
 from flotilla.client.setup import new_session, read_addresses
 from flotilla.codec.batch import span_of
 from flotilla.codec.batch_facts import facts_of
+from flotilla.frontends.grpc.server import GrpcServer
 from flotilla.frontends.http.server import HttpServer
 from flotilla.frontends.tcp.server import TcpServer
 from flotilla.metadata.commands import RegisterBroker
@@ -53,6 +55,8 @@ log = get_logger("broker")
 #: How long a stopping node lets requests finish.
 DRAIN_MS = 2_000
 JOIN_RETRY_MS = 500
+#: How long a cluster may take to let a node in before it is asked again.
+JOIN_MS = 10_000
 #: How long another node may take to answer this one.
 ELSEWHERE_MS = 10_000
 
@@ -125,8 +129,8 @@ class LoopOutside:
     def is_up(self, node: NodeId) -> bool:
         return node == self._node.runtime.node or self._node.network.is_up(node)
 
-    def connect(self, node: NodeId, peer_address: str) -> None:
-        self._node.network.add_peer(node, parse_address(peer_address))
+    def connect(self, node: NodeId, peer_address: str, incarnation: int = 0) -> None:
+        self._node.network.add_peer(node, parse_address(peer_address), incarnation)
 
     def disconnect(self, node: NodeId) -> None:
         self._node.network.remove_peer(node)
@@ -180,7 +184,7 @@ class Server:
     def __init__(self, settings: NodeSettings, clock: Clock | None = None) -> None:
         """`clock`: another one than the machine's, for tests."""
         self.settings = settings
-        claim(Path(settings.data_dir), Identity(settings.node_id, settings.cluster_id))
+        self._incarnation = claim(Path(settings.data_dir), Identity(settings.node_id, settings.cluster_id)).incarnation
         self._machine = CatalogMachine()
         self._replica_options = _replica_options(settings)
         parts = NodeParts(
@@ -195,6 +199,7 @@ class Server:
                 open_files_max=settings.open_files_max,
             ),
             driver=DriverOptions(self._replica_options),
+            incarnation=self._incarnation,
         )
         self.node = Node(parts, lambda group: self._machine if group == METADATA_GROUP else None, span_of)
         self._consensus = LoopConsensus(self.node)
@@ -211,14 +216,24 @@ class Server:
             keeps_log,
             self._elsewhere,
             Random(SystemRandom().getrandbits(128)),
+            settings.move_bytes_per_second,
         )
-        self.broker = Broker(settings, self.catalog, self.membership, self._consensus, self._outside, self._found)
-        metered = MeteredService(self.broker)
+        self.broker = Broker(
+            settings, self.catalog, self.membership, self._consensus, self._outside, self._found, self._enter
+        )
+        metered = MeteredService(self.broker, self.membership.produced)
         self._tcp = TcpServer(metered)
         self.status = NodeStatus(
             self.node.runtime, self.node.network, self.catalog, metered, self._tcp.statistics, self.membership.hosts
         )
-        self._http = HttpServer(self.status)
+        #: The cluster, for doors that lead to all of it: this node is their way in like any other.
+        self.gateway = Gateway(self._way_in)
+        self._grpc = GrpcServer(self.gateway)
+        self._http = HttpServer(self.status, self.gateway, self._outside.now_ms)
+        #: Where this node reaches its own door.
+        self._own_door: Address | None = None
+        #: How this node registers; known once its doors are open.
+        self._own: RegisterBroker | None = None
         self._joining: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -228,12 +243,16 @@ class Server:
         if not settings.join and not settings.await_init:
             self._found({peer: str(address) for peer, address in settings.other_peers.items()})
         port = await self._tcp.start(settings.listen.host, settings.listen.port)
+        self._own_door = Address("127.0.0.1" if settings.listen.is_wildcard else settings.listen.host, port)
         http = settings.http_listen
         http_port = await self._http.start(http.host, http.port) if http is not None else 0
-        own = self._registration(port, http_port)
-        self.membership.start(own)
-        if settings.join and METADATA_GROUP not in self.node.store.groups:
-            self._joining = asyncio.create_task(self._join(own))
+        grpc = settings.grpc_listen
+        grpc_port = await self._grpc.start(grpc.host, grpc.port) if grpc is not None else 0
+        own = self._registration(port, http_port, grpc_port)
+        self._own = own
+        self.membership.start(own, self._incarnation)
+        if settings.join:
+            self._enter([str(address) for address in settings.join])
         log.info("listening", node=settings.node_id, clients=own.client_address, peers=own.peer_address)
 
     async def stop(self) -> None:
@@ -242,8 +261,11 @@ class Server:
         self._tcp.stop_accepting()
         if self._joining is not None:
             self._joining.cancel()
+        # Before leadership goes: what is under way there may need it.
+        await self._grpc.close(DRAIN_MS)
         await self.node.runtime.hand_over()
         self.broker.close()
+        await self.gateway.close()
         await self._elsewhere.close()
         await self._tcp.close(DRAIN_MS)
         await self._http.close(DRAIN_MS)
@@ -255,7 +277,15 @@ class Server:
         """Where clients are told to connect."""
         return self._client_address
 
-    def _registration(self, port: int, http_port: int) -> RegisterBroker:
+    def _way_in(self) -> list[Address]:
+        return [] if self._own_door is None else [self._own_door]
+
+    @property
+    def grpc_address(self) -> str:
+        """Where gRPC is spoken; empty when that door is closed."""
+        return "" if self._own is None else self._own.grpc_address
+
+    def _registration(self, port: int, http_port: int, grpc_port: int) -> RegisterBroker:
         settings = self.settings
         advertised = settings.advertise or Address(settings.listen.host, port)
         self._client_address = str(advertised)
@@ -265,8 +295,8 @@ class Server:
             node=settings.node_id,
             client_address=str(advertised),
             peer_address=str(peer),
-            http_address=str(Address(settings.http_listen.host, http_port)) if settings.http_listen is not None else "",
-            grpc_address="",
+            http_address=_reached_at(settings.http_listen, http_port, advertised),
+            grpc_address=_reached_at(settings.grpc_listen, grpc_port, advertised),
             version=__version__,
             now_ms=self._outside.now_ms(),
         )
@@ -280,18 +310,33 @@ class Server:
         if not others:
             self._consensus.campaign(METADATA_GROUP)
 
-    async def _join(self, own: RegisterBroker) -> None:
+    def _enter(self, servers: list[str]) -> None:
+        """Joins the running cluster at these client addresses; without effect for a node that is part of one."""
+        assert self._own is not None, "a node joins when its doors are open"
+        own = self._own.client_address
+        # All nodes may be given the same list; this one does not know more than it does.
+        others = [server for server in servers if server != own] or servers
+        if METADATA_GROUP not in self.node.store.groups:
+            if self._joining is not None:
+                # Somebody knows better where that cluster is.
+                self._joining.cancel()
+            self._joining = asyncio.create_task(self._join(self._own, others))
+
+    async def _join(self, own: RegisterBroker, servers: list[str]) -> None:
         """Asks the running cluster until it lets this node in; then everything comes by replication."""
-        servers = [str(address) for address in self.settings.join]
         while True:
             try:
-                async with AsyncClient(servers) as client:
+                async with AsyncClient(servers, timeout_ms=JOIN_MS) as client:
                     # Those of another cluster would take it in, and then refuse to speak with it.
                     found = (await client.metadata()).cluster_id
                     if found and found != own.cluster_id:
                         raise InvalidArgumentError(f"that is cluster {found!r}, not {own.cluster_id!r}")
                     reply = await client.join_cluster(
-                        own.node, peer=own.peer_address, client=own.client_address, http=own.http_address
+                        own.node,
+                        peer=own.peer_address,
+                        client=own.client_address,
+                        http=own.http_address,
+                        incarnation=self._incarnation,
                     )
             except FlotillaError as error:
                 log.warning("joining failed, trying again", error=str(error))
@@ -302,3 +347,10 @@ class Server:
                     self._outside.connect(node, address)
             self.node.create_group(METADATA_GROUP, Configuration())
             return
+
+
+def _reached_at(listen: Address | None, port: int, advertised: Address) -> str:
+    """Where others find a door; empty when it is closed. One on every interface is where clients are told to go."""
+    if listen is None:
+        return ""
+    return str(Address(advertised.host if listen.is_wildcard else listen.host, port))

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 
 from google.protobuf.message import DecodeError
 
-from flotilla.codec import client_messages, queue_messages, transaction_messages
+from flotilla.codec import client_messages, cluster_messages, queue_messages, stream_messages, transaction_messages
 from flotilla.codec.client_rows import Buffer, Row
 from flotilla.codec.generated import client_pb2
 from flotilla.types.errors import ALL_ERRORS, FlotillaError, InvalidArgumentError, NotLeaderError, UnknownError
@@ -47,8 +47,9 @@ _LENGTHS = struct.Struct(">II")
 _ENVELOPE_LENGTH = struct.Struct(">I")
 _ENVELOPE_START = _ENVELOPE_LENGTH.size
 
-REQUEST_ROWS = client_messages.REQUEST_ROWS + queue_messages.REQUEST_ROWS + transaction_messages.REQUEST_ROWS
-REPLY_ROWS = client_messages.REPLY_ROWS + queue_messages.REPLY_ROWS + transaction_messages.REPLY_ROWS
+_FAMILIES = (client_messages, cluster_messages, queue_messages, transaction_messages, stream_messages)
+REQUEST_ROWS: tuple[Row, ...] = sum([family.REQUEST_ROWS for family in _FAMILIES], ())
+REPLY_ROWS: tuple[Row, ...] = sum([family.REPLY_ROWS for family in _FAMILIES], ())
 _REQUEST_WRITERS = {row.kind: row for row in REQUEST_ROWS}
 _REQUEST_READERS: dict[str | None, Row] = {row.field: row for row in REQUEST_ROWS}
 _REPLY_WRITERS = {row.kind: row for row in REPLY_ROWS}

@@ -126,13 +126,19 @@ def _write_topic(body: client_pb2.Topic, topic: TopicInfo) -> None:
     body.topic_id = topic.topic_id
     for partition in topic.partitions:
         body.partitions.add(
-            number=partition.number, leader=partition.leader, replicas=partition.replicas, term=partition.term
+            number=partition.number,
+            leader=partition.leader,
+            replicas=partition.replicas,
+            term=partition.term,
+            target=partition.target,
         )
     body.settings.update(topic.settings)
 
 
 def _read_topic(body: client_pb2.Topic) -> TopicInfo:
-    partitions = [PartitionInfo(part.number, part.leader, part.replicas[:], part.term) for part in body.partitions]
+    partitions = [
+        PartitionInfo(part.number, part.leader, part.replicas[:], part.term, part.target[:]) for part in body.partitions
+    ]
     return TopicInfo(body.name, body.topic_id, partitions, dict(body.settings))
 
 
@@ -140,14 +146,24 @@ def _write_metadata(body: client_pb2.Metadata, value: Metadata) -> Sequence[Buff
     body.cluster_id = value.cluster_id
     body.controller = value.controller
     for broker in value.brokers:
-        body.brokers.add(node=broker.node, client=broker.client, http=broker.http, is_alive=broker.is_alive)
+        body.brokers.add(
+            node=broker.node,
+            client=broker.client,
+            http=broker.http,
+            is_alive=broker.is_alive,
+            state=broker.state,
+            grpc=broker.grpc,
+        )
     for topic in value.topics:
         _write_topic(body.topics.add(), topic)
     return ()
 
 
 def _read_metadata(body: client_pb2.Metadata, attachment: memoryview) -> Metadata:
-    brokers = [BrokerInfo(broker.node, broker.client, broker.http, broker.is_alive) for broker in body.brokers]
+    brokers = [
+        BrokerInfo(broker.node, broker.client, broker.http, broker.is_alive, broker.state, broker.grpc)
+        for broker in body.brokers
+    ]
     return Metadata(body.cluster_id, body.controller, brokers, [_read_topic(topic) for topic in body.topics])
 
 
@@ -167,11 +183,12 @@ def _write_alter_topic(body: client_pb2.AlterTopic, value: AlterTopic) -> Sequen
     body.topic = value.topic
     body.partitions = value.partitions
     body.settings.update(value.settings)
+    body.replication_factor = value.replication_factor
     return ()
 
 
 def _read_alter_topic(body: client_pb2.AlterTopic, attachment: memoryview) -> AlterTopic:
-    return AlterTopic(body.topic, body.partitions, dict(body.settings))
+    return AlterTopic(body.topic, body.partitions, dict(body.settings), body.replication_factor)
 
 
 def _write_topic_reply(body: client_pb2.TopicReply, value: TopicReply) -> Sequence[Buffer]:
@@ -214,7 +231,7 @@ REQUEST_ROWS: tuple[Row, ...] = (
     Row(AlterTopic, "alter_topic", _write_alter_topic, _read_alter_topic),
     plain(DeleteTopic, "delete_topic", "topic"),
     Row(InitCluster, "init_cluster", _write_init_cluster, _read_init_cluster),
-    plain(JoinCluster, "join_cluster", "node", "peer", "client", "http"),
+    plain(JoinCluster, "join_cluster", "node", "peer", "client", "http", "incarnation"),
     plain(RemoveNode, "remove_node", "node"),
     plain(TransferLeadership, "transfer_leadership", "topic", "partition", "to"),
 )

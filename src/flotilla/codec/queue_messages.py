@@ -39,12 +39,13 @@ from flotilla.types.queue_operations import (
     TakeTokens,
     TokensGranted,
     Unsubscribe,
+    Withdraw,
 )
 
 # What several messages have in common.
 
 
-def _write_held(body: client_pb2.Held, held: list[Held]) -> None:
+def write_held(body: client_pb2.Held, held: list[Held]) -> None:
     for run in held:
         if run.end <= run.first:
             raise InvalidArgumentError(f"a run of offsets from {run.first} to {run.end} is empty")
@@ -53,7 +54,7 @@ def _write_held(body: client_pb2.Held, held: list[Held]) -> None:
     body.counts.extend([run.end - run.first for run in held])
 
 
-def _read_held(body: client_pb2.Held) -> list[Held]:
+def read_held(body: client_pb2.Held) -> list[Held]:
     lease_ids, firsts, counts = body.lease_ids[:], body.firsts[:], body.counts[:]
     if not len(lease_ids) == len(firsts) == len(counts):
         raise InvalidArgumentError("leases, offsets and counts are not equally many")
@@ -113,6 +114,7 @@ def _write_poll(body: client_pb2.Poll, value: Poll) -> Sequence[Buffer]:
     body.is_auto_ack = value.is_auto_ack
     body.is_ordered_by_key = value.is_ordered_by_key
     _write_start(body.start, value.start)
+    body.types.extend(value.types)
     return ()
 
 
@@ -129,6 +131,7 @@ def _read_poll(body: client_pb2.Poll, attachment: memoryview) -> Poll:
         body.is_auto_ack,
         body.is_ordered_by_key,
         _read_start(body),
+        body.types[:],
     )
 
 
@@ -149,21 +152,33 @@ def _write_settle(body: client_pb2.Settle, value: Settle) -> Sequence[Buffer]:
     body.kind = value.kind
     body.reason = value.reason
     body.delay_ms = value.delay_ms
-    _write_held(body.held, value.held)
+    write_held(body.held, value.held)
+    body.members.extend(value.members)
+    body.topic_id = value.topic_id
     return ()
 
 
 def _read_settle(body: client_pb2.Settle, attachment: memoryview) -> Settle:
-    return Settle(body.topic, body.partition, body.group, body.kind, _read_held(body.held), body.reason, body.delay_ms)
+    return Settle(
+        body.topic,
+        body.partition,
+        body.group,
+        body.kind,
+        read_held(body.held),
+        body.reason,
+        body.delay_ms,
+        body.members[:],
+        body.topic_id,
+    )
 
 
 def _write_settled(body: client_pb2.Settled, value: Settled) -> Sequence[Buffer]:
-    _write_held(body.expired, value.expired)
+    write_held(body.expired, value.expired)
     return ()
 
 
 def _read_settled(body: client_pb2.Settled, attachment: memoryview) -> Settled:
-    return Settled(_read_held(body.expired))
+    return Settled(read_held(body.expired))
 
 
 def _write_extend(body: client_pb2.Extend, value: Extend) -> Sequence[Buffer]:
@@ -172,12 +187,14 @@ def _write_extend(body: client_pb2.Extend, value: Extend) -> Sequence[Buffer]:
     body.group = value.group
     body.member = value.member
     body.visibility_ms = value.visibility_ms
-    _write_held(body.held, value.held)
+    write_held(body.held, value.held)
+    body.topic_id = value.topic_id
     return ()
 
 
 def _read_extend(body: client_pb2.Extend, attachment: memoryview) -> Extend:
-    return Extend(body.topic, body.partition, body.group, body.member, _read_held(body.held), body.visibility_ms)
+    held = read_held(body.held)
+    return Extend(body.topic, body.partition, body.group, body.member, held, body.visibility_ms, body.topic_id)
 
 
 def _write_subscribe(body: client_pb2.Subscribe, value: Subscribe) -> Sequence[Buffer]:
@@ -224,11 +241,12 @@ def _write_cancel(body: client_pb2.CancelRecords, value: CancelRecords) -> Seque
     body.partition = value.partition
     body.offsets.extend(value.offsets)
     body.keys.extend(value.keys)
+    body.topic_id = value.topic_id
     return ()
 
 
 def _read_cancel(body: client_pb2.CancelRecords, attachment: memoryview) -> CancelRecords:
-    return CancelRecords(body.topic, body.partition, body.offsets[:], body.keys[:])
+    return CancelRecords(body.topic, body.partition, body.offsets[:], body.keys[:], body.topic_id)
 
 
 def _write_cancelled(body: client_pb2.RecordsCancelled, value: RecordsCancelled) -> Sequence[Buffer]:
@@ -307,13 +325,34 @@ def _write_explanation(body: client_pb2.Explanation, value: Explanation) -> Sequ
     body.remaining_ms = value.remaining_ms
     body.history.extend(value.history)
     body.next = value.next
-    return ()
+    body.ended_ms = value.ended_ms
+    return (value.batch,) if value.batch else ()
 
 
 def _read_explanation(body: client_pb2.Explanation, attachment: memoryview) -> Explanation:
     return Explanation(
-        body.state, body.attempts, body.reason, body.holder, body.remaining_ms, body.history[:], body.next
+        body.state,
+        body.attempts,
+        body.reason,
+        body.holder,
+        body.remaining_ms,
+        body.history[:],
+        body.next,
+        body.ended_ms,
+        bytes(attachment),
     )
+
+
+def _write_take_tokens(body: client_pb2.TakeTokens, value: TakeTokens) -> Sequence[Buffer]:
+    body.topic = value.topic
+    body.group = value.group
+    body.tokens = value.tokens
+    _write_start(body.start, value.start)
+    return ()
+
+
+def _read_take_tokens(body: client_pb2.TakeTokens, attachment: memoryview) -> TakeTokens:
+    return TakeTokens(body.topic, body.group, body.tokens, _read_start(body))
 
 
 REQUEST_ROWS: tuple[Row, ...] = (
@@ -323,14 +362,15 @@ REQUEST_ROWS: tuple[Row, ...] = (
     Row(Subscribe, "subscribe", _write_subscribe, _read_subscribe),
     plain(AddCredit, "add_credit", "subscription", "messages"),
     plain(Unsubscribe, "unsubscribe", "subscription"),
+    plain(Withdraw, "withdraw", "poll"),
     Row(CancelRecords, "cancel_records", _write_cancel, _read_cancel),
     plain(ListGroups, "list_groups", "topic", "partition"),
     plain(DescribeGroup, "describe_group", "topic", "partition", "group"),
     Row(ResetGroup, "reset_group", _write_reset, _read_reset),
     plain(DeleteGroup, "delete_group", "topic", "partition", "group"),
     Row(AlterGroup, "alter_group", _write_alter_group, _read_alter_group),
-    plain(ExplainMessage, "explain_message", "topic", "partition", "offset", "group"),
-    plain(TakeTokens, "take_tokens", "topic", "group", "tokens"),
+    plain(ExplainMessage, "explain_message", "topic", "partition", "offset", "group", "topic_id", "has_record"),
+    Row(TakeTokens, "take_tokens", _write_take_tokens, _read_take_tokens),
 )
 
 REPLY_ROWS: tuple[Row, ...] = (
@@ -342,6 +382,6 @@ REPLY_ROWS: tuple[Row, ...] = (
     Row(GroupDescription, "group_description", _write_description, _read_description),
     plain(GroupReset, "group_reset", "from_offset", "to_offset"),
     Row(GroupReply, "group_reply", _write_group_reply, _read_group_reply),
-    Row(Explanation, "explanation", _write_explanation, _read_explanation),
+    Row(Explanation, "explanation", _write_explanation, _read_explanation, has_attachment=True),
     plain(TokensGranted, "tokens_granted", "tokens", "retry_after_ms"),
 )

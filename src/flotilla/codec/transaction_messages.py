@@ -5,6 +5,7 @@ from typing import Any
 
 from flotilla.codec.client_rows import Buffer, Row, plain
 from flotilla.codec.generated import client_pb2
+from flotilla.codec.queue_messages import read_held, write_held
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.transaction_operations import (
     AbortTransaction,
@@ -12,6 +13,7 @@ from flotilla.types.transaction_operations import (
     Stage,
     Staged,
     StagedBatch,
+    StageSettlement,
     TransactionDecided,
     TransactionOutcome,
     TransactionShown,
@@ -29,6 +31,19 @@ def _read_stage(body: client_pb2.Stage, attachment: memoryview) -> Stage:
     return Stage(body.topic, body.partition, body.transaction_id, attachment)
 
 
+def _write_stage_settlement(body: client_pb2.StageSettlement, value: StageSettlement) -> Sequence[Buffer]:
+    body.topic = value.topic
+    body.partition = value.partition
+    body.group = value.group
+    body.transaction_id = value.transaction_id
+    write_held(body.held, value.held)
+    return ()
+
+
+def _read_stage_settlement(body: client_pb2.StageSettlement, attachment: memoryview) -> StageSettlement:
+    return StageSettlement(body.topic, body.partition, body.group, body.transaction_id, read_held(body.held))
+
+
 def _write_partitions(body: Any, partitions: list[tuple[str, int]]) -> None:
     for topic, number in partitions:
         body.partitions.add(topic=topic, number=number)
@@ -43,11 +58,14 @@ def _write_commit(body: client_pb2.CommitTransaction, value: CommitTransaction) 
     body.application_id = value.application_id
     body.version = value.version
     _write_partitions(body, value.partitions)
+    for transaction_id, places in value.members:
+        body.members.add(transaction_id=transaction_id, partitions=places)
     return ()
 
 
 def _read_commit(body: client_pb2.CommitTransaction, attachment: memoryview) -> CommitTransaction:
-    return CommitTransaction(body.transaction_id, _read_partitions(body), body.application_id, body.version)
+    members = [(member.transaction_id, list(member.partitions)) for member in body.members]
+    return CommitTransaction(body.transaction_id, _read_partitions(body), body.application_id, body.version, members)
 
 
 def _write_abort(body: client_pb2.AbortTransaction, value: AbortTransaction) -> Sequence[Buffer]:
@@ -77,6 +95,7 @@ def _read_shown(body: client_pb2.TransactionShown, attachment: memoryview) -> Tr
 
 REQUEST_ROWS: tuple[Row, ...] = (
     Row(Stage, "stage", _write_stage, _read_stage, has_attachment=True),
+    Row(StageSettlement, "stage_settlement", _write_stage_settlement, _read_stage_settlement),
     Row(CommitTransaction, "commit_transaction", _write_commit, _read_commit),
     Row(AbortTransaction, "abort_transaction", _write_abort, _read_abort),
     plain(TransactionOutcome, "transaction_outcome", "topic", "partition", "transaction_id", "wait_ms"),

@@ -4,8 +4,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from flotilla.types import cluster_operations as cluster
 from flotilla.types import operations as op
 from flotilla.types import queue_operations as queue
+from flotilla.types import stream_operations as streams
 from flotilla.types import transaction_operations as transactions
 
 u32 = st.one_of(st.integers(0, 300), st.just(2**32 - 1))
@@ -24,11 +26,14 @@ batches = st.one_of(
 )
 flags = st.booleans()
 
-partitions = st.builds(op.PartitionInfo, number=u32, leader=u64, replicas=st.lists(u64, max_size=3), term=u64)
+node_lists = st.lists(u64, max_size=3)
+partitions = st.builds(op.PartitionInfo, number=u32, leader=u64, replicas=node_lists, term=u64, target=node_lists)
 topics = st.builds(
     op.TopicInfo, name=text, topic_id=u64, partitions=st.lists(partitions, max_size=3), settings=settings
 )
-brokers = st.builds(op.BrokerInfo, node=u64, client=text, http=text, is_alive=flags)
+brokers = st.builds(op.BrokerInfo, node=u64, client=text, http=text, is_alive=flags, state=text)
+moves = st.builds(cluster.PlannedMove, topic=text, partition=u32, replicas=node_lists, target=node_lists)
+replicas = st.builds(cluster.ReplicaInfo, node=u64, role=text, is_alive=flags, behind_entries=u64, behind_bytes=u64)
 
 runs = st.builds(
     lambda lease_id, first, count: queue.Held(lease_id, first, first + count),
@@ -60,19 +65,31 @@ staged = st.lists(
     st.builds(transactions.StagedBatch, producer_id=u64, producer_sequence=u32, base_offset=u64), max_size=3
 )
 
+member = {"topic": text, "group": text, "member": text}
+stream_members = st.builds(
+    streams.StreamMember, name=text, client=text, partitions=st.lists(u32, max_size=3), heard_ms_ago=u64
+)
+
 REQUESTS: dict[type, st.SearchStrategy[Any]] = {
     op.Hello: st.builds(op.Hello, version_min=u32, version_max=u32, client=text),
     op.Produce: st.builds(op.Produce, topic=text, partition=u32, batch=batches),
     op.Fetch: st.builds(op.Fetch, topic=text, partition=u32, offset=u64, max_bytes=u32, wait_ms=u32),
     op.ListOffsets: st.builds(op.ListOffsets, topic=text, partition=u32, timestamp_ms=i64),
-    op.CommitOffset: st.builds(op.CommitOffset, group=text, topic=text, partition=u32, offset=u64, reset=flags),
+    op.CommitOffset: st.builds(
+        op.CommitOffset, group=text, topic=text, partition=u32, offset=u64, reset=flags, epoch=u64
+    ),
     op.ReadOffset: st.builds(op.ReadOffset, group=text, topic=text, partition=u32),
     op.GetMetadata: st.builds(op.GetMetadata, topics=st.lists(text, max_size=3)),
     op.CreateTopic: st.builds(op.CreateTopic, topic=text, partitions=u32, replication_factor=u32, settings=settings),
-    op.AlterTopic: st.builds(op.AlterTopic, topic=text, partitions=u32, settings=settings),
+    op.AlterTopic: st.builds(op.AlterTopic, topic=text, partitions=u32, settings=settings, replication_factor=u32),
     op.DeleteTopic: st.builds(op.DeleteTopic, topic=text),
     op.InitCluster: st.builds(op.InitCluster, nodes=nodes),
-    op.JoinCluster: st.builds(op.JoinCluster, node=u64, peer=text, client=text, http=text),
+    op.JoinCluster: st.builds(op.JoinCluster, node=u64, peer=text, client=text, http=text, incarnation=u64),
+    cluster.EnterCluster: st.builds(cluster.EnterCluster, servers=st.lists(text, max_size=3)),
+    cluster.DrainNode: st.builds(cluster.DrainNode, node=u64, is_draining=flags),
+    cluster.Rebalance: st.builds(cluster.Rebalance, topics=st.lists(text, max_size=3), is_dry_run=flags),
+    cluster.CancelMoves: st.builds(cluster.CancelMoves, topics=st.lists(text, max_size=3)),
+    cluster.DescribeReplicas: st.builds(cluster.DescribeReplicas, topic=text, partition=u32),
     op.RemoveNode: st.builds(op.RemoveNode, node=u64),
     op.TransferLeadership: st.builds(op.TransferLeadership, topic=text, partition=u32, to=u64),
     queue.Poll: st.builds(queue.Poll, max_messages=u32, max_bytes=u32, wait_ms=u32, **polls),
@@ -81,6 +98,7 @@ REQUESTS: dict[type, st.SearchStrategy[Any]] = {
     queue.Subscribe: st.builds(queue.Subscribe, credit=u32, **polls),
     queue.AddCredit: st.builds(queue.AddCredit, subscription=u64, messages=u32),
     queue.Unsubscribe: st.builds(queue.Unsubscribe, subscription=u64),
+    queue.Withdraw: st.builds(queue.Withdraw, poll=u64),
     queue.CancelRecords: st.builds(
         queue.CancelRecords,
         offsets=st.lists(u64, max_size=3),
@@ -95,8 +113,16 @@ REQUESTS: dict[type, st.SearchStrategy[Any]] = {
     queue.ExplainMessage: st.builds(queue.ExplainMessage, offset=u64, group=text, **partition),
     queue.TakeTokens: st.builds(queue.TakeTokens, topic=text, group=text, tokens=u64),
     transactions.Stage: st.builds(transactions.Stage, transaction_id=text, batch=batches, **partition),
+    transactions.StageSettlement: st.builds(
+        transactions.StageSettlement, group=text, transaction_id=text, held=held, **partition
+    ),
     transactions.CommitTransaction: st.builds(
-        transactions.CommitTransaction, transaction_id=text, partitions=participants, application_id=text, version=u64
+        transactions.CommitTransaction,
+        transaction_id=text,
+        partitions=participants,
+        application_id=text,
+        version=u64,
+        members=st.lists(st.tuples(text, st.lists(u32, max_size=3)), max_size=3),
     ),
     transactions.AbortTransaction: st.builds(
         transactions.AbortTransaction, transaction_id=text, partitions=participants
@@ -104,6 +130,14 @@ REQUESTS: dict[type, st.SearchStrategy[Any]] = {
     transactions.TransactionOutcome: st.builds(
         transactions.TransactionOutcome, transaction_id=text, wait_ms=u32, **partition
     ),
+    streams.JoinGroup: st.builds(streams.JoinGroup, client=text, strategy=text, session_ms=u32, **member),
+    streams.Heartbeat: st.builds(
+        streams.Heartbeat, generation=u64, owned=st.lists(u32, max_size=4), wait_ms=u32, **member
+    ),
+    streams.LeaveGroup: st.builds(streams.LeaveGroup, **member),
+    streams.ClaimPartition: st.builds(streams.ClaimPartition, group=text, epoch=u64, **partition),
+    streams.DescribeStreamGroup: st.builds(streams.DescribeStreamGroup, topic=text, group=text),
+    streams.ListStreamGroups: st.builds(streams.ListStreamGroups, topic=text),
 }
 
 REPLIES: dict[type, st.SearchStrategy[Any]] = {
@@ -113,7 +147,7 @@ REPLIES: dict[type, st.SearchStrategy[Any]] = {
     ),
     op.Fetched: st.builds(op.Fetched, batches=st.lists(batches, max_size=3), log_start=u64, next_offset=u64),
     op.OffsetFound: st.builds(op.OffsetFound, offset=i64),
-    op.OffsetCommitted: st.builds(op.OffsetCommitted, offset=u64),
+    op.OffsetCommitted: st.builds(op.OffsetCommitted, offset=i64),
     op.Metadata: st.builds(
         op.Metadata,
         cluster_id=text,
@@ -124,6 +158,10 @@ REPLIES: dict[type, st.SearchStrategy[Any]] = {
     op.TopicReply: st.builds(op.TopicReply, topic=topics),
     op.ClusterReply: st.builds(op.ClusterReply, cluster_id=text, peers=nodes),
     op.Done: st.builds(op.Done),
+    cluster.MovesPlanned: st.builds(cluster.MovesPlanned, moves=st.lists(moves, max_size=3)),
+    cluster.ReplicasDescribed: st.builds(
+        cluster.ReplicasDescribed, replicas=st.lists(replicas, max_size=3), size_bytes=u64
+    ),
     queue.Polled: st.builds(queue.Polled, deliveries=deliveries, visibility_ms=u32, retry_after_ms=u32),
     queue.Settled: st.builds(queue.Settled, expired=held),
     queue.Pushed: st.builds(queue.Pushed, deliveries=deliveries, visibility_ms=u32),
@@ -152,6 +190,23 @@ REPLIES: dict[type, st.SearchStrategy[Any]] = {
     transactions.Staged: st.builds(transactions.Staged, count=u64),
     transactions.TransactionDecided: st.builds(transactions.TransactionDecided, is_repeated=flags),
     transactions.TransactionShown: st.builds(transactions.TransactionShown, is_shown=flags, batches=staged),
+    streams.GroupAssignment: st.builds(
+        streams.GroupAssignment,
+        generation=u64,
+        partitions=st.lists(st.builds(streams.Owned, partition=u32, epoch=u64), max_size=4),
+        session_ms=u32,
+    ),
+    streams.StreamGroupDescription: st.builds(
+        streams.StreamGroupDescription,
+        generation=u64,
+        strategy=text,
+        session_ms=u32,
+        members=st.lists(stream_members, max_size=2),
+        rebalanced_ms_ago=u64,
+        cause=text,
+        moved=u32,
+    ),
+    streams.StreamGroupList: st.builds(streams.StreamGroupList, groups=st.lists(text, max_size=3)),
 }
 
 requests = st.one_of(*REQUESTS.values())

@@ -14,8 +14,8 @@ from flotilla.codec.client import (
 )
 from flotilla.codec.frames import FrameReader
 from flotilla.codec.generated import client_pb2
+from flotilla.types import cluster_operations, queue_operations, stream_operations, transaction_operations
 from flotilla.types import operations as op
-from flotilla.types import queue_operations, transaction_operations
 from flotilla.types.errors import (
     ALL_ERRORS,
     FlotillaError,
@@ -46,7 +46,8 @@ def framed(envelope, attachment=b""):
 
 def test_every_operation_travels():
     """A request or reply that is added to the operations needs a row in the table, and a strategy here."""
-    known = {**vars(op), **vars(queue_operations), **vars(transaction_operations)}.values()
+    families = (op, cluster_operations, queue_operations, transaction_operations, stream_operations)
+    known = [value for family in families for value in vars(family).values()]
     kinds = [kind for kind in known if isinstance(kind, type) and kind not in (op.Request, op.Reply)]
     assert set(REQUESTS) == {op.Hello, *(kind for kind in kinds if issubclass(kind, op.Request))}
     assert set(REPLIES) == {op.Welcome, *(kind for kind in kinds if issubclass(kind, op.Reply))}

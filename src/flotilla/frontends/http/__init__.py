@@ -1,1 +1,1 @@
-"""The HTTP door of a node: health, readiness and metrics."""
+"""The HTTP door: tasks, everything a client can do as JSON, and how the node is."""

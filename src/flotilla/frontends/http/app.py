@@ -1,45 +1,97 @@
-"""The routes of a node's HTTP door. Translation only: what is said comes from the node's status.
+"""The routes of a node's HTTP door, put together: how the node is, and the table of operations with what is made of it.
 
-GET /health    200 while the node works, 503 while its disk fails
-GET /ready     200 when requests should come here, else 503 with the reasons
-GET /metrics   Prometheus' text format
+GET /health          200 while the node works, 503 while its disk fails
+GET /ready           200 when requests should come here, else 503 with the reasons
+GET /metrics         Prometheus' text format
+GET /openapi.json    everything below, described
+GET /docs            the same for people, with nothing from elsewhere
+
+Translation only: what is said comes from the node's status, or from the cluster through a gateway.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from importlib import resources
 
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
-from starlette.types import ASGIApp
-
-from flotilla.frontends.http.errors import on_fault, on_flotilla_error, on_http_error
+from flotilla.client.gateway import Gateway
+from flotilla.client.network import time_of_day_ms
+from flotilla.frontends.http.cluster import ClusterDoor
+from flotilla.frontends.http.dead_letters import DeadLetterDoor
+from flotilla.frontends.http.events import EventDoor
+from flotilla.frontends.http.groups import GroupDoor
 from flotilla.frontends.http.guard import Guard
+from flotilla.frontends.http.messages import MessageDoor
+from flotilla.frontends.http.openapi import make_document
+from flotilla.frontends.http.operation import ANYTHING, Answer, Call, Handler, Operation
+from flotilla.frontends.http.records import RecordDoor
+from flotilla.frontends.http.response import Response
+from flotilla.frontends.http.router import Router
+from flotilla.frontends.http.tasks import TaskDoor
+from flotilla.frontends.http.topics import TopicDoor
+from flotilla.frontends.http.unsettled import Unsettled
 from flotilla.service.status import METRICS_TYPE, NodeStatus
-from flotilla.types.errors import FlotillaError
+
+#: Of the page at /docs: it runs its own script and speaks with this node, and with nobody else.
+_PAGE_POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'"
 
 
-def make_app(status: NodeStatus) -> ASGIApp:
-    async def health(_: Request) -> Response:
+def make_app(
+    status: NodeStatus | None, gateway: Gateway | None = None, now_ms: Callable[[], int] = time_of_day_ms
+) -> Guard:
+    """Without a status: of a process without data. Without a gateway: of a node that is asked for no more than that."""
+    rows: list[Operation] = []
+    if status is not None:
+        rows += _status_pages(status)
+    if gateway is not None:
+        table = operations(gateway, now_ms)
+        rows += [*table, *_description_pages(table)]
+    return Guard(Router(rows))
+
+
+def operations(gateway: Gateway, now_ms: Callable[[], int] = time_of_day_ms) -> list[Operation]:
+    """The table: one row for each thing that can be asked of the cluster."""
+    unsettled = Unsettled()
+    return [
+        *TaskDoor(gateway, now_ms).operations(),
+        *TopicDoor(gateway).operations(),
+        *RecordDoor(gateway, now_ms).operations(),
+        *MessageDoor(gateway, unsettled).operations(),
+        *EventDoor(gateway, unsettled).operations(),
+        *GroupDoor(gateway).operations(),
+        *DeadLetterDoor(gateway).operations(),
+        *ClusterDoor(gateway).operations(),
+    ]
+
+
+def _page(path: str, handler: Handler) -> Operation:
+    """What is served and stands in no table: it is not asked of the cluster."""
+    return Operation(path, "GET", path, "", "", handler, answers={200: ANYTHING})
+
+
+def _status_pages(status: NodeStatus) -> list[Operation]:
+    async def health(_: Call) -> Answer:
         found = status.health()
-        return JSONResponse(found.facts, 200 if found.is_ok else 503)
+        return Answer(found.facts, 200 if found.is_ok else 503)
 
-    async def ready(_: Request) -> Response:
+    async def ready(_: Call) -> Answer:
         reasons = status.reasons()
         body = {"ready": not reasons, "reasons": [asdict(reason) for reason in reasons]}
-        return JSONResponse(body, 503 if reasons else 200)
+        return Answer(body, 503 if reasons else 200)
 
-    async def metrics(_: Request) -> Response:
-        return Response(await status.metrics(), headers={"Content-Type": METRICS_TYPE})
+    async def metrics(_: Call) -> Response:
+        return Response(await status.metrics(), METRICS_TYPE)
 
-    routes = [
-        Route("/health", health, methods=["GET"]),
-        Route("/ready", ready, methods=["GET"]),
-        Route("/metrics", metrics, methods=["GET"]),
-    ]
-    handlers = {HTTPException: on_http_error, FlotillaError: on_flotilla_error, Exception: on_fault}
-    app = Starlette(routes=routes, exception_handlers=handlers)
-    # A path with a slash too many is another path, not a redirect.
-    app.router.redirect_slashes = False
-    return Guard(app)
+    return [_page("/health", health), _page("/ready", ready), _page("/metrics", metrics)]
+
+
+def _description_pages(table: Sequence[Operation]) -> list[Operation]:
+    document = make_document(table)
+    page = resources.files(__package__).joinpath("docs.html").read_bytes()
+
+    async def openapi(_: Call) -> Answer:
+        return Answer(document)
+
+    async def docs(_: Call) -> Response:
+        return Response(page, "text/html; charset=utf-8", headers={"Content-Security-Policy": _PAGE_POLICY})
+
+    return [_page("/openapi.json", openapi), _page("/docs", docs)]

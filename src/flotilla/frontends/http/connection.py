@@ -2,10 +2,12 @@
 
 uvicorn bounds the head of a request by bytes, but lets a client take any time over it, and cuts off an idle
 connection only if not one byte of the next request came. Here a connection that has not sent a whole head
-in time is closed, whatever it does meanwhile; so is one that does not read its answer, and one too many.
+in time is closed, whatever it does meanwhile; so is one that does not read its answer, and one too many. And a
+request whose client has gone away is cancelled: nobody waits on behalf of nobody.
 """
 
 import asyncio
+from typing import Any
 
 import h11
 from uvicorn.config import Config
@@ -24,6 +26,10 @@ class Connection(H11Protocol):
     def __init__(self, config: Config, state: ServerState, idle_ms_max: int = IDLE_MS_MAX) -> None:
         super().__init__(config, state, {})
         self._idle_s_max = idle_ms_max / 1000
+        self._app = self.app
+        self.app = self._run
+        #: What works on the request under way.
+        self._running: asyncio.Task[object] | None = None
         #: When the next request must be here, and until when the client must read what waits for it.
         self._deadline: asyncio.TimerHandle | None = None
         self._stall: asyncio.TimerHandle | None = None
@@ -39,6 +45,18 @@ class Connection(H11Protocol):
         super().connection_lost(exc)
         _cancel(self._deadline)
         _cancel(self._stall)
+        if self._running is not None:
+            self._running.cancel()
+
+    async def _run(self, scope: Any, receive: Any, send: Any) -> None:
+        self._running = asyncio.current_task()
+        try:
+            await self._app(scope, receive, send)
+        except asyncio.CancelledError:
+            if not self.transport.is_closing():
+                raise
+        finally:
+            self._running = None
 
     def on_response_complete(self) -> None:
         self._expect_request()

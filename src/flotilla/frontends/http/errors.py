@@ -4,44 +4,53 @@ Codes and statuses come from the table of errors. Where HTTP is more particular 
 a path does not have, a body that is too large) the status is HTTP's and the code the table's nearest.
 """
 
-import asyncio
 from collections.abc import Mapping
 
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-
-from flotilla.types.errors import INVALID_ARGUMENT, NOT_FOUND, UNKNOWN, ErrorCode, FlotillaError
+from flotilla.frontends.http.response import Response, Scope, json_response
+from flotilla.types.errors import (
+    INVALID_ARGUMENT,
+    NOT_FOUND,
+    UNAVAILABLE,
+    UNKNOWN,
+    ConnectionClosedError,
+    ErrorCode,
+    FlotillaError,
+)
 
 #: How much of a path an error repeats.
 _PATH_CHARS_MAX = 200
-_ROWS = {404: NOT_FOUND}
+
+
+class UnsupportedMediaError(FlotillaError):
+    """A body of another kind than the operation takes. HTTP's own: no other door has kinds of bodies."""
+
+    row = INVALID_ARGUMENT
 
 
 def error_response(
     row: ErrorCode, message: str, *, status: int = 0, headers: Mapping[str, str] | None = None
-) -> JSONResponse:
+) -> Response:
     """`status` is the row's own unless given."""
     body = {"code": row.name, "message": message, "retryable": row.retryable}
-    return JSONResponse(body, status or row.http_status, headers)
+    return json_response(body, status or row.http_status, headers)
 
 
-async def on_flotilla_error(_: Request, error: Exception) -> Response:
-    assert isinstance(error, FlotillaError)
+def refusal(error: FlotillaError) -> Response:
+    if isinstance(error, ConnectionClosedError):
+        # This door's own connections, not the client's: another node can do it.
+        return error_response(UNAVAILABLE, "the node is stopping")
     headers = {"Retry-After": str(-(-error.retry_after_ms // 1000))} if error.retry_after_ms else None
-    return error_response(error.row, str(error), headers=headers)
+    status = 415 if isinstance(error, UnsupportedMediaError) else 0
+    return error_response(error.row, str(error), status=status, headers=headers)
 
 
-async def on_http_error(request: Request, error: Exception) -> Response:
-    """What the router refuses: no such path, no such method."""
-    assert isinstance(error, HTTPException)
-    row = _ROWS.get(error.status_code, INVALID_ARGUMENT)
-    message = f"{error.detail}: {request.method} {request.url.path[:_PATH_CHARS_MAX]}"
-    return error_response(row, message, status=error.status_code, headers=error.headers)
+def unrouted(scope: Scope, status: int, what: str, headers: Mapping[str, str] | None = None) -> Response:
+    """No such path, or no such method there."""
+    row = NOT_FOUND if status == 404 else INVALID_ARGUMENT
+    message = f"{what}: {scope['method']} {scope['path'][:_PATH_CHARS_MAX]}"
+    return error_response(row, message, status=status, headers=headers)
 
 
-async def on_fault(request: Request, error: Exception) -> Response:
-    """The program is wrong: reported here, and the client learns no more than that."""
-    message = f"{request.method} {request.url.path} failed"
-    asyncio.get_running_loop().call_exception_handler({"message": message, "exception": error})
+def fault_response() -> Response:
+    """The program is wrong: that is reported elsewhere, and the client learns no more."""
     return error_response(UNKNOWN, "an internal error; the node's log has more")

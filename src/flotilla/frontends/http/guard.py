@@ -7,9 +7,8 @@ because the protocol underneath only refuses one that is too large *and* did not
 
 from email.utils import formatdate
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
 from flotilla.frontends.http.errors import error_response
+from flotilla.frontends.http.response import App, Message, Receive, Scope, Send
 from flotilla.types.errors import INVALID_ARGUMENT
 from flotilla.types.limits import CLIENT_FRAME_BYTES_MAX, KIB
 
@@ -28,7 +27,7 @@ class _TooLargeError(Exception):
 
 
 class Guard:
-    def __init__(self, app: ASGIApp, body_bytes_max: int = BODY_BYTES_MAX) -> None:
+    def __init__(self, app: App, body_bytes_max: int = BODY_BYTES_MAX) -> None:
         self._app = app
         self._body_bytes_max = body_bytes_max
 
@@ -59,7 +58,7 @@ class Guard:
                 # The rest of the request is not worth reading.
                 headers = {"Connection": "close"}
                 refusal = error_response(INVALID_ARGUMENT, str(error), status=error.status, headers=headers)
-                await refusal(scope, receive, dated)
+                await refusal.send(dated)
 
     def _check_body(self, size_bytes: int) -> None:
         if size_bytes > self._body_bytes_max:

@@ -5,10 +5,13 @@ port is taken, and wake up ten times a second; the node has its own ways for all
 """
 
 import asyncio
+from collections.abc import Callable
 
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
+from flotilla.client.gateway import Gateway
+from flotilla.client.network import time_of_day_ms
 from flotilla.frontends.http.app import make_app
 from flotilla.frontends.http.connection import IDLE_MS_MAX, Connection
 from flotilla.frontends.http.guard import HEAD_BYTES_MAX
@@ -18,10 +21,18 @@ _DRAIN_POLL_MS = 5
 
 
 class HttpServer:
-    def __init__(self, status: NodeStatus, *, idle_ms_max: int = IDLE_MS_MAX) -> None:
+    def __init__(
+        self,
+        status: NodeStatus | None,
+        gateway: Gateway | None = None,
+        now_ms: Callable[[], int] = time_of_day_ms,
+        *,
+        idle_ms_max: int = IDLE_MS_MAX,
+    ) -> None:
+        """Of a node, or of a process that only knows the way to a cluster. `now_ms` is the time of day."""
         self._idle_ms_max = idle_ms_max
         self._config = Config(
-            make_app(status),
+            make_app(status, gateway, now_ms),
             interface="asgi3",
             http=Connection,
             ws="none",

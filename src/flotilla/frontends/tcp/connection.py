@@ -32,7 +32,7 @@ from flotilla.types import limits
 from flotilla.types.errors import FlotillaError, InvalidArgumentError, OverloadedError, UnavailableError
 from flotilla.types.ids import NodeId
 from flotilla.types.operations import Done, Fetched, Hello, Metadata, Produce, Reply, Request, Welcome
-from flotilla.types.queue_operations import AddCredit, Extend, Poll, Pushed, Subscribe, Unsubscribe
+from flotilla.types.queue_operations import AddCredit, Extend, Poll, Polled, Pushed, Subscribe, Unsubscribe, Withdraw
 from flotilla.types.transaction_operations import Stage
 
 TICK_MS = 1_000
@@ -256,6 +256,10 @@ class Connection:
         if self.state == OPEN and isinstance(request, AddCredit | Unsubscribe):
             self._steer(correlation_id, request)
             return None
+        if self.state == OPEN and isinstance(request, Withdraw):
+            self._withdraw(request.poll)
+            self._send(correlation_id, Done())
+            return None
         if self.state == OPEN and isinstance(request, Request):
             if isinstance(request, _OF_MEMBERS) and len(self._members) < _MEMBER_COUNT_MAX:
                 self._members[request.member] = None
@@ -278,6 +282,19 @@ class Connection:
                 self._forget(ticket)
                 subscription()
         self._send(correlation_id, Done())
+
+    def _withdraw(self, correlation_id: int) -> None:
+        """Has a poll wait no longer. One that was answered is no mistake: the two have met on their ways.
+
+        One that acknowledges what it takes goes on: it may have committed that, and then its answer is all there is.
+        """
+        for ticket, cancel in self._tickets.items():
+            if ticket.correlation_id == correlation_id:
+                request = ticket.request
+                if cancel is not None and isinstance(request, Poll) and not request.is_auto_ack:
+                    cancel()
+                    self.answer(ticket, Polled([]))
+                return
 
     def _converse(self, correlation_id: int, request: Request | Hello | FlotillaError) -> None:
         """Everything that is no matter of the service."""

@@ -4,27 +4,33 @@ import asyncio
 from typing import Any
 
 import pytest
-from starlette.requests import Request
-from starlette.responses import PlainTextResponse
-from starlette.types import Message, Receive, Scope, Send
 
 from flotilla.frontends.http.guard import HEAD_BYTES_MAX, Guard
+from flotilla.frontends.http.response import Message, Receive, Response, Scope, Send
 
 
-async def reader(scope: Scope, receive: Receive, send: Send) -> None:
-    body = await Request(scope, receive).body()
-    await PlainTextResponse(str(len(body)))(scope, receive, send)
+async def body_of(receive: Receive) -> bytes:
+    body = b""
+    while True:
+        message = await receive()
+        body += message["body"]
+        if not message["more_body"]:
+            return body
 
 
-async def early(scope: Scope, receive: Receive, send: Send) -> None:
+async def reader(_: Scope, receive: Receive, send: Send) -> None:
+    await Response(b"%d" % len(await body_of(receive)), "text/plain").send(send)
+
+
+async def early(_: Scope, receive: Receive, send: Send) -> None:
     """Begins to answer before it has read everything."""
     await send({"type": "http.response.start", "status": 200, "headers": []})
-    await Request(scope, receive).body()
+    await body_of(receive)
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def cached(scope: Scope, receive: Receive, send: Send) -> None:
-    await PlainTextResponse("a", headers={"Cache-Control": "max-age=60"})(scope, receive, send)
+async def cached(_: Scope, __: Receive, send: Send) -> None:
+    await Response(b"a", "text/plain", headers={"Cache-Control": "max-age=60"}).send(send)
 
 
 def call(app: Any, sizes: list[int], headers: list[tuple[bytes, bytes]] | None = None) -> list[Message]:

@@ -27,7 +27,17 @@ from flotilla.types.errors import (
     UnavailableError,
 )
 from flotilla.types.operations import Done, Fetch, Fetched, Hello, Produce, Produced, RemoveNode, Welcome
-from flotilla.types.queue_operations import AddCredit, Delivery, Extend, Poll, Pushed, Subscribe, Unsubscribe
+from flotilla.types.queue_operations import (
+    AddCredit,
+    Delivery,
+    Extend,
+    Poll,
+    Polled,
+    Pushed,
+    Subscribe,
+    Unsubscribe,
+    Withdraw,
+)
 from flotilla.types.transaction_operations import Stage
 from tests.unit.frontends.tcp.frames import HELLO, answers_in, asked
 
@@ -494,6 +504,21 @@ def test_credit_and_the_end_go_to_the_subscription_they_name():
     assert (one.credit, one.ends, other.credit, other.ends) == (0, 1, 7, 0)
     first.answer(Pushed([]))
     assert client.read() == []
+
+
+def test_a_poll_that_is_withdrawn_is_answered_at_once_with_nothing():
+    client = Client()
+    client.send(asked(20, Poll("t", "g", "me", wait_ms=9_000)) + asked(21, Poll("t", "g", "me", is_auto_ack=True)))
+    ends: list[int] = []
+    for ticket in client.tickets[-2:]:
+        client.connection.started(ticket, lambda number=ticket.correlation_id: ends.append(number))
+    client.send(asked(22, Withdraw(20)) + asked(23, Withdraw(21)) + asked(24, Withdraw(99)))
+    assert client.read() == [(20, Polled([])), (22, Done()), (23, Done()), (24, Done())]
+    # What is acknowledged as it leaves may be on its way.
+    assert ends == [20]
+    client.tickets[-1].answer(Polled([], 500))
+    assert client.read() == [(21, Polled([], 500))]
+    assert client.connection.request_count == 0
 
 
 def test_the_end_of_a_connection_ends_its_subscriptions_and_names_its_members():

@@ -1,0 +1,169 @@
+"""Runs a handler for tasks that are leased over HTTP: as many threads as tasks may be worked on at a time.
+
+Each thread has a connection of its own, leases one task, and renews its lease while the handler runs. A door that is
+gone is left for another one; what is held stays held, because a lease belongs to the worker and not to a connection.
+When it is stopped, handlers end, and nothing is leased any more.
+"""
+
+import logging
+import threading
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from flotilla.cli.task_client import TaskClient, as_path
+from flotilla.client.verdicts import Reject, Retry, cut_reason
+from flotilla.types.errors import FlotillaError, LeaseExpiredError, NotFoundError
+from flotilla.types.queue_operations import BY_BACKOFF
+
+_LOG = logging.getLogger(__name__)
+#: Of one lease that waits: short, so that stopping does not take long.
+_WAIT_MS: Final = 2_000
+_TIMEOUT_MS: Final = 10_000
+#: After an error of the cluster, before tasks are asked for again.
+_PAUSE_S: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What a handler gets."""
+
+    id: str
+    queue: str
+    type: str
+    payload: Any
+    attempt: int
+    max_retries: int
+    priority: int
+
+
+class HttpWorker:
+    """`run` blocks until `stop` is called from another thread or a signal handler."""
+
+    def __init__(
+        self,
+        urls: str,
+        queue: str,
+        handler: Callable[[Task], object],
+        *,
+        types: Sequence[str] = (),
+        concurrency: int = 16,
+        visibility_ms: int = 30_000,
+    ) -> None:
+        self._urls = urls
+        self._handler = handler
+        self._lease = {"queue": queue, "types": list(types), "wait_ms": _WAIT_MS, "visibility_ms": visibility_ms}
+        self._visibility_ms = visibility_ms
+        self._concurrency = concurrency
+        self._name = uuid.uuid4().hex[:12]
+        self._stopping = threading.Event()
+        self._counts = threading.Lock()
+        self.running_count = 0
+        self.handled_count = 0
+        self.failed_count = 0
+        # What is wrong with the addresses is told before anything is begun.
+        TaskClient(urls, _TIMEOUT_MS).close()
+
+    def run(self) -> None:
+        threads = [threading.Thread(target=self._work, args=(number,)) for number in range(self._concurrency)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            # In pieces: a signal handler runs in between.
+            while thread.is_alive():
+                thread.join(0.2)
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    def _work(self, number: int) -> None:
+        client = TaskClient(self._urls, _TIMEOUT_MS)
+        worker_id = f"worker-{self._name}-{number}"
+        while not self._stopping.is_set():
+            try:
+                body = {**self._lease, "worker_id": worker_id}
+                leased = client.ask("POST", "/tasks/lease", body, wait_ms=_WAIT_MS)
+            except FlotillaError as error:
+                _LOG.warning("no tasks can be leased: %s: %s", error.code, error)
+                self._stopping.wait(_PAUSE_S)
+                continue
+            for task in leased["tasks"]:
+                self._handle(client, worker_id, task)
+        client.close()
+
+    def _handle(self, client: TaskClient, worker_id: str, told: dict[str, Any]) -> None:
+        task = Task(
+            told["id"],
+            told["queue"],
+            told["type"],
+            told.get("payload"),
+            told["attempt"],
+            told["max_retries"],
+            told["priority"],
+        )
+        proof = {"worker_id": worker_id, "lease": told["lease"]}
+        self._count(running=1)
+        renewal = _Renewal(self._urls, task.id, proof, self._visibility_ms)
+        try:
+            verb, body = "ack", proof
+            self._handler(task)
+        except Exception as error:
+            verb, body = "nack", {**proof, **_verdict(error)}
+            self._count(failed=1)
+            _LOG.warning("task %s of type %s, attempt %d, failed: %r", task.id, task.type, task.attempt, error)
+        finally:
+            renewal.stop()
+            self._count(running=-1, handled=1)
+        try:
+            client.ask("POST", as_path("tasks", task.id, verb), body)
+        except (LeaseExpiredError, NotFoundError) as error:
+            _LOG.warning("task %s: its %s came too late: %s", task.id, verb, error)
+        except FlotillaError as error:
+            _LOG.warning("task %s: its %s failed: %s: %s", task.id, verb, error.code, error)
+
+    def _count(self, running: int = 0, handled: int = 0, failed: int = 0) -> None:
+        with self._counts:
+            self.running_count += running
+            self.handled_count += handled
+            self.failed_count += failed
+
+
+class _Renewal:
+    """Extends a lease while its task is worked on; a thread only once that takes long."""
+
+    def __init__(self, urls: str, task_id: str, proof: dict[str, str], visibility_ms: int) -> None:
+        self._urls = urls
+        self._path = as_path("tasks", task_id, "extend")
+        self._body = {**proof, "visibility_ms": visibility_ms}
+        self._every_s = visibility_ms / 3000
+        self._is_over = threading.Event()
+        self._timer = threading.Timer(self._every_s, self._renew)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _renew(self) -> None:
+        client = TaskClient(self._urls, _TIMEOUT_MS)
+        while not self._is_over.is_set():
+            try:
+                client.ask("POST", self._path, self._body)
+            except (LeaseExpiredError, NotFoundError):
+                # Somebody else has it, or will have: its handler ends for nothing.
+                break
+            except FlotillaError as error:
+                _LOG.warning("a lease cannot be renewed at the moment: %s: %s", error.code, error)
+            self._is_over.wait(self._every_s)
+        client.close()
+
+    def stop(self) -> None:
+        self._is_over.set()
+        self._timer.cancel()
+
+
+def _verdict(error: Exception) -> dict[str, object]:
+    if isinstance(error, Reject):
+        return {"reason": cut_reason(error.reason), "retry": False}
+    if isinstance(error, Retry):
+        delay = {} if error.delay_ms == BY_BACKOFF else {"delay_ms": error.delay_ms}
+        return {"reason": cut_reason(error.reason), **delay}
+    return {"reason": cut_reason(f"{type(error).__name__}: {error}")}

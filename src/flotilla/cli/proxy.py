@@ -1,0 +1,106 @@
+"""`flotilla proxy`: the gRPC and HTTP doors of a cluster in a process without data.
+
+Plain clients that know one address should not have to know which nodes there are. A proxy is the same doors over the
+same gateway that every node has; it remembers nothing that matters, so any number of them may run behind a load
+balancer and be ended at any time. It finds out by itself who leads what, and follows that.
+"""
+
+import asyncio
+import signal
+import sys
+from typing import Annotated
+
+import typer
+import uvloop
+
+from flotilla.cli.exit_codes import FAILED, OK
+from flotilla.cli.output import complain
+from flotilla.cli.serve import EndOfInput
+from flotilla.cli.servers import DEFAULT_SERVERS, Servers
+from flotilla.runtime.logs import configure_logs, get_logger, remove_logs
+from flotilla.types.address import Address, parse_address
+from flotilla.types.errors import InvalidArgumentError
+
+#: How long a stopping proxy lets calls finish.
+_DRAIN_MS = 2_000
+_OFF = "off"
+
+log = get_logger("proxy")
+
+
+def proxy(
+    servers: Servers = DEFAULT_SERVERS,
+    grpc_listen: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="Where gRPC clients connect; off closes that door.")
+    ] = "127.0.0.1:7650",
+    http_listen: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="Where HTTP is served; off closes that door.")
+    ] = "127.0.0.1:7680",
+    log_level: Annotated[str, typer.Option(metavar="LEVEL", help="debug, info, warning or error.")] = "info",
+    stop_with_stdin: Annotated[
+        bool, typer.Option("--stop-with-stdin", help="Stop when standard input ends: with whoever holds its other end.")
+    ] = False,
+) -> None:
+    """Run the gRPC and HTTP doors of a cluster in a process without data."""
+    doors = {
+        "--grpc-listen": read_door("--grpc-listen", grpc_listen),
+        "--http-listen": read_door("--http-listen", http_listen),
+    }
+    if not any(doors.values()):
+        raise InvalidArgumentError("a proxy needs a door: --grpc-listen or --http-listen")
+    configure_logs(level=log_level, format="auto", stream=sys.stderr)
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            code = runner.run(_run(servers, doors, stop_with_stdin=stop_with_stdin))
+    finally:
+        remove_logs()
+    raise typer.Exit(code)
+
+
+def read_door(flag: str, text: str) -> Address | None:
+    """Where to listen; None: nowhere. Raises InvalidArgumentError."""
+    if text == _OFF:
+        return None
+    try:
+        return parse_address(text)
+    except ValueError as error:
+        raise InvalidArgumentError(f"{flag} {text!r}: {error}; write host:port, or off") from None
+
+
+async def _run(servers: str, doors: dict[str, Address | None], *, stop_with_stdin: bool) -> int:
+    # Only now: what the doors are made of takes longer to load than `--help` should.
+    from flotilla.client.gateway import Gateway
+    from flotilla.client.setup import read_addresses
+    from flotilla.frontends.grpc.server import GrpcServer
+    from flotilla.frontends.http.server import HttpServer
+
+    addresses = read_addresses(servers)
+    gateway = Gateway(lambda: addresses, "proxy")
+    opened: dict[str, GrpcServer | HttpServer] = {
+        "--grpc-listen": GrpcServer(gateway),
+        "--http-listen": HttpServer(None, gateway),
+    }
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    if stop_with_stdin:
+        await loop.connect_read_pipe(lambda: EndOfInput(stopping), sys.stdin)
+    try:
+        for flag, address in doors.items():
+            if address is None:
+                continue
+            try:
+                port = await opened[flag].start(address.host, address.port)
+            except OSError as error:
+                complain(f"cannot listen at {address} ({flag}): {error.strerror or error}")
+                return FAILED.code
+            log.info(
+                "listening", door=flag.removeprefix("--").removesuffix("-listen"), at=str(Address(address.host, port))
+            )
+        await stopping.wait()
+        log.info("stopping")
+        return OK.code
+    finally:
+        await asyncio.gather(*[door.close(_DRAIN_MS) for door in opened.values()])
+        await gateway.close()

@@ -1,0 +1,158 @@
+"""`flotilla task`: tasks of a queue, over HTTP: enqueued, looked at, taken back."""
+
+import json
+import time
+from typing import Annotated, Any, TypeAlias
+from uuid import uuid4
+
+import typer
+
+from flotilla.cli.output import age, note, print_json, print_table
+from flotilla.cli.servers import DEFAULT_TIMEOUT, AsJson, Timeout, read_duration
+from flotilla.cli.task_client import DEFAULT_HTTP, TaskClient, as_path, query
+from flotilla.types.errors import InvalidArgumentError
+from flotilla.types.limits import PRIORITY_MAX
+from flotilla.types.tasks import DEFAULT_QUEUE, MAX_RETRIES_DEFAULT, MAX_RETRIES_MAX, topic_of
+
+Doors: TypeAlias = Annotated[
+    str, typer.Option("--http", metavar="URL,...", help="HTTP doors of the cluster; any node will do.")
+]
+Queue: TypeAlias = Annotated[str, typer.Option("--queue", "-q", help="Name of the queue.")]
+TaskId: TypeAlias = Annotated[str, typer.Argument(metavar="ID", help="As enqueue printed it.", show_default=False)]
+
+task_app = typer.Typer(no_args_is_help=True, help="Tasks of a queue, over HTTP.")
+
+
+@task_app.command("enqueue")
+def enqueue(
+    kind: Annotated[str, typer.Argument(metavar="TYPE", help="What kind of task.", show_default=False)],
+    payload: Annotated[str, typer.Argument(metavar="[JSON]", help="Any JSON.")] = "null",
+    queue: Queue = DEFAULT_QUEUE,
+    priority: Annotated[int, typer.Option("--priority", min=0, max=PRIORITY_MAX, help="Higher ones first.")] = 0,
+    max_retries: Annotated[
+        int, typer.Option("--max-retries", min=0, max=MAX_RETRIES_MAX, help="After the first failure.")
+    ] = MAX_RETRIES_DEFAULT,
+    delay: Annotated[
+        str | None, typer.Option("--delay", metavar="DURATION", help="Not before.", show_default="none")
+    ] = None,
+    key: Annotated[
+        str | None,
+        typer.Option("--idempotency-key", help="A repetition tells the first id.", show_default="one of its own"),
+    ] = None,
+    as_json: AsJson = False,
+    doors: Doors = DEFAULT_HTTP,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+) -> None:
+    """Enqueue a task, and print its id."""
+    try:
+        value = json.loads(payload)
+    except ValueError as error:
+        raise InvalidArgumentError(f"the payload is not JSON: {error}") from None
+    body = {
+        "type": kind,
+        "payload": value,
+        "queue": queue,
+        "priority": priority,
+        "max_retries": max_retries,
+        "delay_ms": read_duration(delay, "--delay") if delay is not None else 0,
+        "idempotency_key": key or str(uuid4()),
+    }
+    found = _ask(doors, timeout, "POST", "/tasks", body)
+    if as_json:
+        print_json(found)
+    else:
+        typer.echo(found["id"])
+        if found["duplicate"]:
+            note("it was there already")
+
+
+@task_app.command("status")
+def status(
+    task: TaskId, as_json: AsJson = False, doors: Doors = DEFAULT_HTTP, timeout: Timeout = DEFAULT_TIMEOUT
+) -> None:
+    """Tell how a task is."""
+    found = _ask(doors, timeout, "GET", as_path("tasks", task))
+    if as_json:
+        print_json(found)
+        return
+    rows = [(name.replace("_", " "), _shown(name, value)) for name, value in found.items()]
+    print_table(("task", ""), rows)
+
+
+@task_app.command("cancel")
+def cancel(
+    task: TaskId, as_json: AsJson = False, doors: Doors = DEFAULT_HTTP, timeout: Timeout = DEFAULT_TIMEOUT
+) -> None:
+    """Cancel a task that has not ended, also while somebody works on it."""
+    found = _ask(doors, timeout, "DELETE", as_path("tasks", task))
+    if as_json:
+        print_json(found)
+    else:
+        typer.echo(f"{found['id']} is {found['status']}")
+
+
+@task_app.command("list")
+def list_tasks(
+    queue: Queue = DEFAULT_QUEUE,
+    count: Annotated[int, typer.Option("--count", "-n", min=1, max=10_000, help="At most so many.")] = 20,
+    is_all: Annotated[bool, typer.Option("--all", help="Those that have ended, too.")] = False,
+    as_json: AsJson = False,
+    doors: Doors = DEFAULT_HTTP,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+) -> None:
+    """List tasks of a queue, the oldest first: those that are open, or all that are kept."""
+    topic_of(queue)
+    tasks: list[dict[str, Any]] = []
+    after: str | None = None
+    while len(tasks) < count:
+        page = query(queue=queue, limit=min(count - len(tasks), 100), all="true" if is_all else "false", after=after)
+        found = _ask(doors, timeout, "GET", f"/tasks{page}")
+        tasks += found["tasks"]
+        after = found.get("next")
+        if after is None:
+            break
+    if as_json:
+        print_json(tasks)
+        return
+    columns = ("id", "type", "status", "priority", "attempts", "age", "last error")
+    now_ms = time.time() * 1000
+    print_table(
+        columns,
+        [
+            (
+                task["id"],
+                task["type"],
+                task["status"],
+                task["priority"],
+                task["attempts"],
+                age(max(round(now_ms - task["created_ms"]), 0)),
+                task.get("last_error", ""),
+            )
+            for task in tasks
+        ],
+    )
+
+
+@task_app.command("stats")
+def stats(as_json: AsJson = False, doors: Doors = DEFAULT_HTTP, timeout: Timeout = DEFAULT_TIMEOUT) -> None:
+    """Count the tasks of all queues by status."""
+    found = _ask(doors, timeout, "GET", "/stats")
+    if as_json:
+        print_json(found)
+        return
+    names = ("ready", "leased", "delayed", "done", "dead", "cancelled", "workers")
+    print_table(("queue", *names), [(each["queue"], *(each[name] for name in names)) for each in found["queues"]])
+
+
+def _ask(doors: str, timeout: str, method: str, path: str, body: object = None) -> Any:
+    client = TaskClient(doors, read_duration(timeout, "--timeout"))
+    try:
+        return client.ask(method, path, body)
+    finally:
+        client.close()
+
+
+def _shown(name: str, value: object) -> object:
+    if name.endswith("_ms") and isinstance(value, int):
+        return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(value / 1000))
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) or value is None else value

@@ -1,0 +1,1 @@
+"""The gRPC door: the contract of proto/flotilla.proto, served by any node and by a proxy."""

@@ -1,0 +1,156 @@
+"""Calls that are answered once: each is read, asked of the cluster through the gateway, and written."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
+
+import grpc
+
+from flotilla.client.gateway import Gateway
+from flotilla.codec import api
+from flotilla.codec.api_queue import read_produce, write_produced, write_receipts
+from flotilla.codec.api_values import (
+    EachPartition,
+    Expired,
+    ExtendLeases,
+    FetchMessages,
+    PollMessages,
+    ProduceRecords,
+    SettleLeases,
+)
+from flotilla.frontends.grpc.admission import Admission
+from flotilla.frontends.grpc.dead_letters import DeadLetterCalls
+from flotilla.frontends.grpc.errors import Context, fail, time_left_ms
+from flotilla.types.errors import FlotillaError, InvalidArgumentError, LeaseExpiredError, NotFoundError
+from flotilla.types.operations import Fetched, Produced, Reply, Request
+from flotilla.types.queue_operations import Extend, Held, Polled, Settle, Settled
+
+#: From a value that was read, and the time there is, to what is written.
+_Answer: TypeAlias = Callable[[Any, int], Awaitable[Any]]
+#: Leases in one call.
+LEASE_COUNT_MAX = 10_000
+
+
+def time_of_day_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class Calls:
+    def __init__(self, gateway: Gateway, admission: Admission) -> None:
+        self._gateway = gateway
+        self._admission = admission
+
+    def handlers(self) -> "dict[str, grpc.RpcMethodHandler[Any, Any]]":
+        """Every call of the contract that is answered once, by name."""
+        found = {call.name: _unary(call, self._ask) for call in api.REQUESTS}
+        found |= {call.name: _unary(call, self._ask_each) for call in api.OF_PARTITIONS}
+        found |= {call.name: _unary(call, self.settle) for call in api.OF_LEASES}
+        letters = DeadLetterCalls(self._gateway)
+        found["ListDeadLetters"] = _unary(api.LIST_DEAD_LETTERS, letters.list_some)
+        found["RedriveDeadLetters"] = _unary(api.REDRIVE_DEAD_LETTERS, letters.redrive)
+        found["PurgeDeadLetters"] = _unary(api.PURGE_DEAD_LETTERS, letters.purge)
+        found["Fetch"] = _unary(api.FETCH, self._fetch)
+        found["Poll"] = _unary(api.POLL, self._poll)
+        found["Produce"] = _handler("Produce", self._produce)
+        return found
+
+    # How each kind of call is answered.
+
+    async def _ask(self, request: Request, timeout_ms: int) -> Reply:
+        return await self._gateway.ask(request, timeout_ms=timeout_ms)
+
+    async def _ask_each(self, asked: EachPartition, timeout_ms: int) -> dict[int, Reply]:
+        gateway = self._gateway
+        numbers = asked.partitions or await gateway.partitions(asked.topic, timeout_ms=timeout_ms)
+        requests = [gateway.ask(asked.make(number), timeout_ms=timeout_ms) for number in numbers]
+        outcomes = dict(zip(numbers, await asyncio.gather(*requests, return_exceptions=True), strict=True))
+        replies: dict[int, Reply] = {}
+        for number, outcome in outcomes.items():
+            if isinstance(outcome, Reply):
+                replies[number] = outcome
+            elif not (asked.is_partial and isinstance(outcome, NotFoundError)):
+                raise outcome
+        if not replies:
+            first = outcomes[numbers[0]]
+            assert isinstance(first, NotFoundError)
+            raise first
+        return replies
+
+    async def _fetch(self, asked: FetchMessages, timeout_ms: int) -> Fetched:
+        return await self._gateway.ask_for(Fetched, asked.request, timeout_ms=timeout_ms)
+
+    async def _poll(self, asked: PollMessages, timeout_ms: int) -> Polled:
+        return await self._gateway.poll(asked.request, timeout_ms=timeout_ms)
+
+    async def _produce(self, message: Any, context: Context) -> Any:
+        size_bytes: int = message.ByteSize()
+        try:
+            self._admission.take(size_bytes)
+            try:
+                return await self._store(message, context)
+            finally:
+                self._admission.give(size_bytes)
+        except FlotillaError as error:
+            await fail(context, error)
+
+    async def _store(self, message: Any, context: Context) -> Any:
+        asked = read_produce(message, time_of_day_ms())
+        if isinstance(asked, ProduceRecords):
+            # Not by `produce`: that the deadline is kept is gRPC's own matter.
+            sent = await self._gateway.send(asked.topic, asked.records, partition=asked.partition)
+            return write_receipts(await sent.receipts())
+        produced = await self._gateway.ask_for(Produced, asked, timeout_ms=time_left_ms(context))
+        return write_produced(asked, produced)
+
+    # Leases.
+
+    async def settle(self, asked: SettleLeases | ExtendLeases, timeout_ms: int) -> Expired:
+        """Those that were refused. Raises LeaseExpiredError when all of them were."""
+        expired = await self.settle_some(asked, timeout_ms)
+        if count_of(expired.held) == count_of(asked.held):
+            raise LeaseExpiredError("somebody else holds it by now, or it was settled before; nothing was done")
+        return expired
+
+    async def settle_some(self, asked: SettleLeases | ExtendLeases, timeout_ms: int) -> Expired:
+        if count_of(asked.held) > LEASE_COUNT_MAX:
+            raise InvalidArgumentError(f"a call is about {LEASE_COUNT_MAX} messages at the most")
+        requests = {number: _request(asked, number, held) for number, held in asked.held.items()}
+        asking = [self._gateway.ask_for(Settled, each, timeout_ms=timeout_ms) for each in requests.values()]
+        # Nearly always it is one partition, and then there is nothing to gather.
+        outcomes = [await asking[0]] if len(asking) == 1 else await asyncio.gather(*asking)
+        return Expired(
+            {number: reply.expired for number, reply in zip(requests, outcomes, strict=True) if reply.expired}
+        )
+
+
+def _request(asked: SettleLeases | ExtendLeases, partition: int, held: list[Held]) -> Request:
+    if isinstance(asked, ExtendLeases):
+        return Extend(asked.topic, partition, asked.group, asked.member, held, asked.visibility_ms)
+    return Settle(asked.topic, partition, asked.group, asked.kind, held, asked.reason, asked.delay_ms)
+
+
+def count_of(held: dict[int, list[Held]]) -> int:
+    """How many messages that is."""
+    return sum([run.end - run.first for runs in held.values() for run in runs])
+
+
+def _unary(call: api.Call, answer: _Answer) -> "grpc.RpcMethodHandler[Any, Any]":
+    read, write = call.read, call.write
+
+    async def handle(message: Any, context: Context) -> Any:
+        try:
+            asked = read(message)
+            return write(asked, await answer(asked, time_left_ms(context)))
+        except FlotillaError as error:
+            await fail(context, error)
+
+    return _handler(call.name, handle)
+
+
+def _handler(name: str, handle: Callable[[Any, Context], Awaitable[Any]]) -> "grpc.RpcMethodHandler[Any, Any]":
+    return grpc.unary_unary_rpc_method_handler(
+        handle,
+        request_deserializer=api.decoder(name),
+        response_serializer=api.encoder(name),
+    )

@@ -1,0 +1,45 @@
+"""Dead letters over gRPC: shown, sent again, thrown away. The work is the client library's."""
+
+from flotilla.client.aio import AsyncClient
+from flotilla.client.dead_letter import DeadLetter, DeadLetterFilter
+from flotilla.client.dead_letters import AsyncDeadLetters, Redriven
+from flotilla.client.gateway import Gateway
+from flotilla.codec.api_values import DeadLettersAsked
+
+
+class DeadLetterCalls:
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    async def list_some(self, asked: DeadLettersAsked, timeout_ms: int) -> list[DeadLetter]:
+        async with self._client(timeout_ms) as client:
+            return await _letters(client, asked).list(asked.limit, **_meant(asked))
+
+    async def redrive(self, asked: DeadLettersAsked, timeout_ms: int) -> Redriven:
+        async with self._client(timeout_ms) as client:
+            return await _letters(client, asked).redrive(
+                limit=asked.limit, dry_run=asked.is_dry_run, force=asked.is_forced, **_meant(asked)
+            )
+
+    async def purge(self, asked: DeadLettersAsked, timeout_ms: int) -> Redriven:
+        async with self._client(timeout_ms) as client:
+            return await _letters(client, asked).purge(limit=asked.limit, dry_run=asked.is_dry_run, **_meant(asked))
+
+    def _client(self, timeout_ms: int) -> AsyncClient:
+        """A client of its own: what is rare need not be kept open, and takes nothing from the others."""
+        return AsyncClient([str(address) for address in self._gateway.brokers()], timeout_ms=timeout_ms)
+
+
+def _letters(client: AsyncClient, asked: DeadLettersAsked) -> AsyncDeadLetters:
+    return client.dead_letters(asked.topic, asked.group)
+
+
+def _meant(asked: DeadLettersAsked) -> DeadLetterFilter:
+    wanted: DeadLetterFilter = {}
+    if asked.reason:
+        wanted["reason"] = asked.reason
+    if asked.since_ms:
+        wanted["since_ms"] = asked.since_ms
+    if asked.until_ms:
+        wanted["until_ms"] = asked.until_ms
+    return wanted

@@ -1,0 +1,45 @@
+"""How a call says that it failed: the status of the one error table, and the whole story in trailing metadata."""
+
+from typing import Any, NoReturn, TypeAlias
+
+import grpc
+
+from flotilla.client.gateway import TIMEOUT_MS_DEFAULT
+from flotilla.types.errors import FlotillaError
+
+#: A call under way, as gRPC tells of it.
+Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
+
+#: The text of an error is for people, and travels in a header, which must be small.
+_TEXT_CHARS_MAX = 1_000
+#: Also who has all the time in the world hears from us.
+_TIMEOUT_MS_MAX = 60_000
+
+
+async def fail(context: Context, error: FlotillaError) -> NoReturn:
+    """Ends a call with an error."""
+    status = grpc.StatusCode[error.row.grpc_status]
+    await context.abort(status, str(error)[:_TEXT_CHARS_MAX], trailing_metadata(error))
+    raise AssertionError("abort always raises")
+
+
+def trailing_metadata(error: FlotillaError) -> tuple[tuple[str, str], ...]:
+    """What programs read."""
+    row = error.row
+    found = [
+        ("flotilla-error", row.name),
+        ("flotilla-code", str(row.code)),
+        ("flotilla-retryable", "true" if row.retryable else "false"),
+    ]
+    if error.retry_after_ms:
+        found.append(("flotilla-retry-after-ms", str(error.retry_after_ms)))
+    return tuple(found)
+
+
+def time_left_ms(context: Context) -> int:
+    """How long a call may be worked on: until its deadline, if it has one."""
+    # Not what its type says: None where there is no deadline.
+    seconds: float | None = context.time_remaining()
+    if seconds is None:
+        return TIMEOUT_MS_DEFAULT
+    return max(min(int(seconds * 1000), _TIMEOUT_MS_MAX), 1)

@@ -1,0 +1,167 @@
+"""A stream of requests to store records: sent as they come, answered in their order.
+
+Requests are handed to the gateway one after the other, so records keep their order, and none waits for the answer of
+the one before. Answers that are there at the same time leave in one message.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from typing import Any, Final, Protocol
+
+from flotilla.client.gateway import Gateway
+from flotilla.client.gateway_sending import Sent
+from flotilla.codec.api_queue import read_produce, write_failure, write_produced, write_receipts, write_replies
+from flotilla.codec.api_values import ProduceRecords
+from flotilla.frontends.grpc.admission import Admission
+from flotilla.frontends.grpc.calls import time_of_day_ms
+from flotilla.frontends.grpc.errors import Context
+from flotilla.types.errors import FlotillaError
+from flotilla.types.operations import Produce, Produced
+
+#: Requests of one stream without an answer; then nothing more is read from it.
+IN_FLIGHT_MAX: Final = 1_024
+#: Replies in one message.
+_TOGETHER_MAX: Final = 256
+
+
+class _Pending(Protocol):
+    """A request on its way to its reply."""
+
+    @property
+    def is_done(self) -> bool: ...
+
+    async def reply(self) -> Any:
+        """Raises FlotillaError."""
+
+    def cancel(self) -> None: ...
+
+
+class ProduceStream:
+    """One stream."""
+
+    def __init__(self, gateway: Gateway, admission: Admission) -> None:
+        self._gateway = gateway
+        self._admission = admission
+        #: What was sent, in order, with its size; None: the client says no more.
+        self._pending: deque[tuple[_Pending, int] | None] = deque()
+        self._news = asyncio.Event()
+        self._room = asyncio.Event()
+
+    async def handle(self, requests: AsyncIterator[Any], context: Context) -> None:
+        reading = asyncio.create_task(self._read(requests))
+        try:
+            while True:
+                while not self._pending:
+                    self._news.clear()
+                    await self._news.wait()
+                if self._pending[0] is None:
+                    return
+                await context.write(write_replies(await self._take()))
+        finally:
+            reading.cancel()
+            # However it has ended: the client may have hung up in the middle of a word.
+            await asyncio.gather(reading, return_exceptions=True)
+            for each in self._pending:
+                if each is not None:
+                    each[0].cancel()
+                    self._admission.give(each[1])
+
+    async def _read(self, requests: AsyncIterator[Any]) -> None:
+        try:
+            async for message in requests:
+                size_bytes: int = message.ByteSize()
+                await self._admission.wait(size_bytes)
+                try:
+                    started = await self._start(message)
+                except BaseException:
+                    self._admission.give(size_bytes)
+                    raise
+                self._pending.append((started, size_bytes))
+                self._news.set()
+                while len(self._pending) >= IN_FLIGHT_MAX:
+                    self._room.clear()
+                    await self._room.wait()
+        finally:
+            self._pending.append(None)
+            self._news.set()
+
+    async def _start(self, message: Any) -> _Pending:
+        try:
+            asked = read_produce(message, time_of_day_ms())
+            if isinstance(asked, ProduceRecords):
+                return _Records(await self._gateway.send(asked.topic, asked.records, partition=asked.partition))
+            return _Batch(self._gateway, asked)
+        except FlotillaError as error:
+            return _Refused(error)
+
+    async def _take(self) -> list[Any]:
+        """The reply of the oldest request, when it is there, and those behind it that are there as well."""
+        replies: list[Any] = []
+        while self._pending and len(replies) < _TOGETHER_MAX:
+            oldest = self._pending[0]
+            if oldest is None or (replies and not oldest[0].is_done):
+                break
+            try:
+                replies.append(await oldest[0].reply())
+            except FlotillaError as error:
+                replies.append(write_failure(error))
+            self._pending.popleft()
+            self._admission.give(oldest[1])
+        self._room.set()
+        return replies
+
+
+class _Records:
+    """Records, in batches with those of others."""
+
+    __slots__ = ("_sent",)
+
+    def __init__(self, sent: Sent) -> None:
+        self._sent = sent
+
+    @property
+    def is_done(self) -> bool:
+        return self._sent.is_done
+
+    async def reply(self) -> Any:
+        return write_receipts(await self._sent.receipts())
+
+    def cancel(self) -> None:
+        """They are stored all the same."""
+
+
+class _Batch:
+    """A batch of the client's own."""
+
+    __slots__ = ("_request", "_task")
+
+    def __init__(self, gateway: Gateway, request: Produce) -> None:
+        self._request = request
+        self._task = asyncio.ensure_future(gateway.ask_for(Produced, request))
+
+    @property
+    def is_done(self) -> bool:
+        return self._task.done()
+
+    async def reply(self) -> Any:
+        return write_produced(self._request, await self._task)
+
+    def cancel(self) -> None:
+        self._task.cancel()
+
+
+class _Refused:
+    """A request that was not even sent."""
+
+    __slots__ = ("_error",)
+    is_done = True
+
+    def __init__(self, error: FlotillaError) -> None:
+        self._error = error
+
+    async def reply(self) -> Any:
+        raise self._error
+
+    def cancel(self) -> None:
+        """Nothing is under way."""

@@ -1,0 +1,91 @@
+"""Listens for gRPC on the node's own loop, and says to load balancers and tools what is here.
+
+The handlers share the loop with everything else of the node: they only translate, and the library does its own work
+on threads. Sizes, streams and silence are bounded here; who may ask what is the service's matter.
+"""
+
+from typing import Any, Final
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc  # type: ignore[import-untyped,unused-ignore]
+from grpc_reflection.v1alpha import reflection  # type: ignore[import-untyped,unused-ignore]
+
+from flotilla.client.gateway import Gateway
+from flotilla.codec import api
+from flotilla.frontends.grpc.admission import Admission
+from flotilla.frontends.grpc.calls import Calls
+from flotilla.frontends.grpc.errors import Context
+from flotilla.frontends.grpc.produce_stream import ProduceStream
+from flotilla.frontends.grpc.subscribe import SubscribeStream
+from flotilla.types.address import Address
+from flotilla.types.limits import CLIENT_FRAME_BYTES_MAX, MIB
+
+#: A reply holds at most one poll, or one batch, and what stands around its records.
+_REPLY_BYTES_MAX: Final = CLIENT_FRAME_BYTES_MAX + 16 * MIB
+#: Calls under way on one connection, and in all.
+_STREAMS_MAX: Final = 1_024
+_CALLS_MAX: Final = 16_384
+_OPTIONS: Final = (
+    ("grpc.max_receive_message_length", CLIENT_FRAME_BYTES_MAX),
+    ("grpc.max_send_message_length", _REPLY_BYTES_MAX),
+    ("grpc.max_concurrent_streams", _STREAMS_MAX),
+    # Another process at the same port must fail, not share it.
+    ("grpc.so_reuseport", 0),
+    # A client that vanished without a word is noticed, and clients may ask as often whether we are there.
+    ("grpc.keepalive_time_ms", 30_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
+)
+
+
+class GrpcServer:
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        self._server: grpc.aio.Server | None = None
+        self._health = health.aio.HealthServicer()
+        #: What calls hold at the moment.
+        self.admission = Admission()
+
+    async def start(self, host: str, port: int) -> int:
+        """The port it listens at. Raises OSError."""
+        server = grpc.aio.server(options=_OPTIONS, maximum_concurrent_rpcs=_CALLS_MAX)
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(api.SERVICE_NAME, self._handlers()),))
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
+        names = (api.SERVICE_NAME, health.SERVICE_NAME, reflection.SERVICE_NAME)
+        reflection.enable_server_reflection(names, server)
+        address = Address(host, port)
+        try:
+            bound = server.add_insecure_port(str(address))
+        except RuntimeError as error:
+            raise OSError(f"cannot listen at {address}: {error}") from error
+        await server.start()
+        self._server = server
+        for name in ("", api.SERVICE_NAME):
+            await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+        return int(bound)
+
+    async def close(self, drain_ms: int) -> None:
+        """Takes no more calls, lets those under way finish, and cancels what is left."""
+        if self._server is not None:
+            await self._health.enter_graceful_shutdown()
+            await self._server.stop(drain_ms / 1000)
+            self._server = None
+
+    def _handlers(self) -> dict[str, Any]:
+        calls = Calls(self._gateway, self.admission)
+
+        async def produce_stream(requests: Any, context: Context) -> None:
+            await ProduceStream(self._gateway, self.admission).handle(requests, context)
+
+        async def subscribe(requests: Any, context: Context) -> None:
+            await SubscribeStream(self._gateway, calls).handle(requests, context)
+
+        streams = {"ProduceStream": produce_stream, "Subscribe": subscribe}
+        return {**calls.handlers(), **{name: _stream(name, handle) for name, handle in streams.items()}}
+
+
+def _stream(name: str, handle: Any) -> Any:
+    return grpc.stream_stream_rpc_method_handler(
+        handle, request_deserializer=api.decoder(name), response_serializer=api.encoder(name)
+    )

@@ -1,0 +1,47 @@
+"""What an operation answers, as it goes out: a status, headers, and a body that is there or comes bit by bit."""
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+#: The words of ASGI, the contract with the protocol underneath.
+Scope: TypeAlias = dict[str, Any]
+Message: TypeAlias = dict[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+JSON_TYPE: Final = "application/json"
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+
+
+class Response:
+    __slots__ = ("body", "headers", "status")
+
+    def __init__(
+        self,
+        body: bytes | AsyncIterator[bytes],
+        media_type: str,
+        status: int = 200,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        self.body = body
+        self.status = status
+        self.headers = [(b"content-type", media_type.encode())]
+        if isinstance(body, bytes):
+            self.headers.append((b"content-length", b"%d" % len(body)))
+        for name, value in (headers or {}).items():
+            self.headers.append((name.lower().encode(), value.encode()))
+
+    async def send(self, send: Send) -> None:
+        await send({"type": "http.response.start", "status": self.status, "headers": self.headers})
+        if isinstance(self.body, bytes):
+            await send({"type": "http.response.body", "body": self.body})
+            return
+        async for piece in self.body:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+
+
+def json_response(body: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(_encode(body).encode(), JSON_TYPE, status, headers)

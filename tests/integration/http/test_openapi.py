@@ -1,0 +1,99 @@
+"""The OpenAPI document is true: whatever is sent by it, or slightly beside it, is answered as it says."""
+
+import json
+from itertools import count
+from typing import Any
+
+import httpx
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from schemathesis import GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from flotilla.client.gateway import Gateway
+from flotilla.frontends.http.app import operations
+from flotilla.frontends.http.openapi import make_document
+from flotilla.frontends.http.records import BATCH_TYPE
+
+CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
+#: Streams end when the client has heard enough, which a generated one never has.
+ENDLESS = ("/subscribe", "/follow")
+#: Not asked of what is there: it must stay, and one node has nobody to hand over to.
+SPARED = ("DELETE /v1/topics/{topic}", "POST /v1/topics/{topic}/partitions/{partition}/transfer")
+#: What a generated request may wait for.
+WAIT_MS_MAX = 5
+
+
+#: What the table says; that a node serves the same is a test of its own.
+DOCUMENT = make_document(operations(Gateway(list)))
+ALL: list[Any] = list(schemathesis.openapi.from_dict(DOCUMENT).get_all_operations())
+DESCRIBED = [found.ok() for found in ALL if not found.ok().path.endswith(ENDLESS)]
+
+
+@schemathesis.serializer(BATCH_TYPE)
+def serialize_batch(_: Any, value: Any) -> bytes:
+    return value if isinstance(value, bytes) else str(value).encode()
+
+
+@pytest.fixture(scope="module")
+def things(http: httpx.Client) -> dict[str, Any]:
+    """What is there, so that not everything is asked of what is not."""
+    http.post("/v1/topics", json={"topic": "fuzzed", "partitions": 2})
+    http.post("/v1/topics/fuzzed/records", json={"records": [{"payload_text": "x"}], "partition": 0})
+    http.post("/v1/topics/fuzzed/groups/g/poll", json={"member": "m"})
+    task = http.post("/tasks", json={"type": "t"}).json()["id"]
+    return {"topic": "fuzzed", "group": "g", "partition": 0, "id": task}
+
+
+@pytest.mark.parametrize("operation", DESCRIBED, ids=lambda operation: operation.label)
+def test_every_answer_is_as_described(operation: Any, url: str, things: dict[str, Any]) -> None:
+    turns = count()
+
+    @settings(
+        max_examples=10,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        phases=(Phase.explicit, Phase.generate),
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=st.one_of(*[operation.as_strategy(generation_mode=mode) for mode in GenerationMode]))
+    def asked(case: Any) -> None:
+        for sent in (case.body, case.query):
+            if isinstance(sent, dict) and isinstance(sent.get("wait_ms"), int):
+                sent["wait_ms"] = min(sent["wait_ms"], WAIT_MS_MAX)
+        if next(turns) % 3 and case.path_parameters and operation.label not in SPARED:
+            case.path_parameters.update({name: things[name] for name in case.path_parameters.keys() & things.keys()})
+        case.call_and_validate(base_url=url, checks=CHECKS, timeout=30)
+
+    asked()
+
+
+def test_the_document_is_whole(http: httpx.Client) -> None:
+    document = http.get("/openapi.json").json()
+    assert document == json.loads(json.dumps(DOCUMENT))
+    assert document["openapi"] == "3.1.0"
+    described = [(path, method) for path, methods in document["paths"].items() for method in methods]
+    assert ("/tasks", "post") in described
+    assert ("/v1/topics/{topic}/subscribe", "get") in described
+    for path, method in described:
+        operation = document["paths"][path][method]
+        assert operation["summary"].endswith("."), path
+        assert any(status.startswith("2") for status in operation["responses"]), path
+
+
+def test_the_page_for_people_needs_nobody_else(http: httpx.Client) -> None:
+    page = http.get("/docs")
+    assert page.status_code == 200
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    assert "http://" not in page.text.replace("http://www.w3.org", "")
+    assert "https://" not in page.text
+    assert "/openapi.json" in page.text
+    assert json.dumps(page.headers["content-security-policy"])
