@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from flotilla.client.aio_producer import AsyncProducer as AsyncProducer
     from flotilla.client.aio_queue import AsyncQueueConsumer as AsyncQueueConsumer
     from flotilla.client.aio_queue import AsyncQueueMessage as AsyncQueueMessage
+    from flotilla.client.aio_stream import AsyncStreamConsumer as AsyncStreamConsumer
     from flotilla.client.aio_transaction import AsyncTransaction as AsyncTransaction
     from flotilla.client.batches import Receipt as Receipt
     from flotilla.client.dead_letter import DeadLetter as DeadLetter
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from flotilla.client.sync_producer import Producer as Producer
     from flotilla.client.sync_queue import QueueConsumer as QueueConsumer
     from flotilla.client.sync_queue import QueueMessage as QueueMessage
+    from flotilla.client.sync_stream import StreamConsumer as StreamConsumer
     from flotilla.client.sync_transaction import Transaction as Transaction
     from flotilla.client.verdicts import Reject as Reject
     from flotilla.client.verdicts import Retry as Retry
@@ -67,6 +69,7 @@ _HOMES = {
     "AsyncProducer": "client.aio_producer",
     "AsyncQueueConsumer": "client.aio_queue",
     "AsyncQueueMessage": "client.aio_queue",
+    "AsyncStreamConsumer": "client.aio_stream",
     "AsyncTransaction": "client.aio_transaction",
     "Client": "client.sync",
     "Consumer": "client.sync_consumer",
@@ -82,6 +85,7 @@ _HOMES = {
     "Redriven": "client.dead_letters",
     "Reject": "client.verdicts",
     "Retry": "client.verdicts",
+    "StreamConsumer": "client.sync_stream",
     "Transaction": "client.sync_transaction",
     "Worker": "client.worker",
 }

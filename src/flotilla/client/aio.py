@@ -8,7 +8,8 @@ from typing import Any, Literal, Self, Unpack, cast, overload
 from flotilla.client.aio_consumer import AsyncConsumer
 from flotilla.client.aio_producer import AsyncProducer
 from flotilla.client.aio_queue import AsyncQueueConsumer
-from flotilla.client.aio_transaction import AsyncTransaction, abort_transaction, commit_transaction
+from flotilla.client.aio_stream import AsyncStreamConsumer
+from flotilla.client.aio_transaction import AsyncTransaction, abort_transaction, commit_together, commit_transaction
 from flotilla.client.batches import Receipt
 from flotilla.client.calls import ONCE, READ, REPEATABLE
 from flotilla.client.dead_letters import AsyncDeadLetters
@@ -33,7 +34,18 @@ from flotilla.client.setup import (
     read_timeout,
     reader_options,
 )
+from flotilla.client.stream_options import StreamSettings, read_stream_settings
 from flotilla.client.transaction import Committed
+from flotilla.types.cluster_operations import (
+    CancelMoves,
+    DescribeReplicas,
+    DrainNode,
+    EnterCluster,
+    MovesPlanned,
+    PlannedMove,
+    Rebalance,
+    ReplicasDescribed,
+)
 from flotilla.types.errors import (
     ConnectionClosedError,
     FlotillaError,
@@ -89,6 +101,7 @@ class AsyncClient:
         self._producers: dict[AsyncProducer, None] = {}
         self._consumers: dict[AsyncConsumer, None] = {}
         self._queue_consumers: dict[AsyncQueueConsumer, None] = {}
+        self._stream_consumers: dict[AsyncStreamConsumer, None] = {}
         self._is_closed = False
 
     # Topics.
@@ -107,10 +120,19 @@ class AsyncClient:
         return await self._change_topic(request, ONCE, timeout_ms)
 
     async def alter_topic(
-        self, topic: str, *, partitions: int = 0, timeout_ms: int | None = None, **settings: int | str
+        self,
+        topic: str,
+        *,
+        partitions: int = 0,
+        replication_factor: int = 0,
+        timeout_ms: int | None = None,
+        **settings: int | str,
     ) -> TopicInfo:
-        """Changes settings of a topic, or gives it more partitions (0: as many as it has). Raises NotFoundError."""
-        request = AlterTopic(topic, partitions, read_settings(settings))
+        """Changes settings of a topic, or gives it more partitions (0: as many as it has). Raises NotFoundError.
+
+        Another replication factor has replicas come and go in the background; `target` of a partition tells.
+        """
+        request = AlterTopic(topic, partitions, read_settings(settings), replication_factor)
         return await self._change_topic(request, REPEATABLE, timeout_ms)
 
     async def delete_topic(self, topic: str, *, timeout_ms: int | None = None) -> TopicInfo:
@@ -215,18 +237,28 @@ class AsyncClient:
         self,
         transaction_id: str,
         *,
-        partitions: Sequence[tuple[str, int]],
+        partitions: Sequence[tuple[str, int]] = (),
         application_id: str = "",
         version: int = 0,
+        members: Mapping[str, Sequence[tuple[str, int]]] | None = None,
         timeout_ms: int | None = None,
     ) -> Committed:
         """Commits what was staged under this id in these partitions, by whoever, and returns when it is seen there.
 
         An application numbers its commits: a version that it has committed before, or one older than that, is not
         committed again, and what was staged for it is dropped. Raises TransactionEndedError when it was aborted.
+
+        With `members`, transactions that were staged under other ids are committed by this one decision: all of them,
+        each in the partitions named for it, or none. Then nothing is staged under this id, and no partition named.
         """
         limit_ms = self._limit_ms(timeout_ms)
-        return await commit_transaction(self._opened(), transaction_id, application_id, version, partitions, limit_ms)
+        if members is not None:
+            if partitions:
+                raise InvalidArgumentError("with members, partitions are named for each of them")
+            work = commit_together(self._opened(), transaction_id, application_id, version, members, limit_ms)
+        else:
+            work = commit_transaction(self._opened(), transaction_id, application_id, version, partitions, limit_ms)
+        return await work
 
     async def abort_transaction(
         self,
@@ -251,11 +283,22 @@ class AsyncClient:
         self, topic: str, *, group: str, mode: Literal["queue"] = "queue", **settings: Unpack[QueueSettings]
     ) -> AsyncQueueConsumer: ...
 
-    def consumer(self, topic: str, *, mode: Mode = "queue", **settings: Any) -> AsyncConsumer | AsyncQueueConsumer:
-        """A reader of a topic: a member of a queue group, or with `mode="manual"` a reader that names its offsets.
+    @overload
+    def consumer(
+        self, topic: str, *, group: str, mode: Literal["stream"], **settings: Unpack[StreamSettings]
+    ) -> AsyncStreamConsumer: ...
+
+    def consumer(
+        self, topic: str, *, mode: Mode = "queue", **settings: Any
+    ) -> AsyncConsumer | AsyncQueueConsumer | AsyncStreamConsumer:
+        """A reader of a topic: a member of a queue group or, by its `mode`, of a stream group, or a manual reader.
 
         Members of a queue group share the messages of the topic: each is leased to one of them until it is settled, and
         delivered again if it is not; other groups get everything, too. What can be said is listed in `QueueSettings`.
+
+        Members of a stream group share its partitions: each is read by one of them, in order, from where the group last
+        committed. They move when members come and go, and those that stay are not interrupted. What can be said is
+        listed in `StreamSettings`.
 
         A manual reader begins at `offset` (a number, earliest or latest), or at the first record at or after
         `timestamp_ms`; if neither is given, where `group` last committed, else at the oldest record. It reads all
@@ -265,7 +308,7 @@ class AsyncClient:
         check_mode(mode)
         if mode == "manual":
             return self._reader(topic, cast(ReadSettings, settings))
-        return self._queue_consumer(topic, settings)
+        return self._stream_consumer(topic, settings) if mode == "stream" else self._queue_consumer(topic, settings)
 
     async def list_offsets(
         self,
@@ -306,7 +349,7 @@ class AsyncClient:
     # Queue groups.
 
     async def groups(self, topic: str, *, timeout_ms: int | None = None) -> dict[str, str]:
-        """The groups of a topic, by name, and what they are: "queue", or "offset" for one that only commits offsets."""
+        """The groups of a topic by name, and what they are: queue, stream, or offset if they only commit offsets."""
         return await self._groups(topic, timeout_ms).names()
 
     async def describe_group(self, topic: str, group: str, *, timeout_ms: int | None = None) -> GroupInfo:
@@ -402,14 +445,58 @@ class AsyncClient:
         return await self._change_cluster(InitCluster(dict(nodes)), ANY, timeout_ms)
 
     async def join_cluster(
-        self, node: NodeId, *, peer: str, client: str, http: str = "", timeout_ms: int | None = None
+        self,
+        node: NodeId,
+        *,
+        peer: str,
+        client: str,
+        http: str = "",
+        incarnation: int = 0,
+        timeout_ms: int | None = None,
     ) -> ClusterReply:
-        """Makes a node a broker of this cluster; it says where it can be reached."""
-        return await self._change_cluster(JoinCluster(node, peer, client, http), CONTROLLER, timeout_ms)
+        """Makes a node a broker of this cluster; it says where it can be reached, and on which data it runs."""
+        request = JoinCluster(node, peer, client, http, incarnation)
+        return await self._change_cluster(request, CONTROLLER, timeout_ms)
+
+    async def enter_cluster(self, servers: Sequence[str], *, timeout_ms: int | None = None) -> ClusterReply:
+        """Has a node that waits join the running cluster at these addresses. Ask that node, and no other."""
+        return await self._change_cluster(EnterCluster(list(servers)), ANY, timeout_ms)
 
     async def remove_node(self, node: NodeId, *, timeout_ms: int | None = None) -> ClusterReply:
-        """Takes a node out of the cluster for good."""
+        """Takes a node out of the cluster for good: at once if it holds nothing, else when that has moved elsewhere.
+
+        Raises ConfigurationChangeError when the other brokers cannot take what it holds.
+        """
         return await self._change_cluster(RemoveNode(node), CONTROLLER, timeout_ms)
+
+    async def drain_node(self, node: NodeId, *, is_draining: bool = True, timeout_ms: int | None = None) -> None:
+        """Has a broker give away what it holds and get nothing new; or ends that."""
+        await self._call(DrainNode(node, is_draining), CONTROLLER, REPEATABLE, timeout_ms)
+
+    async def rebalance(
+        self, topics: Sequence[str] = (), *, dry_run: bool = False, timeout_ms: int | None = None
+    ) -> list[PlannedMove]:
+        """Spreads replicas and leaders evenly, by the fewest moves, which go on in the background: those planned.
+
+        With `dry_run` nothing moves.
+        """
+        reply = await self._call(Rebalance(list(topics), dry_run), CONTROLLER, REPEATABLE, timeout_ms)
+        assert isinstance(reply, MovesPlanned)
+        return reply.moves
+
+    async def cancel_moves(self, topics: Sequence[str] = (), *, timeout_ms: int | None = None) -> list[PlannedMove]:
+        """Has partitions that are on the move stay where they live. Returns the moves that are given up."""
+        reply = await self._call(CancelMoves(list(topics)), CONTROLLER, REPEATABLE, timeout_ms)
+        assert isinstance(reply, MovesPlanned)
+        return reply.moves
+
+    async def describe_replicas(
+        self, topic: str, partition: int, *, timeout_ms: int | None = None
+    ) -> ReplicasDescribed:
+        """Who belongs to a partition and how far each replica has come, as its leader sees it."""
+        reply = await self._call(DescribeReplicas(topic, partition), Route(topic, partition), READ, timeout_ms)
+        assert isinstance(reply, ReplicasDescribed)
+        return reply
 
     async def transfer_leadership(
         self, topic: str, partition: int, to: NodeId = NO_NODE, *, timeout_ms: int | None = None
@@ -445,7 +532,8 @@ class AsyncClient:
                 raise
 
     async def _close_all(self, timeout_ms: int | None) -> None:
-        closing = [consumer.close(timeout_ms=timeout_ms) for consumer in list(self._queue_consumers)]
+        members: list[AsyncQueueConsumer | AsyncStreamConsumer] = [*self._queue_consumers, *self._stream_consumers]
+        closing = [consumer.close(timeout_ms=timeout_ms) for consumer in members]
         for consumer in list(self._consumers):
             await consumer.close()
         # Producers last: a handler that is being drained may still send something.
@@ -476,6 +564,12 @@ class AsyncClient:
         group, options = read_queue_settings(settings, self._timeout_ms)
         consumer = AsyncQueueConsumer(self._opened(), topic, group, options, self._forget_queue_consumer)
         self._queue_consumers[consumer] = None
+        return consumer
+
+    def _stream_consumer(self, topic: str, settings: dict[str, Any]) -> AsyncStreamConsumer:
+        group, options = read_stream_settings(settings, self._timeout_ms)
+        consumer = AsyncStreamConsumer(self._opened(), topic, group, options, self._forget_stream_consumer)
+        self._stream_consumers[consumer] = None
         return consumer
 
     def _groups(self, topic: str, timeout_ms: int | None) -> Groups:
@@ -529,3 +623,6 @@ class AsyncClient:
 
     def _forget_queue_consumer(self, consumer: AsyncQueueConsumer) -> None:
         self._queue_consumers.pop(consumer, None)
+
+    def _forget_stream_consumer(self, consumer: AsyncStreamConsumer) -> None:
+        self._stream_consumers.pop(consumer, None)

@@ -37,7 +37,7 @@ class AsyncConsumer:
         self._reader: Reader | None = None
         #: Set when something has arrived since it was last looked at.
         self._news = asyncio.Event()
-        self._feed = Feed(network, topic, group, timeout_ms, self._news.set)
+        self._feed = Feed(network, topic, group, timeout_ms, self._news.set, options.read_from)
         self._is_closed = False
 
     async def poll(self, max_messages: int = 500, *, wait_ms: int = 1_000) -> list[Message]:

@@ -130,6 +130,10 @@ class AsyncProducer:
 
     # What the client uses too.
 
+    def adapt(self) -> None:
+        """The topic may have got more partitions."""
+        self._core.adapt()
+
     async def send_record(self, record: Record, partition: int | None, timeout_ms: int) -> AsyncDelivery:
         size_bytes = record_bytes(record)
         if self._is_closed or not self._buffer.can_take(size_bytes):

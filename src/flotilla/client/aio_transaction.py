@@ -6,11 +6,12 @@ a quarter of an hour.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from secrets import token_hex
 from types import TracebackType
-from typing import Final, Self, Unpack
+from typing import Any, Final, Self, Unpack
 
 from flotilla.client.batches import Receipt
 from flotilla.client.calls import READ, REPEATABLE
@@ -18,12 +19,14 @@ from flotilla.client.fields import RecordFields, as_record, make_record
 from flotilla.client.lane import new_producer_id
 from flotilla.client.network import Network, time_of_day_ms
 from flotilla.client.positions import find_topic
+from flotilla.client.queue_message import Leased
 from flotilla.client.routes import CONTROLLER, Route
 from flotilla.client.transaction import (
     BUFFER_BYTES,
     Committed,
     Gathered,
     Partition,
+    PendingAcks,
     PendingBatch,
     choose_partition,
 )
@@ -33,6 +36,8 @@ from flotilla.types.transaction_operations import (
     AbortTransaction,
     CommitTransaction,
     Stage,
+    StagedBatch,
+    StageSettlement,
     TransactionDecided,
     TransactionOutcome,
     TransactionShown,
@@ -104,6 +109,17 @@ class AsyncTransaction:
         await self._add(topic, [as_record(payload, key, fields, now_ms) for payload in payloads], partition)
         await self._flush()
 
+    async def ack(self, *messages: Leased[Any]) -> None:
+        """Acknowledges messages of queue groups with this transaction: done when it commits, given back if not.
+
+        Raises LeaseExpiredError for one that is not held any more, as the commit does when that shows later. Until
+        they are staged, at the commit or by `stage`, their leases are renewed as before; after that nobody gets them
+        before the decision.
+        """
+        gathered = self._open()
+        for message in messages:
+            gathered.add_ack(message)
+
     async def commit(self, *, application_id: str = "", version: int = 0) -> None:
         """Has everything be seen, in all partitions, and returns when it is. After that there are receipts.
 
@@ -160,9 +176,11 @@ class AsyncTransaction:
             gathered.add(topic, choose_partition(record, partition, len(found.partitions), unkeyed), record)
 
     async def _flush(self) -> None:
-        """Partitions side by side; the batches of each one after the other, so that they keep their order."""
+        """Partitions side by side; the parts of each one after the other, so that batches keep their order."""
         assert self._gathered is not None
-        rows: dict[Partition, list[PendingBatch]] = {}
+        rows: dict[Partition, list[PendingBatch | PendingAcks]] = {}
+        for acks in self._gathered.unstaged_acks():
+            rows.setdefault(acks.partition, []).append(acks)
         for batch in self._gathered.unstaged():
             rows.setdefault(batch.partition, []).append(batch)
         outcomes = await asyncio.gather(*[self._stage_row(row) for row in rows.values()], return_exceptions=True)
@@ -170,14 +188,21 @@ class AsyncTransaction:
             if outcome is not None:
                 raise outcome
 
-    async def _stage_row(self, row: list[PendingBatch]) -> None:
+    async def _stage_row(self, row: list[PendingBatch | PendingAcks]) -> None:
         gathered = self._gathered
         assert gathered is not None
-        for batch in row:
-            topic, number = batch.partition
-            request = Stage(topic, number, self._id, batch.encode(gathered.producer_id))
-            await self._opened().call(request, Route(topic, number), self._timeout_ms, REPEATABLE)
-            gathered.staged(batch)
+        for part in row:
+            topic, number = part.partition
+            if isinstance(part, PendingAcks):
+                await self._call(StageSettlement(topic, number, part.group, self._id, part.held()))
+                gathered.staged_acks(part)
+            else:
+                await self._call(Stage(topic, number, self._id, part.encode(gathered.producer_id)))
+                gathered.staged(part)
+
+    async def _call(self, request: Stage | StageSettlement) -> None:
+        route = Route(request.topic, request.partition)
+        await self._opened().call(request, route, self._timeout_ms, REPEATABLE)
 
     async def _abort_quietly(self) -> None:
         """What went wrong first is what is told. Who cannot be reached now aborts by itself later."""
@@ -197,19 +222,45 @@ async def commit_transaction(
 ) -> Committed:
     """Decides, then waits until every partition shows its part."""
     request = CommitTransaction(transaction_id, list(partitions), application_id, version)
+    return await _commit(network, request, [(transaction_id, place) for place in dict.fromkeys(partitions)], timeout_ms)
+
+
+async def commit_together(
+    network: Network,
+    transaction_id: str,
+    application_id: str,
+    version: int,
+    members: Mapping[str, Sequence[Partition]],
+    timeout_ms: int,
+) -> Committed:
+    """Decides for several transactions at once, then waits until every partition shows its part of each."""
+    places = {place: at for at, place in enumerate(dict.fromkeys(chain.from_iterable(members.values())))}
+    rows = [(name, [places[place] for place in dict.fromkeys(partitions)]) for name, partitions in members.items()]
+    request = CommitTransaction(transaction_id, list(places), application_id, version, rows)
+    staged = [(name, place) for name, partitions in members.items() for place in dict.fromkeys(partitions)]
+    return await _commit(network, request, staged, timeout_ms)
+
+
+async def _commit(
+    network: Network, request: CommitTransaction, staged: Sequence[tuple[str, Partition]], timeout_ms: int
+) -> Committed:
     decided = await network.call(request, CONTROLLER, timeout_ms, REPEATABLE)
     assert isinstance(decided, TransactionDecided)
     if decided.is_repeated:
         return Committed(True, {})
-    places = list(dict.fromkeys(partitions))
-    asked = [_outcome(network, transaction_id, place, timeout_ms) for place in places]
+    asked = [_outcome(network, name, place, timeout_ms) for name, place in staged]
     try:
         shown = await asyncio.gather(*asked)
     except FlotillaError as error:
         raise OutcomeUnknownError(
-            f"transaction {transaction_id} is committed, but not all partitions have said that they show it"
+            f"transaction {request.transaction_id} is committed, but not all partitions have said that they show it"
         ) from error
-    return Committed(False, {place: found.batches for place, found in zip(places, shown, strict=True)})
+    batches: dict[Partition, list[StagedBatch]] = {}
+    for (_, place), found in zip(staged, shown, strict=True):
+        batches.setdefault(place, []).extend(found.batches)
+    for each in batches.values():
+        each.sort(key=lambda batch: batch.base_offset)
+    return Committed(False, batches)
 
 
 async def _outcome(network: Network, transaction_id: str, place: Partition, timeout_ms: int) -> TransactionShown:

@@ -12,6 +12,15 @@ from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from flotilla.client.routes import Route
+from flotilla.types.cluster_operations import (
+    CancelMoves,
+    DescribeReplicas,
+    DrainNode,
+    EnterCluster,
+    MovesPlanned,
+    Rebalance,
+    ReplicasDescribed,
+)
 from flotilla.types.errors import (
     DeadlineError,
     FlotillaError,
@@ -70,12 +79,25 @@ from flotilla.types.queue_operations import (
     TakeTokens,
     TokensGranted,
     Unsubscribe,
+    Withdraw,
+)
+from flotilla.types.stream_operations import (
+    ClaimPartition,
+    DescribeStreamGroup,
+    GroupAssignment,
+    Heartbeat,
+    JoinGroup,
+    LeaveGroup,
+    ListStreamGroups,
+    StreamGroupDescription,
+    StreamGroupList,
 )
 from flotilla.types.transaction_operations import (
     AbortTransaction,
     CommitTransaction,
     Stage,
     Staged,
+    StageSettlement,
     TransactionDecided,
     TransactionOutcome,
     TransactionShown,
@@ -104,12 +126,18 @@ REPLIES: Final[dict[type[Request], type[Reply]]] = {
     JoinCluster: ClusterReply,
     RemoveNode: ClusterReply,
     TransferLeadership: Done,
+    EnterCluster: ClusterReply,
+    DrainNode: Done,
+    Rebalance: MovesPlanned,
+    CancelMoves: MovesPlanned,
+    DescribeReplicas: ReplicasDescribed,
     Poll: Polled,
     Settle: Settled,
     Extend: Settled,
     Subscribe: Pushed,
     AddCredit: Done,
     Unsubscribe: Done,
+    Withdraw: Done,
     TakeTokens: TokensGranted,
     CancelRecords: RecordsCancelled,
     ListGroups: GroupList,
@@ -119,12 +147,19 @@ REPLIES: Final[dict[type[Request], type[Reply]]] = {
     AlterGroup: GroupReply,
     ExplainMessage: Explanation,
     Stage: Staged,
+    StageSettlement: Staged,
     CommitTransaction: TransactionDecided,
     AbortTransaction: TransactionDecided,
     TransactionOutcome: TransactionShown,
+    JoinGroup: GroupAssignment,
+    Heartbeat: GroupAssignment,
+    LeaveGroup: Done,
+    ClaimPartition: OffsetCommitted,
+    DescribeStreamGroup: StreamGroupDescription,
+    ListStreamGroups: StreamGroupList,
 }
 #: Requests whose topic may be too new for a broker. For others NOT_FOUND is an answer like any other.
-_LAGGING: Final = (Fetch, ListOffsets)
+_LAGGING: Final = (Fetch, ListOffsets, ClaimPartition)
 #: What a broker may say although the request could have been carried out.
 _UNSURE: Final = (OutcomeUnknownError, StorageFailedError, UnknownError)
 

@@ -1,4 +1,8 @@
-"""The loop's side of one consumer: makes its fetches, and asks its questions about positions."""
+"""The loop's side of one consumer: makes its fetches, and asks its questions about positions.
+
+A fetch goes to the leader, or to a replica of the reader's choice; what a replica cannot answer, others are asked for,
+and in the end the leader. The reader hears of none of that.
+"""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -8,15 +12,28 @@ from flotilla.client.calls import Call, Outcome
 from flotilla.client.network import Network
 from flotilla.client.positions import Start, chosen_partitions, commit_offset, find_topic, read_offset, start_offsets
 from flotilla.client.reader import Reader, Wanted
+from flotilla.client.replicas import LEADER, Replicas
 from flotilla.client.routes import Route
-from flotilla.types.errors import InvalidArgumentError
-from flotilla.types.ids import Offset
+from flotilla.types.errors import FlotillaError, InvalidArgumentError, NotFoundError
+from flotilla.types.ids import NO_NODE, NodeId, Offset
 from flotilla.types.operations import CommitOffset, Fetch
+
+#: A replica that cannot be reached is left sooner than a leader, in whose place another has to be elected.
+REPLICA_WAIT_MS_MAX = 1_000
 
 
 class Feed:
-    def __init__(self, network: Network, topic: str, group: str, timeout_ms: int, news: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        network: Network,
+        topic: str,
+        group: str,
+        timeout_ms: int,
+        news: Callable[[], None],
+        read_from: str = LEADER,
+    ) -> None:
         """`news` is called, on the loop, whenever the reader has been brought something."""
+        self._replicas = Replicas(network.session, topic, read_from)
         self._network = network
         self._topic = topic
         self._group = group
@@ -45,14 +62,35 @@ class Feed:
     def fetch(self, reader: Reader, wanted: Iterable[tuple[int, Wanted]]) -> None:
         """Makes the requests that the reader asked for and brings it the answers."""
         for generation, request in wanted:
-            name = (request.partition, generation)
-            wait_ms = request.wait_ms if isinstance(request, Fetch) else 0
-            arrived = partial(self._arrived, reader, name)
-            route = Route(self._topic, request.partition)
-            self._calls[name] = self._network.submit(request, route, self._timeout_ms + wait_ms, arrived)
+            self._ask(reader, (request.partition, generation), request)
 
-    def _arrived(self, reader: Reader, name: tuple[int, int], outcome: Outcome) -> None:
+    def _ask(self, reader: Reader, name: tuple[int, int], request: Wanted) -> None:
+        partition = request.partition
+        replica = NO_NODE
+        wait_ms = 0
+        if isinstance(request, Fetch):
+            replica = self._replicas.choose(partition)
+            request.is_any_replica = replica != NO_NODE
+            wait_ms = min(request.wait_ms, REPLICA_WAIT_MS_MAX) if replica else request.wait_ms
+            request.wait_ms = wait_ms
+        self._calls[name] = self._network.submit(
+            request,
+            Route(self._topic, partition, replica),
+            self._timeout_ms + wait_ms,
+            partial(self._arrived, reader, name, request, replica),
+            is_single=replica != NO_NODE,
+        )
+
+    def _arrived(
+        self, reader: Reader, name: tuple[int, int], request: Wanted, replica: NodeId, outcome: Outcome
+    ) -> None:
         self._calls.pop(name, None)
+        if replica != NO_NODE:
+            if isinstance(outcome, FlotillaError) and (outcome.retryable or isinstance(outcome, NotFoundError)):
+                self._replicas.failed(request.partition, replica)
+                self._ask(reader, name, request)
+                return
+            self._replicas.answered(request.partition, replica)
         following = reader.following(*name, outcome)
         if following is not None:
             self.fetch(reader, [(name[1], following)])
@@ -72,6 +110,12 @@ class Feed:
             *[read_offset(self._network, group, self._topic, partition, self._timeout_ms) for partition in partitions]
         )
         return dict(zip(partitions, found, strict=True))
+
+    def forget(self, partitions: Iterable[int]) -> None:
+        """Nobody reads these any more."""
+        left = dict.fromkeys(partitions)
+        for name in [name for name in self._calls if name[0] in left]:
+            self._network.session.cancel(self._calls.pop(name))
 
     def close(self) -> None:
         """Nobody waits for what is under way."""

@@ -1,9 +1,10 @@
-"""What is told of a queue group, of all partitions of its topic together."""
+"""What is told of a group, of all partitions of its topic together."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from flotilla.types.queue_operations import GroupDescription, MemberInfo
+from flotilla.types.stream_operations import StreamGroupDescription
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,9 +13,11 @@ class GroupInfo:
 
     topic: str
     name: str
-    #: "queue", or "offset" for a group that only commits offsets.
+    #: "queue", "stream", or "offset" for a group that only commits offsets.
     kind: str
     partitions: Mapping[int, GroupDescription] = field(default_factory=dict)
+    #: Of a stream group: its members, and when and why its partitions were last spread anew.
+    stream: StreamGroupDescription | None = None
 
     @property
     def lag(self) -> int:
@@ -69,8 +72,18 @@ class GroupInfo:
         return any(part.is_paused for part in self.partitions.values())
 
     @property
+    def member_count(self) -> int:
+        return len(self.members) if self.stream is None else len(self.stream.members)
+
+    @property
+    def owners(self) -> dict[int, str]:
+        """Of a stream group: by partition, the member that has it."""
+        members = [] if self.stream is None else self.stream.members
+        return {number: member.name for member in members for number in member.partitions}
+
+    @property
     def members(self) -> list[MemberInfo]:
-        """Who holds messages or has polled of late, in the order of names."""
+        """Of a queue group: who holds messages or has polled of late, in the order of names."""
         found: dict[str, MemberInfo] = {}
         for part in self.partitions.values():
             for member in part.members:

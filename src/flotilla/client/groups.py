@@ -1,4 +1,4 @@
-"""Administration of queue groups and single messages: questions to all partitions of a topic at once."""
+"""Administration of groups and single messages: questions to all partitions of a topic at once."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -31,8 +31,16 @@ from flotilla.types.queue_operations import (
     RecordsCancelled,
     ResetGroup,
 )
+from flotilla.types.stream_operations import (
+    NO_OFFSET,
+    DescribeStreamGroup,
+    ListStreamGroups,
+    StreamGroupDescription,
+    StreamGroupList,
+)
 
 QUEUE: Final = "queue"
+STREAM: Final = "stream"
 #: Of one fetch when a few messages are looked at; a batch that is larger comes all the same.
 _PEEK_BYTES: Final = 64 * KIB
 
@@ -54,21 +62,38 @@ class Groups:
             for name, kind in listed.groups.items():
                 # A queue group is one in every partition that it has polled.
                 found[name] = QUEUE if QUEUE in (kind, found.get(name)) else kind
+        streams = await self._coordinator(StreamGroupList, ListStreamGroups(self._topic))
+        found.update({name: STREAM for name in streams.groups if found.get(name) != QUEUE})
         return dict(sorted(found.items()))
 
     async def describe(self, group: str) -> GroupInfo:
-        """Raises NotFoundError when no partition knows the group."""
+        """Raises NotFoundError when nobody knows the group."""
         found: dict[int, GroupDescription] = {}
-        missing: NotFoundError | None = None
+        missing: list[int] = []
         for number in await self._numbers():
             try:
                 found[number] = await self._ask(GroupDescription, number, DescribeGroup(self._topic, number, group))
-            except NotFoundError as error:
-                missing = error
-        if not found:
-            raise missing or NotFoundError(f"there is no group {group!r}")
+            except NotFoundError:
+                missing.append(number)
         kinds = {part.kind for part in found.values()}
+        stream = None if QUEUE in kinds else await self._describe_stream(group)
+        if stream is not None:
+            untouched = await asyncio.gather(*[self._untouched(number) for number in missing])
+            return GroupInfo(self._topic, group, STREAM, found | dict(zip(missing, untouched, strict=True)), stream)
+        if not found:
+            raise NotFoundError(f"topic {self._topic!r} has no group {group!r}")
         return GroupInfo(self._topic, group, QUEUE if QUEUE in kinds else min(kinds), found)
+
+    async def _describe_stream(self, group: str) -> StreamGroupDescription | None:
+        try:
+            return await self._coordinator(StreamGroupDescription, DescribeStreamGroup(self._topic, group))
+        except NotFoundError:
+            return None
+
+    async def _untouched(self, number: int) -> GroupDescription:
+        """A partition of which the group has committed nothing."""
+        oldest, end = await self._find(number, EARLIEST), await self._find(number, LATEST)
+        return GroupDescription(STREAM, NO_OFFSET, end, oldest, end - oldest)
 
     async def reset(
         self, group: str, start: StartAt, timestamp_ms: int | None, partitions: Sequence[int] | None, *, dry_run: bool
@@ -151,6 +176,11 @@ class Groups:
 
     async def _ask(self, kind: type[Answer], number: int, request: Request, effect: str = READ) -> Answer:
         reply = await self._network.call(request, Route(self._topic, number), self._timeout_ms, effect)
+        assert isinstance(reply, kind)
+        return reply
+
+    async def _coordinator(self, kind: type[Answer], request: Request) -> Answer:
+        reply = await self._network.call(request, CONTROLLER, self._timeout_ms)
         assert isinstance(reply, kind)
         return reply
 

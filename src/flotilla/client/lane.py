@@ -210,7 +210,8 @@ class Lane:
     def _expire(self) -> None:
         now_ms = self._session.now_ms
         for batch in list(self._batches):
-            if not batch.is_flying and batch.deadline_ms <= now_ms:
+            # The end of one may bring the next, and with it end the others: they are not to end twice.
+            if batch in self._batches and not batch.is_flying and batch.deadline_ms <= now_ms:
                 self._fail(batch, deadline_passed(batch.last_error))
 
     def _watch(self) -> None:

@@ -8,7 +8,7 @@ has refused it. Only open bits are renewed, and presented to a new leader. Nothi
 what the caller says it is.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from flotilla.types.ids import Offset
 from flotilla.types.queue_operations import Delivery, Held
@@ -25,6 +25,7 @@ class Holding:
         "lease_id",
         "lost",
         "open",
+        "part_with",
         "partition",
         "priority",
         "renew_ms",
@@ -50,6 +51,8 @@ class Holding:
         self.renewed_until_ms = 0
         #: Messages that were extended by hand: how long no renewal may shorten that.
         self.extended: dict[Offset, int] = {}
+        #: Tells the consumer that a transaction has taken over messages: it holds them no more.
+        self.part_with: Callable[[Holding, int], None] = _nobody
 
     @property
     def full(self) -> int:
@@ -155,6 +158,10 @@ class Leases:
         """When the next lease really has to be renewed."""
         self.next_ms = min([holding.renew_ms for holding in self], default=None)
         return self.next_ms
+
+
+def _nobody(holding: Holding, mask: int) -> None:
+    """No consumer has taken it in."""
 
 
 def merged(runs: Iterable[Held]) -> list[Held]:

@@ -38,7 +38,7 @@ Action: TypeAlias = Dial | Write | Close
 class Link:
     """One connection, from dialling to its end."""
 
-    __slots__ = ("address", "connection", "heard_ms", "link", "open_by_ms", "orphans", "output", "queue")
+    __slots__ = ("address", "connection", "greeted_ms", "heard_ms", "link", "open_by_ms", "orphans", "output", "queue")
 
     def __init__(self, link: LinkId, address: Address, now_ms: int, open_by_ms: int) -> None:
         self.link = link
@@ -48,6 +48,8 @@ class Link:
         self.queue: dict[Call, None] = {}
         self.output: Buffers = []
         self.open_by_ms = open_by_ms
+        #: When Hello was sent.
+        self.greeted_ms = now_ms
         #: When it last carried a byte to us, or was dialled.
         self.heard_ms = now_ms
         #: Requests that nobody waits for any more: by correlation id, since when the broker owes their answer.

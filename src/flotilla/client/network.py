@@ -83,11 +83,18 @@ class Network:
     # What shells ask for.
 
     def submit(
-        self, request: Request, route: Route, timeout_ms: int, done: Callable[[Outcome], None], effect: str = READ
+        self,
+        request: Request,
+        route: Route,
+        timeout_ms: int,
+        done: Callable[[Outcome], None],
+        effect: str = READ,
+        *,
+        is_single: bool = False,
     ) -> Call:
-        """Starts a call; `done` is called once, by its deadline at the latest."""
+        """Starts a call; `done` is called once, by its deadline at the latest. A single one is attempted once only."""
         time_ms = now_ms()
-        call = Call(request, route, time_ms + timeout_ms, done, effect=effect)
+        call = Call(request, route, time_ms + timeout_ms, done, effect=effect, is_single=is_single)
         self.session.submit(call, time_ms)
         self.wake()
         return call

@@ -62,11 +62,12 @@ class Polls:
         answered: Callable[[int], None],
         moved: Callable[[int], None],
         timeout_ms: int,
+        turn: int = 0,
     ) -> None:
         """`partitions`: None is all of the topic. `request` makes a poll of partitions, messages and wait.
 
         `answered` is told the partitions of each answer, `moved` those that somebody else leads now, and `failed`
-        what waiting will not mend.
+        what waiting will not mend. `turn` says whose turn it is to be asked first: whoever polls only once counts on.
         """
         self._session = session
         self._topic = topic
@@ -82,7 +83,7 @@ class Polls:
         self._troubles: dict[int, _Trouble] = {}
         #: Partitions that are still to be asked without waiting in this round.
         self._round: dict[int, None] = {}
-        self._turn = 0
+        self._turn = turn
         self._refreshed_ms = session.now_ms
         self._is_refreshing = False
         self.adapt()
@@ -100,6 +101,13 @@ class Polls:
     def is_searching(self) -> bool:
         """A round is not over: leaders are still asked without waiting."""
         return bool(self._round) or any(not asked.wait_ms for asked in self._asked.values())
+
+    @property
+    def leader_count(self) -> int:
+        """How many would have to be asked for everything; partitions whose leader is not known count each."""
+        find = self._session.routes.find
+        leaders = [find(Route(self._topic, number)) for number in self._partitions]
+        return len(dict.fromkeys(number if leader is None else leader for number, leader in enumerate(leaders)))
 
     @property
     def next_ms(self) -> int | None:
@@ -143,6 +151,13 @@ class Polls:
         if wait_ms and not self.is_searching:
             for group in groups:
                 self._send(group, messages, wait_ms)
+
+    def withdraw(self) -> None:
+        """Nobody waits any more. What has been leased by then arrives all the same."""
+        session = self._session
+        for call in list(self._asked):
+            if not session.withdraw(call, session.now_ms):
+                del self._asked[call]
 
     def _uncovered(self) -> list[list[int]]:
         """Partitions that nobody is asked for at the moment, by leader."""

@@ -182,6 +182,13 @@ class QueueReader(Generic[Message]):
 
         self._keeper.extend(holding.partition, list(holding.runs(mask)), visibility_ms, returned)
 
+    def _part_with(self, holding: Holding, mask: int) -> None:
+        """The cluster keeps them for a transaction: they are settled as far as this consumer goes."""
+        if self.leases.close(holding, mask):
+            # Later: there is room for others, but whoever tells is in the middle of something.
+            self._session.timers.at(self._session.now_ms, self._turn)
+            self.notify()
+
     def stop(self, now_ms: int) -> None:
         """Asks for nothing any more, and gives back what nobody has taken."""
         self._session.now_ms = now_ms
@@ -270,6 +277,7 @@ class QueueReader(Generic[Message]):
 
     def _take_in(self, delivery: Delivery) -> None:
         holding = Holding(self._topic, self._group, delivery)
+        holding.part_with = self._part_with
         if holding.open:
             self._keeper.add(holding)
         if self.is_closed:

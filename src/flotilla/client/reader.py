@@ -6,7 +6,7 @@ less than a response of that partition waits: so the next messages travel while 
 never lets another thread run. Batches stay bytes until somebody takes their messages.
 
 The position of a partition is the offset after the last message that was handed out. Whatever was fetched
-for an older position, before a seek, is recognised by its generation and dropped.
+for an older position, before a seek, is recognised by its generation and dropped. Partitions may come and go.
 """
 
 from collections import deque
@@ -40,6 +40,10 @@ class ReaderOptions:
     long_poll_ms: int = 5_000
     #: Go on with what is left when retention has removed what would be next, instead of raising.
     skip_removed: bool = False
+    #: Who answers: the leader of a partition, the nearest replica, or for each reader another one.
+    read_from: str = "leader"
+    #: Each fetch sees everything that was acknowledged before it was made.
+    is_linearizable: bool = False
 
 
 class _Part:
@@ -53,11 +57,12 @@ class _Part:
         "generation",
         "is_fetching",
         "is_lost",
+        "is_paused",
         "number",
         "position",
     )
 
-    def __init__(self, number: int, position: Offset) -> None:
+    def __init__(self, number: int, position: Offset, generation: int) -> None:
         self.number = number
         self.position = position
         #: What to ask for next: ahead of the position by what is buffered.
@@ -66,7 +71,9 @@ class _Part:
         self.is_fetching = False
         #: The position is gone; the oldest offset has to be found out.
         self.is_lost = False
-        self.generation = 0
+        #: Nothing of it is fetched or handed out.
+        self.is_paused = False
+        self.generation = generation
         #: Answers that were brought, and those of them that were looked at. Each has one writer, on its own thread.
         self.arrived_count = 0
         self.collected_count = 0
@@ -76,9 +83,11 @@ class Reader:
     def __init__(self, topic: str, positions: dict[int, Offset], options: ReaderOptions) -> None:
         self._topic = topic
         self._options = options
-        self._parts = {number: _Part(number, offset) for number, offset in positions.items()}
+        #: Given to each state of a partition in which older answers mean nothing.
+        self._generation = 0
+        self._parts = {number: _Part(number, offset, 0) for number, offset in positions.items()}
         #: Answers that nobody has looked at: partition, generation, outcome, whether the next fetch is under way.
-        self._arrived: deque[tuple[int, int, Outcome, bool]] = deque()
+        self._arrived: deque[tuple[_Part, int, Outcome, bool]] = deque()
         #: Batches in the order of their arrival: partition, generation, bytes.
         self._batches: deque[tuple[_Part, int, bytes | memoryview]] = deque()
         self._buffered_bytes = 0
@@ -95,18 +104,49 @@ class Reader:
         """For each partition the offset of the message that comes next."""
         return {part.number: part.position for part in self._parts.values()}
 
+    def add(self, partition: int, offset: Offset) -> None:
+        """Another partition to read, from there on."""
+        assert partition not in self._parts
+        self._generation += 1
+        self._parts[partition] = _Part(partition, offset, self._generation)
+        self.may_want = True
+
+    def remove(self, partition: int) -> None:
+        """Reads it no more; what was fetched of it is dropped."""
+        part = self._parts.pop(partition)
+        self._go_to(part, part.position)
+
+    def pause(self, partition: int) -> None:
+        """Hands nothing of it out until it is resumed. What was fetched of it is dropped, and fetched again then."""
+        part = self._part_of(partition)
+        part.is_paused = True
+        self._go_to(part, part.position)
+
+    def resume(self, partition: int) -> None:
+        self._part_of(partition).is_paused = False
+        self.may_want = True
+
+    @property
+    def paused(self) -> list[int]:
+        return [part.number for part in self._parts.values() if part.is_paused]
+
     def seek(self, partition: int, offset: Offset) -> None:
         """Goes on at an offset, forwards or backwards."""
-        part = self._parts.get(partition)
-        if part is None:
-            raise InvalidArgumentError(f"partition {partition} is not one of those that are read: {list(self._parts)}")
+        part = self._part_of(partition)
         if offset < 0:
             raise InvalidArgumentError(f"{offset} is no offset")
         self._go_to(part, offset)
 
+    def _part_of(self, partition: int) -> _Part:
+        part = self._parts.get(partition)
+        if part is None:
+            raise InvalidArgumentError(f"partition {partition} is not one of those that are read: {list(self._parts)}")
+        return part
+
     def _go_to(self, part: _Part, offset: Offset) -> None:
         part.position = part.fetch_offset = offset
-        part.generation += 1
+        self._generation += 1
+        part.generation = self._generation
         part.buffered_bytes = 0
         self.may_want = True
         part.is_fetching = False
@@ -124,7 +164,7 @@ class Reader:
         found: list[tuple[int, Wanted]] = []
         reserved = sum([part.is_fetching for part in self._parts.values()]) * self._options.fetch_bytes
         for part in self._parts.values():
-            if part.is_fetching or part.buffered_bytes >= self._options.fetch_bytes:
+            if part.is_paused or part.is_fetching or part.buffered_bytes >= self._options.fetch_bytes:
                 continue
             used = self._buffered_bytes + reserved
             if used and used + self._options.fetch_bytes > self._options.buffer_bytes_max:
@@ -137,17 +177,29 @@ class Reader:
     def _request(self, part: _Part) -> Wanted:
         if part.is_lost:
             return ListOffsets(self._topic, part.number, EARLIEST)
+        return self._fetch(part.number, part.fetch_offset)
+
+    def _fetch(self, partition: int, offset: Offset) -> Fetch:
         options = self._options
-        return Fetch(self._topic, part.number, part.fetch_offset, options.fetch_bytes, options.long_poll_ms)
+        return Fetch(
+            self._topic,
+            partition,
+            offset,
+            options.fetch_bytes,
+            options.long_poll_ms,
+            is_linearizable=options.is_linearizable,
+        )
 
     def following(self, partition: int, generation: int, outcome: Outcome) -> Fetch | None:
         """The fetch to make right behind an answer that is about to be reported; None: `wanted` will say.
 
         Whatever bounds the buffer allows for each partition one answer that nobody has looked at and one on its way.
         """
-        part = self._parts[partition]
+        part = self._parts.get(partition)
         options = self._options
-        if not isinstance(outcome, Fetched) or not outcome.batches or generation != part.generation:
+        if part is None or generation != part.generation:
+            return None
+        if not isinstance(outcome, Fetched) or not outcome.batches:
             return None
         ahead_bytes = 2 * options.fetch_bytes * len(self._parts)
         if part.arrived_count != part.collected_count or self._buffered_bytes + ahead_bytes > options.buffer_bytes_max:
@@ -156,18 +208,18 @@ class Reader:
             last = [parse_header(batch) for batch in outcome.batches][-1]
         except InvalidArgumentError:
             return None
-        offset = last.base_offset + last.count
-        return Fetch(self._topic, partition, offset, options.fetch_bytes, options.long_poll_ms)
+        return self._fetch(partition, last.base_offset + last.count)
 
     def arrived(self, partition: int, generation: int, outcome: Outcome, *, is_followed: bool = False) -> None:
         """An answer; whoever brings it says whether it made the fetch that `following` asked for."""
-        self._parts[partition].arrived_count += 1
-        self._arrived.append((partition, generation, outcome, is_followed))
+        part = self._parts.get(partition)
+        if part is not None:
+            part.arrived_count += 1
+            self._arrived.append((part, generation, outcome, is_followed))
 
     def _collect(self) -> None:
         while self._arrived:
-            number, generation, outcome, is_followed = self._arrived.popleft()
-            part = self._parts[number]
+            part, generation, outcome, is_followed = self._arrived.popleft()
             part.collected_count += 1
             if generation != part.generation:
                 continue

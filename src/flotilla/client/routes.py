@@ -14,7 +14,7 @@ from random import Random
 from typing import NamedTuple
 
 from flotilla.types.address import Address, parse_address
-from flotilla.types.ids import Term
+from flotilla.types.ids import NO_NODE, NodeId, Term
 from flotilla.types.operations import Metadata, TopicInfo
 
 
@@ -23,6 +23,8 @@ class Route(NamedTuple):
 
     topic: str = ""
     partition: int = 0
+    #: NO_NODE: whoever leads the partition; else this node, which has a replica of it.
+    replica: NodeId = NO_NODE
 
 
 #: Anybody can answer.
@@ -38,16 +40,26 @@ class Routes:
         chance.shuffle(self._bootstrap)
         self._chance = chance
         self._brokers: list[Address] = []
+        self._nodes: dict[NodeId, Address] = {}
         self._leaders: dict[Route, Address] = {}
         #: Of the leaders of partitions: they lead in this term, or in a later one.
         self._terms: dict[Route, Term] = {}
         #: Brokers that were silent when they should have spoken, and have not spoken since.
         self.suspects: dict[Address, None] = {}
+        #: The quickest answers of brokers so far, to Hello.
+        self.round_trips_ms: dict[Address, int] = {}
         self.topics: dict[str, TopicInfo] = {}
 
     def find(self, route: Route) -> Address | None:
         """Where to send; None when that must be found out first, or nobody leads."""
-        return self._leaders.get(route)
+        return self._nodes.get(route.replica) if route.replica else self._leaders.get(route)
+
+    def address(self, node: NodeId) -> Address | None:
+        """Where a broker is reached, if it was heard of."""
+        return self._nodes.get(node)
+
+    def measured(self, address: Address, round_trip_ms: int) -> None:
+        self.round_trips_ms[address] = min(round_trip_ms, self.round_trips_ms.get(address, round_trip_ms))
 
     def candidates(self) -> list[Address]:
         """Everybody who may know more, once each, the most promising first."""
@@ -63,6 +75,7 @@ class Routes:
         alive = [addresses[broker.node] for broker in metadata.brokers if broker.is_alive and broker.node in addresses]
         self._chance.shuffle(alive)
         self._brokers = alive
+        self._nodes = addresses
         self._set(CONTROLLER, addresses.get(metadata.controller))
         found = {topic.name: topic.topic_id for topic in metadata.topics}
         for name in asked:
@@ -80,7 +93,8 @@ class Routes:
             self._set(route, address)
 
     def redirect(self, route: Route, address: str) -> None:
-        """A broker said who leads instead, or that it does not know."""
+        """A broker said who leads instead, or that it does not know. That it has a replica may be old news, too."""
+        route = route._replace(replica=NO_NODE)
         found = _address(address) if address else None
         self._set(route, found)
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from flotilla.client.backoff import Backoff
-from flotilla.client.calls import READ, REPLIES, Call, Outcome, outcome_unknown
+from flotilla.client.calls import READ, REPEATABLE, REPLIES, Call, Outcome, outcome_unknown
 from flotilla.client.links import Action, Close, Dial, Link, LinkId, Write
 from flotilla.client.routes import ANY, CONTROLLER, Route, Routes
 from flotilla.client.timers import Timer, Timers
@@ -35,12 +35,15 @@ from flotilla.types.errors import (
 )
 from flotilla.types.limits import IDLE_MS_MAX
 from flotilla.types.operations import GetMetadata, Metadata, TopicInfo
+from flotilla.types.queue_operations import Withdraw
 
 
 @dataclass(frozen=True, slots=True)
 class SessionOptions:
     #: Name and version of the client, for people at the other side.
     name: str = ""
+    #: The name of the host it runs on, to tell which brokers are near.
+    host: str = ""
     backoff: Backoff = field(default_factory=Backoff)
     #: From dialling to Welcome.
     connect_ms_max: int = 5_000
@@ -63,6 +66,7 @@ class Session:
         self.chance = chance
         self.options = options
         self.is_closed = False
+        self._place = chance.getrandbits(16)
         self._links: dict[LinkId, Link] = {}
         self._by_address: dict[Address, Link] = {}
         self._link_count = 0
@@ -99,6 +103,25 @@ class Session:
         """Nobody waits for it any more: `done` is not called. A broker may carry it out all the same."""
         self._release(call)
 
+    def withdraw(self, call: Call, now_ms: int) -> bool:
+        """A poll need not wait any longer. True: its answer comes soon, with whatever it has leased by then.
+
+        False: no broker has it, and `done` is not called.
+        """
+        self.now_ms = now_ms
+        link = self._links.get(call.link)
+        if link is None or not call.is_sent:
+            self._release(call)
+            return False
+        call.due_ms = min(call.due_ms, now_ms)
+        deadline_ms = now_ms + self.options.answer_ms_max
+        request = Withdraw(call.correlation_id)
+        word = Call(request, call.route, deadline_ms, lambda outcome: None, effect=REPEATABLE, is_single=True)
+        self._calls[word] = None
+        self._watch(deadline_ms)
+        self._assign(word, link.address)
+        return True
+
     def resolve(
         self,
         topic: str,
@@ -131,6 +154,11 @@ class Session:
             done(self.routes.topics.get(topic) or no_topic(topic))
 
         self.submit(Call(GetMetadata([topic], create), ANY, deadline_ms, answered), now_ms)
+
+    def next_place(self) -> int:
+        """A number for each reader, one after the other, beginning anywhere."""
+        self._place += 1
+        return self._place
 
     def close(self) -> None:
         """Ends everything now: each call gets its outcome, each connection goes."""
@@ -168,6 +196,7 @@ class Session:
         self.now_ms = now_ms
         found = self._links.get(link)
         if found is not None:
+            found.greeted_ms = now_ms
             found.output += found.connection.greet(self.options.name)
 
     def room(self, link: LinkId) -> memoryview | None:
@@ -181,12 +210,15 @@ class Session:
         found = self._links.get(link)
         if found is None:
             return
+        was_open = found.connection.is_open
         try:
             answered = found.connection.receive(data)
         except FlotillaError as error:
             self._drop(found, _refused(found.address, error))
         else:
             found.heard_ms = now_ms
+            if found.connection.is_open and not was_open:
+                self.routes.measured(found.address, now_ms - found.greeted_ms)
             self.routes.suspects.pop(found.address, None)
             for call, outcome in answered:
                 self._answered(call, outcome)
@@ -404,7 +436,9 @@ class Session:
         if topic is None:
             return no_topic(route.topic)
         if route.partition not in [part.number for part in topic.partitions]:
-            return InvalidArgumentError(f"topic {route.topic} has {len(topic.partitions)} partitions")
+            return NotFoundError(
+                f"topic {route.topic!r} has {len(topic.partitions)} partitions, none of number {route.partition}"
+            )
         return NotLeaderError()
 
     # Silence.
@@ -414,7 +448,7 @@ class Session:
         if self._askable()[0] not in self.routes.suspects:
             error = UnavailableError(f"the broker at {link.address} is silent")
             for call in link.held():
-                if call.route == ANY and call.effect == READ:
+                if (call.route == ANY or call.route.replica) and call.effect == READ:
                     self._withdraw(call)
                     self._failed(call, error)
         self._inquire()

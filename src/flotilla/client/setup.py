@@ -1,5 +1,6 @@
 """What both shells are made from: addresses, a session and its chance."""
 
+import socket
 from collections.abc import Sequence
 from random import Random, SystemRandom
 from typing import Literal, TypeAlias, TypedDict
@@ -8,12 +9,14 @@ from flotilla import __version__
 from flotilla.client.network import now_ms
 from flotilla.client.positions import Start
 from flotilla.client.reader import ReaderOptions
+from flotilla.client.replicas import LEADER, READ_FROM
 from flotilla.client.session import Session, SessionOptions
 from flotilla.types.address import Address, parse_address
-from flotilla.types.errors import InvalidArgumentError, UnsupportedError
+from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.limits import MIB
 
 Mode: TypeAlias = Literal["queue", "stream", "manual"]
+ReadFrom: TypeAlias = Literal["leader", "nearest", "spread"]
 
 PORT_DEFAULT = 7600
 TIMEOUT_MS_DEFAULT = 30_000
@@ -36,7 +39,7 @@ def read_addresses(given: str | Sequence[str]) -> list[Address]:
 def new_session(addresses: Sequence[Address], name: str) -> Session:
     # From the system, so that two processes which began as one do not draw the same producer ids.
     chance = Random(SystemRandom().getrandbits(128))
-    options = SessionOptions(name=f"flotilla-python/{__version__} {name}".strip())
+    options = SessionOptions(name=f"flotilla-python/{__version__} {name}".strip(), host=socket.gethostname())
     return Session(addresses, chance, options, now_ms())
 
 
@@ -65,6 +68,10 @@ class ReadSettings(TypedDict, total=False):
     partitions: Sequence[int] | None
     #: Go on with what is left when retention has removed what would be next, instead of raising.
     skip_removed: bool
+    #: Who answers: whoever leads a partition, the nearest replica, or for each reader another one.
+    read_from: ReadFrom
+    #: See everything that was acknowledged before, at the price of a question to a quorum for each fetch.
+    linearizable: bool
     fetch_bytes: int
     buffer_bytes_max: int
     timeout_ms: int | None
@@ -81,10 +88,25 @@ def reader_options(settings: ReadSettings) -> ReaderOptions:
     buffer_bytes_max = settings.get("buffer_bytes_max", 32 * MIB)
     if fetch_bytes < 1 or buffer_bytes_max < 1:
         raise InvalidArgumentError("fetch_bytes and buffer_bytes_max are at least 1")
-    return ReaderOptions(fetch_bytes, buffer_bytes_max, skip_removed=settings.get("skip_removed", False))
+    return ReaderOptions(
+        fetch_bytes,
+        buffer_bytes_max,
+        skip_removed=settings.get("skip_removed", False),
+        read_from=read_replicas(settings.get("read_from")),
+        is_linearizable=settings.get("linearizable", False),
+    )
+
+
+def read_replicas(read_from: str | None) -> str:
+    """Who answers a reader. Raises InvalidArgumentError."""
+    if read_from is None:
+        return LEADER
+    if read_from not in READ_FROM:
+        raise InvalidArgumentError(f"read_from is {', '.join(READ_FROM[:-1])} or {READ_FROM[-1]}, not {read_from!r}")
+    return read_from
 
 
 def check_mode(mode: str) -> None:
-    """Raises UnsupportedError for what this version does not offer."""
-    if mode not in ("queue", "manual"):
-        raise UnsupportedError(f"this version reads with mode queue and mode manual; mode={mode!r} is not offered yet")
+    """Raises InvalidArgumentError."""
+    if mode not in ("queue", "stream", "manual"):
+        raise InvalidArgumentError(f"a mode is queue, stream or manual, not {mode!r}")

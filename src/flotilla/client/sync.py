@@ -23,11 +23,14 @@ from flotilla.client.positions import Start
 from flotilla.client.producer import ProducerOptions
 from flotilla.client.queue_options import QueueSettings, StartAt, read_queue_settings
 from flotilla.client.setup import TIMEOUT_MS_DEFAULT, Mode, ReadSettings, check_mode, read_timeout, reader_options
+from flotilla.client.stream_options import StreamSettings, read_stream_settings
 from flotilla.client.sync_consumer import Consumer
 from flotilla.client.sync_producer import Producer
 from flotilla.client.sync_queue import QueueConsumer
+from flotilla.client.sync_stream import StreamConsumer
 from flotilla.client.sync_transaction import Transaction
 from flotilla.client.transaction import Committed
+from flotilla.types.cluster_operations import PlannedMove, ReplicasDescribed
 from flotilla.types.errors import ConnectionClosedError, FlotillaError
 from flotilla.types.ids import NO_NODE, NodeId, Offset
 from flotilla.types.limits import KIB, MIB
@@ -70,6 +73,7 @@ class Client:
         self._producers: dict[Producer, None] = {}
         self._consumers: dict[Consumer, None] = {}
         self._queue_consumers: dict[QueueConsumer, None] = {}
+        self._stream_consumers: dict[StreamConsumer, None] = {}
 
     # Topics.
 
@@ -94,10 +98,27 @@ class Client:
         )
 
     def alter_topic(
-        self, topic: str, *, partitions: int = 0, timeout_ms: int | None = None, **settings: int | str
+        self,
+        topic: str,
+        *,
+        partitions: int = 0,
+        replication_factor: int = 0,
+        timeout_ms: int | None = None,
+        **settings: int | str,
     ) -> TopicInfo:
-        """Changes settings of a topic, or gives it more partitions (0: as many as it has). Raises NotFoundError."""
-        return self._run(self._inner.alter_topic(topic, partitions=partitions, timeout_ms=timeout_ms, **settings))
+        """Changes settings of a topic, or gives it more partitions (0: as many as it has). Raises NotFoundError.
+
+        Another replication factor has replicas come and go in the background; `target` of a partition tells.
+        """
+        return self._run(
+            self._inner.alter_topic(
+                topic,
+                partitions=partitions,
+                replication_factor=replication_factor,
+                timeout_ms=timeout_ms,
+                **settings,
+            )
+        )
 
     def delete_topic(self, topic: str, *, timeout_ms: int | None = None) -> TopicInfo:
         """Removes a topic with all its messages; what it was is returned. Raises NotFoundError."""
@@ -192,15 +213,19 @@ class Client:
         self,
         transaction_id: str,
         *,
-        partitions: Sequence[tuple[str, int]],
+        partitions: Sequence[tuple[str, int]] = (),
         application_id: str = "",
         version: int = 0,
+        members: Mapping[str, Sequence[tuple[str, int]]] | None = None,
         timeout_ms: int | None = None,
     ) -> Committed:
         """Commits what was staged under this id in these partitions, by whoever, and returns when it is seen there.
 
         An application numbers its commits: a version that it has committed before, or one older than that, is not
         committed again, and what was staged for it is dropped. Raises TransactionEndedError when it was aborted.
+
+        With `members`, transactions that were staged under other ids are committed by this one decision: all of them,
+        each in the partitions named for it, or none. Then nothing is staged under this id, and no partition named.
         """
         return self._run(
             self._inner.commit_transaction(
@@ -208,6 +233,7 @@ class Client:
                 partitions=partitions,
                 application_id=application_id,
                 version=version,
+                members=members,
                 timeout_ms=timeout_ms,
             )
         )
@@ -235,11 +261,22 @@ class Client:
         self, topic: str, *, group: str, mode: Literal["queue"] = "queue", **settings: Unpack[QueueSettings]
     ) -> QueueConsumer: ...
 
-    def consumer(self, topic: str, *, mode: Mode = "queue", **settings: Any) -> Consumer | QueueConsumer:
-        """A reader of a topic: a member of a queue group, or with `mode="manual"` a reader that names its offsets.
+    @overload
+    def consumer(
+        self, topic: str, *, group: str, mode: Literal["stream"], **settings: Unpack[StreamSettings]
+    ) -> StreamConsumer: ...
+
+    def consumer(
+        self, topic: str, *, mode: Mode = "queue", **settings: Any
+    ) -> Consumer | QueueConsumer | StreamConsumer:
+        """A reader of a topic: a member of a queue group or, by its `mode`, of a stream group, or a manual reader.
 
         Members of a queue group share the messages of the topic: each is leased to one of them until it is settled, and
         delivered again if it is not; other groups get everything, too. What can be said is listed in `QueueSettings`.
+
+        Members of a stream group share its partitions: each is read by one of them, in order, from where the group last
+        committed. They move when members come and go, and those that stay are not interrupted. What can be said is
+        listed in `StreamSettings`.
 
         A manual reader begins at `offset` (a number, earliest or latest), or at the first record at or after
         `timestamp_ms`; if neither is given, where `group` last committed, else at the oldest record. It reads all
@@ -249,7 +286,7 @@ class Client:
         check_mode(mode)
         if mode == "manual":
             return self._reader(topic, cast(ReadSettings, settings))
-        return self._queue_consumer(topic, settings)
+        return self._stream_consumer(topic, settings) if mode == "stream" else self._queue_consumer(topic, settings)
 
     def list_offsets(
         self,
@@ -288,7 +325,7 @@ class Client:
     # Queue groups.
 
     def groups(self, topic: str, *, timeout_ms: int | None = None) -> dict[str, str]:
-        """The groups of a topic, by name, and what they are: "queue", or "offset" for one that only commits offsets."""
+        """The groups of a topic by name, and what they are: queue, stream, or offset if they only commit offsets."""
         return self._run(self._inner.groups(topic, timeout_ms=timeout_ms))
 
     def describe_group(self, topic: str, group: str, *, timeout_ms: int | None = None) -> GroupInfo:
@@ -395,14 +432,53 @@ class Client:
         return self._run(self._inner.init_cluster(nodes, timeout_ms=timeout_ms))
 
     def join_cluster(
-        self, node: NodeId, *, peer: str, client: str, http: str = "", timeout_ms: int | None = None
+        self,
+        node: NodeId,
+        *,
+        peer: str,
+        client: str,
+        http: str = "",
+        incarnation: int = 0,
+        timeout_ms: int | None = None,
     ) -> ClusterReply:
-        """Makes a node a broker of this cluster; it says where it can be reached."""
-        return self._run(self._inner.join_cluster(node, peer=peer, client=client, http=http, timeout_ms=timeout_ms))
+        """Makes a node a broker of this cluster; it says where it can be reached, and on which data it runs."""
+        return self._run(
+            self._inner.join_cluster(
+                node, peer=peer, client=client, http=http, incarnation=incarnation, timeout_ms=timeout_ms
+            )
+        )
+
+    def enter_cluster(self, servers: Sequence[str], *, timeout_ms: int | None = None) -> ClusterReply:
+        """Has a node that waits join the running cluster at these addresses. Ask that node, and no other."""
+        return self._run(self._inner.enter_cluster(servers, timeout_ms=timeout_ms))
 
     def remove_node(self, node: NodeId, *, timeout_ms: int | None = None) -> ClusterReply:
-        """Takes a node out of the cluster for good."""
+        """Takes a node out of the cluster for good: at once if it holds nothing, else when that has moved elsewhere.
+
+        Raises ConfigurationChangeError when the other brokers cannot take what it holds.
+        """
         return self._run(self._inner.remove_node(node, timeout_ms=timeout_ms))
+
+    def drain_node(self, node: NodeId, *, is_draining: bool = True, timeout_ms: int | None = None) -> None:
+        """Has a broker give away what it holds and get nothing new; or ends that."""
+        self._run(self._inner.drain_node(node, is_draining=is_draining, timeout_ms=timeout_ms))
+
+    def rebalance(
+        self, topics: Sequence[str] = (), *, dry_run: bool = False, timeout_ms: int | None = None
+    ) -> list[PlannedMove]:
+        """Spreads replicas and leaders evenly, by the fewest moves, which go on in the background: those planned.
+
+        With `dry_run` nothing moves.
+        """
+        return self._run(self._inner.rebalance(topics, dry_run=dry_run, timeout_ms=timeout_ms))
+
+    def cancel_moves(self, topics: Sequence[str] = (), *, timeout_ms: int | None = None) -> list[PlannedMove]:
+        """Has partitions that are on the move stay where they live. Returns the moves that are given up."""
+        return self._run(self._inner.cancel_moves(topics, timeout_ms=timeout_ms))
+
+    def describe_replicas(self, topic: str, partition: int, *, timeout_ms: int | None = None) -> ReplicasDescribed:
+        """Who belongs to a partition and how far each replica has come, as its leader sees it."""
+        return self._run(self._inner.describe_replicas(topic, partition, timeout_ms=timeout_ms))
 
     def transfer_leadership(
         self, topic: str, partition: int, to: NodeId = NO_NODE, *, timeout_ms: int | None = None
@@ -452,7 +528,8 @@ class Client:
             consumer.close()
         first: FlotillaError | None = None
         # Producers last: a handler that is being drained may still send something.
-        closing: list[QueueConsumer | Producer] = [*self._queue_consumers, *self._producers]
+        closing: list[QueueConsumer | StreamConsumer | Producer]
+        closing = [*self._queue_consumers, *self._stream_consumers, *self._producers]
         for each in closing:
             try:
                 each.close(timeout_ms=None if deadline_ms is None else max(deadline_ms - now_ms(), 0))
@@ -486,6 +563,13 @@ class Client:
         thread, network = self._opened()
         consumer = QueueConsumer(thread, network, topic, group, options, self._forget_queue_consumer)
         self._queue_consumers[consumer] = None
+        return consumer
+
+    def _stream_consumer(self, topic: str, settings: dict[str, Any]) -> StreamConsumer:
+        group, options = read_stream_settings(settings, self._timeout_ms)
+        thread, network = self._opened()
+        consumer = StreamConsumer(thread, network, topic, group, options, self._forget_stream_consumer)
+        self._stream_consumers[consumer] = None
         return consumer
 
     def _opened(self) -> tuple[LoopThread, Network]:
@@ -536,6 +620,9 @@ class Client:
 
     def _forget_queue_consumer(self, consumer: QueueConsumer) -> None:
         self._queue_consumers.pop(consumer, None)
+
+    def _forget_stream_consumer(self, consumer: StreamConsumer) -> None:
+        self._stream_consumers.pop(consumer, None)
 
 
 async def _network(client: AsyncClient) -> Network:

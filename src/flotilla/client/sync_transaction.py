@@ -7,6 +7,7 @@ from typing import Any, Self, Unpack
 from flotilla.client.aio_transaction import AsyncTransaction
 from flotilla.client.batches import Receipt
 from flotilla.client.fields import RecordFields
+from flotilla.client.queue_message import Leased
 from flotilla.types.records import Record
 
 
@@ -58,6 +59,15 @@ class Transaction:
     ) -> None:
         """Adds many records, and returns when the cluster holds them: now any process may commit."""
         self._run(self._inner.stage(topic, payloads, key=key, partition=partition, **fields))
+
+    def ack(self, *messages: Leased[Any]) -> None:
+        """Acknowledges messages of queue groups with this transaction: done when it commits, given back if not.
+
+        Raises LeaseExpiredError for one that is not held any more, as the commit does when that shows later. Until
+        they are staged, at the commit or by `stage`, their leases are renewed as before; after that nobody gets them
+        before the decision.
+        """
+        self._run(self._inner.ack(*messages))
 
     def commit(self, *, application_id: str = "", version: int = 0) -> None:
         """Has everything be seen, in all partitions, and returns when it is. After that there are receipts.

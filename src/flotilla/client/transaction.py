@@ -1,19 +1,24 @@
-"""What a transaction has gathered: records in the batches in which they are staged, and where they are seen in the end.
+"""What a transaction has gathered: records in the batches in which they are staged, messages that it acknowledges, and
+where the records are seen in the end.
 
 Owns the order: records of one partition are staged in the order in which they were given, numbered from 0 by a
 producer of the transaction's own, so that a batch that travels twice is staged once. Knows nothing of the network.
 """
 
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from flotilla.client.batches import Receipt
+from flotilla.client.leases import Holding, merged
 from flotilla.client.partitioner import partition_of
 from flotilla.client.producer import record_bytes
+from flotilla.client.queue_message import Leased
+from flotilla.client.settlements import lease_expired
 from flotilla.codec.records import encode_batch
 from flotilla.types.errors import InvalidArgumentError, TransactionEndedError
 from flotilla.types.ids import Offset
 from flotilla.types.limits import MIB
+from flotilla.types.queue_operations import Held
 from flotilla.types.records import Record
 from flotilla.types.transaction_operations import StagedBatch
 
@@ -61,8 +66,20 @@ class PendingBatch:
         return encode_batch(self.records, producer_id=producer_id, sequence=self.sequence)
 
 
+class PendingAcks(NamedTuple):
+    """Messages of one queue group in one partition that the transaction acknowledges."""
+
+    partition: Partition
+    group: str
+    #: Their bits.
+    masks: dict[Holding, int]
+
+    def held(self) -> list[Held]:
+        return merged([run for holding, mask in self.masks.items() for run in holding.runs(mask)])
+
+
 class Gathered:
-    """All records of one transaction that this process has given."""
+    """All records of one transaction that this process has given, and all messages that it acknowledges."""
 
     def __init__(self, producer_id: int) -> None:
         self.producer_id = producer_id
@@ -74,6 +91,8 @@ class Gathered:
         #: The last batch of each partition; and how many records it has in all.
         self._last: dict[Partition, PendingBatch] = {}
         self._counts: dict[Partition, int] = {}
+        #: What is not staged yet, by partition and group.
+        self._acks: dict[tuple[Partition, str], PendingAcks] = {}
 
     @property
     def partitions(self) -> list[Partition]:
@@ -94,6 +113,25 @@ class Gathered:
         batch.size_bytes += size_bytes
         self.size_bytes += size_bytes
         self._counts[place] = self._counts.get(place, 0) + 1
+
+    def add_ack(self, message: Leased[Any]) -> None:
+        """Raises LeaseExpiredError for a message that is not held any more."""
+        holding = message.holding
+        if message.is_settled:
+            raise lease_expired(holding, holding.bit(message.offset))
+        place = (holding.topic, holding.partition)
+        acks = self._acks.setdefault((place, holding.group), PendingAcks(place, holding.group, {}))
+        acks.masks[holding] = acks.masks.get(holding, 0) | holding.bit(message.offset)
+        self._counts.setdefault(place, 0)
+
+    def unstaged_acks(self) -> list[PendingAcks]:
+        return list(self._acks.values())
+
+    def staged_acks(self, acks: PendingAcks) -> None:
+        """The cluster keeps the messages for the transaction."""
+        del self._acks[acks.partition, acks.group]
+        for holding, mask in acks.masks.items():
+            holding.part_with(holding, mask)
 
     def unstaged(self) -> list[PendingBatch]:
         """In the order of giving."""

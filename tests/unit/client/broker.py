@@ -44,6 +44,7 @@ from flotilla.types.operations import (
     TopicInfo,
     TopicReply,
 )
+from flotilla.types.stream_operations import DescribeStreamGroup, ListStreamGroups, StreamGroupList
 
 #: Decides about a request before a node does: None lets it pass.
 Fault = Callable[[int, Request], FlotillaError | None]
@@ -211,6 +212,10 @@ class MemoryCluster:
             return operations.Done()
         if node != self.controller:
             return NotLeaderError(self.controller, self.addresses[self.controller])
+        if isinstance(request, ListStreamGroups):
+            return StreamGroupList([])
+        if isinstance(request, DescribeStreamGroup):
+            return NotFoundError(f"there is no stream group {request.group!r}")
         if isinstance(request, operations.JoinCluster | operations.RemoveNode):
             return ClusterReply(self.cluster_id, {request.node: "peer:7601"})
         return self._change_topic(request)

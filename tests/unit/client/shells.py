@@ -13,11 +13,13 @@ from typing import Any
 from flotilla.client.aio_consumer import AsyncConsumer
 from flotilla.client.aio_producer import AsyncDelivery, AsyncProducer
 from flotilla.client.aio_queue import AsyncQueueConsumer, AsyncQueueMessage
+from flotilla.client.aio_stream import AsyncStreamConsumer
 from flotilla.client.aio_transaction import AsyncTransaction
 from flotilla.client.dead_letters import AsyncDeadLetters, DeadLetters
 from flotilla.client.sync_consumer import Consumer
 from flotilla.client.sync_producer import Producer, SyncDelivery
 from flotilla.client.sync_queue import QueueConsumer, QueueMessage
+from flotilla.client.sync_stream import StreamConsumer
 from flotilla.client.sync_transaction import Transaction
 from flotilla.frontends.tcp.server import TcpServer
 from tests.unit.client.broker import MemoryCluster
@@ -29,12 +31,14 @@ _WRAPPED = (
     AsyncProducer,
     AsyncQueueConsumer,
     AsyncQueueMessage,
+    AsyncStreamConsumer,
     AsyncTransaction,
     Consumer,
     DeadLetters,
     Producer,
     QueueConsumer,
     QueueMessage,
+    StreamConsumer,
     SyncDelivery,
     Transaction,
 )

@@ -15,6 +15,7 @@ from flotilla import (
     AsyncProducer,
     AsyncQueueConsumer,
     AsyncQueueMessage,
+    AsyncStreamConsumer,
     AsyncTransaction,
     Client,
     Consumer,
@@ -22,6 +23,7 @@ from flotilla import (
     Producer,
     QueueConsumer,
     QueueMessage,
+    StreamConsumer,
     Transaction,
 )
 from flotilla.client.aio_producer import AsyncDelivery
@@ -36,12 +38,13 @@ PAIRS = [
     (QueueConsumer, AsyncQueueConsumer),
     (QueueMessage, AsyncQueueMessage),
     (DeadLetters, AsyncDeadLetters),
+    (StreamConsumer, AsyncStreamConsumer),
     (Transaction, AsyncTransaction),
 ]
 #: Names that the language gives to the same thing.
 TWINS = {"__enter__": "__aenter__", "__exit__": "__aexit__", "__iter__": "__aiter__", "__next__": "__anext__"}
 #: What shells share with each other, not with users.
-INTERNAL = {"send_record", "send_all", "abandon", "batch", "settle"}
+INTERNAL = {"send_record", "send_all", "adapt", "abandon", "batch", "settle"}
 
 
 def names(kind: type) -> set[str]:

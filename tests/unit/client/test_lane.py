@@ -186,6 +186,17 @@ def test_a_record_that_cannot_be_encoded_uses_no_number():
     assert sender.numbers() == [(0, 0)]
 
 
+def test_what_follows_the_end_of_one_batch_does_not_end_others_twice():
+    sender = Sender(in_flight_max=1)
+    sender.world.stop(1)
+    waiting = [sender.send(value, timeout_ms=1_000) for value in (b"a", b"b", b"c")]
+    resolved, sender.resolved = sender.resolved, []
+    sender.lane._resolved = lambda batch: (resolved.append(batch), sender.send(b"next", timeout_ms=60_000))
+    sender.world.pass_ms(2_000)
+    assert resolved == waiting
+    assert all(batch.is_done for batch in waiting)
+
+
 def test_a_deadline_before_anything_was_sent_is_certain():
     sender = Sender()
     sender.world.down = {1}

@@ -480,8 +480,8 @@ def test_a_topic_that_does_not_exist_is_asked_for_more_than_once():
 def test_a_partition_that_does_not_exist_is_refused():
     world = World(cluster_of(1))
     outcomes = world.call(ListOffsets("orders", 9, -1), Route("orders", 9))
-    world.run()
-    assert [type(outcome) for outcome in outcomes] == [InvalidArgumentError]
+    world.pass_ms(1_000)
+    assert [type(outcome) for outcome in outcomes] == [NotFoundError]
 
 
 def test_requests_beyond_the_bound_wait_their_turn():

@@ -14,7 +14,6 @@ from flotilla import (
     OverloadedError,
     Receipt,
     Record,
-    UnsupportedError,
 )
 from flotilla.types.operations import CreateTopic, Fetch, Produce
 
@@ -378,9 +377,9 @@ def test_offsets(connect, doors):
         client.list_offsets("orders", 0)
 
 
-def test_what_this_version_does_not_offer_is_said(connect):
-    with pytest.raises(UnsupportedError, match="not offered yet"):
-        connect().consumer("orders", group="workers", mode="stream")
+def test_what_is_not_offered_is_said(connect):
+    with pytest.raises(InvalidArgumentError, match="stream or manual"):
+        connect().consumer("orders", group="workers", mode="steam")
     with pytest.raises(InvalidArgumentError, match="visibility_ms"):
         connect().consumer("orders", mode="manual", visibility_ms=30_000)
     with pytest.raises(InvalidArgumentError):

@@ -10,7 +10,7 @@ from crc32c import crc32c
 from flotilla.client.batches import Receipt
 from flotilla.client.transaction import BATCH_BYTES, Gathered
 from flotilla.testing import LocalBroker
-from flotilla.types.errors import InvalidArgumentError, NotFoundError, TransactionEndedError
+from flotilla.types.errors import InvalidArgumentError, LeaseExpiredError, NotFoundError, TransactionEndedError
 from flotilla.types.records import Record
 from tests.unit.client.shells import Shell, run_at_once, runner_on
 
@@ -132,6 +132,80 @@ def test_what_makes_no_sense_is_refused_here(client, names):
         txn.produce(names[0], b"1", partition=2)
     with pytest.raises(NotFoundError):
         client.commit_transaction("x", partitions=[("nowhere", 0)])
+
+
+def floor(client: Any, topic: str) -> int:
+    return sum(client.describe_group(topic, "workers").partitions[number].floor for number in range(2))
+
+
+def test_messages_are_done_with_the_transaction_that_acknowledges_them(client, names):
+    orders, products = names
+    for number in range(4):
+        client.produce(orders, b"%d" % number, partition=number % 2)
+    with client.consumer(orders, group="workers") as consumer:
+        messages: list[Any] = []
+        while len(messages) < 4:
+            messages += consumer.poll(4)
+        with client.transaction() as txn:
+            for message in messages[:3]:
+                txn.produce(products, b"made of " + message.payload, partition=0)
+                txn.ack(message)
+            assert not messages[0].is_settled
+        assert [message.is_settled for message in messages] == [True, True, True, False]
+        assert sorted(seen(client, products)) == sorted(b"made of " + message.payload for message in messages[:3])
+        messages[3].ack()
+    assert floor(client, orders) == 4
+
+
+def test_before_they_are_staged_an_exception_leaves_messages_with_their_consumer(client, names):
+    client.produce(names[0], b"1", partition=0)
+    with client.consumer(names[0], group="workers") as consumer:
+        (message,) = consumer.poll(1)
+
+        def fail() -> None:
+            with client.transaction() as txn:
+                txn.produce(names[1], b"product")
+                txn.ack(message)
+                raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            fail()
+        assert not message.is_settled
+        message.ack()
+        assert seen(client, names[1]) == []
+        with pytest.raises(LeaseExpiredError):
+            client.transaction().ack(message)
+
+
+def test_after_they_are_staged_an_abort_gives_messages_back(client, names):
+    client.produce(names[0], b"1", partition=0)
+    with client.consumer(names[0], group="workers") as consumer:
+        (message,) = consumer.poll(1)
+        txn = client.transaction()
+        txn.ack(message)
+        txn.stage(names[1], [b"product"])
+        assert message.is_settled
+        assert consumer.poll(1, wait_ms=0) == []
+        txn.abort()
+        (again,) = consumer.poll(1)
+        assert (again.offset, again.attempt) == (message.offset, 1)
+        again.ack()
+
+
+def test_a_message_that_is_somebody_elses_aborts_all_of_it(client, names):
+    for number in range(2):
+        client.produce(names[0], b"%d" % number, partition=0)
+    with client.consumer(names[0], group="workers") as consumer:
+        first, second = consumer.poll(2)
+        txn = client.transaction()
+        txn.ack(first, second)
+        txn.produce(names[1], b"product")
+        first.ack()
+        with pytest.raises(LeaseExpiredError):
+            txn.commit()
+        assert seen(client, names[1]) == []
+        assert not second.is_settled
+        second.ack()
 
 
 def test_an_empty_transaction_is_nothing(client):
