@@ -51,6 +51,7 @@ chaos: $(STAMP) ## a work queue whose leaders are killed every 10 s for a minute
 
 proto: $(STAMP) ## generate code from proto/
 	@$(BIN)/python -m grpc_tools.protoc -I$(GENERATED)=proto --python_out=src --pyi_out=src $(addprefix $(GENERATED)/,$(PROTO))
+	@$(BIN)/python -m grpc_tools.protoc -I$(GENERATED)=proto --grpc_python_out=src $(GENERATED)/flotilla.proto
 
 rewrite: $(STAMP) ## record the output of tests/scenarios anew; read the diff
 	@$(BIN)/python -m tests.scenarios.rewrite

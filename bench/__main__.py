@@ -11,7 +11,24 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from bench import broker, contest, failover, idle, journal, queue_machine, recovery, replication, scale, simulator
+from bench import (
+    assignment,
+    broker,
+    contest,
+    failover,
+    grpc_door,
+    idle,
+    journal,
+    moves,
+    queue_machine,
+    readers,
+    recovery,
+    replication,
+    scale,
+    simulator,
+    spark,
+    streams,
+)
 from bench.figure import Absence, Figure
 from bench.options import BenchOptions
 from bench.peers import PEERS
@@ -24,10 +41,16 @@ AREAS: dict[str, Callable[[BenchOptions], Sequence[Figure | Absence]]] = {
     "recovery": recovery.measure,
     "simulator": simulator.measure,
     "queue": queue_machine.measure,
+    "assignment": assignment.measure,
+    "readers": readers.measure,
+    "streams": streams.measure,
     "broker": broker.measure,
     "failover": failover.measure,
+    "moves": moves.measure,
     "scale": scale.measure,
+    "grpc": grpc_door.measure,
     "contest": contest.measure,
+    "spark": spark.measure,
 }
 #: What runs when no area is named: brokers as users meet them. The others measure parts.
 USUAL = ("contest", "failover", "scale")

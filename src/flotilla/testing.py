@@ -44,7 +44,8 @@ class LocalBroker:
         self._folder = TemporaryDirectory(prefix="flotilla-test-", ignore_cleanup_errors=True)
         self._clock = TurnedClock()
         self._loop = LoopThread()
-        chosen: dict[str, Any] = {"listen": _FREE, "peer_listen": _FREE, "http_listen": None, **settings}
+        doors = {"listen": _FREE, "peer_listen": _FREE, "http_listen": None, "grpc_listen": None}
+        chosen: dict[str, Any] = {**doors, **settings}
         self._settings = NodeSettings(data_dir=str(Path(self._folder.name) / "data"), **chosen)
         self._settings.validate()
         try:
@@ -62,6 +63,11 @@ class LocalBroker:
     def address(self) -> str:
         """Where clients connect."""
         return self._server.client_address
+
+    @property
+    def grpc_address(self) -> str:
+        """Where gRPC is spoken; empty unless `grpc_listen` was given."""
+        return self._server.grpc_address
 
     def client(self, **options: Any) -> Client:
         """A client of this broker; options as of `Client`."""

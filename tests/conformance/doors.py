@@ -7,10 +7,15 @@ from flotilla.server import Server
 from flotilla.types.address import parse_address
 from flotilla.types.errors import FlotillaError
 from flotilla.types.operations import Reply, Request
+from tests.conformance.grpc_door import Grpc
+from tests.conformance.http_door import Http
 
 
 class InProcess:
     """Straight into the service."""
+
+    #: Kinds of requests that the door does not offer.
+    LACKS: tuple[type[Request], ...] = ()
 
     def __init__(self, server: Server) -> None:
         self._service = server.broker
@@ -33,6 +38,8 @@ class InProcess:
 
 class Tcp:
     """Over a socket, through the codec of the client, on one connection."""
+
+    LACKS: tuple[type[Request], ...] = ()
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -71,4 +78,4 @@ class Tcp:
             self._connection.forget(correlation_id)
 
 
-DOORS = {"in-process": InProcess, "tcp": Tcp}
+DOORS = {"in-process": InProcess, "tcp": Tcp, "grpc": Grpc, "http": Http}

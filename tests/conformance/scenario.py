@@ -11,7 +11,8 @@ from typing import Any, Protocol
 from flotilla.codec.batch_view import BatchView
 from flotilla.types.errors import FlotillaError, NotLeaderError, OverloadedError, UnavailableError
 from flotilla.types.operations import Fetched, Reply, Request
-from flotilla.types.queue_operations import Held, Polled, Start
+from flotilla.types.queue_operations import Explanation, Held, Polled, Start
+from flotilla.types.stream_operations import GroupAssignment
 from tests.conformance.matching import Mismatch, match, substitute
 from tests.conformance.values import OPERATIONS, encode, plain_record, to_bytes
 
@@ -137,7 +138,11 @@ class Play:
         if isinstance(reply, Polled):
             deliveries = [asdict(replace(each, batch=b"")) | self._plain_batch(each.batch) for each in reply.deliveries]
             return {"deliveries": deliveries, "visibility_ms": reply.visibility_ms}
+        if isinstance(reply, Explanation):
+            reply = replace(reply, batch=bytes(reply.batch))
         found = asdict(reply)
+        if isinstance(reply, GroupAssignment):
+            found["partitions"] = [list(owned) for owned in reply.partitions]
         if "expired" in found:
             found["expired"] = [list(run) for run in found["expired"]]
         if "peers" in found:

@@ -8,14 +8,14 @@ from crc32c import crc32c
 
 from flotilla.codec.compression import LZ4, NONE, ZSTD
 from flotilla.codec.records import encode_batch
-from flotilla.types import operations, queue_operations, transaction_operations
+from flotilla.types import cluster_operations, operations, queue_operations, stream_operations, transaction_operations
 from flotilla.types.operations import Request
 from flotilla.types.records import Record
 
 #: Every kind of request by its name in scenarios.
 OPERATIONS: dict[str, type[Request]] = {
     re.sub(r"(?<!^)([A-Z])", r"_\1", name).lower(): kind
-    for module in (operations, queue_operations, transaction_operations)
+    for module in (operations, cluster_operations, queue_operations, transaction_operations, stream_operations)
     for name, kind in vars(module).items()
     if isinstance(kind, type) and issubclass(kind, Request) and kind is not Request
 }

@@ -18,6 +18,8 @@ _ADAPTERS = ("storage", "peers", "runtime")
 _CLIENT_CODEC = tuple(
     f"codec.{name}" for name in ("batch", "batch_view", "client", "columns", "compression", "frames", "records")
 )
+#: What Spark's readers and writers need to turn stored batches into columns and back.
+_SPARK_CODEC = tuple(f"codec.{name}" for name in ("batch", "batch_view", "batch_writer", "columns", "compression"))
 
 #: For each folder (or module) of the package, what of the package it may import beside itself.
 #: The most particular row decides. A row allows a name and everything below it.
@@ -40,11 +42,11 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     # L4
     "service": (*_CORE, "runtime"),
     # L5
-    "frontends": ("types", "codec", "service"),
     "client": ("types", *_CLIENT_CODEC),
+    "frontends": ("types", "codec", "service", "client"),
     # L6
-    "spark": ("types", "client"),
-    "cli": (*_CORE, *_ADAPTERS, "service", "frontends", "client", "server"),
+    "spark": ("types", "client", *_SPARK_CODEC),
+    "cli": (*_CORE, *_ADAPTERS, "service", "frontends", "client", "server", "spark"),
     "cli.sim": (*_CORE, *_ADAPTERS, "sim"),
     # Beside the layers: the simulator runs the real core, storage and driver on simulated devices.
     "sim": (*_CORE, "storage", "runtime.driver"),
@@ -58,8 +60,14 @@ ALLOWED: dict[str, tuple[str, ...]] = {
 FOREIGN: dict[str, tuple[str, ...]] = {
     "crc32c": ("codec", "storage", "client"),
     "google": ("codec",),
+    "grpc": ("frontends",),
+    "grpc_health": ("frontends",),
+    "grpc_reflection": ("frontends",),
     "h11": ("frontends",),
     "lz4": ("codec",),
+    "numpy": ("spark",),
+    "pyarrow": ("spark",),
+    "pyspark": ("spark",),
     "rich": ("cli",),
     "starlette": ("frontends",),
     "typer": ("cli",),

@@ -27,6 +27,13 @@ def test_the_readme_stays_short() -> None:
     assert MARKDOWN["README.md"].count("\n") < README_LINES_MAX
 
 
+@pytest.mark.parametrize("path", MARKDOWN)
+def test_tests_that_a_document_names_exist(path: str) -> None:
+    for module, name in re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", MARKDOWN[path]):
+        assert module in LINKED, f"{path} names {module}"
+        assert not name or re.search(rf"def {name}\b", LINKED[module]), f"{path} names {name} of {module}"
+
+
 # Errors.
 
 

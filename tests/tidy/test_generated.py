@@ -8,6 +8,9 @@ import pytest
 
 from tests.tidy.tree import GENERATED, ROOT, SOURCE
 
+#: The contract with services, for which stubs are made.
+SERVICES = "flotilla.proto"
+
 pytest.importorskip("grpc_tools", reason="grpcio-tools, part of the dev extra, makes the code to compare with")
 
 
@@ -27,8 +30,10 @@ def test_generated_code_is_fresh(tmp_path: Path) -> None:
         cwd=ROOT,
         check=True,
     )
+    stubs = ["-m", "grpc_tools.protoc", f"-I{folder}=proto", f"--grpc_python_out={tmp_path}", f"{folder}/{SERVICES}"]
+    subprocess.run([sys.executable, *stubs], cwd=ROOT, check=True)
     made = {path.name: path.read_text("utf-8") for path in (tmp_path / folder).iterdir()}
-    kept = {path.name: path.read_text("utf-8") for path in GENERATED.glob("*_pb2.py*")}
+    kept = {path.name: path.read_text("utf-8") for path in GENERATED.glob("*_pb2*.py*")}
     assert sorted(kept) == sorted(made)
     stale = [name for name in sorted(made) if kept[name] != made[name]]
     assert stale == [], "run `make proto`"

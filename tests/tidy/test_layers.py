@@ -51,7 +51,12 @@ def test_nothing_of_the_package_imports_tests() -> None:
 
 def test_every_foreign_package_is_a_declared_dependency() -> None:
     declared = (ROOT / "pyproject.toml").read_text("utf-8")
-    names = {"google": "protobuf"}
+    names = {
+        "google": "protobuf",
+        "grpc": "grpcio",
+        "grpc_health": "grpcio-health-checking",
+        "grpc_reflection": "grpcio-reflection",
+    }
     for foreign in FOREIGN:
         assert f'"{names.get(foreign, foreign)}>=' in declared
 

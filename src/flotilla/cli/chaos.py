@@ -11,27 +11,33 @@ import logging
 import signal
 import time
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 import uvloop
 
+from flotilla.cli.chaos_audit import audit_books, check_audit
 from flotilla.cli.exit_codes import FAILED
+from flotilla.cli.ledger import Place
 from flotilla.cli.local_cluster import LocalCluster
 from flotilla.cli.output import complain, note, print_json, print_table
 from flotilla.cli.servers import AsJson, read_duration
 from flotilla.types.errors import FlotillaError, UnavailableError
 from flotilla.types.ids import NO_NODE, NodeId
+from flotilla.types.tasks import QUEUE_PREFIX, WORKER_GROUP
 
 if TYPE_CHECKING:
     from flotilla.client.aio import AsyncClient
+    from flotilla.client.aio_producer import AsyncDelivery
     from flotilla.client.aio_queue import AsyncQueueMessage
 
-TOPIC = "chaos"
-GROUP = "workers"
+#: As the task API names them, so that the same books are kept of both.
+QUEUE = "chaos"
+TOPIC = QUEUE_PREFIX + QUEUE
+GROUP = WORKER_GROUP
 PARTITIONS = 3
 CONCURRENCY = 32
 MAX_DELIVERIES = 3
@@ -54,6 +60,9 @@ class Books:
     #: How often a handler has come to its end with success.
     handled: Counter[int] = field(default_factory=Counter)
     buried: Counter[int] = field(default_factory=Counter)
+    #: Where acknowledged messages are, and where those were that somebody has dealt with, once for each time.
+    places: dict[int, Place] = field(default_factory=dict)
+    dealt_with: list[Place] = field(default_factory=list)
 
     @property
     def lost(self) -> list[int]:
@@ -84,6 +93,18 @@ class Findings:
     lost: int
     buried_wrongly: int
     is_good: bool
+    #: What Spark found, by kind; None if it was not asked.
+    audit: dict[str, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    run_s: float
+    every_s: float
+    rate: int
+    is_quiet: bool
+    with_audit: bool
+    over_http: bool
 
 
 def is_poison(number: int) -> bool:
@@ -94,35 +115,48 @@ def chaos(
     duration: Annotated[str, typer.Option("--for", metavar="DURATION", help="How long.")] = "60s",
     every: Annotated[str, typer.Option("--every", metavar="DURATION", help="From one kill to the next.")] = "10s",
     rate: Annotated[int, typer.Option("--rate", min=1, max=20_000, help="Messages a second.")] = 300,
+    with_audit: Annotated[
+        bool, typer.Option("--audit", help="Have Spark compare the books with the log; needs Java.")
+    ] = False,
+    over_http: Annotated[bool, typer.Option("--http", help="Through the task API, at all nodes in turn.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Kill a leader of a working queue again and again, and count that nothing was lost."""
     run_s = read_duration(duration, "--for") / 1000
     every_s = read_duration(every, "--every") / 1000
+    if with_audit:
+        check_audit()
     try:
         with (
             TemporaryDirectory(prefix="flotilla-chaos-", ignore_cleanup_errors=True) as folder,
             asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
         ):
-            findings = runner.run(_run(Path(folder), run_s, every_s, rate, is_quiet=as_json))
+            plan = Plan(run_s, every_s, rate, is_quiet=as_json, with_audit=with_audit, over_http=over_http)
+            findings = runner.run(_run(Path(folder), plan))
     except asyncio.CancelledError:
         complain("chaos was ended before its end")
         raise typer.Exit(FAILED.code) from None
     if as_json:
         print_json(asdict(findings))
     else:
-        rows = [(name.replace("_", " "), value) for name, value in asdict(findings).items() if name != "is_good"]
+        rows = [
+            (name.replace("_", " "), value)
+            for name, value in asdict(findings).items()
+            if name != "is_good" and value is not None
+        ]
         print_table(("what", "count"), [(name, str(value)) for name, value in rows])
         typer.echo("nothing was lost" if findings.is_good else "THE BOOKS DO NOT BALANCE")
     if not findings.is_good:
         raise typer.Exit(FAILED.code)
 
 
-async def _run(folder: Path, run_s: float, every_s: float, rate: int, *, is_quiet: bool) -> Findings:
+async def _run(folder: Path, plan: Plan) -> Findings:
+    from flotilla.cli.chaos_http import HttpStorm
     from flotilla.client.aio import AsyncClient
 
     # Handlers fail here on purpose, and nobody needs to read of it.
-    logging.getLogger("flotilla.client.worker").setLevel(logging.ERROR)
+    for name in ("flotilla.client.worker", "flotilla.cli.http_worker"):
+        logging.getLogger(name).setLevel(logging.ERROR)
     task = asyncio.current_task()
     assert task is not None
     # So that `kill` also leaves nothing behind.
@@ -133,7 +167,17 @@ async def _run(folder: Path, run_s: float, every_s: float, rate: int, *, is_quie
             await client.create_topic(
                 TOPIC, partitions=PARTITIONS, max_deliveries=MAX_DELIVERIES, nack_backoff_ms=100, visibility_ms=10_000
             )
-            return await _Storm(cluster, client, run_s, every_s, rate, is_quiet=is_quiet).run()
+            storm = (HttpStorm if plan.over_http else Storm)(cluster, client, plan)
+            findings = await storm.run()
+            if not plan.with_audit:
+                return findings
+            books = storm.books
+            counts = await asyncio.to_thread(
+                audit_books, TOPIC, cluster.servers, books.places.items(), books.dealt_with, folder
+            )
+            # A message may be handled again, as at-least-once says.
+            faults = sum(count for name, count in counts.items() if name != "consumed_again")
+            return replace(findings, audit=counts, is_good=findings.is_good and not faults)
 
 
 def _start(cluster: LocalCluster) -> None:
@@ -141,30 +185,34 @@ def _start(cluster: LocalCluster) -> None:
     cluster.wait_ready()
 
 
-class _Storm:
-    def __init__(
-        self, cluster: LocalCluster, client: "AsyncClient", run_s: float, every_s: float, rate: int, *, is_quiet: bool
-    ) -> None:
+class Serving(Protocol):
+    """What works the queue off."""
+
+    async def serve(self) -> None:
+        """Until it is stopped."""
+
+    def stop(self) -> None: ...
+
+
+class Storm:
+    def __init__(self, cluster: LocalCluster, client: "AsyncClient", plan: Plan) -> None:
         self._cluster = cluster
         self._client = client
-        self._run_s = run_s
-        self._every_s = every_s
-        self._rate = rate
-        self._is_quiet = is_quiet
-        self._books = Books()
+        self._run_s = plan.run_s
+        self._every_s = plan.every_s
+        self._rate = plan.rate
+        self._is_quiet = plan.is_quiet
+        self.books = Books()
         self._kills = 0
         self._began = time.monotonic()
 
-    async def run(self) -> Findings:
+    def _worker(self) -> Serving:
         from flotilla.client.worker import Worker
 
-        worker = Worker(
-            self._client,
-            TOPIC,
-            GROUP,
-            self._handle,
-            concurrency=CONCURRENCY,
-        )
+        return Worker(self._client, TOPIC, GROUP, self._handle, concurrency=CONCURRENCY)
+
+    async def run(self) -> Findings:
+        worker = self._worker()
         working = asyncio.create_task(worker.serve())
         try:
             await asyncio.gather(self._produce(), self._kill())
@@ -174,7 +222,7 @@ class _Storm:
             worker.stop()
             await working
         await self._read_dead_letters()
-        books = self._books
+        books = self.books
         return Findings(
             seconds=round(time.monotonic() - self._began, 1),
             kills=self._kills,
@@ -189,12 +237,16 @@ class _Storm:
         )
 
     async def _handle(self, message: "AsyncQueueMessage") -> None:
-        number = int(message.payload)
+        self.work(int(message.payload), message.attempt, Place(message.partition, message.offset))
+
+    def work(self, number: int, attempt: int, place: Place) -> None:
+        """What a handler does, which fails now and then."""
         if is_poison(number):
             raise ValueError("this one never works")
-        if number % FAILING_EVERY == 0 and message.attempt == 1:
+        if number % FAILING_EVERY == 0 and attempt == 1:
             raise OSError("not this time")
-        self._books.handled[number] += 1
+        self.books.handled[number] += 1
+        self.books.dealt_with.append(place)
 
     # The producer.
 
@@ -213,13 +265,14 @@ class _Storm:
                 await asyncio.sleep(_TURN_S)
             await asyncio.gather(*sending)
 
-    async def _await_answer(self, number: int, delivery: "asyncio.Future[object] | object") -> None:
+    async def _await_answer(self, number: int, delivery: "AsyncDelivery") -> None:
         try:
-            await delivery  # type: ignore[misc]
+            receipt = await delivery
         except FlotillaError:
-            self._books.unknown.add(number)
+            self.books.unknown.add(number)
         else:
-            self._books.acknowledged.add(number)
+            self.books.acknowledged.add(number)
+            self.books.places[number] = Place(receipt.partition, receipt.offset)
 
     # The killer.
 
@@ -232,7 +285,7 @@ class _Storm:
             turn += 1
             self._cluster.nodes[victim].kill()
             self._kills += 1
-            self._tell(f"kill -9 of node {victim}; {len(self._books.handled)} handled so far")
+            self._tell(f"kill -9 of node {victim}; {len(self.books.handled)} handled so far")
             await asyncio.sleep(min(1.0, self._every_s / 3))
             self._cluster.restart_node(victim)
 
@@ -266,7 +319,8 @@ class _Storm:
 
     async def _read_dead_letters(self) -> None:
         letters = await self._client.dead_letters(TOPIC, GROUP).list(limit=1_000_000)
-        self._books.buried.update(int(letter.payload) for letter in letters)
+        self.books.buried.update(int(letter.payload) for letter in letters)
+        self.books.dealt_with += [Place(letter.origin_partition, letter.origin_offset) for letter in letters]
 
     def _tell(self, text: str) -> None:
         if not self._is_quiet:

@@ -1,7 +1,8 @@
-"""`flotilla cluster`: form a cluster out of waiting nodes, look at one, or run one on this machine.
+"""`flotilla cluster`: form a cluster out of waiting nodes, look at one, let nodes come and go, or run one here.
 
 `init` asks each waiting node who it is and where its peers reach it, and then tells all of them about all. Doing it
-again is safe: a node that is part of this very cluster agrees, and one of another cluster refuses.
+again is safe: a node that is part of this very cluster agrees, and one of another cluster refuses. A node that drains
+or leaves goes on doing so when nobody looks; `--wait` only looks.
 """
 
 import sys
@@ -16,6 +17,7 @@ from rich.text import Text
 
 from flotilla.cli.exit_codes import FAILED, UNAVAILABLE
 from flotilla.cli.local_cluster import LAYOUT_FILE, POLL_S, LocalCluster
+from flotilla.cli.move_progress import Moving, moving, shares_there, watch
 from flotilla.cli.output import console, note, print_json, print_table
 from flotilla.cli.servers import (
     DEFAULT_SERVERS,
@@ -72,7 +74,7 @@ def init(
         with connect(address, timeout) as client:
             client.init_cluster(peers)
     metadata = _wait_formed(addresses, len(peers), deadline)
-    _show_status(metadata, as_json=as_json)
+    _show_status(metadata, [], {}, as_json=as_json)
 
 
 def _wait_formed(addresses: list[str], node_count: int, deadline: float) -> Metadata:
@@ -93,14 +95,16 @@ def status(
     servers: Servers = DEFAULT_SERVERS,
     timeout: Timeout = DEFAULT_TIMEOUT,
 ) -> None:
-    """Show the brokers: who is alive, who leads what. Exit code 4 when something is missing."""
+    """Show the brokers: who is alive, who leads what, what moves. Exit code 4 when something is missing."""
     deadline = time.monotonic() + read_duration(timeout, "--timeout") / 1000
     with connect(servers, timeout) as client:
         metadata = client.metadata()
         while wait and not _is_whole(metadata) and time.monotonic() < deadline:
             time.sleep(POLL_S)
             metadata = client.metadata()
-    _show_status(metadata, as_json=as_json)
+        moves = moving(metadata)
+        there = shares_there(client, moves)
+    _show_status(metadata, moves, there, as_json=as_json)
     if not _is_whole(metadata):
         raise typer.Exit(UNAVAILABLE.code)
 
@@ -110,7 +114,7 @@ def _is_whole(metadata: Metadata) -> bool:
     return metadata.controller != NO_NODE and is_led and all(broker.is_alive for broker in metadata.brokers)
 
 
-def _show_status(metadata: Metadata, *, as_json: bool) -> None:
+def _show_status(metadata: Metadata, moves: list[Moving], there: dict[str, float], *, as_json: bool) -> None:
     rows = broker_rows(metadata)
     if as_json:
         print_json(
@@ -121,17 +125,30 @@ def _show_status(metadata: Metadata, *, as_json: bool) -> None:
                 "topics": len(metadata.topics),
                 "partitions": sum(len(topic.partitions) for topic in metadata.topics),
                 "brokers": rows,
+                "moves": [{**move._asdict(), "share_there": there.get(str(move))} for move in moves],
             }
         )
         return
-    columns = ("node", "address", "alive", "controller", "leads", "replicas")
-    keys = ("node", "client", "is_alive", "is_controller", "leads", "replicas")
+    columns = ("node", "address", "alive", "state", "controller", "leads", "replicas")
+    keys = ("node", "client", "is_alive", "state", "is_controller", "leads", "replicas")
     print_table(columns, [_painted([row[key] for key in keys]) for row in rows])
     parts = sum(len(topic.partitions) for topic in metadata.topics)
     lost = sum(part.leader == NO_NODE for topic in metadata.topics for part in topic.partitions)
     name = metadata.cluster_id or "(not formed yet)"
     missing = f", {lost} without a leader" if lost else ""
     typer.echo(f"cluster {name}: {len(metadata.topics)} topic(s), {parts} partition(s){missing}")
+    if moves:
+        typer.echo()
+        lines = [(str(move), *_ends(move), _percent(there.get(str(move)))) for move in moves]
+        print_table(("moving", "from", "to", "there"), lines)
+
+
+def _ends(move: Moving) -> tuple[str, str]:
+    return ",".join(map(str, move.replicas)), ",".join(map(str, move.target))
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{share:.0%}"
 
 
 def _painted(cells: list[Any]) -> list[Any]:
@@ -151,6 +168,90 @@ def broker_rows(metadata: Metadata) -> list[dict[str, Any]]:
         }
         for broker in sorted(metadata.brokers, key=lambda each: each.node)
     ]
+
+
+# Nodes come and go.
+
+Node: TypeAlias = Annotated[int, typer.Argument(metavar="NODE", min=1, show_default=False)]
+Wait: TypeAlias = Annotated[bool, typer.Option("--wait", help="Until everything has moved, however long that takes.")]
+
+
+@cluster_app.command("add")
+def add(
+    addresses: Annotated[
+        list[str], typer.Argument(metavar="HOST:PORT...", help="Client addresses of the new nodes.", show_default=False)
+    ],
+    servers: Servers = DEFAULT_SERVERS,
+    timeout: Timeout = "30s",
+) -> None:
+    """Let nodes that wait (`flotilla serve --await-init yes`) into this cluster. Safe to repeat.
+
+    A node that was started with --join comes in by itself. New partitions use new nodes at once; `flotilla topic
+    rebalance` moves those that exist.
+    """
+    deadline = time.monotonic() + read_duration(timeout, "--timeout") / 1000
+    with connect(servers, timeout) as client:
+        known = [broker.client for broker in client.metadata().brokers]
+        for address in addresses:
+            with connect(address, timeout) as newcomer:
+                (node, _), *_ = newcomer.enter_cluster(known).peers.items()
+            while not any(broker.node == node and broker.is_alive for broker in client.metadata().brokers):
+                if time.monotonic() > deadline:
+                    raise UnavailableError(f"node {node} has been told, but has not come in; check its log")
+                time.sleep(POLL_S)
+            typer.echo(f"node {node} at {address} is in")
+    note("`flotilla topic rebalance` gives it a share of the partitions that exist")
+
+
+@cluster_app.command("remove")
+def remove(
+    node: Node, wait: Wait = False, servers: Servers = DEFAULT_SERVERS, timeout: Timeout = DEFAULT_TIMEOUT
+) -> None:
+    """Take a node out for good, alive or dead: what it holds moves elsewhere first. Its id is not taken again."""
+    with connect(servers, timeout) as client:
+        client.remove_node(node)
+        if wait:
+            watch(
+                client,
+                f"emptying node {node}",
+                lambda found: [move for move in moving(found) if node in move.replicas],
+                lambda found: all(broker.node != node for broker in found.brokers),
+            )
+        is_gone = all(broker.node != node for broker in client.metadata().brokers)
+    if is_gone:
+        typer.echo(f"node {node} has left; its process can be stopped")
+    else:
+        typer.echo(f"node {node} leaves when it is empty; `flotilla cluster status` shows how far it is")
+
+
+@cluster_app.command("drain")
+def drain(
+    node: Node, wait: Wait = False, servers: Servers = DEFAULT_SERVERS, timeout: Timeout = DEFAULT_TIMEOUT
+) -> None:
+    """Have a node give away everything it holds and get nothing new. `undrain` ends that."""
+    with connect(servers, timeout) as client:
+        client.drain_node(node)
+        if wait:
+            watch(
+                client,
+                f"emptying node {node}",
+                lambda found: [move for move in moving(found) if node in move.replicas],
+                lambda found: _holds_nothing(found, node),
+            )
+    typer.echo(f"node {node} is empty" if wait else f"node {node} drains")
+
+
+def _holds_nothing(metadata: Metadata, node: int) -> bool:
+    parts = [part for topic in metadata.topics for part in topic.partitions]
+    return all(node not in part.replicas and node not in part.target for part in parts)
+
+
+@cluster_app.command("undrain")
+def undrain(node: Node, servers: Servers = DEFAULT_SERVERS, timeout: Timeout = DEFAULT_TIMEOUT) -> None:
+    """Let a node that drains or leaves stay. What has moved stays where it is."""
+    with connect(servers, timeout) as client:
+        client.drain_node(node, is_draining=False)
+    typer.echo(f"node {node} stays")
 
 
 # A cluster on this machine.

@@ -1,12 +1,13 @@
 """`flotilla consume`: messages of a topic to standard output, up to its end or for ever.
 
 Reading changes nothing: no group, no lease, no committed offset. Without `--follow` it ends at what was the end when
-it began, so that a busy topic does not keep it for ever. With `--group` it is a member of a queue group instead: what
-is printed is done, and nobody else of the group gets it.
+it began, so that a busy topic does not keep it for ever. With `--group` it is a member of a queue group instead, or
+with `--mode stream` of a stream group: what is printed is done, and nobody else of the group gets it.
 """
 
 import sys
 from collections.abc import Iterator, Mapping
+from enum import Enum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,10 +16,12 @@ from flotilla.cli.message_formats import Format, formatter
 from flotilla.cli.output import note
 from flotilla.cli.servers import DEFAULT_SERVERS, DEFAULT_TIMEOUT, AsJson, Servers, Timeout, connect, find_topic
 from flotilla.cli.start_point import StartPoint, now_ms, read_start_point
+from flotilla.types.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from flotilla.client.messages import Message
     from flotilla.client.queue_options import QueueSettings
+    from flotilla.client.stream_options import StreamSettings
     from flotilla.client.sync import Client
     from flotilla.client.sync_consumer import Consumer
     from flotilla.client.sync_queue import QueueMessage
@@ -26,6 +29,13 @@ if TYPE_CHECKING:
 #: How long one look for news may take; Ctrl-C is noticed in between at the latest.
 _WAIT_MS = 1_000
 _POLL_MESSAGES = 256
+
+
+class GroupMode(Enum):
+    """How a group shares a topic."""
+
+    QUEUE = "queue"
+    STREAM = "stream"
 
 
 def consume(
@@ -36,8 +46,11 @@ def consume(
         typer.Option("--from", metavar="WHERE", help="earliest, latest, an offset, how long ago (10m), or a time."),
     ] = "earliest",
     group: Annotated[
-        str, typer.Option("--group", "-g", help="Take messages as a member of this queue group.", show_default=False)
+        str, typer.Option("--group", "-g", help="Take messages as a member of this group.", show_default=False)
     ] = "",
+    mode: Annotated[
+        GroupMode, typer.Option("--mode", help="Members share messages (queue) or partitions (stream).")
+    ] = GroupMode.QUEUE,
     partition: Annotated[
         list[int], typer.Option("--partition", "-p", min=0, help="Only this one; repeatable.", show_default="all")
     ] = [],  # noqa: B006 - typer copies it.
@@ -54,10 +67,14 @@ def consume(
     """Print messages of a topic, each partition in its order."""
     begin = read_start_point(start, now_ms())
     chosen = Format.JSON if as_json else form
+    if mode is GroupMode.STREAM and (partition or not group):
+        raise InvalidArgumentError("--mode stream takes a --group, which gives it its partitions")
     with connect(servers, timeout) as client:
         find_topic(client, topic)
         batches: Iterator[list[Message]] | Iterator[list[QueueMessage]]
-        if group:
+        if mode is GroupMode.STREAM:
+            batches = _streamed(client, topic, group, begin, count, is_following=follow)
+        elif group:
             batches = _taken(client, topic, group, begin, partition, count, is_following=follow)
         else:
             batches = _read(client, topic, begin, partition, count, is_following=follow)
@@ -95,6 +112,26 @@ def _taken(
             left -= len(messages)
             yield messages
             consumer.ack(messages)
+
+
+def _streamed(
+    client: "Client", topic: str, group: str, begin: StartPoint, count: int | None, *, is_following: bool
+) -> Iterator[list["Message"]]:
+    """Of a stream group. Each batch is committed when the next is asked for: by then it has been written."""
+    settings: StreamSettings = {"skip_removed": True}
+    if begin.timestamp_ms is not None:
+        settings["timestamp_ms"] = begin.timestamp_ms
+    elif begin.offset is not None:
+        settings["start"] = begin.offset
+    left = sys.maxsize if count is None else count
+    with client.consumer(topic, group=group, mode="stream", **settings) as consumer:
+        while left:
+            messages = consumer.poll(min(left, _POLL_MESSAGES), wait_ms=_WAIT_MS)
+            if not messages and not is_following:
+                return
+            left -= len(messages)
+            yield messages
+            consumer.commit()
 
 
 def _read(

@@ -1,14 +1,15 @@
 """`flotilla demo`: three brokers, a producer and a reader, `kill -9` of a leader, and the books at the end.
 
 Everything is real: processes, sockets, files, the public client. It uses free ports and a temporary folder, and leaves
-nothing behind. The exit code is 1 if one acknowledged message was lost or one was stored twice.
+nothing behind but what its last act makes, a small lake and a report. The exit code is 1 if one acknowledged message
+was lost or one was stored twice.
 """
 
 import asyncio
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
@@ -26,6 +27,7 @@ from flotilla.types.ids import NO_NODE
 from flotilla.types.operations import Metadata
 
 if TYPE_CHECKING:
+    from flotilla.cli.demo_pipeline import Evidence
     from flotilla.cli.demo_traffic import Traffic
     from flotilla.cli.demo_view import DemoView
     from flotilla.client.aio import AsyncClient
@@ -62,6 +64,8 @@ class Findings:
     #: From the kill to the first acknowledgement of a message sent after it, in the partition that took longest.
     recovery_s: float
     is_good: bool
+    #: Of the last act; None if there was none.
+    evidence: "Evidence | None" = None
 
 
 def demo(
@@ -69,15 +73,19 @@ def demo(
     phase: Annotated[
         float, typer.Option("--phase", min=0.2, max=600, help="Seconds of traffic before, between and after.")
     ] = 3.0,
+    no_spark: Annotated[bool, typer.Option("--no-spark", help="Leave out the last act, which needs Java.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show a cluster of three survive `kill -9` of a leader, and count that nothing was lost."""
+    """Show a cluster of three survive `kill -9` of a leader, and count that nothing was lost.
+
+    The last act archives everything with Spark, queries log and archive as one table, and audits both.
+    """
     try:
         with (
             TemporaryDirectory(prefix="flotilla-demo-", ignore_cleanup_errors=True) as folder,
             asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
         ):
-            findings = runner.run(_run(Path(folder), rate, phase, is_quiet=as_json))
+            findings = runner.run(_run(Path(folder), rate, phase, is_quiet=as_json, has_spark=not no_spark))
     except asyncio.CancelledError:
         complain("the demo was ended before its end")
         raise typer.Exit(FAILED.code) from None
@@ -89,7 +97,7 @@ def demo(
         raise typer.Exit(FAILED.code)
 
 
-async def _run(folder: Path, rate: int, phase_s: float, *, is_quiet: bool) -> Findings:
+async def _run(folder: Path, rate: int, phase_s: float, *, is_quiet: bool, has_spark: bool) -> Findings:
     from flotilla.cli.demo_traffic import Traffic
     from flotilla.cli.demo_view import DemoView
     from flotilla.client.aio import AsyncClient
@@ -109,9 +117,21 @@ async def _run(folder: Path, rate: int, phase_s: float, *, is_quiet: bool) -> Fi
             view.tell(f"topic {TOPIC!r} has {PARTITIONS} partitions, each its own Raft group with three replicas")
             traffic = Traffic(client, TOPIC, PARTITIONS, rate, ledger)
             try:
-                return await _Story(cluster, client, traffic, view, phase_s).tell()
+                findings = await _Story(cluster, client, traffic, view, phase_s).tell()
             finally:
                 await traffic.close()
+        return await asyncio.to_thread(_last_act, cluster, ledger, view, findings) if has_spark else findings
+
+
+def _last_act(cluster: LocalCluster, ledger: Ledger, view: "DemoView", findings: Findings) -> Findings:
+    from flotilla.cli.demo_pipeline import missing_parts, run_act
+
+    missing = missing_parts()
+    if missing:
+        view.tell(f"the last act is left out. {missing}")
+        return findings
+    evidence = run_act(TOPIC, cluster.servers, ledger, view.tell)
+    return replace(findings, evidence=evidence, is_good=findings.is_good and evidence.is_good)
 
 
 def _start(cluster: LocalCluster) -> None:
@@ -234,8 +254,18 @@ def _print_findings(findings: Findings) -> None:
         ("refused with an error", findings.refused),
         ("first acknowledgement after kill -9", f"{findings.recovery_s:.2f} s"),
     ]
+    evidence = findings.evidence
+    if evidence is not None:
+        rows += [
+            ("archived with Spark", evidence.archived),
+            ("found by SQL in log and archive", evidence.queried),
+            ("missing there, by the audit", evidence.missing),
+            ("doubled there, by the audit", evidence.doubled),
+        ]
     printer.print()
     printer.print(table(("the books", ""), rows))
     verdict = "nothing was lost, nothing was doubled" if findings.is_good else "a promise was broken"
     printer.print(f"[bold {'green' if findings.is_good else 'red'}]{verdict}[/]\n")
+    if evidence is not None:
+        printer.print(f"lake:   {evidence.lake}\nreport: {evidence.report}\n", soft_wrap=True)
     printer.print(_NEXT)

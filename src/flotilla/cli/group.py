@@ -13,6 +13,7 @@ from flotilla.cli.servers import DEFAULT_SERVERS, DEFAULT_TIMEOUT, AsJson, Serve
 from flotilla.cli.start_point import now_ms, read_start_point
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.group_settings import GROUP_SETTING_BY_NAME
+from flotilla.types.stream_operations import StreamGroupDescription
 
 if TYPE_CHECKING:
     from flotilla.client.group_info import GroupInfo
@@ -49,7 +50,7 @@ def list_groups(
 def _line(info: "GroupInfo") -> tuple[object, ...]:
     kind = f"{info.kind}, paused" if info.is_paused else info.kind
     counts = (info.ready, info.leased, info.delayed, info.dead_total)
-    return info.name, kind, info.lag, age(info.oldest_age_ms), *counts, len(info.members)
+    return info.name, kind, info.lag, age(info.oldest_age_ms), *counts, info.member_count
 
 
 @group_app.command("describe")
@@ -69,6 +70,45 @@ def describe(
         return
     print_table(_COLUMNS, [_line(info)])
     typer.echo()
+    if info.stream is not None:
+        _show_stream(info, info.stream)
+    else:
+        _show_queue(info)
+    if settings:
+        typer.echo()
+        rows = [(key, text, GROUP_SETTING_BY_NAME[key].help) for key, text in settings.items()]
+        print_table(("setting", "value", "meaning"), rows)
+
+
+def _show_stream(info: "GroupInfo", stream: StreamGroupDescription) -> None:
+    owners = info.owners
+    print_table(
+        ("partition", "owner", "committed", "next", "lag", "oldest"),
+        [
+            (
+                number,
+                owners.get(number, "-"),
+                part.floor if part.floor >= 0 else "-",
+                part.next_offset,
+                part.lag,
+                age(part.oldest_age_ms),
+            )
+            for number, part in sorted(info.partitions.items())
+        ],
+    )
+    if stream.members:
+        typer.echo()
+        rows = [
+            (member.name, member.client, len(member.partitions), age(member.heard_ms_ago)) for member in stream.members
+        ]
+        print_table(("member", "client", "partitions", "heard ago"), rows)
+    typer.echo()
+    moved = f"{stream.moved} partition{'' if stream.moved == 1 else 's'} moved"
+    rebalanced = f"last rebalance {age(stream.rebalanced_ms_ago)} ago: {stream.cause}; {moved}"
+    typer.echo(f"generation {stream.generation}, {stream.strategy}, session {age(stream.session_ms)}; {rebalanced}")
+
+
+def _show_queue(info: "GroupInfo") -> None:
     print_table(
         _PARTITION_COLUMNS,
         [
@@ -91,10 +131,6 @@ def describe(
         typer.echo()
         members = [(each.name, each.leased, age(each.last_poll_ms_ago)) for each in info.members]
         print_table(("member", "holds", "last poll ago"), members)
-    if settings:
-        typer.echo()
-        rows = [(key, text, GROUP_SETTING_BY_NAME[key].help) for key, text in settings.items()]
-        print_table(("setting", "value", "meaning"), rows)
 
 
 @group_app.command("reset")
@@ -201,5 +237,6 @@ def as_plain(info: "GroupInfo") -> dict[str, Any]:
         "is_paused": info.is_paused,
         **{name: getattr(info, name) for name in (*sums, "expired_total", "cancelled_total")},
         "members": [asdict(member) for member in info.members],
+        "stream": None if info.stream is None else asdict(info.stream),
         "partitions": {number: asdict(part) for number, part in sorted(info.partitions.items())},
     }

@@ -51,7 +51,10 @@ def why(
     with connect(servers, timeout) as client:
         found = client.explain(topic, partition, offset, group)
     if as_json:
-        print_json(asdict(found))
+        shown = asdict(found)
+        # That is for `peek`.
+        del shown["batch"]
+        print_json(shown)
         return
     attempts = f", {found.attempts} failed attempts" if found.attempts else ""
     typer.echo(f"{topic} {partition}:{offset} is {found.state} for {group}{attempts}")

@@ -94,7 +94,7 @@ async def _serve_until_stopped(server: "Server", *, stop_with_stdin: bool) -> in
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal, number)
     if stop_with_stdin:
-        await loop.connect_read_pipe(lambda: _EndOfInput(stopping), sys.stdin)
+        await loop.connect_read_pipe(lambda: EndOfInput(stopping), sys.stdin)
     asked = asyncio.ensure_future(stopping.wait())
     broken = asyncio.ensure_future(server.node.runtime.wait_stopped())
     await asyncio.wait((asked, broken), return_when=asyncio.FIRST_COMPLETED)
@@ -115,7 +115,7 @@ async def _stop(server: "Server") -> int:
     return OK.code
 
 
-class _EndOfInput(asyncio.Protocol):
+class EndOfInput(asyncio.Protocol):
     """Whoever started this process holds the other end of its input, and goes or lets go."""
 
     def __init__(self, stopping: asyncio.Event) -> None:

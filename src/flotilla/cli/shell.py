@@ -17,14 +17,15 @@ from flotilla.cli.cluster import broker_rows
 from flotilla.cli.message_formats import Format, formatter
 from flotilla.cli.output import complain, note, print_table
 from flotilla.cli.servers import DEFAULT_SERVERS, DEFAULT_TIMEOUT, Servers, Timeout, connect, find_topic
-from flotilla.cli.shell_reading import ManualReading, QueueReading, Reading
+from flotilla.cli.shell_reading import ManualReading, QueueReading, Reading, StreamReading
 from flotilla.cli.shell_words import MODES, WORDS, completions, find_word, read_line, split_options
 from flotilla.cli.start_point import StartPoint, now_ms, read_start_point
-from flotilla.types.errors import FlotillaError, InvalidArgumentError, UnsupportedError
+from flotilla.types.errors import FlotillaError, InvalidArgumentError
 
 if TYPE_CHECKING:
     from flotilla.client.messages import Message
     from flotilla.client.queue_options import QueueSettings
+    from flotilla.client.stream_options import StreamSettings
     from flotilla.client.sync import Client
     from flotilla.client.sync_queue import QueueMessage
 
@@ -89,6 +90,11 @@ class ShellSession:
             "status": self._status,
             "help": self._help,
         }
+        self._made: dict[str, Callable[[str, str, StartPoint | None], Reading]] = {
+            "queue": self._queue,
+            "stream": self._stream_group,
+            "manual": self._manual,
+        }
 
     def run(self, line: str) -> bool:
         """Carries out one line. False: it was the last. Raises FlotillaError."""
@@ -117,7 +123,7 @@ class ShellSession:
         topic, group = words[0], options.get("group", "")
         begin = read_start_point(options["from"], now_ms()) if "from" in options else None
         find_topic(self._client, topic)
-        made = self._queue(topic, group, begin) if self._mode == "queue" else self._manual(topic, group, begin)
+        made = self._made[self._mode](topic, group, begin)
         try:
             described = made.describe()
         except FlotillaError:
@@ -138,9 +144,17 @@ class ShellSession:
             settings["start"] = begin.offset
         return QueueReading(self._client.consumer(topic, group=group, **settings), topic, group)
 
+    def _stream_group(self, topic: str, group: str, begin: StartPoint | None) -> Reading:
+        if not group:
+            raise InvalidArgumentError("a stream is shared by a group: subscribe TOPIC group=NAME")
+        settings: StreamSettings = {"skip_removed": True}
+        if begin is not None and begin.timestamp_ms is not None:
+            settings["timestamp_ms"] = begin.timestamp_ms
+        elif begin is not None and begin.offset is not None:
+            settings["start"] = begin.offset
+        return StreamReading(self._client.consumer(topic, group=group, mode="stream", **settings))
+
     def _manual(self, topic: str, group: str, begin: StartPoint | None) -> Reading:
-        if self._mode != "manual":
-            raise UnsupportedError("stream groups are not offered yet; there are `mode queue` and `mode manual`")
         made = self._client.consumer(
             topic,
             mode="manual",

@@ -1,4 +1,4 @@
-"""What `flotilla shell` has subscribed to: a manual reader with positions, or a member of a queue group with leases."""
+"""What `flotilla shell` has subscribed to: a manual reader with positions, or a member of a queue or stream group."""
 
 from typing import TYPE_CHECKING, Protocol
 
@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from flotilla.client.messages import Message
     from flotilla.client.sync_consumer import Consumer
     from flotilla.client.sync_queue import QueueConsumer, QueueMessage
+    from flotilla.client.sync_stream import StreamConsumer
 
 #: How long one look for news may take; Ctrl-C is noticed in between at the latest.
 POLL_WAIT_MS = 1_000
@@ -97,6 +98,39 @@ class QueueReading:
 
     def describe(self) -> str:
         return f"reading {self._topic} in queue group {self._group}, holding {len(self._held)}"
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+class StreamReading:
+    """Partitions that the group gives to this shell, and positions in them."""
+
+    def __init__(self, consumer: "StreamConsumer") -> None:
+        self._consumer = consumer
+
+    def poll(self, count: int) -> "list[Message]":
+        return self._consumer.poll(count, wait_ms=POLL_WAIT_MS)
+
+    def done_with(self, messages: "list[Message] | list[QueueMessage]") -> None:
+        self._consumer.commit(wait=False)
+
+    def seek(self, offset: object, timestamp_ms: int | None, partition: int | None) -> str:
+        self._consumer.seek(offset, timestamp_ms=timestamp_ms, partition=partition)  # type: ignore[arg-type]
+        return f"at {_places(self._consumer.positions())}"
+
+    def commit(self) -> str:
+        self._consumer.commit()
+        return f"group {self._consumer.group} is at {_places(self._consumer.positions())}"
+
+    def nack(self, reason: str) -> str:
+        raise InvalidArgumentError("a stream group holds nothing that could fail; `mode queue` does")
+
+    def describe(self) -> str:
+        reading = f"reading {self._consumer.topic} in stream group {self._consumer.group}"
+        if not self._consumer.assignment:
+            return f"{reading}, with no partitions yet: `poll` joins"
+        return f"{reading} at {_places(self._consumer.positions())}"
 
     def close(self) -> None:
         self._consumer.close()

@@ -33,7 +33,9 @@ def sim(
     faults: Annotated[str, typer.Option(help="Faults instead of the drawn ones: a,b,c, or 'all', or 'none'.")] = "",
     mutant: Annotated[str, typer.Option(help="Break the code on purpose, with the mutant of this name.")] = "",
     mutants: Annotated[bool, typer.Option("--mutants", help="Try every mutant; all must be caught.")] = False,
-    workload: Annotated[str, typer.Option(help="Use the cluster as a ledger or as a queue; drawn by default.")] = "",
+    workload: Annotated[
+        str, typer.Option(help="Use the cluster as a ledger, a queue or a stream; drawn by default.")
+    ] = "",
     workers: Annotated[int | None, typer.Option(help="Processes of a swarm; all cores by default.")] = None,
 ) -> None:
     """Simulate a cluster under faults and check every promise after every event."""

@@ -1,4 +1,4 @@
-"""`flotilla topic`: create, list, describe, alter and delete topics.
+"""`flotilla topic`: create, list, describe, alter, rebalance and delete topics.
 
 Settings are written `name=value`, as people write them (`retention_ms=7d`). Their names are looked up here, so that a
 misspelt one is met with the right one; their values are judged by the broker.
@@ -13,12 +13,13 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from flotilla.cli.exit_codes import FAILED
+from flotilla.cli.move_progress import moving, watch
 from flotilla.cli.output import note, print_json, print_table
 from flotilla.cli.pairs import read_pairs
 from flotilla.cli.servers import DEFAULT_SERVERS, DEFAULT_TIMEOUT, AsJson, Servers, Timeout, connect, find_topic
 from flotilla.types.errors import AlreadyExistsError, InvalidArgumentError, NotFoundError
 from flotilla.types.ids import NO_NODE
-from flotilla.types.operations import TopicInfo
+from flotilla.types.operations import Metadata, TopicInfo
 from flotilla.types.topics import SETTING_BY_NAME, read_settings, resolve_settings, show_settings
 
 topic_app = typer.Typer(name="topic", help="Create, look at and change topics.", no_args_is_help=True)
@@ -105,7 +106,8 @@ def describe(
         first, end = offsets.get(part.number, (-1, -1))
         leader = part.leader if part.leader != NO_NODE else "none"
         known = (first, end, end - first) if end >= 0 else ("?", "?", "?")
-        rows.append((part.number, leader, ",".join(map(str, part.replicas)), *known))
+        way = f" -> {_nodes(part.target)}" if part.target else ""
+        rows.append((part.number, leader, _nodes(part.replicas) + way, *known))
     print_table(("partition", "leader", "replicas", "first", "next", "messages"), rows)
     typer.echo()
     chosen = _chosen(found)
@@ -122,19 +124,71 @@ def describe(
 def alter(
     name: Name,
     partitions: Annotated[int, typer.Option("--partitions", "-p", min=0, help="There can only be more.")] = 0,
+    replication_factor: Annotated[
+        int, typer.Option("--replication-factor", "-r", min=0, help="Copies of each; they come and go in time.")
+    ] = 0,
     settings: Settings = [],  # noqa: B006 - typer copies it.
     unset: Annotated[list[str], typer.Option("--unset", metavar="NAME", help="Back to the default; repeatable.")] = [],  # noqa: B006 - typer copies it.
     as_json: AsJson = False,
     servers: Servers = DEFAULT_SERVERS,
     timeout: Timeout = DEFAULT_TIMEOUT,
 ) -> None:
-    """Change a topic: more partitions, other settings."""
+    """Change a topic: more partitions, more or fewer replicas, other settings."""
     changes = _read_chosen([*settings, *(f"{setting}=" for setting in unset)])
-    if not partitions and not changes:
-        raise InvalidArgumentError("nothing to change: give --partitions, --set or --unset")
+    if not partitions and not replication_factor and not changes:
+        raise InvalidArgumentError("nothing to change: give --partitions, --replication-factor, --set or --unset")
     with connect(servers, timeout) as client:
-        altered = client.alter_topic(name, partitions=partitions, **changes)
+        altered = client.alter_topic(name, partitions=partitions, replication_factor=replication_factor, **changes)
     show_topic(altered, as_json=as_json)
+
+
+@topic_app.command("rebalance")
+def rebalance(
+    names: Annotated[
+        list[str], typer.Argument(metavar="TOPIC...", help="All, when none is named.", show_default=False)
+    ] = [],  # noqa: B006 - typer copies it.
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would move.")] = False,
+    cancel: Annotated[bool, typer.Option("--cancel", help="Have what moves stay where it is.")] = False,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Until everything has moved.")] = True,
+    as_json: AsJson = False,
+    servers: Servers = DEFAULT_SERVERS,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+) -> None:
+    """Spread replicas and leaders evenly over the brokers, by the fewest moves.
+
+    Moves go on when nobody waits for them. Partitions with fewer replicas than their topic wants get the rest.
+    """
+    if dry_run and cancel:
+        raise InvalidArgumentError("--dry-run and --cancel do not go together")
+    with connect(servers, timeout) as client:
+        moves = client.cancel_moves(names) if cancel else client.rebalance(names, dry_run=dry_run)
+        if as_json:
+            print_json([asdict(move) for move in moves])
+        elif moves:
+            rows = [(f"{move.topic}/{move.partition}", _nodes(move.replicas), _nodes(move.target)) for move in moves]
+            print_table(("partition", "from", "to"), rows)
+        if moves and wait and not dry_run:
+            planned = {(move.topic, move.partition): move.target for move in moves}
+            watch(
+                client,
+                "moving",
+                lambda found: [move for move in moving(found) if (move.topic, move.partition) in planned],
+                lambda found: _have_arrived(found, planned),
+            )
+    if not as_json:
+        verb = "would move" if dry_run else "moved" if wait else "move"
+        note(f"{len(moves)} partition(s) {verb}" if moves else "everything is where it should be")
+
+
+def _have_arrived(metadata: Metadata, planned: dict[tuple[str, int], list[int]]) -> bool:
+    """By what they are, not by what is under way: a broker that lags has not heard of the plan yet."""
+    places = {(topic.name, part.number): part for topic in metadata.topics for part in topic.partitions}
+    found = [(places[key], target) for key, target in planned.items() if key in places]
+    return all(part.replicas == target and not part.target for part, target in found)
+
+
+def _nodes(nodes: list[int]) -> str:
+    return ",".join(map(str, nodes))
 
 
 @topic_app.command("delete")

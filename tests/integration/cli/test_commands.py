@@ -133,9 +133,33 @@ def test_a_session_in_the_shell(flotilla):
     assert shown[-1] == "reading chat as group readers at 0:3"
 
 
-def test_modes_that_are_not_offered_are_refused_by_name(flotilla):
+def test_the_shell_is_a_member_of_a_stream_group(flotilla):
     refused = flotilla("shell", stdin="send modes x\nmode stream\nsubscribe modes\n", code=2)
-    assert "stream" in refused.stderr
+    assert "group=NAME" in refused.stderr
+    lines = ["mode stream", "subscribe modes group=shared", "poll", "commit", "seek 0", "poll", "status", "nack no"]
+    shown = flotilla("shell", stdin="\n".join(lines), code=2)
+    assert "joins" in shown.stdout
+    assert shown.stdout.count("offset 0") or shown.stdout.count(" x") == 2, shown.stdout
+    assert "group shared is at 0:1" in shown.stdout
+    assert "reading modes in stream group shared at 0:1" in shown.stdout
+    assert "mode queue" in shown.stderr
+
+
+def test_a_stream_group_on_the_command_line(flotilla):
+    flotilla("topic", "create", "streamed", "-p", "3")
+    for number in range(6):
+        flotilla("produce", "streamed", f"value-{number}")
+    refused = flotilla("consume", "streamed", "--mode", "stream", code=2)
+    assert "--group" in refused.stderr
+    first = flotilla("consume", "streamed", "--mode", "stream", "-g", "shared", "-n", "4").stdout.split()
+    rest = flotilla("consume", "streamed", "--mode", "stream", "-g", "shared").stdout.split()
+    assert sorted(first + rest) == [f"value-{number}" for number in range(6)]
+    [listed] = json.loads(flotilla("group", "list", "streamed", "--json").stdout)
+    assert (listed["group"], listed["kind"], listed["lag"]) == ("shared", "stream", 0)
+    described = flotilla("group", "describe", "streamed", "shared").stdout
+    assert "last rebalance" in described
+    assert "left" in described
+    assert "sticky" in described
 
 
 def test_the_status_of_the_cluster(flotilla, cluster: LocalCluster):
@@ -147,7 +171,7 @@ def test_the_status_of_the_cluster(flotilla, cluster: LocalCluster):
     assert sum(broker["is_controller"] for broker in status["brokers"]) == 1
     assert all(broker["is_alive"] for broker in status["brokers"])
     table = lines(flotilla("cluster", "status", "--wait"))
-    assert table[0].split() == ["node", "address", "alive", "controller", "leads", "replicas"]
+    assert table[0].split() == ["node", "address", "alive", "state", "controller", "leads", "replicas"]
     assert len(table) == 5
 
 

@@ -1,0 +1,69 @@
+"""A node comes in, gets its share, is drained and leaves again: all by the command."""
+
+import json
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.integration.broker.cluster import LOOPBACK, Broker, free_ports
+
+pytestmark = pytest.mark.slow
+
+WAIT_S_MAX = 60
+
+
+@pytest.fixture
+def newcomer(tmp_path) -> Iterator[Broker]:
+    """A node that waits."""
+    broker = Broker(4, tmp_path, LOOPBACK, free_ports(2), {"await_init": "true"})
+    broker.start()
+    try:
+        yield broker
+    finally:
+        broker.end()
+
+
+def wait_factor(flotilla, topic: str, factor: int) -> None:
+    until = time.monotonic() + WAIT_S_MAX
+    while True:
+        found = json.loads(flotilla("topic", "describe", topic, "--json").stdout)["partitions"]
+        if all(len(part["replicas"]) == factor and not part["target"] for part in found):
+            return
+        assert time.monotonic() < until, found
+        time.sleep(0.1)
+
+
+def test_a_node_comes_and_goes(flotilla, newcomer: Broker):
+    flotilla("topic", "create", "spread", "-p", "4")
+    assert flotilla("topic", "rebalance", "spread").stderr.strip() == "everything is where it should be"
+    added = flotilla("cluster", "add", newcomer.client_address, "--timeout", "60s")
+    assert added.stdout == f"node 4 at {newcomer.client_address} is in\n"
+    # Again is as good as once.
+    flotilla("cluster", "add", newcomer.client_address, "--timeout", "60s")
+
+    planned = json.loads(flotilla("topic", "rebalance", "spread", "--dry-run", "--json").stdout)
+    assert sum(4 in move["target"] for move in planned) == 3
+    moved = flotilla("topic", "rebalance", "spread")
+    assert moved.stdout.splitlines()[0].split() == ["partition", "from", "to"]
+    assert moved.stderr.strip() == f"{len(planned)} partition(s) moved"
+    assert json.loads(flotilla("topic", "rebalance", "spread", "--cancel", "--json").stdout) == []
+    flotilla("topic", "rebalance", "--cancel", "--dry-run", code=2)
+
+    status = json.loads(flotilla("cluster", "status", "--wait", "--json").stdout)
+    assert status["moves"] == []
+    assert {broker["node"]: broker["state"] for broker in status["brokers"]}[4] == "active"
+    flotilla("topic", "alter", "spread", "-r", "2")
+    wait_factor(flotilla, "spread", 2)
+    refused = flotilla("topic", "alter", "spread", "-r", "5", code=5)
+    assert "4 brokers can take them" in refused.stderr
+
+    assert flotilla("cluster", "drain", "4", "--wait").stdout == "node 4 is empty\n"
+    assert flotilla("cluster", "undrain", "4").stdout == "node 4 stays\n"
+    left = flotilla("cluster", "remove", "4", "--wait")
+    assert left.stdout == "node 4 has left; its process can be stopped\n"
+    flotilla("cluster", "drain", "9", code=3)
+
+    flotilla("topic", "create", "full", "-r", "3")
+    refused = flotilla("cluster", "remove", "1", code=5)
+    assert "add a broker or lower the topic's replication factor" in refused.stderr

@@ -1,0 +1,50 @@
+"""Leases as texts: what is written is read again, and nothing else is."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flotilla.types.errors import InvalidArgumentError
+from flotilla.types.lease_tokens import held_by_partition, lease_token, read_lease_token, tokens_of
+from flotilla.types.queue_operations import Held
+
+_numbers = st.integers(0, 2**63 - 1)
+
+
+@given(_numbers, st.integers(1, 2**63 - 1), _numbers)
+def test_a_token_is_read_as_it_was_written(partition: int, lease_id: int, offset: int) -> None:
+    assert read_lease_token(lease_token(partition, lease_id, offset)) == (partition, lease_id, offset)
+
+
+@given(st.text())
+def test_any_other_text_is_refused(text: str) -> None:
+    try:
+        partition, lease_id, offset = read_lease_token(text)
+    except InvalidArgumentError:
+        return
+    assert lease_id > 0
+    assert min(partition, offset) >= 0
+
+
+@pytest.mark.parametrize(
+    "token", ["", "..", "1.2", "1.2.3.4", "-1.2.3", "1.0.3", "1. 2.3", "1.2.٣", "1.2.²", "1e1.2.3", f"0.1.{2**63}"]
+)
+def test_what_is_no_lease(token: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="is no lease"):
+        read_lease_token(token)
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 3), st.integers(0, 20))))
+def test_runs_hold_the_same_messages_and_are_as_few_as_can_be(given_leases: list[tuple[int, int, int]]) -> None:
+    runs = held_by_partition(lease_token(*lease) for lease in given_leases)
+    again = [token for partition, held in runs.items() for token in tokens_of(partition, held)]
+    assert sorted(again) == sorted({lease_token(*lease) for lease in given_leases})
+    for held in runs.values():
+        neighbours = pairwise(held)
+        assert all(one.lease_id != next_one.lease_id or one.end < next_one.first for one, next_one in neighbours)
+
+
+def test_a_thousand_in_a_row_are_one_run() -> None:
+    assert held_by_partition(lease_token(3, 9, offset) for offset in range(1000)) == {3: [Held(9, 0, 1000)]}
