@@ -51,6 +51,9 @@ def parse(text: str, path: str) -> Module:
     parts = Path(path).with_suffix("").parts
     is_package = parts[-1] == "__init__"
     below = parts[2:] if parts[:2] == ("src", "flotilla") else ()
+    if parts == ("src", "pyspark_flotilla"):
+        # Outside of the package only because Spark looks for its name there.
+        below = ("spark", "pyspark_flotilla")
     if is_package:
         below = below[:-1]
     return Module(path, ".".join(below), text, ast.parse(text, path), is_package)

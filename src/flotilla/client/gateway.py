@@ -146,7 +146,12 @@ class Gateway:
         try:
             outcome = await future
         except asyncio.CancelledError:
-            network.session.cancel(call)
+            if call.wait_ms:
+                # Nobody waits for it, and it should not take up a place at a broker either.
+                network.session.withdraw(call, now_ms())
+                network.wake()
+            else:
+                network.session.cancel(call)
             raise
         if isinstance(outcome, FlotillaError):
             raise outcome

@@ -104,7 +104,7 @@ class Session:
         self._release(call)
 
     def withdraw(self, call: Call, now_ms: int) -> bool:
-        """A poll need not wait any longer. True: its answer comes soon, with whatever it has leased by then.
+        """A call need not wait any longer. True: its answer comes soon, of a poll with whatever it has leased by then.
 
         False: no broker has it, and `done` is not called.
         """
@@ -114,6 +114,7 @@ class Session:
             self._release(call)
             return False
         call.due_ms = min(call.due_ms, now_ms)
+        call.is_single = True
         deadline_ms = now_ms + self.options.answer_ms_max
         request = Withdraw(call.correlation_id)
         word = Call(request, call.route, deadline_ms, lambda outcome: None, effect=REPEATABLE, is_single=True)

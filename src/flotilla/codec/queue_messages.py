@@ -362,7 +362,7 @@ REQUEST_ROWS: tuple[Row, ...] = (
     Row(Subscribe, "subscribe", _write_subscribe, _read_subscribe),
     plain(AddCredit, "add_credit", "subscription", "messages"),
     plain(Unsubscribe, "unsubscribe", "subscription"),
-    plain(Withdraw, "withdraw", "poll"),
+    plain(Withdraw, "withdraw", "request"),
     Row(CancelRecords, "cancel_records", _write_cancel, _read_cancel),
     plain(ListGroups, "list_groups", "topic", "partition"),
     plain(DescribeGroup, "describe_group", "topic", "partition", "group"),

@@ -40,8 +40,10 @@ from flotilla.types.limits import MOVES_TO_NODE_MAX
 
 #: A learner that lacks no more than this has caught up: it gets the rest while it becomes a voter.
 BEHIND_ENTRIES_MAX = 64
-#: How often learners are allowed to get more.
-REFILL_MS = 100
+#: How often learners are allowed to get more: in small pieces, so that nobody who produces waits for a large one.
+REFILL_MS = 20
+#: What was not used is kept for so many rounds: without other work a leader sends once in a tick.
+KEPT_ROUNDS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,8 +219,8 @@ class ReplicaMoves:
             size = replica.log.size_bytes()
             self._teaching[group] = size
             grown = max(0, size - before)
-            # What was not used is kept for one round: ticks and disks are not punctual.
-            replica.raft.learner_credit_bytes = min(replica.raft.learner_credit_bytes, share) + share + grown
+            kept = min(replica.raft.learner_credit_bytes, KEPT_ROUNDS * share)
+            replica.raft.learner_credit_bytes = kept + share + grown
         self._stop_refills = self._outside.later(REFILL_MS, self._refill)
 
 

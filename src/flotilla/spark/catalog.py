@@ -17,10 +17,10 @@ from flotilla.client.sync import Client
 from flotilla.codec.batch import parse_header
 from flotilla.spark.offset_range import OffsetRange, Partition, Position
 from flotilla.spark.options import EARLIEST, LATEST, OffsetWish, OptionError, Options
-from flotilla.types.errors import NotFoundError, OffsetOutOfRangeError
+from flotilla.types.errors import NotFoundError
 
 
-class DataLossError(OffsetOutOfRangeError):
+class DataLossError(LookupError):
     """Records that should have been read are gone."""
 
 

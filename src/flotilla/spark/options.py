@@ -270,7 +270,7 @@ assert [row.field for row in TABLE] == [field.name for field in fields(Options)]
 _BY_NAME: Final = {row.name.lower(): row for row in TABLE}
 
 
-class OptionError(ValueError, InvalidArgumentError):
+class OptionError(ValueError):
     """An option that cannot be, by name, and what could."""
 
 

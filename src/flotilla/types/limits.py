@@ -23,7 +23,7 @@ INFLIGHT_COUNT_MAX = 256
 SNAPSHOT_CHUNK_BYTES_MAX = 1 * MIB
 SNAPSHOT_BYTES_MAX = 1024 * MIB
 #: What a node sends to new replicas in a second, beside what producers write.
-MOVE_BYTES_PER_SECOND = 32 * MIB
+MOVE_BYTES_PER_SECOND = 16 * MIB
 #: New replicas that one node receives at a time.
 MOVES_TO_NODE_MAX = 2
 #: Committed entries handed out for application in one go.

@@ -182,12 +182,13 @@ class Unsubscribe(Request):
 
 @dataclass(slots=True)
 class Withdraw(Request):
-    """The poll of that correlation id, on the same connection, waits no longer: it is answered now, with nothing.
+    """The request of that correlation id, on the same connection, waits no longer: a poll is answered with nothing now.
 
-    A poll that has its answer already is no mistake: whoever withdraws it has to look at what it brought.
+    Other requests that wait are answered with UNAVAILABLE. One that has its answer already is no mistake: whoever
+    withdraws a poll has to look at what it brought. A subscription is ended by Unsubscribe.
     """
 
-    poll: int
+    request: int
 
 
 @dataclass(slots=True)

@@ -1,5 +1,6 @@
 """The sink when processes die: whatever is killed and whenever, each row is there once."""
 
+import signal
 import subprocess
 import sys
 import textwrap
@@ -118,13 +119,17 @@ def test_the_driver_is_killed_after_the_brokers_have_it(
     program = [sys.executable, "-c", textwrap.dedent(PROGRAM)]
 
     # `spark` has set the environment up for it.
-    ended = subprocess.run(
-        [*program, servers, source, copy, str(folder), str(checkpoint), JAVA_FLAGS],
-        capture_output=True,
-        timeout=QUERY_S_MAX,
-        check=False,
-    )
-    assert ended.returncode == -9, ended.stderr.decode()[-2_000:]
+    words = [servers, source, copy, str(folder), str(checkpoint), JAVA_FLAGS]
+    log = tmp_path / "program.log"
+    with log.open("wb") as told:
+        # Into a file: a pipe would stay open for as long as any process of Spark's lives.
+        process = subprocess.Popen([*program, *words], stdout=told, stderr=told)
+        try:
+            code = process.wait(QUERY_S_MAX)
+        finally:
+            process.kill()
+            process.wait()
+    assert code == -signal.SIGKILL, log.read_text(errors="replace")[-2_000:]
     assert list((checkpoint / "commits").glob("0*")) == []
 
     drain(_rows(spark, servers, source, minPartitions=4), servers, checkpoint, topic=copy)

@@ -178,9 +178,9 @@ class QueueCluster(MemoryCluster):
 
     def handle(self, node: int, request: Request, done: Done) -> Cancel | None:
         if not isinstance(request, ops.Poll):
-            super().handle(node, request, done)
+            cancel = super().handle(node, request, done)
             self.tick()
-            return None
+            return cancel
         self.requests.append((node, request))
         answer = self.fault(node, request) or self._poll_now(node, request)
         if isinstance(answer, FlotillaError) or answer.deliveries or not request.wait_ms:

@@ -159,6 +159,19 @@ def test_no_brokers_are_known_yet() -> None:
     asyncio.run(run())
 
 
+def test_a_fetch_that_is_cancelled_waits_nowhere(play: Callable[[Work], None], doors: Doors) -> None:
+    async def work(gateway: Gateway) -> None:
+        for _ in range(3):
+            waiting = asyncio.ensure_future(gateway.ask(Fetch("one", 0, 0, 100, wait_ms=_HOUR_MS)))
+            await until(lambda: len(doors.cluster._parked) == 1)
+            waiting.cancel()
+            await until(lambda: not doors.cluster._parked)
+            assert (await asyncio.gather(waiting, return_exceptions=True))[0].__class__ is asyncio.CancelledError
+        assert doors.cluster.count(Fetch) == 3
+
+    play(work)
+
+
 # Producing.
 
 

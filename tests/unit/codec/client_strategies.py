@@ -92,17 +92,32 @@ REQUESTS: dict[type, st.SearchStrategy[Any]] = {
     cluster.DescribeReplicas: st.builds(cluster.DescribeReplicas, topic=text, partition=u32),
     op.RemoveNode: st.builds(op.RemoveNode, node=u64),
     op.TransferLeadership: st.builds(op.TransferLeadership, topic=text, partition=u32, to=u64),
-    queue.Poll: st.builds(queue.Poll, max_messages=u32, max_bytes=u32, wait_ms=u32, **polls),
-    queue.Settle: st.builds(queue.Settle, group=text, kind=u32, held=held, reason=text, delay_ms=i64, **partition),
-    queue.Extend: st.builds(queue.Extend, group=text, member=text, held=held, visibility_ms=u32, **partition),
+    queue.Poll: st.builds(
+        queue.Poll, max_messages=u32, max_bytes=u32, wait_ms=u32, types=st.lists(text, max_size=3), **polls
+    ),
+    queue.Settle: st.builds(
+        queue.Settle,
+        group=text,
+        kind=u32,
+        held=held,
+        reason=text,
+        delay_ms=i64,
+        members=st.lists(text, max_size=3),
+        topic_id=u64,
+        **partition,
+    ),
+    queue.Extend: st.builds(
+        queue.Extend, group=text, member=text, held=held, visibility_ms=u32, topic_id=u64, **partition
+    ),
     queue.Subscribe: st.builds(queue.Subscribe, credit=u32, **polls),
     queue.AddCredit: st.builds(queue.AddCredit, subscription=u64, messages=u32),
     queue.Unsubscribe: st.builds(queue.Unsubscribe, subscription=u64),
-    queue.Withdraw: st.builds(queue.Withdraw, poll=u64),
+    queue.Withdraw: st.builds(queue.Withdraw, request=u64),
     queue.CancelRecords: st.builds(
         queue.CancelRecords,
         offsets=st.lists(u64, max_size=3),
         keys=st.lists(st.binary(max_size=9), max_size=3),
+        topic_id=u64,
         **partition,
     ),
     queue.ListGroups: st.builds(queue.ListGroups, **partition),
@@ -110,7 +125,9 @@ REQUESTS: dict[type, st.SearchStrategy[Any]] = {
     queue.ResetGroup: st.builds(queue.ResetGroup, group=text, start=starts, is_dry_run=flags, **partition),
     queue.DeleteGroup: st.builds(queue.DeleteGroup, group=text, **partition),
     queue.AlterGroup: st.builds(queue.AlterGroup, topic=text, group=text, settings=settings),
-    queue.ExplainMessage: st.builds(queue.ExplainMessage, offset=u64, group=text, **partition),
+    queue.ExplainMessage: st.builds(
+        queue.ExplainMessage, offset=u64, group=text, topic_id=u64, has_record=flags, **partition
+    ),
     queue.TakeTokens: st.builds(queue.TakeTokens, topic=text, group=text, tokens=u64),
     transactions.Stage: st.builds(transactions.Stage, transaction_id=text, batch=batches, **partition),
     transactions.StageSettlement: st.builds(
@@ -185,6 +202,8 @@ REPLIES: dict[type, st.SearchStrategy[Any]] = {
         remaining_ms=u64,
         history=st.lists(text, max_size=3),
         next=text,
+        ended_ms=st.integers(0, 2**53),
+        batch=st.binary(max_size=40),
     ),
     queue.TokensGranted: st.builds(queue.TokensGranted, tokens=u64, retry_after_ms=u64),
     transactions.Staged: st.builds(transactions.Staged, count=u64),

@@ -69,7 +69,13 @@ class Recorder:
 
 
 def network(
-    node: int, peers: dict[int, Address], *, listen: Address = LOOPBACK, check_ms: int = CHECK_MS, seed: int = 0
+    node: int,
+    peers: dict[int, Address],
+    *,
+    listen: Address = LOOPBACK,
+    check_ms: int = CHECK_MS,
+    seed: int = 0,
+    data: int = 0,
 ) -> PeerNetwork:
     created = PeerNetwork(
         node=node,
@@ -78,6 +84,7 @@ def network(
         peers=peers,
         chance=random.Random(node * 1000 + seed),
         check_interval_ms=check_ms,
+        data=data,
     )
     _networks.append(created)
     return created

@@ -116,6 +116,28 @@ def test_a_removed_peer_is_let_go_and_not_let_in() -> None:
     run(scenario)
 
 
+def test_a_peer_on_another_disk_is_let_in_only_when_that_disk_is_known() -> None:
+    async def scenario() -> None:
+        one, events_one = network(1, {}), Recorder()
+        await one.start(events_one)
+        one.add_peer(2, NOWHERE, 77)
+        two, events_two = network(2, {1: one.address}, data=78), Recorder()
+        await two.start(events_two)
+        while "another data directory" not in two.health()[0].last_failure:
+            await asyncio.sleep(0.005)
+        # That nothing more is known of it does not mean that everything is welcome.
+        one.add_peer(2, two.address)
+        assert one._server.members[2] == 77
+        one.add_peer(2, two.address, 78)
+        await events_one.wait_change("up", 2)
+        await events_two.wait_change("up", 1)
+        # And out it goes when its disk is not the right one any more.
+        one.add_peer(2, two.address, 79)
+        await events_one.wait_change("down", 2)
+
+    run(scenario)
+
+
 def test_messages_to_an_unknown_node_are_lost_quietly() -> None:
     async def scenario() -> None:
         one = network(1, {})

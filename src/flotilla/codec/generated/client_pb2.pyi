@@ -716,10 +716,10 @@ class Unsubscribe(_message.Message):
     def __init__(self, subscription: _Optional[int] = ...) -> None: ...
 
 class Withdraw(_message.Message):
-    __slots__ = ("poll",)
-    POLL_FIELD_NUMBER: _ClassVar[int]
-    poll: int
-    def __init__(self, poll: _Optional[int] = ...) -> None: ...
+    __slots__ = ("request",)
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    request: int
+    def __init__(self, request: _Optional[int] = ...) -> None: ...
 
 class CancelRecords(_message.Message):
     __slots__ = ("topic", "partition", "offsets", "keys", "topic_id")

@@ -21,10 +21,8 @@ from flotilla.types.errors import (
 _PATH_CHARS_MAX = 200
 
 
-class UnsupportedMediaError(FlotillaError):
+class UnsupportedMediaError(Exception):
     """A body of another kind than the operation takes. HTTP's own: no other door has kinds of bodies."""
-
-    row = INVALID_ARGUMENT
 
 
 def error_response(
@@ -40,8 +38,7 @@ def refusal(error: FlotillaError) -> Response:
         # This door's own connections, not the client's: another node can do it.
         return error_response(UNAVAILABLE, "the node is stopping")
     headers = {"Retry-After": str(-(-error.retry_after_ms // 1000))} if error.retry_after_ms else None
-    status = 415 if isinstance(error, UnsupportedMediaError) else 0
-    return error_response(error.row, str(error), status=status, headers=headers)
+    return error_response(error.row, str(error), headers=headers)
 
 
 def unrouted(scope: Scope, status: int, what: str, headers: Mapping[str, str] | None = None) -> Response:

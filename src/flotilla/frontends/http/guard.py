@@ -1,29 +1,24 @@
-"""What holds for every request and answer, whichever route: heads and bodies are bounded, answers dated.
+"""What holds for every request and answer, whichever route: bodies are bounded, answers dated.
 
 A plain ASGI layer around the routes. It counts a body while it is read, so that a client which does not say
-how much it sends is bounded as well; what no route reads is never in memory. Heads are counted here again,
-because the protocol underneath only refuses one that is too large *and* did not come in one piece.
+how much it sends is bounded as well; what no route reads is never in memory.
 """
 
+import time
 from email.utils import formatdate
+from functools import lru_cache
 
 from flotilla.frontends.http.errors import error_response
 from flotilla.frontends.http.response import App, Message, Receive, Scope, Send
 from flotilla.types.errors import INVALID_ARGUMENT
-from flotilla.types.limits import CLIENT_FRAME_BYTES_MAX, KIB
+from flotilla.types.limits import CLIENT_FRAME_BYTES_MAX
 
-#: Request line and headers of one request.
-HEAD_BYTES_MAX = 32 * KIB
 #: The body of one request; room for any batch.
 BODY_BYTES_MAX = CLIENT_FRAME_BYTES_MAX
 
 
 class _TooLargeError(Exception):
     """Ends a request; never leaves this module."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
 
 
 class Guard:
@@ -51,36 +46,33 @@ class Guard:
             await send(message)
 
         try:
-            self._check_body(_check_head(scope))
+            self._check_body(_announced_bytes(scope))
             await self._app(scope, counted, dated)
         except _TooLargeError as error:
             if not has_answered:
                 # The rest of the request is not worth reading.
                 headers = {"Connection": "close"}
-                refusal = error_response(INVALID_ARGUMENT, str(error), status=error.status, headers=headers)
+                refusal = error_response(INVALID_ARGUMENT, str(error), status=413, headers=headers)
                 await refusal.send(dated)
 
     def _check_body(self, size_bytes: int) -> None:
         if size_bytes > self._body_bytes_max:
-            raise _TooLargeError(413, f"a body has at most {self._body_bytes_max} bytes")
+            raise _TooLargeError(f"a body has at most {self._body_bytes_max} bytes")
 
 
-def _check_head(scope: Scope) -> int:
+def _announced_bytes(scope: Scope) -> int:
     """What the client says its body has; the protocol underneath has checked that it is one number."""
-    announced_bytes = 0
-    head_bytes = len(scope["path"]) + len(scope["query_string"])
-    for name, value in scope["headers"]:
-        # What stands around a header counts too: a colon, a space, the end of the line.
-        head_bytes += len(name) + len(value) + 4
-        if name == b"content-length":
-            announced_bytes = int(value)
-    if head_bytes > HEAD_BYTES_MAX:
-        raise _TooLargeError(431, f"a request line and its headers have at most {HEAD_BYTES_MAX} bytes")
-    return announced_bytes
+    return next((int(value) for name, value in scope["headers"] if name == b"content-length"), 0)
 
 
 def _complete(headers: list[tuple[bytes, bytes]]) -> None:
     names = {name for name, _ in headers}
-    headers.append((b"date", formatdate(usegmt=True).encode()))
+    headers.append((b"date", _date(int(time.time()))))
     if b"cache-control" not in names:
         headers.append((b"cache-control", b"no-store"))
+
+
+@lru_cache(maxsize=2)
+def _date(time_s: int) -> bytes:
+    """Made once a second."""
+    return formatdate(time_s, usegmt=True).encode()

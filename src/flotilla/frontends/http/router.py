@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote
 
-from flotilla.frontends.http.errors import UnsupportedMediaError, fault_response, refusal, unrouted
+from flotilla.frontends.http.errors import UnsupportedMediaError, error_response, fault_response, refusal, unrouted
 from flotilla.frontends.http.operation import Answer, Call, Operation
 from flotilla.frontends.http.response import JSON_TYPE, Receive, Response, Scope, Send, json_response
 from flotilla.frontends.http.schema import checked, parsed, read_json
-from flotilla.types.errors import FlotillaError, InvalidArgumentError
+from flotilla.types.errors import INVALID_ARGUMENT, FlotillaError, InvalidArgumentError
 
 
 class _Place(NamedTuple):
@@ -78,6 +78,8 @@ class Router:
             return json_response(answer.body, answer.status) if isinstance(answer, Answer) else answer
         except FlotillaError as error:
             return refusal(error)
+        except UnsupportedMediaError as error:
+            return error_response(INVALID_ARGUMENT, str(error), status=415)
         except Exception as error:
             what = f"{scope['method']} {scope['path']} failed"
             asyncio.get_running_loop().call_exception_handler({"message": what, "exception": error})

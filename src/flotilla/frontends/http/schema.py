@@ -38,7 +38,7 @@ _WORDS: Final = frozenset(
 #: How much of a wrong value a message repeats.
 _SHOWN_CHARS_MAX: Final = 60
 #: Only with these in it can JSON text make a string that is no Unicode.
-_SURROGATE: Final = re.compile(rb"\\u[dD][89abAB]")
+_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 def read_json(body: bytes) -> Any:

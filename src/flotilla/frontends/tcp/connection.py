@@ -257,7 +257,7 @@ class Connection:
             self._steer(correlation_id, request)
             return None
         if self.state == OPEN and isinstance(request, Withdraw):
-            self._withdraw(request.poll)
+            self._withdraw(request.request)
             self._send(correlation_id, Done())
             return None
         if self.state == OPEN and isinstance(request, Request):
@@ -284,16 +284,18 @@ class Connection:
         self._send(correlation_id, Done())
 
     def _withdraw(self, correlation_id: int) -> None:
-        """Has a poll wait no longer. One that was answered is no mistake: the two have met on their ways.
+        """Has a request wait no longer. One that was answered is no mistake: the two have met on their ways.
 
-        One that acknowledges what it takes goes on: it may have committed that, and then its answer is all there is.
+        A poll that acknowledges what it takes goes on: it may have committed that, and its answer is all there is then.
         """
         for ticket, cancel in self._tickets.items():
             if ticket.correlation_id == correlation_id:
                 request = ticket.request
-                if cancel is not None and isinstance(request, Poll) and not request.is_auto_ack:
+                is_bound = isinstance(request, Subscribe) or (isinstance(request, Poll) and request.is_auto_ack)
+                if cancel is not None and not is_bound:
                     cancel()
-                    self.answer(ticket, Polled([]))
+                    withdrawn = UnavailableError("the request was withdrawn")
+                    self.answer(ticket, Polled([]) if isinstance(request, Poll) else withdrawn)
                 return
 
     def _converse(self, correlation_id: int, request: Request | Hello | FlotillaError) -> None:

@@ -316,7 +316,7 @@ def test_closing_lets_a_large_answer_leave(tmp_path: Path, monkeypatch: pytest.M
         caller = await door.connect()
         caller.writer.transport.pause_reading()  # type: ignore[attr-defined]
         caller.ask("GET", "/metrics")
-        while not door.server.connections or not door.server.connections[0].flow.write_paused:
+        while not door.server.connections or not door.server.connections[0].is_write_paused:
             await asyncio.sleep(0.002)
         closing = asyncio.create_task(door.server.close(drain_ms=10_000))
         await asyncio.sleep(0)
@@ -334,7 +334,7 @@ def test_closing_does_not_wait_for_who_does_not_read(tmp_path: Path, monkeypatch
         caller.writer.transport.pause_reading()  # type: ignore[attr-defined]
         for _ in range(2):
             caller.ask("GET", "/metrics")
-        while not door.server.connections or not door.server.connections[0].flow.write_paused:
+        while not door.server.connections or not door.server.connections[0].is_write_paused:
             await asyncio.sleep(0.002)
         await door.server.close(drain_ms=20)
         assert (door.server.connections, door.server.request_count) == ([], 0)

@@ -506,19 +506,40 @@ def test_credit_and_the_end_go_to_the_subscription_they_name():
     assert client.read() == []
 
 
-def test_a_poll_that_is_withdrawn_is_answered_at_once_with_nothing():
+def test_a_request_that_is_withdrawn_is_answered_at_once():
     client = Client()
-    client.send(asked(20, Poll("t", "g", "me", wait_ms=9_000)) + asked(21, Poll("t", "g", "me", is_auto_ack=True)))
+    client.send(
+        asked(20, Poll("t", "g", "me", wait_ms=9_000))
+        + asked(21, Poll("t", "g", "me", is_auto_ack=True))
+        + asked(22, Fetch("t", 0, 0, 100, wait_ms=9_000))
+    )
     ends: list[int] = []
-    for ticket in client.tickets[-2:]:
+    for ticket in client.tickets[-3:]:
         client.connection.started(ticket, lambda number=ticket.correlation_id: ends.append(number))
-    client.send(asked(22, Withdraw(20)) + asked(23, Withdraw(21)) + asked(24, Withdraw(99)))
-    assert client.read() == [(20, Polled([])), (22, Done()), (23, Done()), (24, Done())]
+    for number, request in enumerate((20, 21, 22, 99), 30):
+        client.send(asked(number, Withdraw(request)))
+    answers = client.read()
+    assert [(number, type(answer)) for number, answer in answers] == [
+        (20, Polled),
+        (30, Done),
+        (31, Done),
+        (22, UnavailableError),
+        (32, Done),
+        (33, Done),
+    ]
     # What is acknowledged as it leaves may be on its way.
-    assert ends == [20]
-    client.tickets[-1].answer(Polled([], 500))
+    assert ends == [20, 22]
+    client.tickets[-2].answer(Polled([], 500))
     assert client.read() == [(21, Polled([], 500))]
     assert client.connection.request_count == 0
+
+
+def test_a_subscription_is_not_withdrawn():
+    client = Client()
+    _, stream = subscribed(client)
+    client.send(asked(30, Withdraw(20)))
+    assert client.read() == [(30, Done())]
+    assert stream.ends == 0
 
 
 def test_the_end_of_a_connection_ends_its_subscriptions_and_names_its_members():

@@ -1,0 +1,98 @@
+"""The head of an HTTP/1.1 request, read strictly: bytes in, a value or a refusal out.
+
+What could be understood in two ways is refused, because whoever stands in front of this node might understand it in
+the other one: a length that is said twice or in two ways, a name with a space behind it, a folded line, a control
+character. Bounded by whoever hands the bytes in.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import unquote
+
+_TOKEN: Final = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+_REQUEST: Final = re.compile(rb"(" + _TOKEN + rb") ([\x21-\x7e]+) HTTP/1\.([01])")
+_FIELD: Final = re.compile(rb"(" + _TOKEN + rb"):[ \t]*([^\x00-\x08\x0a-\x1f\x7f]*?)[ \t]*")
+_LENGTH: Final = re.compile(rb"[0-9]{1,15}")
+_ABSOLUTE: Final = re.compile(rb"https?://[^/?#]*", re.IGNORECASE)
+#: Of the body: nobody knows until it has come.
+CHUNKED: Final = -1
+
+
+class BadRequestError(Exception):
+    """The bytes are no request. Nothing that follows on the connection can be understood."""
+
+
+@dataclass(slots=True)
+class Head:
+    method: str
+    #: As it came, without the query, and decoded.
+    raw_path: bytes
+    path: str
+    query: bytes
+    #: In their order, with names in small letters.
+    headers: list[tuple[bytes, bytes]]
+    #: Bytes of the body, or CHUNKED.
+    body_bytes: int
+    is_kept_alive: bool
+    #: HTTP/1.0 knows no chunks.
+    is_old: bool
+    #: The client sends the body when it is told to go on.
+    expects_continue: bool
+
+
+def parse_head(data: bytes) -> Head:
+    """Everything up to the empty line, which is not part of it. Raises BadRequestError."""
+    first, *lines = data.split(b"\r\n")
+    request = _REQUEST.fullmatch(first)
+    if request is None:
+        raise BadRequestError("this is no HTTP request")
+    headers: list[tuple[bytes, bytes]] = []
+    for line in lines:
+        field = _FIELD.fullmatch(line)
+        if field is None:
+            raise BadRequestError("a header cannot be read")
+        headers.append((field[1].lower(), field[2]))
+    raw_path, _, query = _origin(request[2]).partition(b"?")
+    is_old = request[3] == b"0"
+    words = _words(headers, b"connection")
+    if not is_old and len(_values(headers, b"host")) != 1:
+        raise BadRequestError("a request says its host, once")
+    return Head(
+        method=request[1].decode("ascii"),
+        raw_path=raw_path,
+        path=unquote(raw_path.decode("ascii")),
+        query=query.partition(b"#")[0],
+        headers=headers,
+        body_bytes=_body_bytes(headers, is_old=is_old),
+        is_kept_alive=b"keep-alive" in words if is_old else b"close" not in words,
+        is_old=is_old,
+        expects_continue=not is_old and b"100-continue" in _words(headers, b"expect"),
+    )
+
+
+def _origin(target: bytes) -> bytes:
+    """The target without scheme and host, which those may say who believe to speak to a proxy."""
+    return target if target.startswith(b"/") else _ABSOLUTE.sub(b"", target, count=1) or b"/"
+
+
+def _values(headers: list[tuple[bytes, bytes]], name: bytes) -> list[bytes]:
+    return [value for known, value in headers if known == name]
+
+
+def _words(headers: list[tuple[bytes, bytes]], name: bytes) -> list[bytes]:
+    return [word.strip().lower() for value in _values(headers, name) for word in value.split(b",")]
+
+
+def _body_bytes(headers: list[tuple[bytes, bytes]], *, is_old: bool) -> int:
+    codings = _words(headers, b"transfer-encoding")
+    lengths = _values(headers, b"content-length")
+    if codings:
+        if lengths or is_old or codings != [b"chunked"]:
+            raise BadRequestError("how long the body is cannot be told")
+        return CHUNKED
+    if not lengths:
+        return 0
+    if len(lengths) > 1 or _LENGTH.fullmatch(lengths[0]) is None:
+        raise BadRequestError("the length of the body is not one number")
+    return int(lengths[0])
