@@ -24,6 +24,7 @@ _IGNORED = {
     "dist",
     "flotilla-cluster",
     "flotilla-data",
+    "flotilla-pipelines",
     "results",
 }
 _TEXT = {"", ".cfg", ".ini", ".json", ".md", ".proto", ".py", ".pyi", ".sh", ".toml", ".txt", ".yaml", ".yml"}

@@ -43,7 +43,7 @@ PROGRAM = """
     query.awaitTermination()
     print("copied", spark.read.format("flotilla").option("servers", servers).option("subscribe", copy).load().count())
     try:
-        spark.read.format("flotilla").options(**options).option("minPartition", "3").load()
+        spark.read.format("flotilla").options(**options).option("minPartition", "3").load().columns
     except Exception as error:
         print("refused", "did you mean minPartitions" in str(error))
     if kind == "connect":

@@ -67,7 +67,6 @@ def open_session(name: str, master: str = "local[*]", *, is_brief: bool = False)
     missing = missing_parts()
     if missing:
         raise UnsupportedError(missing)
-    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
     from pyspark import SparkContext
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
@@ -92,7 +91,7 @@ def open_session(name: str, master: str = "local[*]", *, is_brief: bool = False)
         try:
             prepare(spark)
             yield spark
-        except (PySparkException, Py4JJavaError) as error:
+        except PySparkException as error:
             raise typed_error(error) from error
         finally:
             if is_own:

@@ -3,9 +3,7 @@
 import asyncio
 from typing import Any
 
-import pytest
-
-from flotilla.frontends.http.guard import HEAD_BYTES_MAX, Guard
+from flotilla.frontends.http.guard import Guard
 from flotilla.frontends.http.response import Message, Receive, Response, Scope, Send
 
 
@@ -69,18 +67,6 @@ def test_a_body_past_the_bound_is_refused_however_it_comes() -> None:
 def test_a_body_that_is_announced_too_large_is_not_read() -> None:
     start, _ = call(reader, [], [(b"content-length", b"101")])
     assert start["status"] == 413
-
-
-@pytest.mark.parametrize(
-    ("headers", "status"),
-    [
-        ([(b"a", b"x" * (HEAD_BYTES_MAX - 6))], 200),
-        ([(b"a", b"x" * (HEAD_BYTES_MAX - 5))], 431),
-        ([(b"a", b"x")] * (HEAD_BYTES_MAX // 6 + 1), 431),
-    ],
-)
-def test_heads_are_bounded(headers: list[tuple[bytes, bytes]], status: int) -> None:
-    assert call(reader, [0], headers)[0]["status"] == status
 
 
 def test_an_answer_that_has_begun_is_not_begun_again() -> None:
