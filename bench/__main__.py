@@ -46,6 +46,7 @@ AREAS: dict[str, Callable[[BenchOptions], Sequence[Figure | Absence]]] = {
     "streams": streams.measure,
     "broker": broker.measure,
     "failover": failover.measure,
+    "http": http.measure,
     "moves": moves.measure,
     "scale": scale.measure,
     "grpc": grpc_door.measure,

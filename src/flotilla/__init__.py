@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from flotilla.types.errors import DeadlineError as DeadlineError
     from flotilla.types.errors import DiskFullError as DiskFullError
     from flotilla.types.errors import FlotillaError as FlotillaError
+    from flotilla.types.errors import GroupInUseError as GroupInUseError
     from flotilla.types.errors import GroupModeError as GroupModeError
     from flotilla.types.errors import InvalidArgumentError as InvalidArgumentError
     from flotilla.types.errors import LeaseExpiredError as LeaseExpiredError

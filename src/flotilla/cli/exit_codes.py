@@ -14,6 +14,7 @@ from flotilla.types.errors import (
     DeadlineError,
     DiskFullError,
     FlotillaError,
+    GroupInUseError,
     GroupModeError,
     InvalidArgumentError,
     LeaseExpiredError,
@@ -61,7 +62,14 @@ UNAVAILABLE: Final = ExitCode(
 CONFLICT: Final = ExitCode(
     5,
     "It is there already, or the cluster is in another state.",
-    (AlreadyExistsError, ConfigurationChangeError, LeaseExpiredError, GroupModeError, TransactionEndedError),
+    (
+        AlreadyExistsError,
+        ConfigurationChangeError,
+        LeaseExpiredError,
+        GroupModeError,
+        GroupInUseError,
+        TransactionEndedError,
+    ),
 )
 UNKNOWN: Final = ExitCode(6, "It may or may not have been done: look before you repeat it.", (OutcomeUnknownError,))
 INTERRUPTED: Final = ExitCode(130, "Interrupted from the keyboard.")

@@ -369,7 +369,7 @@ class AsyncClient:
     ) -> dict[int, GroupReset]:
         """Moves a group, forwards or backwards: for each partition from where to where. Leases of it are over then.
 
-        With `dry_run` nothing changes.
+        With `dry_run` nothing changes. Raises GroupInUseError for a stream group that has members.
         """
         return await self._groups(topic, timeout_ms).reset(group, start, timestamp_ms, partitions, dry_run=dry_run)
 
@@ -388,7 +388,7 @@ class AsyncClient:
         return await self._groups(topic, timeout_ms).alter(group, read_settings(settings))
 
     async def delete_group(self, topic: str, group: str, *, timeout_ms: int | None = None) -> None:
-        """Forgets a group with everything it has settled. Raises NotFoundError."""
+        """Forgets a group with everything it has settled. Raises NotFoundError, or GroupInUseError: see reset_group."""
         await self._groups(topic, timeout_ms).delete(group)
 
     async def cancel(

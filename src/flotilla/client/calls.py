@@ -84,6 +84,8 @@ from flotilla.types.queue_operations import (
 from flotilla.types.stream_operations import (
     ClaimPartition,
     DescribeStreamGroup,
+    FenceGroup,
+    ForgetGroup,
     GroupAssignment,
     Heartbeat,
     JoinGroup,
@@ -157,6 +159,8 @@ REPLIES: Final[dict[type[Request], type[Reply]]] = {
     ClaimPartition: OffsetCommitted,
     DescribeStreamGroup: StreamGroupDescription,
     ListStreamGroups: StreamGroupList,
+    FenceGroup: GroupAssignment,
+    ForgetGroup: Done,
 }
 #: Requests whose topic may be too new for a broker. For others NOT_FOUND is an answer like any other.
 _LAGGING: Final = (Fetch, ListOffsets, ClaimPartition)

@@ -21,6 +21,7 @@ from flotilla.client.calls import ONCE, READ, REPEATABLE, Call, Outcome, outcome
 from flotilla.client.gateway_poll import GatewayPoll
 from flotilla.client.gateway_sending import OPTIONS, PRODUCE_MS, Sent
 from flotilla.client.gateway_subscription import GatewaySubscription
+from flotilla.client.groups import Groups
 from flotilla.client.loans import Loan, Loans, lend
 from flotilla.client.network import Network, now_ms, time_of_day_ms
 from flotilla.client.positions import find_topic
@@ -206,6 +207,12 @@ class Gateway:
         main.refresh(topic)
         found = await find_topic(main.network, topic, timeout_ms)
         return [part.number for part in found.partitions]
+
+    def groups(self, topic: str, *, timeout_ms: int = TIMEOUT_MS_DEFAULT) -> Groups:
+        """The groups of a topic, for what takes several requests."""
+        main = self._opened()
+        main.refresh(topic)
+        return Groups(main.network, topic, timeout_ms)
 
     # Producing.
 

@@ -12,7 +12,7 @@ from flotilla.client.positions import chosen_partitions, find_topic
 from flotilla.client.queue_options import StartAt, read_start
 from flotilla.client.routes import CONTROLLER, Route
 from flotilla.codec.batch_view import BatchView
-from flotilla.types.errors import InvalidArgumentError, NotFoundError
+from flotilla.types.errors import GroupInUseError, InvalidArgumentError, NotFoundError
 from flotilla.types.ids import Offset
 from flotilla.types.limits import KIB
 from flotilla.types.operations import EARLIEST, LATEST, Fetch, Fetched, ListOffsets, OffsetFound, Reply, Request
@@ -30,10 +30,14 @@ from flotilla.types.queue_operations import (
     ListGroups,
     RecordsCancelled,
     ResetGroup,
+    Start,
 )
 from flotilla.types.stream_operations import (
     NO_OFFSET,
     DescribeStreamGroup,
+    FenceGroup,
+    ForgetGroup,
+    GroupAssignment,
     ListStreamGroups,
     StreamGroupDescription,
     StreamGroupList,
@@ -99,30 +103,62 @@ class Groups:
         self, group: str, start: StartAt, timestamp_ms: int | None, partitions: Sequence[int] | None, *, dry_run: bool
     ) -> dict[int, GroupReset]:
         place = read_start(None if timestamp_ms is not None else start, timestamp_ms)
+        return await self.move(group, place, partitions, dry_run=dry_run)
+
+    async def move(
+        self, group: str, place: Start, partitions: Sequence[int] | None, *, dry_run: bool
+    ) -> dict[int, GroupReset]:
+        """Raises GroupInUseError for a stream group that has members: they would go on where they are."""
+        numbers = await self._numbers(partitions)
+        epoch = await self._epoch(group, dry_run=dry_run)
         return await self._each(
             GroupReset,
-            lambda number: ResetGroup(self._topic, number, group, place, dry_run),
+            lambda number: ResetGroup(self._topic, number, group, place, dry_run, epoch),
             READ if dry_run else ONCE,
-            partitions,
+            numbers,
         )
 
-    async def delete(self, group: str) -> None:
-        """Raises NotFoundError when no partition knows the group."""
-        numbers = await self._numbers()
+    async def _epoch(self, group: str, *, dry_run: bool) -> int:
+        """Under which a stream group without members can be moved; 0: there is no such stream group."""
+        if dry_run:
+            found = await self._describe_stream(group)
+            if found is not None and found.members:
+                names = ", ".join([member.name for member in found.members])
+                raise GroupInUseError(f"group {group!r} has members, to leave first: {names}")
+            return 0 if found is None else found.generation
+        try:
+            fenced = await self._coordinator(GroupAssignment, FenceGroup(self._topic, group), REPEATABLE)
+        except NotFoundError:
+            return 0
+        return fenced.generation
+
+    async def delete(self, group: str, partitions: Sequence[int] | None = None) -> None:
+        """Raises NotFoundError when nobody knows the group, and GroupInUseError when it is a stream group with members.
+
+        The coordinator is asked first, so that nobody joins a group that is half deleted without founding it anew.
+        """
+        numbers = await self._numbers(partitions)
+        is_known = await self._forget_stream(group) if partitions is None else False
         missing: list[NotFoundError] = []
         for number in numbers:
             try:
                 await self._ask(Reply, number, DeleteGroup(self._topic, number, group), REPEATABLE)
             except NotFoundError as error:
                 missing.append(error)
-        if len(missing) == len(numbers):
+        if len(missing) == len(numbers) and not is_known:
             raise missing[0]
+
+    async def _forget_stream(self, group: str) -> bool:
+        """Whether the coordinator knew the group."""
+        try:
+            await self._coordinator(Reply, ForgetGroup(self._topic, group), REPEATABLE)
+        except NotFoundError:
+            return False
+        return True
 
     async def alter(self, group: str, settings: dict[str, str]) -> dict[str, str]:
         request = AlterGroup(self._topic, group, settings)
-        reply = await self._network.call(request, CONTROLLER, self._timeout_ms, REPEATABLE)
-        assert isinstance(reply, GroupReply)
-        return reply.settings
+        return (await self._coordinator(GroupReply, request, REPEATABLE)).settings
 
     # Single messages.
 
@@ -179,8 +215,8 @@ class Groups:
         assert isinstance(reply, kind)
         return reply
 
-    async def _coordinator(self, kind: type[Answer], request: Request) -> Answer:
-        reply = await self._network.call(request, CONTROLLER, self._timeout_ms)
+    async def _coordinator(self, kind: type[Answer], request: Request, effect: str = READ) -> Answer:
+        reply = await self._network.call(request, CONTROLLER, self._timeout_ms, effect)
         assert isinstance(reply, kind)
         return reply
 

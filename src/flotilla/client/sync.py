@@ -345,7 +345,7 @@ class Client:
     ) -> dict[int, GroupReset]:
         """Moves a group, forwards or backwards: for each partition from where to where. Leases of it are over then.
 
-        With `dry_run` nothing changes.
+        With `dry_run` nothing changes. Raises GroupInUseError for a stream group that has members.
         """
         work = self._inner.reset_group(
             topic,
@@ -373,7 +373,7 @@ class Client:
         return self._run(self._inner.alter_group(topic, group, timeout_ms=timeout_ms, **settings))
 
     def delete_group(self, topic: str, group: str, *, timeout_ms: int | None = None) -> None:
-        """Forgets a group with everything it has settled. Raises NotFoundError."""
+        """Forgets a group with everything it has settled. Raises NotFoundError, or GroupInUseError: see reset_group."""
         self._run(self._inner.delete_group(topic, group, timeout_ms=timeout_ms))
 
     def cancel(

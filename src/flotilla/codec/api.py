@@ -55,9 +55,9 @@ OF_PARTITIONS: Final = (
     Call("CancelMessages", admin.read_cancel, admin.write_cancelled),
     Call("ListGroups", admin.read_list_groups, admin.write_groups),
     Call("DescribeGroup", admin.read_describe_group, admin.write_group_descriptions),
-    Call("ResetGroup", admin.read_reset_group, admin.write_resets),
-    Call("DeleteGroup", admin.read_delete_group, admin.write_group_deleted),
 )
+RESET_GROUP: Final = Call("ResetGroup", admin.read_reset_group, admin.write_resets)
+DELETE_GROUP: Final = Call("DeleteGroup", admin.read_delete_group, admin.write_group_deleted)
 #: Calls about leases.
 OF_LEASES: Final = (
     Call("Ack", queue.read_ack, queue.write_settled),

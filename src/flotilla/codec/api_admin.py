@@ -6,7 +6,7 @@ Each function that reads takes a message of the contract, each that writes what 
 from collections.abc import Mapping
 
 from flotilla.codec.api_queue import read_start
-from flotilla.codec.api_values import EachPartition
+from flotilla.codec.api_values import EachPartition, GroupEnd, GroupMove
 from flotilla.codec.generated import flotilla_pb2 as pb
 from flotilla.types import operations as ops
 from flotilla.types import queue_operations as queue
@@ -128,16 +128,11 @@ def write_group_settings(asked: queue.AlterGroup, reply: queue.GroupReply) -> pb
     return pb.AlterGroupReply(settings=reply.settings)
 
 
-def read_reset_group(body: pb.ResetGroupRequest) -> EachPartition:
-    start = read_start(body.start)
-    return EachPartition(
-        body.topic,
-        list(body.partitions),
-        lambda number: queue.ResetGroup(body.topic, number, body.group, start, body.dry_run),
-    )
+def read_reset_group(body: pb.ResetGroupRequest) -> GroupMove:
+    return GroupMove(body.topic, body.group, list(body.partitions), read_start(body.start), body.dry_run)
 
 
-def write_resets(asked: EachPartition, replies: Mapping[int, queue.GroupReset]) -> pb.ResetGroupReply:
+def write_resets(asked: GroupMove, replies: Mapping[int, queue.GroupReset]) -> pb.ResetGroupReply:
     found = pb.ResetGroupReply()
     for number, reply in replies.items():
         move = found.partitions[number]
@@ -146,16 +141,11 @@ def write_resets(asked: EachPartition, replies: Mapping[int, queue.GroupReset]) 
     return found
 
 
-def read_delete_group(body: pb.DeleteGroupRequest) -> EachPartition:
-    return EachPartition(
-        body.topic,
-        list(body.partitions),
-        lambda number: queue.DeleteGroup(body.topic, number, body.group),
-        is_partial=True,
-    )
+def read_delete_group(body: pb.DeleteGroupRequest) -> GroupEnd:
+    return GroupEnd(body.topic, body.group, list(body.partitions))
 
 
-def write_group_deleted(asked: EachPartition, replies: Mapping[int, ops.Done]) -> pb.DeleteGroupReply:
+def write_group_deleted(asked: GroupEnd, answer: None) -> pb.DeleteGroupReply:
     return pb.DeleteGroupReply()
 
 

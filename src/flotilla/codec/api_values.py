@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from flotilla.types.operations import Fetch, Request
-from flotilla.types.queue_operations import Held, Poll, Subscribe
+from flotilla.types.queue_operations import Held, Poll, Start, Subscribe
 from flotilla.types.records import Record
 
 
@@ -74,6 +74,26 @@ class EachPartition:
     make: Callable[[int], Request]
     #: Partitions may not know what is asked about; only when all of them do not, that is an error.
     is_partial: bool = False
+
+
+@dataclass(slots=True)
+class GroupMove:
+    """A group goes to another place in these partitions: in all of them if none is named."""
+
+    topic: str
+    group: str
+    partitions: list[int]
+    start: Start
+    is_dry_run: bool
+
+
+@dataclass(slots=True)
+class GroupEnd:
+    """A group is forgotten in these partitions: altogether if none is named."""
+
+    topic: str
+    group: str
+    partitions: list[int]
 
 
 @dataclass(slots=True)

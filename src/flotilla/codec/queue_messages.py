@@ -289,12 +289,13 @@ def _write_reset(body: client_pb2.ResetGroup, value: ResetGroup) -> Sequence[Buf
     body.partition = value.partition
     body.group = value.group
     body.is_dry_run = value.is_dry_run
+    body.epoch = value.epoch
     _write_start(body.start, value.start)
     return ()
 
 
 def _read_reset(body: client_pb2.ResetGroup, attachment: memoryview) -> ResetGroup:
-    return ResetGroup(body.topic, body.partition, body.group, _read_start(body), body.is_dry_run)
+    return ResetGroup(body.topic, body.partition, body.group, _read_start(body), body.is_dry_run, body.epoch)
 
 
 def _write_alter_group(body: client_pb2.AlterGroup, value: AlterGroup) -> Sequence[Buffer]:

@@ -8,6 +8,8 @@ from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.stream_operations import (
     ClaimPartition,
     DescribeStreamGroup,
+    FenceGroup,
+    ForgetGroup,
     GroupAssignment,
     Heartbeat,
     JoinGroup,
@@ -89,6 +91,8 @@ REQUEST_ROWS: tuple[Row, ...] = (
     plain(ClaimPartition, "claim_partition", "group", "topic", "partition", "epoch"),
     plain(DescribeStreamGroup, "describe_stream_group", "topic", "group"),
     plain(ListStreamGroups, "list_stream_groups", "topic"),
+    plain(FenceGroup, "fence_group", "topic", "group"),
+    plain(ForgetGroup, "forget_group", "topic", "group"),
 )
 
 REPLY_ROWS: tuple[Row, ...] = (

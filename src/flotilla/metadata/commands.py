@@ -31,6 +31,8 @@ from flotilla.metadata.move_commands import (
 )
 from flotilla.metadata.stream_commands import (
     STREAM_KINDS,
+    FenceStreamGroup,
+    ForgetStreamGroup,
     JoinStreamGroup,
     ReleasePartitions,
     RemoveStreamMembers,
@@ -194,6 +196,8 @@ Command: TypeAlias = (
     | JoinStreamGroup
     | RemoveStreamMembers
     | ReleasePartitions
+    | FenceStreamGroup
+    | ForgetStreamGroup
 )
 
 _INIT_CLUSTER: Final = 1
@@ -288,7 +292,7 @@ def _write_fields(command: Command, writer: Writer) -> int:
                 writer.text(transaction_id)
                 writer.integers(groups)
             return _COMMIT_TOGETHER
-        case JoinStreamGroup() | RemoveStreamMembers() | ReleasePartitions():
+        case JoinStreamGroup() | RemoveStreamMembers() | ReleasePartitions() | FenceStreamGroup() | ForgetStreamGroup():
             return write_stream_fields(command, writer)
 
 

@@ -44,7 +44,13 @@ from flotilla.metadata.queries import (
 from flotilla.metadata.rules import altered_groups, altered_settings, check_command, placeable_brokers
 from flotilla.metadata.snapshot import decode_snapshot, encode_snapshot
 from flotilla.metadata.state import ClusterState
-from flotilla.metadata.stream_commands import JoinStreamGroup, ReleasePartitions, RemoveStreamMembers
+from flotilla.metadata.stream_commands import (
+    FenceStreamGroup,
+    ForgetStreamGroup,
+    JoinStreamGroup,
+    ReleasePartitions,
+    RemoveStreamMembers,
+)
 from flotilla.metadata.stream_groups import GroupMember, StreamGroup
 from flotilla.metadata.transactions import Transaction
 from flotilla.metadata.values import ACTIVE, Broker, Cluster, Partition, Topic
@@ -91,6 +97,8 @@ class MetadataMachine:
             JoinStreamGroup: self._join_stream_group,
             RemoveStreamMembers: self._remove_stream_members,
             ReleasePartitions: self._release_partitions,
+            FenceStreamGroup: self._fence_stream_group,
+            ForgetStreamGroup: self._forget_stream_group,
         }
         self._answers: dict[type[Any], Callable[[Any], object]] = {
             DescribeCluster: lambda _: self.state.cluster,
@@ -283,3 +291,9 @@ class MetadataMachine:
         return self.state.streams.release(
             command.topic_id, command.group, command.member, command.generation, command.partitions
         )
+
+    def _fence_stream_group(self, command: FenceStreamGroup) -> StreamGroup:
+        return self.state.streams.fence(command.topic_id, command.group)
+
+    def _forget_stream_group(self, command: ForgetStreamGroup) -> None:
+        self.state.streams.forget(command.topic_id, command.group)

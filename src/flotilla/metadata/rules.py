@@ -25,7 +25,13 @@ from flotilla.metadata.commands import (
 from flotilla.metadata.move_commands import ConfirmLost, FinishMove, PlanMoves, ResizeTopic, SetIncarnation
 from flotilla.metadata.move_rules import confirm_lost, finish_move, plan_moves, resize_topic, set_incarnation
 from flotilla.metadata.state import ClusterState
-from flotilla.metadata.stream_commands import JoinStreamGroup, ReleasePartitions, RemoveStreamMembers
+from flotilla.metadata.stream_commands import (
+    FenceStreamGroup,
+    ForgetStreamGroup,
+    JoinStreamGroup,
+    ReleasePartitions,
+    RemoveStreamMembers,
+)
 from flotilla.metadata.stream_groups import GroupMember
 from flotilla.metadata.values import ACTIVE, DRAINING, LEAVING, Chosen, Topic
 from flotilla.types.errors import (
@@ -244,6 +250,10 @@ def _change_stream_group(state: ClusterState, command: RemoveStreamMembers | Rel
     """Always makes sense: who is not there, and what is not theirs, is passed over."""
 
 
+def _empty_stream_group(state: ClusterState, command: FenceStreamGroup | ForgetStreamGroup) -> None:
+    state.streams.check_empty(command.topic_id, command.group)
+
+
 def _known_topic(state: ClusterState, name: str) -> Topic:
     topic = state.topic(name)
     if topic is None:
@@ -288,4 +298,6 @@ _RULES: Final[dict[type[Any], Callable[[ClusterState, Any], None]]] = {
     JoinStreamGroup: _join_stream_group,
     RemoveStreamMembers: _change_stream_group,
     ReleasePartitions: _change_stream_group,
+    FenceStreamGroup: _empty_stream_group,
+    ForgetStreamGroup: _empty_stream_group,
 }

@@ -47,12 +47,40 @@ class ReleasePartitions:
     now_ms: int
 
 
-StreamCommand: TypeAlias = JoinStreamGroup | RemoveStreamMembers | ReleasePartitions
+@dataclass(frozen=True, slots=True)
+class FenceStreamGroup:
+    """A group without members gets a generation that no member ever had."""
+
+    topic_id: int
+    group: str
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetStreamGroup:
+    """A group without members is gone."""
+
+    topic_id: int
+    group: str
+    now_ms: int
+
+
+StreamCommand: TypeAlias = (
+    JoinStreamGroup | RemoveStreamMembers | ReleasePartitions | FenceStreamGroup | ForgetStreamGroup
+)
 
 _JOIN_STREAM_GROUP: Final = 20
 _REMOVE_STREAM_MEMBERS: Final = 21
 _RELEASE_PARTITIONS: Final = 22
-STREAM_KINDS: Final = (_JOIN_STREAM_GROUP, _REMOVE_STREAM_MEMBERS, _RELEASE_PARTITIONS)
+_FENCE_STREAM_GROUP: Final = 23
+_FORGET_STREAM_GROUP: Final = 24
+STREAM_KINDS: Final = (
+    _JOIN_STREAM_GROUP,
+    _REMOVE_STREAM_MEMBERS,
+    _RELEASE_PARTITIONS,
+    _FENCE_STREAM_GROUP,
+    _FORGET_STREAM_GROUP,
+)
 
 
 def write_stream_fields(command: StreamCommand, writer: Writer) -> int:
@@ -75,6 +103,10 @@ def write_stream_fields(command: StreamCommand, writer: Writer) -> int:
             writer.integer(command.generation)
             writer.integers(command.partitions)
             return _RELEASE_PARTITIONS
+        case FenceStreamGroup():
+            return _FENCE_STREAM_GROUP
+        case ForgetStreamGroup():
+            return _FORGET_STREAM_GROUP
 
 
 def read_stream_fields(kind: int, reader: Reader, now_ms: int) -> StreamCommand:
@@ -85,5 +117,9 @@ def read_stream_fields(kind: int, reader: Reader, now_ms: int) -> StreamCommand:
         return JoinStreamGroup(topic_id, group, reader.text(), reader.text(), reader.text(), reader.integer(), now_ms)
     if kind == _REMOVE_STREAM_MEMBERS:
         return RemoveStreamMembers(topic_id, group, reader.texts(), bool(reader.integer()), now_ms)
-    assert kind == _RELEASE_PARTITIONS
-    return ReleasePartitions(topic_id, group, reader.text(), reader.integer(), reader.integers(), now_ms)
+    if kind == _RELEASE_PARTITIONS:
+        return ReleasePartitions(topic_id, group, reader.text(), reader.integer(), reader.integers(), now_ms)
+    if kind == _FENCE_STREAM_GROUP:
+        return FenceStreamGroup(topic_id, group, now_ms)
+    assert kind == _FORGET_STREAM_GROUP
+    return ForgetStreamGroup(topic_id, group, now_ms)

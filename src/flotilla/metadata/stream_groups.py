@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from flotilla.metadata.assignment import NOBODY, STRATEGY_BY_NAME
-from flotilla.types.errors import InvalidArgumentError, OverloadedError
+from flotilla.types.errors import GroupInUseError, InvalidArgumentError, NotFoundError, OverloadedError
 from flotilla.types.stream_operations import (
     MEMBER_COUNT_MAX,
     SESSION_MS_DEFAULT,
@@ -201,6 +201,30 @@ class StreamGroupTable:
             target = shares[number].target
             shares[number] = Share(target, group.generation + 1, target)
         return self.put(replace(group, generation=group.generation + 1, shares=tuple(shares)))
+
+    # Groups without members.
+
+    def check_empty(self, topic_id: int, name: str) -> StreamGroup:
+        """Raises NotFoundError, or the GroupInUseError that `fence` and `forget` would be refused with."""
+        group = self.find(topic_id, name)
+        if group is None:
+            raise NotFoundError(f"there is no stream group {name!r}")
+        if group.members:
+            names = [member.name for member in group.members]
+            count = "one member" if len(names) == 1 else f"{len(names)} members"
+            raise GroupInUseError(f"group {name!r} has {count}, to leave first: {_name(names)}")
+        return group
+
+    def fence(self, topic_id: int, name: str) -> StreamGroup:
+        """A generation that no member ever had: what is done under it comes after all that members did."""
+        group = self.topics[topic_id][name]
+        assert not group.members, "members would hear of a generation in which nothing has changed"
+        return self.put(replace(group, generation=group.generation + 1))
+
+    def forget(self, topic_id: int, name: str) -> None:
+        group = self.topics[topic_id][name]
+        assert not group.members, "members would be out without having been told"
+        self._forget(group)
 
     # Topics.
 

@@ -66,6 +66,8 @@ from flotilla.types.settings import NodeSettings
 from flotilla.types.stream_operations import (
     ClaimPartition,
     DescribeStreamGroup,
+    FenceGroup,
+    ForgetGroup,
     Heartbeat,
     JoinGroup,
     LeaveGroup,
@@ -146,6 +148,8 @@ class Broker:
             LeaveGroup: membership.streams.leave,
             DescribeStreamGroup: membership.streams.describe,
             ListStreamGroups: membership.streams.list_groups,
+            FenceGroup: membership.streams.fence,
+            ForgetGroup: membership.streams.forget,
             Stage: self._stage,
             StageSettlement: self._stage_settlement,
             TransactionOutcome: self._transaction_outcome,

@@ -21,6 +21,7 @@ from flotilla.types.errors import (
     NotFoundError,
     OffsetOutOfRangeError,
     OutcomeUnknownError,
+    StaleGenerationError,
 )
 from flotilla.types.group_settings import GROUP_SETTING_BY_NAME
 from flotilla.types.ids import Offset
@@ -229,14 +230,30 @@ class QueueRequests:
 
     def reset(self, request: ResetGroup, done: Done) -> None:
         queue = self._queue
-        self._check_open(request.group)
+        group = request.group
         to_offset = queue.offset_of(request.start)
-        from_offset = queue.leader.describe(request.group, queue.now_ms()).floor
+        command: commands.Command
+        if queue.leader.open(group):
+            from_offset = queue.leader.describe(group, queue.now_ms()).floor
+            command = commands.ResetGroup(group, to_offset, queue.now_ms())
+        else:
+            from_offset = self._position_of(request)
+            command = commands.CommitOffset(group, to_offset, queue.now_ms(), True, b"", request.epoch)
         if request.is_dry_run:
             done(GroupReset(from_offset, to_offset))
             return
-        command = commands.ResetGroup(request.group, to_offset, queue.now_ms())
         self._propose(command, done, lambda _: GroupReset(from_offset, to_offset))
+
+    def _position_of(self, request: ResetGroup) -> Offset:
+        """Where a group that commits offsets stands: at the oldest message before its first commit."""
+        machine = self._queue.machine
+        position = machine.positions.get(request.group)
+        if not request.epoch:
+            if request.group in machine.fences:
+                raise StaleGenerationError(f"members claim partitions of group {request.group!r}: it needs an epoch")
+            if position is None:
+                raise NotFoundError(f"there is no group {request.group!r} in this partition")
+        return machine.log_start if position is None else position.offset
 
     def delete(self, request: DeleteGroup, done: Done) -> None:
         self._propose(commands.DeleteGroup(request.group, self._queue.now_ms()), done, lambda _: DoneReply())

@@ -14,7 +14,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from flotilla.metadata.stream_commands import JoinStreamGroup, ReleasePartitions, RemoveStreamMembers
+from flotilla.metadata.stream_commands import (
+    FenceStreamGroup,
+    ForgetStreamGroup,
+    JoinStreamGroup,
+    ReleasePartitions,
+    RemoveStreamMembers,
+)
 from flotilla.metadata.stream_groups import StreamGroup, StreamGroupTable
 from flotilla.metadata.stream_sessions import GroupKey, StreamSessions
 from flotilla.metadata.values import Topic
@@ -35,6 +41,8 @@ from flotilla.types.operations import Reply
 from flotilla.types.stream_operations import (
     HEARTBEAT_WAIT_MS_MAX,
     DescribeStreamGroup,
+    FenceGroup,
+    ForgetGroup,
     GroupAssignment,
     Heartbeat,
     JoinGroup,
@@ -146,11 +154,10 @@ class StreamCoordinator:
         if group is None or not group.has_member(request.member):
             done(DoneReply())
             return
+        self._remove(group, (request.member,), partial(self._tell_done, done), is_silent=False)
 
-        def answered(result: object) -> None:
-            done(self._catalog.explain(result) if isinstance(result, FlotillaError) else DoneReply())
-
-        self._remove(group, (request.member,), answered, is_silent=False)
+    def _tell_done(self, done: Done, result: object) -> None:
+        done(self._catalog.explain(result) if isinstance(result, FlotillaError) else DoneReply())
 
     def _remove(
         self, group: StreamGroup, members: tuple[str, ...], answered: Callable[[object], None], *, is_silent: bool
@@ -195,6 +202,19 @@ class StreamCoordinator:
     def list_groups(self, request: ListStreamGroups, done: Done) -> None:
         topic = self._lead(request.topic)
         done(StreamGroupList(sorted([group.name for group in self._table.groups_of(topic.topic_id)])))
+
+    def fence(self, request: FenceGroup, done: Done) -> None:
+        topic = self._lead(request.topic)
+
+        def answered(result: object) -> None:
+            done(_tell(result, []) if isinstance(result, StreamGroup) else self._catalog.explain(result))
+
+        self._catalog.propose(FenceStreamGroup(topic.topic_id, request.group, self._outside.now_ms()), answered)
+
+    def forget(self, request: ForgetGroup, done: Done) -> None:
+        topic = self._lead(request.topic)
+        command = ForgetStreamGroup(topic.topic_id, request.group, self._outside.now_ms())
+        self._catalog.propose(command, partial(self._tell_done, done))
 
     # Leading.
 

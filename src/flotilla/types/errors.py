@@ -21,6 +21,7 @@
     |- TransactionEndedError    the transaction was decided the other way, or is over; nothing was done
     |- StaleGenerationError     the partition belongs to another member of the group by now; nothing was done
     |- ReplicaBehindError       this replica lags or is cut off; another one, or the leader, can answer
+    |- GroupInUseError          the group has members, who must leave first; nothing was done
     |- DeadlineError            no answer in time, and nothing was done (client)
     |- ConnectionClosedError    the client was closed, or belongs to another process; nothing was done (client)
     |- BufferFullError          a producer holds as many records as it may (client)
@@ -67,6 +68,7 @@ GROUP_MODE = ErrorCode(17, "GROUP_MODE", False, 409, "FAILED_PRECONDITION")
 TRANSACTION_ENDED = ErrorCode(18, "TRANSACTION_ENDED", False, 409, "ABORTED")
 STALE_GENERATION = ErrorCode(19, "STALE_GENERATION", False, 409, "FAILED_PRECONDITION")
 REPLICA_BEHIND = ErrorCode(20, "REPLICA_BEHIND", True, 503, "UNAVAILABLE")
+GROUP_IN_USE = ErrorCode(21, "GROUP_IN_USE", False, 409, "FAILED_PRECONDITION")
 #: From 32 on: raised by client libraries, never by a broker.
 DEADLINE = ErrorCode(32, "DEADLINE", True, 504, "DEADLINE_EXCEEDED")
 CONNECTION_CLOSED = ErrorCode(33, "CONNECTION_CLOSED", False, 503, "CANCELLED")
@@ -186,6 +188,10 @@ class ReplicaBehindError(FlotillaError):
     row = REPLICA_BEHIND
 
 
+class GroupInUseError(FlotillaError):
+    row = GROUP_IN_USE
+
+
 class DeadlineError(FlotillaError):
     row = DEADLINE
 
@@ -227,6 +233,7 @@ ALL_ERRORS: tuple[type[FlotillaError], ...] = (
     TransactionEndedError,
     StaleGenerationError,
     ReplicaBehindError,
+    GroupInUseError,
     DeadlineError,
     ConnectionClosedError,
     BufferFullError,

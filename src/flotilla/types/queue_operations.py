@@ -268,13 +268,18 @@ class GroupDescription(Reply):
 
 @dataclass(slots=True)
 class ResetGroup(Request):
-    """Moves a queue group to another place, backwards or forwards; leases and failures of it are forgotten."""
+    """Moves a group to another place, backwards or forwards; leases and failures of a queue group are forgotten.
+
+    One that commits offsets goes where it is told, but a stream group only under an epoch that its coordinator gave for
+    it (FenceGroup): a member that comes or goes meanwhile does not undo it, nor is it undone itself.
+    """
 
     topic: str
     partition: int
     group: str
     start: Start
     is_dry_run: bool = False
+    epoch: int = 0
 
 
 @dataclass(slots=True)

@@ -140,5 +140,25 @@ class StreamGroupList(Reply):
     groups: list[str]
 
 
+@dataclass(slots=True)
+class FenceGroup(Request):
+    """Begins a generation of a stream group in which nobody is a member; answered with it, in a GroupAssignment.
+
+    Whatever is done to partitions under it comes after all that earlier members did, and before all that later ones
+    will do. Refused with GROUP_IN_USE while the group has members.
+    """
+
+    topic: str
+    group: str
+
+
+@dataclass(slots=True)
+class ForgetGroup(Request):
+    """The coordinator forgets a stream group; what partitions know of it stays. GROUP_IN_USE while it has members."""
+
+    topic: str
+    group: str
+
+
 #: What a position that was never committed is told as.
 NO_OFFSET: Final[Offset] = -1

@@ -144,7 +144,7 @@ def test_messages_and_the_ends_of_their_leases(topic: Topic) -> None:
     assert (explained["state"], explained["holder"]) == ("leased", "m")
     described = topic.get("/groups/g")
     assert (described["kind"], described["lag"]) == ("queue", 1)
-    while (dead := topic.get("/groups/g/dead-letters")["dead_letters"]) and len(dead) < 2:
+    while len(dead := topic.get("/groups/g/dead-letters")["dead_letters"]) < 2:
         pass  # They are on their way.
     assert sorted(letter["reason"] for letter in dead) == ["no good", "the last one"]
     assert topic.post("groups/g/dead-letters/redrive", reason="no good", dry_run=True)["done"] == 1

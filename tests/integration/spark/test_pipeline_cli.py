@@ -37,6 +37,7 @@ def test_archive_query_verify_audit(
     ledger.produce(client, 100)
     done = found(run("archive", name, "--once", "--json"))
     assert (done["rows"], done["rows_total"], done["lake"]) == (100, 100, "flotilla-lake")
+    assert (tmp_path / "flotilla-pipelines" / f"archive-{name}" / "commits").is_dir(), "where the command was typed"
     assert found(run("verify", "--json")) == {"version": 1, "files": done["files"], "rows": 100, "unnamed": 0}
     sql = f"SELECT partition, count(*) AS n, max(CAST(key AS string)) AS k FROM flotilla.`{name}` GROUP BY 1 ORDER BY 1"
     rows = found(run("query", sql, "--lake", "flotilla-lake", "--json"))

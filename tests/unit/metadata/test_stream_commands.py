@@ -16,7 +16,13 @@ from flotilla.metadata.commands import (
     encode_command,
 )
 from flotilla.metadata.machine import MetadataMachine
-from flotilla.metadata.stream_commands import JoinStreamGroup, ReleasePartitions, RemoveStreamMembers
+from flotilla.metadata.stream_commands import (
+    FenceStreamGroup,
+    ForgetStreamGroup,
+    JoinStreamGroup,
+    ReleasePartitions,
+    RemoveStreamMembers,
+)
 from flotilla.types.errors import CorruptionError, InvalidArgumentError, NotFoundError
 from flotilla.types.stream_operations import Owned
 
@@ -26,11 +32,15 @@ COMMANDS = st.one_of(
     st.builds(JoinStreamGroup, U64, TEXT, TEXT, TEXT, TEXT, U64, U64),
     st.builds(RemoveStreamMembers, U64, TEXT, st.lists(TEXT, max_size=4).map(tuple), st.booleans(), U64),
     st.builds(ReleasePartitions, U64, TEXT, TEXT, U64, st.lists(U64, max_size=4).map(tuple), U64),
+    st.builds(FenceStreamGroup, U64, TEXT, U64),
+    st.builds(ForgetStreamGroup, U64, TEXT, U64),
 )
 EXAMPLES = [
     (20, JoinStreamGroup(3, "g", "m", "c", "sticky", 300, 5), "030167016d016306737469636b79ac02"),
     (21, RemoveStreamMembers(3, "g", ("m", "n"), True, 5), "03016702016d016e01"),
     (22, ReleasePartitions(3, "g", "m", 300, (1, 2), 5), "030167016dac02020102"),
+    (23, FenceStreamGroup(3, "g", 5), "030167"),
+    (24, ForgetStreamGroup(3, "g", 5), "030167"),
 ]
 
 
@@ -135,3 +145,34 @@ def test_a_snapshot_that_is_cut_short_is_not_read():
     for size in range(1, len(snapshot)):
         with pytest.raises(CorruptionError):
             MetadataMachine().restore(snapshot[:size])
+
+
+@pytest.mark.parametrize("kind", [FenceStreamGroup, ForgetStreamGroup])
+def test_only_a_group_without_members_is_fenced_or_forgotten(kind):
+    log = topic_of(2)
+    assert isinstance(log.put(kind(1, "g", 4)), NotFoundError)
+    for name in "abcde":
+        join(log, name)
+    before = log.machine.state_hash()
+    refused = log.put(kind(1, "g", 5))
+    assert isinstance(refused, GroupInUseError)
+    assert str(refused) == "group 'g' has 5 members, to leave first: a, b, c and 2 more"
+    assert log.machine.state_hash() == before
+
+
+def test_a_fence_is_a_generation_that_no_member_ever_has():
+    log = topic_of(2)
+    join(log, "a")
+    log.put(RemoveStreamMembers(1, "g", ("a",), False, 5))
+    fenced = log.put(FenceStreamGroup(1, "g", 6))
+    assert (fenced.generation, fenced.members) == (3, ())
+    assert join(log, "b").assignments() == {"b": [Owned(0, 4), Owned(1, 4)]}
+
+
+def test_a_group_that_was_forgotten_and_is_founded_again_never_repeats_an_epoch():
+    log = topic_of(2)
+    join(log, "a")
+    log.put(RemoveStreamMembers(1, "g", ("a",), False, 5))
+    assert log.put(ForgetStreamGroup(1, "g", 6)) is None
+    assert log.machine.state.streams.all_groups() == []
+    assert join(log, "a").assignments() == {"a": [Owned(0, 3), Owned(1, 3)]}

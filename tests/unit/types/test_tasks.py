@@ -19,7 +19,19 @@ def test_there_and_back(queue: str, topic_id: int, partition: int, offset: int) 
 
 @pytest.mark.parametrize(
     "text",
-    ["", "x", "a.1.0", "a.1.0.x", "a.1.0.01", "a.01.0.1", "a.A.0.1", ".a.1.0.1", "a/b.1.0.1", "a.1.0.-1", "a.1.0.١"],
+    [
+        "",
+        "x",
+        "a.1.0",
+        "a.1.0.x",
+        "a.1.0.01",
+        "a.01.0.1",
+        "a.A.0.1",
+        ".a.1.0.1",
+        "a/b.1.0.1",
+        "a.1.0.-1",
+        "a.1.0.\N{ARABIC-INDIC DIGIT ONE}",
+    ],
 )
 def test_what_is_no_id(text: str) -> None:
     assert parse_task_id(text) is None

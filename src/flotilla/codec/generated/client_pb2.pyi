@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Request(_message.Message):
-    __slots__ = ("correlation_id", "hello", "produce", "fetch", "list_offsets", "commit_offset", "read_offset", "get_metadata", "create_topic", "alter_topic", "delete_topic", "init_cluster", "join_cluster", "remove_node", "transfer_leadership", "poll", "settle", "extend", "subscribe", "add_credit", "unsubscribe", "cancel_records", "list_groups", "describe_group", "reset_group", "delete_group", "alter_group", "explain_message", "take_tokens", "stage", "commit_transaction", "abort_transaction", "transaction_outcome", "stage_settlement", "join_group", "heartbeat", "leave_group", "claim_partition", "describe_stream_group", "list_stream_groups", "withdraw", "enter_cluster", "drain_node", "rebalance", "cancel_moves", "describe_replicas")
+    __slots__ = ("correlation_id", "hello", "produce", "fetch", "list_offsets", "commit_offset", "read_offset", "get_metadata", "create_topic", "alter_topic", "delete_topic", "init_cluster", "join_cluster", "remove_node", "transfer_leadership", "poll", "settle", "extend", "subscribe", "add_credit", "unsubscribe", "cancel_records", "list_groups", "describe_group", "reset_group", "delete_group", "alter_group", "explain_message", "take_tokens", "stage", "commit_transaction", "abort_transaction", "transaction_outcome", "stage_settlement", "join_group", "heartbeat", "leave_group", "claim_partition", "describe_stream_group", "list_stream_groups", "fence_group", "forget_group", "withdraw", "enter_cluster", "drain_node", "rebalance", "cancel_moves", "describe_replicas")
     CORRELATION_ID_FIELD_NUMBER: _ClassVar[int]
     HELLO_FIELD_NUMBER: _ClassVar[int]
     PRODUCE_FIELD_NUMBER: _ClassVar[int]
@@ -48,6 +48,8 @@ class Request(_message.Message):
     CLAIM_PARTITION_FIELD_NUMBER: _ClassVar[int]
     DESCRIBE_STREAM_GROUP_FIELD_NUMBER: _ClassVar[int]
     LIST_STREAM_GROUPS_FIELD_NUMBER: _ClassVar[int]
+    FENCE_GROUP_FIELD_NUMBER: _ClassVar[int]
+    FORGET_GROUP_FIELD_NUMBER: _ClassVar[int]
     WITHDRAW_FIELD_NUMBER: _ClassVar[int]
     ENTER_CLUSTER_FIELD_NUMBER: _ClassVar[int]
     DRAIN_NODE_FIELD_NUMBER: _ClassVar[int]
@@ -94,13 +96,15 @@ class Request(_message.Message):
     claim_partition: ClaimPartition
     describe_stream_group: DescribeStreamGroup
     list_stream_groups: ListStreamGroups
+    fence_group: FenceGroup
+    forget_group: ForgetGroup
     withdraw: Withdraw
     enter_cluster: EnterCluster
     drain_node: DrainNode
     rebalance: Rebalance
     cancel_moves: CancelMoves
     describe_replicas: DescribeReplicas
-    def __init__(self, correlation_id: _Optional[int] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., produce: _Optional[_Union[Produce, _Mapping]] = ..., fetch: _Optional[_Union[Fetch, _Mapping]] = ..., list_offsets: _Optional[_Union[ListOffsets, _Mapping]] = ..., commit_offset: _Optional[_Union[CommitOffset, _Mapping]] = ..., read_offset: _Optional[_Union[ReadOffset, _Mapping]] = ..., get_metadata: _Optional[_Union[GetMetadata, _Mapping]] = ..., create_topic: _Optional[_Union[CreateTopic, _Mapping]] = ..., alter_topic: _Optional[_Union[AlterTopic, _Mapping]] = ..., delete_topic: _Optional[_Union[DeleteTopic, _Mapping]] = ..., init_cluster: _Optional[_Union[InitCluster, _Mapping]] = ..., join_cluster: _Optional[_Union[JoinCluster, _Mapping]] = ..., remove_node: _Optional[_Union[RemoveNode, _Mapping]] = ..., transfer_leadership: _Optional[_Union[TransferLeadership, _Mapping]] = ..., poll: _Optional[_Union[Poll, _Mapping]] = ..., settle: _Optional[_Union[Settle, _Mapping]] = ..., extend: _Optional[_Union[Extend, _Mapping]] = ..., subscribe: _Optional[_Union[Subscribe, _Mapping]] = ..., add_credit: _Optional[_Union[AddCredit, _Mapping]] = ..., unsubscribe: _Optional[_Union[Unsubscribe, _Mapping]] = ..., cancel_records: _Optional[_Union[CancelRecords, _Mapping]] = ..., list_groups: _Optional[_Union[ListGroups, _Mapping]] = ..., describe_group: _Optional[_Union[DescribeGroup, _Mapping]] = ..., reset_group: _Optional[_Union[ResetGroup, _Mapping]] = ..., delete_group: _Optional[_Union[DeleteGroup, _Mapping]] = ..., alter_group: _Optional[_Union[AlterGroup, _Mapping]] = ..., explain_message: _Optional[_Union[ExplainMessage, _Mapping]] = ..., take_tokens: _Optional[_Union[TakeTokens, _Mapping]] = ..., stage: _Optional[_Union[Stage, _Mapping]] = ..., commit_transaction: _Optional[_Union[CommitTransaction, _Mapping]] = ..., abort_transaction: _Optional[_Union[AbortTransaction, _Mapping]] = ..., transaction_outcome: _Optional[_Union[TransactionOutcome, _Mapping]] = ..., stage_settlement: _Optional[_Union[StageSettlement, _Mapping]] = ..., join_group: _Optional[_Union[JoinGroup, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., leave_group: _Optional[_Union[LeaveGroup, _Mapping]] = ..., claim_partition: _Optional[_Union[ClaimPartition, _Mapping]] = ..., describe_stream_group: _Optional[_Union[DescribeStreamGroup, _Mapping]] = ..., list_stream_groups: _Optional[_Union[ListStreamGroups, _Mapping]] = ..., withdraw: _Optional[_Union[Withdraw, _Mapping]] = ..., enter_cluster: _Optional[_Union[EnterCluster, _Mapping]] = ..., drain_node: _Optional[_Union[DrainNode, _Mapping]] = ..., rebalance: _Optional[_Union[Rebalance, _Mapping]] = ..., cancel_moves: _Optional[_Union[CancelMoves, _Mapping]] = ..., describe_replicas: _Optional[_Union[DescribeReplicas, _Mapping]] = ...) -> None: ...
+    def __init__(self, correlation_id: _Optional[int] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., produce: _Optional[_Union[Produce, _Mapping]] = ..., fetch: _Optional[_Union[Fetch, _Mapping]] = ..., list_offsets: _Optional[_Union[ListOffsets, _Mapping]] = ..., commit_offset: _Optional[_Union[CommitOffset, _Mapping]] = ..., read_offset: _Optional[_Union[ReadOffset, _Mapping]] = ..., get_metadata: _Optional[_Union[GetMetadata, _Mapping]] = ..., create_topic: _Optional[_Union[CreateTopic, _Mapping]] = ..., alter_topic: _Optional[_Union[AlterTopic, _Mapping]] = ..., delete_topic: _Optional[_Union[DeleteTopic, _Mapping]] = ..., init_cluster: _Optional[_Union[InitCluster, _Mapping]] = ..., join_cluster: _Optional[_Union[JoinCluster, _Mapping]] = ..., remove_node: _Optional[_Union[RemoveNode, _Mapping]] = ..., transfer_leadership: _Optional[_Union[TransferLeadership, _Mapping]] = ..., poll: _Optional[_Union[Poll, _Mapping]] = ..., settle: _Optional[_Union[Settle, _Mapping]] = ..., extend: _Optional[_Union[Extend, _Mapping]] = ..., subscribe: _Optional[_Union[Subscribe, _Mapping]] = ..., add_credit: _Optional[_Union[AddCredit, _Mapping]] = ..., unsubscribe: _Optional[_Union[Unsubscribe, _Mapping]] = ..., cancel_records: _Optional[_Union[CancelRecords, _Mapping]] = ..., list_groups: _Optional[_Union[ListGroups, _Mapping]] = ..., describe_group: _Optional[_Union[DescribeGroup, _Mapping]] = ..., reset_group: _Optional[_Union[ResetGroup, _Mapping]] = ..., delete_group: _Optional[_Union[DeleteGroup, _Mapping]] = ..., alter_group: _Optional[_Union[AlterGroup, _Mapping]] = ..., explain_message: _Optional[_Union[ExplainMessage, _Mapping]] = ..., take_tokens: _Optional[_Union[TakeTokens, _Mapping]] = ..., stage: _Optional[_Union[Stage, _Mapping]] = ..., commit_transaction: _Optional[_Union[CommitTransaction, _Mapping]] = ..., abort_transaction: _Optional[_Union[AbortTransaction, _Mapping]] = ..., transaction_outcome: _Optional[_Union[TransactionOutcome, _Mapping]] = ..., stage_settlement: _Optional[_Union[StageSettlement, _Mapping]] = ..., join_group: _Optional[_Union[JoinGroup, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., leave_group: _Optional[_Union[LeaveGroup, _Mapping]] = ..., claim_partition: _Optional[_Union[ClaimPartition, _Mapping]] = ..., describe_stream_group: _Optional[_Union[DescribeStreamGroup, _Mapping]] = ..., list_stream_groups: _Optional[_Union[ListStreamGroups, _Mapping]] = ..., fence_group: _Optional[_Union[FenceGroup, _Mapping]] = ..., forget_group: _Optional[_Union[ForgetGroup, _Mapping]] = ..., withdraw: _Optional[_Union[Withdraw, _Mapping]] = ..., enter_cluster: _Optional[_Union[EnterCluster, _Mapping]] = ..., drain_node: _Optional[_Union[DrainNode, _Mapping]] = ..., rebalance: _Optional[_Union[Rebalance, _Mapping]] = ..., cancel_moves: _Optional[_Union[CancelMoves, _Mapping]] = ..., describe_replicas: _Optional[_Union[DescribeReplicas, _Mapping]] = ...) -> None: ...
 
 class Response(_message.Message):
     __slots__ = ("correlation_id", "error", "welcome", "produced", "fetched", "offset_found", "offset_committed", "metadata", "topic_reply", "cluster_reply", "done", "polled", "settled", "pushed", "records_cancelled", "group_list", "group_description", "group_reset", "group_reply", "explanation", "tokens_granted", "staged", "transaction_decided", "transaction_shown", "group_assignment", "stream_group_description", "stream_group_list", "moves_planned", "replicas_described")
@@ -821,18 +825,20 @@ class GroupDescription(_message.Message):
     def __init__(self, kind: _Optional[str] = ..., floor: _Optional[int] = ..., next_offset: _Optional[int] = ..., log_start: _Optional[int] = ..., lag: _Optional[int] = ..., oldest_age_ms: _Optional[int] = ..., ready: _Optional[int] = ..., leased: _Optional[int] = ..., delayed: _Optional[int] = ..., dying: _Optional[int] = ..., dead_total: _Optional[int] = ..., acked_total: _Optional[int] = ..., failed_total: _Optional[int] = ..., expired_total: _Optional[int] = ..., cancelled_total: _Optional[int] = ..., is_paused: _Optional[bool] = ..., members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ...) -> None: ...
 
 class ResetGroup(_message.Message):
-    __slots__ = ("topic", "partition", "group", "start", "is_dry_run")
+    __slots__ = ("topic", "partition", "group", "start", "is_dry_run", "epoch")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
     IS_DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
     group: str
     start: Start
     is_dry_run: bool
-    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., group: _Optional[str] = ..., start: _Optional[_Union[Start, _Mapping]] = ..., is_dry_run: _Optional[bool] = ...) -> None: ...
+    epoch: int
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., group: _Optional[str] = ..., start: _Optional[_Union[Start, _Mapping]] = ..., is_dry_run: _Optional[bool] = ..., epoch: _Optional[int] = ...) -> None: ...
 
 class GroupReset(_message.Message):
     __slots__ = ("from_offset", "to_offset")
@@ -1145,6 +1151,22 @@ class ListStreamGroups(_message.Message):
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     topic: str
     def __init__(self, topic: _Optional[str] = ...) -> None: ...
+
+class FenceGroup(_message.Message):
+    __slots__ = ("topic", "group")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    group: str
+    def __init__(self, topic: _Optional[str] = ..., group: _Optional[str] = ...) -> None: ...
+
+class ForgetGroup(_message.Message):
+    __slots__ = ("topic", "group")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    group: str
+    def __init__(self, topic: _Optional[str] = ..., group: _Optional[str] = ...) -> None: ...
 
 class StreamGroupList(_message.Message):
     __slots__ = ("groups",)

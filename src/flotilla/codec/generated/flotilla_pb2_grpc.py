@@ -392,14 +392,15 @@ class FlotillaServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ResetGroup(self, request, context):
-        """Moves a queue group forwards or backwards; leases and failures of it are forgotten.
+        """Moves a group forwards or backwards; leases and failures of it are forgotten. A stream group has no members then.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DeleteGroup(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Forgets a group, in some partitions if they are named. A stream group has no members then.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')

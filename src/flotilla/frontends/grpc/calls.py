@@ -15,6 +15,8 @@ from flotilla.codec.api_values import (
     Expired,
     ExtendLeases,
     FetchMessages,
+    GroupEnd,
+    GroupMove,
     PollMessages,
     ProduceRecords,
     SettleLeases,
@@ -24,7 +26,7 @@ from flotilla.frontends.grpc.dead_letters import DeadLetterCalls
 from flotilla.frontends.grpc.errors import Context, fail, time_left_ms
 from flotilla.types.errors import FlotillaError, InvalidArgumentError, LeaseExpiredError, NotFoundError
 from flotilla.types.operations import Fetched, Produced, Reply, Request
-from flotilla.types.queue_operations import Extend, Held, Polled, Settle, Settled
+from flotilla.types.queue_operations import Extend, GroupReset, Held, Polled, Settle, Settled
 
 #: From a value that was read, and the time there is, to what is written.
 _Answer: TypeAlias = Callable[[Any, int], Awaitable[Any]]
@@ -50,6 +52,8 @@ class Calls:
         found["ListDeadLetters"] = _unary(api.LIST_DEAD_LETTERS, letters.list_some)
         found["RedriveDeadLetters"] = _unary(api.REDRIVE_DEAD_LETTERS, letters.redrive)
         found["PurgeDeadLetters"] = _unary(api.PURGE_DEAD_LETTERS, letters.purge)
+        found["ResetGroup"] = _unary(api.RESET_GROUP, self._reset_group)
+        found["DeleteGroup"] = _unary(api.DELETE_GROUP, self._delete_group)
         found["Fetch"] = _unary(api.FETCH, self._fetch)
         found["Poll"] = _unary(api.POLL, self._poll)
         found["Produce"] = _handler("Produce", self._produce)
@@ -76,6 +80,14 @@ class Calls:
             assert isinstance(first, NotFoundError)
             raise first
         return replies
+
+    async def _reset_group(self, asked: GroupMove, timeout_ms: int) -> dict[int, GroupReset]:
+        groups = self._gateway.groups(asked.topic, timeout_ms=timeout_ms)
+        return await groups.move(asked.group, asked.start, asked.partitions or None, dry_run=asked.is_dry_run)
+
+    async def _delete_group(self, asked: GroupEnd, timeout_ms: int) -> None:
+        groups = self._gateway.groups(asked.topic, timeout_ms=timeout_ms)
+        await groups.delete(asked.group, asked.partitions or None)
 
     async def _fetch(self, asked: FetchMessages, timeout_ms: int) -> Fetched:
         return await self._gateway.ask_for(Fetched, asked.request, timeout_ms=timeout_ms)

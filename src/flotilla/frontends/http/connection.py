@@ -258,13 +258,13 @@ class Exchange:
 
     def read(self, buffer: bytearray) -> None:
         """Takes what is there, unless the application has enough to do. Raises BadRequestError."""
-        if self._body.is_over or (len(self._received) > _BUFFER_BYTES_MAX and not self.is_answered):
+        if self.is_body_over or (len(self._received) > _BUFFER_BYTES_MAX and not self.is_answered):
             return
         piece = self._body.take(buffer)
         if not self.is_answered:
             # What nobody has read when it is answered is passed over.
             self._received += piece
-        if self._news is not None:
+        if self._news is not None and (piece or self._body.is_over):
             self._news.set()
         if self._body.is_over:
             self._connection.body_ended()

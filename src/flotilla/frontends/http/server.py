@@ -7,6 +7,7 @@ from flotilla.client.gateway import Gateway
 from flotilla.client.network import time_of_day_ms
 from flotilla.frontends.http.app import make_app
 from flotilla.frontends.http.connection import IDLE_MS_MAX, Connection
+from flotilla.frontends.http.response import App
 from flotilla.service.status import NodeStatus
 
 _DRAIN_POLL_MS = 5
@@ -22,7 +23,7 @@ class HttpServer:
         idle_ms_max: int = IDLE_MS_MAX,
     ) -> None:
         """Of a node, or of a process that only knows the way to a cluster. `now_ms` is the time of day."""
-        self._app = make_app(status, gateway, now_ms)
+        self.app: App = make_app(status, gateway, now_ms)
         self._idle_ms_max = idle_ms_max
         self._open: set[Connection] = set()
         self._listener: asyncio.Server | None = None
@@ -31,7 +32,7 @@ class HttpServer:
         """Listens; returns the port, which the system chose if `port` is 0. Raises OSError."""
         loop = asyncio.get_running_loop()
         self._listener = await loop.create_server(
-            lambda: Connection(self._app, self._open, self._idle_ms_max), host, port
+            lambda: Connection(self.app, self._open, self._idle_ms_max), host, port
         )
         bound: int = self._listener.sockets[0].getsockname()[1]
         return bound

@@ -73,7 +73,6 @@ class Archive:
             query = (
                 self._source(client)
                 .writeStream.foreachBatch(partial(self._take, hold))
-                .option("checkpointLocation", options.run.checkpoint)
                 .queryName(f"archive {', '.join(options.topics)}")
             )
             run_query(query, options.run, self._tell)

@@ -68,7 +68,6 @@ def rollup(spark: "SparkSession", options: RollupOptions, tell: Tell = lambda _:
         windows_of(reader.load(), options)
         .writeStream.outputMode("append")
         .foreachBatch(partial(_take, options))
-        .option("checkpointLocation", options.run.checkpoint)
         .queryName(f"rollup {', '.join(options.topics)}")
     )
     run_query(writer, options.run, tell)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from flotilla.spark.pipelines.store import Store
 from flotilla.types.errors import ALL_ERRORS, FlotillaError, NotLeaderError, UnavailableError
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ class RunOptions:
 
 def run_query(writer: "DataStreamWriter", options: RunOptions, tell: Tell) -> None:
     """Starts a query and stays with it. Interrupted, it stops in order. Raises what ended it."""
+    # Whole, because a relative path would begin where the JVM was started, which need not be here.
+    writer = writer.option("checkpointLocation", Store(options.checkpoint).address)
     if options.is_once:
         query = writer.trigger(availableNow=True).start()
     else:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from flotilla.frontends.http.connection import IDLE_MS_MAX
+from flotilla.frontends.http.response import App
 from flotilla.frontends.http.server import HttpServer
 from tests.unit.service import lone_node
 from tests.unit.service.lone_node import LoneNode
@@ -78,9 +80,19 @@ class Door:
             caller.close()
 
 
-def run(folder: Path, test: Callable[[Door], Coroutine[Any, Any, None]], **options: int) -> None:
+def run(
+    folder: Path,
+    test: Callable[[Door], Coroutine[Any, Any, None]],
+    *,
+    idle_ms_max: int = IDLE_MS_MAX,
+    app: App | None = None,
+) -> None:
+    """`app`: another one than that of the node."""
+
     async def with_door(lone: LoneNode) -> None:
-        server = HttpServer(lone.status, **options)
+        server = HttpServer(lone.status, idle_ms_max=idle_ms_max)
+        if app is not None:
+            server.app = app
         door = Door(lone, server, await server.start("127.0.0.1", 0))
         try:
             await test(door)

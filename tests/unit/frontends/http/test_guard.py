@@ -11,7 +11,7 @@ async def body_of(receive: Receive) -> bytes:
     body = b""
     while True:
         message = await receive()
-        body += message["body"]
+        body += bytes(message["body"])
         if not message["more_body"]:
             return body
 

@@ -1,5 +1,7 @@
 """Requests as bytes: what is understood, what is refused, and that it does not matter in which pieces they come."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -93,7 +95,7 @@ def taken(body: Body, pieces: list[bytes]) -> tuple[bytes, bytes]:
 
 def cut(data: bytes, places: list[int]) -> list[bytes]:
     borders = [0, *sorted(place % (len(data) + 1) for place in places), len(data)]
-    return [data[first:end] for first, end in zip(borders, borders[1:], strict=False)]
+    return [data[first:end] for first, end in pairwise(borders)]
 
 
 @given(st.binary(max_size=50), st.lists(st.integers(0, 10_000), max_size=6))

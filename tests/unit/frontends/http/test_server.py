@@ -3,6 +3,7 @@
 import asyncio
 import signal
 import socket
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from flotilla.frontends.http import connection
 from flotilla.frontends.http.guard import BODY_BYTES_MAX
+from flotilla.frontends.http.response import Receive, Response, Scope, Send
 from flotilla.frontends.http.server import HttpServer
 from flotilla.types.errors import DiskFullError, OverloadedError
 from tests.unit.frontends.http.harness import Door, run
@@ -144,6 +146,73 @@ def test_a_connection_serves_many_requests_in_order(tmp_path: Path) -> None:
         assert [(await caller.answer()).status for _ in range(4)] == [200, 503, 404, 200]
 
     run(tmp_path, test)
+
+
+def test_a_request_may_come_in_any_pieces(tmp_path: Path) -> None:
+    async def test(door: Door) -> None:
+        caller = await door.connect()
+        request = b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello"
+        for size in (1, 7, len(request)):
+            for at in range(0, len(request), size):
+                caller.writer.write(request[at : at + size])
+                await asyncio.sleep(0)
+                await asyncio.sleep(0.001)
+            assert (await caller.answer()).body == b"hello"
+        # Whoever asks first is told to go on.
+        caller.ask("POST", "/echo", "Content-Length: 2", "Expect: 100-continue")
+        assert (await caller.reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 100 ")
+        caller.send("ab")
+        assert (await caller.answer()).body == b"ab"
+        caller.ask("POST", "/echo", "Transfer-Encoding: chunked")
+        caller.send("3\r\nabc\r\n0\r\n\r\n")
+        assert (await caller.answer()).body == b"abc"
+
+    async def echo(scope: Scope, receive: Receive, send: Send) -> None:
+        body, more = b"", True
+        while more:
+            message = await receive()
+            body, more = body + bytes(message["body"]), message["more_body"]
+        await Response(body, "text/plain").send(send)
+
+    run(tmp_path, test, app=echo)
+
+
+def test_an_answer_bit_by_bit(tmp_path: Path) -> None:
+    async def test(door: Door) -> None:
+        for version, expected in (("1.1", b"2\r\nab\r\n1\r\nc\r\n0\r\n\r\n"), ("1.0", b"abc")):
+            caller = await door.connect()
+            caller.send(f"GET / HTTP/{version}\r\nHost: a\r\nConnection: close\r\n\r\n")
+            head, _, body = (await caller.reader.read()).partition(b"\r\n\r\n")
+            assert body == expected
+            assert (b"transfer-encoding: chunked" in head) == (version == "1.1")
+
+    async def pieces(_: Scope, __: Receive, send: Send) -> None:
+        async def body() -> AsyncIterator[bytes]:
+            yield b"ab"
+            yield b"c"
+
+        await Response(body(), "text/plain").send(send)
+
+    run(tmp_path, test, app=pieces)
+
+
+def test_a_request_whose_client_is_gone_is_cancelled(tmp_path: Path) -> None:
+    async def test(door: Door) -> None:
+        caller = await door.connect()
+        caller.ask("GET", "/")
+        await begun.wait()
+        caller.close()
+        await ended.wait()
+
+    async def slow(_: Scope, __: Receive, ___: Send) -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    begun, ended = asyncio.Event(), asyncio.Event()
+    run(tmp_path, test, app=slow)
 
 
 def test_bodies_are_bounded(tmp_path: Path) -> None:
