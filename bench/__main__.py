@@ -17,6 +17,7 @@ from bench import (
     contest,
     failover,
     grpc_door,
+    http,
     idle,
     journal,
     moves,

@@ -99,8 +99,7 @@ async def _ask(doors: list[str], queues: tuple[str, str], count: int) -> list[fl
             listed: Any = await wire.ask("GET", f"/tasks?queue={queue}&limit=5")
             ids[queue] = listed["tasks"][-1]["id"]
         # One in the middle of very many.
-        head, _, _ = ids[queues[1]].rpartition(".")
-        ids[queues[1]] = f"{head}.{count // 2}"
+        ids[queues[1]] = f"{ids[queues[1]].rpartition('.')[0]}.{count // 2}"
         for _turn in range(500):
             for queue in queues:
                 began = perf_counter()

@@ -148,7 +148,10 @@ def reset(
     servers: Servers = DEFAULT_SERVERS,
     timeout: Timeout = DEFAULT_TIMEOUT,
 ) -> None:
-    """Move a group backwards or forwards. Leases and failures of it are forgotten; members of a stream group leave first."""
+    """Move a group backwards or forwards. Leases and failures of it are forgotten.
+
+    A stream group is moved while it has no members.
+    """
     place = read_start_point(to, now_ms())
     with connect(servers, timeout) as client:
         moved = client.reset_group(
@@ -221,7 +224,7 @@ def _checked(changes: Mapping[str, str]) -> dict[str, Any]:
 
 @group_app.command("delete")
 def delete(topic: Topic, name: Name, servers: Servers = DEFAULT_SERVERS, timeout: Timeout = DEFAULT_TIMEOUT) -> None:
-    """Forget a group with everything it has settled. The messages stay; members of a stream group leave first."""
+    """Forget a group with everything it has settled. The messages stay. A stream group has no members then."""
     with connect(servers, timeout) as client:
         client.delete_group(topic, name)
     typer.echo(f"{name} is deleted")

@@ -61,7 +61,8 @@ class Leased(NamedTuple, Generic[Owner]):
     @property
     def is_settled(self) -> bool:
         """Whether it was acknowledged, given back or lost, or needed none of that."""
-        return not self.holding.open & self.holding.bit(self.offset)
+        holding = self.holding
+        return not holding.open >> (self.offset - holding.first) & 1
 
     def __repr__(self) -> str:
         place = f"{self.topic}/{self.partition}@{self.offset}"
@@ -89,9 +90,19 @@ def messages_of(kind: type[Message], owner: object, holding: Holding, view: Batc
 
 
 def masks_of(messages: Iterable[Message]) -> dict[Holding, int]:
-    """The messages as bits of their holdings."""
+    """The messages as bits of their holdings; neighbours, which most of them are, cost one step for all of them."""
     masks: dict[Holding, int] = {}
+    holding: Holding | None = None
+    first = end = 0
     for message in messages:
+        offset = message.offset
+        if offset == end and message.holding is holding:
+            end += 1
+            continue
+        if holding is not None:
+            masks[holding] = masks.get(holding, 0) | holding.mask(first, end)
         holding = message.holding
-        masks[holding] = masks.get(holding, 0) | 1 << (message.offset - holding.first)
+        first, end = offset, offset + 1
+    if holding is not None:
+        masks[holding] = masks.get(holding, 0) | holding.mask(first, end)
     return masks

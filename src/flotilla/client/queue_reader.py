@@ -83,6 +83,8 @@ class QueueReader(Generic[Message]):
         self.is_flowing = False
         self.is_closed = False
         self._timer: Timer | None = None
+        #: One for all that nobody waits for: so it is gathered.
+        self._unawaited = self._ended_unawaited
         session.watchers.append(self._link_lost)
 
     # What the shells ask for.
@@ -151,15 +153,40 @@ class QueueReader(Generic[Message]):
         `ended` is called once, when all of it is done or refused. Without it, nobody waits: a refusal is an error of
         the consumer then. What was settled here before is left out.
         """
+        if ended is None:
+            self._settle_unawaited(masks, verdict)
+            return
         outcome = _Outcome(self, ended)
+        told = outcome.ended
         for holding, mask in masks.items():
             if holding.lost & mask:
                 outcome.note(lease_expired(holding, holding.lost & mask))
             closed = self.leases.close(holding, mask)
             if closed:
                 outcome.left += 1
-                self._settlements.add(holding, closed, verdict, outcome.ended)
+                self._settlements.add(holding, closed, verdict, told)
         outcome.finish()
+
+    def _settle_unawaited(self, masks: dict[Holding, int], verdict: Verdict) -> None:
+        for holding, mask in masks.items():
+            if holding.lost & mask:
+                self._note(lease_expired(holding, holding.lost & mask))
+            closed = self.leases.close(holding, mask)
+            if closed:
+                self._settlements.add(holding, closed, verdict, self._unawaited)
+
+    def _ended_unawaited(self, holding: Holding, mask: int, expired: int, error: FlotillaError | None) -> None:
+        if error is None and expired:
+            error = lease_expired(holding, expired)
+        if error is not None:
+            self.errors.append(error)
+        # Also without an error: somebody may wait until everything has its answer.
+        self.notify()
+
+    def _note(self, error: FlotillaError) -> None:
+        """Whoever calls next is told."""
+        self.errors.append(error)
+        self.notify()
 
     def extend(
         self, holding: Holding, mask: int, visibility_ms: int, ended: Callable[[FlotillaError | None], None]
@@ -341,7 +368,7 @@ class _Outcome:
 
     __slots__ = ("_callback", "_error", "_reader", "left")
 
-    def __init__(self, reader: QueueReader[Message], callback: Callable[[FlotillaError | None], None] | None) -> None:
+    def __init__(self, reader: QueueReader[Message], callback: Callable[[FlotillaError | None], None]) -> None:
         self._reader = reader
         self._callback = callback
         #: The first one.
@@ -356,7 +383,7 @@ class _Outcome:
     def ended(self, holding: Holding, mask: int, expired: int, error: FlotillaError | None) -> None:
         if error is not None:
             self.note(error)
-            if self._callback is not None and not self._reader.is_closed:
+            if not self._reader.is_closed:
                 # Who is told may try again.
                 self._reader.leases.reopen(holding, mask)
         elif expired:
@@ -367,10 +394,7 @@ class _Outcome:
         self.left -= 1
         if self.left:
             return
-        if self._callback is not None:
-            self._callback(self._error)
-        elif self._error is not None:
-            self._reader.errors.append(self._error)
+        self._callback(self._error)
         self._reader.notify()
 
 

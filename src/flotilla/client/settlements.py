@@ -1,15 +1,15 @@
 """Ends of leases on their way to the leaders: gathered, sent in few requests, repeated until they are done or refused.
 
 Whatever is asked for in one turn of the loop leaves in one request per partition and verdict, in runs. A few requests
-per partition may be under way; what is asked for meanwhile shares the next one, so many handlers that settle one
-message each cost hardly more than one that settles many. Settling twice is settling once, so an attempt whose answer
+per partition may be under way; what is asked for meanwhile shares the next one, and what is asked of one holding is
+one intent, whoever asks for it: many handlers that settle one message each cost hardly more than one that settles many. Settling twice is settling once, so an attempt whose answer
 is lost is repeated, at another leader if there is one, until the time limit. Leaders do not know what they settled
 already from what somebody else has; so what such a repetition is refused counts as settled, which at the worst means
 that a message is delivered again, as it would be without an answer.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from flotilla.client.calls import REPEATABLE, Call, Outcome
 from flotilla.client.leases import Holding, merged
@@ -21,17 +21,23 @@ from flotilla.types.queue_operations import Held, Settle, Settled
 
 #: Requests under way to one partition.
 IN_FLIGHT_MAX = 2
-#: Runs in one request, so that it stays far below the bound on envelopes.
+#: Runs in one request, give or take a holding, so that it stays far below the bound on envelopes.
 RUNS_MAX = 4096
 
 #: What became of some messages of one holding: their bits, those that were refused, or why nothing is known.
 Ended: TypeAlias = Callable[[Holding, int, int, FlotillaError | None], None]
 
 
-class _Intent(NamedTuple):
-    holding: Holding
-    mask: int
-    ended: Ended
+class _Intent:
+    """Messages of one holding that end in one way."""
+
+    __slots__ = ("holding", "mask", "waiting")
+
+    def __init__(self, holding: Holding) -> None:
+        self.holding = holding
+        self.mask = 0
+        #: Who asked for which of them.
+        self.waiting: dict[Ended, int] = {}
 
 
 class Settlements:
@@ -44,17 +50,22 @@ class Settlements:
         self._group = group
         self._timeout_ms = timeout_ms
         self._answered = answered
-        self._waiting: dict[int, dict[Verdict, list[_Intent]]] = {}
+        self._waiting: dict[int, dict[Verdict, dict[Holding, _Intent]]] = {}
         self._flying: dict[int, int] = {}
         #: Messages whose end was asked for and is not known.
         self.count = 0
 
     def add(self, holding: Holding, mask: int, verdict: Verdict, ended: Ended) -> None:
-        """Has messages settled with the next `flush`. `ended` is called once."""
+        """Has messages settled with the next `flush`. `ended` is called once for all that share a request."""
         assert mask
         self.count += mask.bit_count()
         by_verdict = self._waiting.setdefault(holding.partition, {})
-        by_verdict.setdefault(verdict, []).append(_Intent(holding, mask, ended))
+        intents = by_verdict.setdefault(verdict, {})
+        intent = intents.get(holding)
+        if intent is None:
+            intent = intents[holding] = _Intent(holding)
+        intent.mask |= mask
+        intent.waiting[ended] = intent.waiting.get(ended, 0) | mask
 
     def flush(self) -> None:
         """Sends what waits, as far as there is room."""
@@ -65,14 +76,17 @@ class Settlements:
     def _send(self, partition: int) -> None:
         by_verdict = self._waiting[partition]
         verdict, intents = next(iter(by_verdict.items()))
-        chosen, rest = intents[:RUNS_MAX], intents[RUNS_MAX:]
-        if rest:
-            by_verdict[verdict] = rest
-        else:
+        chosen: list[_Intent] = []
+        runs: list[Held] = []
+        while intents and len(runs) < RUNS_MAX:
+            intent = intents.pop(next(iter(intents)))
+            chosen.append(intent)
+            runs += intent.holding.runs(intent.mask)
+        if not intents:
             del by_verdict[verdict]
             if not by_verdict:
                 del self._waiting[partition]
-        held = merged([run for intent in chosen for run in intent.holding.runs(intent.mask)])
+        held = merged(runs)
         request = Settle(self._topic, partition, self._group, verdict.kind, held, verdict.reason, verdict.delay_ms)
         self._flying[partition] = self._flying.get(partition, 0) + 1
         deadline_ms = self._session.now_ms + self._timeout_ms
@@ -88,17 +102,15 @@ class Settlements:
     def _returned(self, call: Call, partition: int, intents: list[_Intent], outcome: Outcome) -> None:
         self._flying[partition] -= 1
         self.count -= sum([intent.mask.bit_count() for intent in intents])
-        if isinstance(outcome, FlotillaError):
-            for intent in intents:
-                intent.ended(intent.holding, intent.mask, 0, outcome)
-        else:
-            assert isinstance(outcome, Settled)
-            # After an attempt without an answer, what is refused was most likely settled by that attempt.
-            refused = [] if call.is_unsure else outcome.expired
-            for intent in intents:
-                expired = _bits_of(intent.holding, refused) & intent.mask if refused else 0
-                intent.holding.lost |= expired
-                intent.ended(intent.holding, intent.mask, expired, None)
+        error = outcome if isinstance(outcome, FlotillaError) else None
+        # After an attempt without an answer, what is refused was most likely settled by that attempt.
+        refused = outcome.expired if isinstance(outcome, Settled) and not call.is_unsure else []
+        for intent in intents:
+            holding = intent.holding
+            expired = _bits_of(holding, refused) & intent.mask if refused else 0
+            holding.lost |= expired
+            for ended, mask in intent.waiting.items():
+                ended(holding, mask, expired & mask, error)
         self._answered(partition)
         self.flush()
 

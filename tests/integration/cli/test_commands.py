@@ -162,6 +162,32 @@ def test_a_stream_group_on_the_command_line(flotilla):
     assert "sticky" in described
 
 
+def test_a_stream_group_is_moved_and_deleted_on_the_command_line(flotilla, cluster: LocalCluster):
+    flotilla("topic", "create", "moved", "-p", "3")
+    for number in range(6):
+        flotilla("produce", "moved", f"value-{number}")
+    read = ("consume", "moved", "--mode", "stream", "-g", "shared", "-n", "6")
+    assert len(flotilla(*read).stdout.split()) == 6
+    planned = json.loads(flotilla("group", "reset", "moved", "shared", "--to", "earliest", "--dry-run", "--json").stdout)
+    assert sum(move["from_offset"] for move in planned.values()) == 6
+    assert {move["to_offset"] for move in planned.values()} == {0}
+    assert json.loads(flotilla("group", "list", "moved", "--json").stdout)[0]["lag"] == 0
+    moved = json.loads(flotilla("group", "reset", "moved", "shared", "--to", "earliest", "--json").stdout)
+    assert moved == planned
+    assert len(flotilla(*read).stdout.split()) == 6
+
+    with Client(cluster.servers) as client, client.consumer("moved", group="shared", mode="stream") as consumer:
+        consumer.poll(1, wait_ms=0)
+        for words in (("reset", "--to", "latest"), ("reset", "--to", "latest", "--dry-run"), ("delete",)):
+            refused = flotilla("group", words[0], "moved", "shared", *words[1:], code=5)
+            assert "to leave first" in refused.stderr
+            (member,) = client.describe_group("moved", "shared").stream.members
+            assert member.name in refused.stderr
+    flotilla("group", "delete", "moved", "shared")
+    assert json.loads(flotilla("group", "list", "moved", "--json").stdout) == []
+    flotilla("group", "delete", "moved", "shared", code=3)
+
+
 def test_the_status_of_the_cluster(flotilla, cluster: LocalCluster):
     flotilla("topic", "create", "spread", "-p", "6")
     status = json.loads(flotilla("cluster", "status", "--wait", "--json").stdout)

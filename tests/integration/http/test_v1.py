@@ -194,7 +194,7 @@ def test_what_is_not_there_is_not_there(http: httpx.Client) -> None:
         ("GET", "/v1/nothing", 404),
         ("PUT", "/v1/topics", 405),
         ("GET", "/v1/topics?typo=1", 400),
-        ("GET", "/v1/topics/a b", 400),
+        ("GET", "/v1/topics/a b", 404),
         ("GET", "/v1/topics/x/partitions/y/offset", 400),
     ):
         answer = http.request(method, path)

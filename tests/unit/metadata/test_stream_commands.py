@@ -23,7 +23,7 @@ from flotilla.metadata.stream_commands import (
     ReleasePartitions,
     RemoveStreamMembers,
 )
-from flotilla.types.errors import CorruptionError, InvalidArgumentError, NotFoundError
+from flotilla.types.errors import CorruptionError, GroupInUseError, InvalidArgumentError, NotFoundError
 from flotilla.types.stream_operations import Owned
 
 U64 = st.integers(0, 2**64 - 1)
@@ -149,30 +149,30 @@ def test_a_snapshot_that_is_cut_short_is_not_read():
 
 @pytest.mark.parametrize("kind", [FenceStreamGroup, ForgetStreamGroup])
 def test_only_a_group_without_members_is_fenced_or_forgotten(kind):
-    log = topic_of(2)
-    assert isinstance(log.put(kind(1, "g", 4)), NotFoundError)
+    log = Log()
+    command = kind(log.topic.topic_id, "g", 5)
+    assert isinstance(log.apply(command), NotFoundError)
     for name in "abcde":
-        join(log, name)
-    before = log.machine.state_hash()
-    refused = log.put(kind(1, "g", 5))
-    assert isinstance(refused, GroupInUseError)
-    assert str(refused) == "group 'g' has 5 members, to leave first: a, b, c and 2 more"
-    assert log.machine.state_hash() == before
+        log.join(name)
+    before = log.group
+    assert isinstance(log.machine.check(command), GroupInUseError)
+    assert str(log.apply(command)) == "group 'g' has 5 members, to leave first: a, b, c and 2 more"
+    assert log.group is before
 
 
 def test_a_fence_is_a_generation_that_no_member_ever_has():
-    log = topic_of(2)
-    join(log, "a")
-    log.put(RemoveStreamMembers(1, "g", ("a",), False, 5))
-    fenced = log.put(FenceStreamGroup(1, "g", 6))
+    log = Log()
+    log.join("a")
+    log.apply(RemoveStreamMembers(log.topic.topic_id, "g", ("a",), False, 9))
+    fenced = log.apply(FenceStreamGroup(log.topic.topic_id, "g", 9))
     assert (fenced.generation, fenced.members) == (3, ())
-    assert join(log, "b").assignments() == {"b": [Owned(0, 4), Owned(1, 4)]}
+    assert log.join("b").assignments() == {"b": [Owned(number, 4) for number in range(4)]}
 
 
 def test_a_group_that_was_forgotten_and_is_founded_again_never_repeats_an_epoch():
-    log = topic_of(2)
-    join(log, "a")
-    log.put(RemoveStreamMembers(1, "g", ("a",), False, 5))
-    assert log.put(ForgetStreamGroup(1, "g", 6)) is None
-    assert log.machine.state.streams.all_groups() == []
-    assert join(log, "a").assignments() == {"a": [Owned(0, 3), Owned(1, 3)]}
+    log = Log()
+    log.join("a")
+    log.apply(RemoveStreamMembers(log.topic.topic_id, "g", ("a",), False, 9))
+    assert log.apply(ForgetStreamGroup(log.topic.topic_id, "g", 9)) is None
+    assert log.group is None
+    assert log.join("a").assignments() == {"a": [Owned(number, 3) for number in range(4)]}

@@ -7,12 +7,15 @@ import pytest
 from flotilla.service.streams import HURRY_MS
 from flotilla.types.errors import FlotillaError
 from flotilla.types.operations import AlterTopic, CommitOffset, DeleteTopic, Done, OffsetCommitted, Produce, ReadOffset
+from flotilla.types.queue_operations import FROM_OFFSET, GroupReset, ResetGroup, Start
 from flotilla.types.stream_operations import (
     NO_OFFSET,
     ROUND_ROBIN,
     STICKY,
     ClaimPartition,
     DescribeStreamGroup,
+    FenceGroup,
+    ForgetGroup,
     GroupAssignment,
     Heartbeat,
     JoinGroup,
@@ -460,3 +463,53 @@ def test_a_claim_that_makes_no_sense_is_refused(node: Node) -> None:
     assert node.call(ClaimPartition(GROUP, TOPIC, 9, 1)).code == "NOT_FOUND"
     assert node.call(ClaimPartition("../g", TOPIC, 0, 1)).code == "INVALID_ARGUMENT"
     assert isinstance(node.call(ClaimPartition(GROUP, "missing", 0, 1)).result, FlotillaError)
+
+
+# Moving and deleting a group.
+
+
+def test_a_group_with_members_is_neither_fenced_nor_forgotten(node: Node) -> None:
+    one = Member(node.fleet, "one").join()
+    for request in (FenceGroup(TOPIC, GROUP), ForgetGroup(TOPIC, GROUP)):
+        refused = node.call(request)
+        assert refused.code == "GROUP_IN_USE"
+        assert "one" in str(refused.result)
+    one.leave()
+    fenced = node.call(FenceGroup(TOPIC, GROUP)).result
+    assert isinstance(fenced, GroupAssignment)
+    assert (fenced.generation, fenced.partitions) == (3, [])
+    assert isinstance(node.call(ForgetGroup(TOPIC, GROUP)).result, Done)
+    for again in (FenceGroup(TOPIC, GROUP), ForgetGroup(TOPIC, GROUP), DescribeStreamGroup(TOPIC, GROUP)):
+        assert node.call(again).code == "NOT_FOUND"
+
+
+def test_a_reset_comes_after_all_that_members_did_and_before_what_later_ones_do(node: Node) -> None:
+    node.call(Produce(TOPIC, 0, batch(b"a", b"b", b"c")))
+    one = Member(node.fleet, "one").join()
+    node.call(ClaimPartition(GROUP, TOPIC, 0, one.owned[0]))
+    node.call(CommitOffset(GROUP, TOPIC, 0, 2, epoch=one.owned[0]))
+    one.leave()
+    back = Start(FROM_OFFSET, 1)
+    assert node.call(ResetGroup(TOPIC, 0, GROUP, back)).code == "STALE_GENERATION", "without an epoch"
+    fenced = node.call(FenceGroup(TOPIC, GROUP)).result
+    assert isinstance(fenced, GroupAssignment)
+    epoch = fenced.generation
+    assert node.call(ResetGroup(TOPIC, 0, GROUP, back, True, epoch)).result == GroupReset(2, 1)
+    assert node.call(ReadOffset(GROUP, TOPIC, 0)).result == OffsetCommitted(2), "a dry run changes nothing"
+    assert node.call(ResetGroup(TOPIC, 0, GROUP, back, False, epoch)).result == GroupReset(2, 1)
+    # Whoever was a member before and has not heard of it moves nothing.
+    assert node.call(CommitOffset(GROUP, TOPIC, 0, 3, epoch=one.owned[0])).code == "STALE_GENERATION"
+    two = Member(node.fleet, "two").join()
+    assert node.call(ClaimPartition(GROUP, TOPIC, 0, two.owned[0])).result == OffsetCommitted(1)
+    # And a reset that was on its way while a member came does not move it.
+    assert node.call(ResetGroup(TOPIC, 0, GROUP, back, False, epoch)).code == "STALE_GENERATION"
+    # A partition that nobody has claimed yet can be moved as well.
+    assert node.call(ResetGroup(TOPIC, 1, GROUP, Start(FROM_OFFSET, 0), False, epoch)).result == GroupReset(0, 0)
+
+
+def test_a_group_that_only_commits_offsets_is_moved_without_an_epoch(node: Node) -> None:
+    node.call(Produce(TOPIC, 0, batch(b"a", b"b", b"c")))
+    node.call(CommitOffset(GROUP, TOPIC, 0, 3))
+    assert node.call(ResetGroup(TOPIC, 0, GROUP, Start(FROM_OFFSET, 1))).result == GroupReset(3, 1)
+    assert node.call(CommitOffset(GROUP, TOPIC, 0, 2)).result == OffsetCommitted(2)
+    assert node.call(ResetGroup(TOPIC, 0, "nobody", Start(FROM_OFFSET, 1))).code == "NOT_FOUND"

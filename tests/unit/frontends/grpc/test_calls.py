@@ -197,6 +197,33 @@ def test_groups_of_several_partitions_are_told_together(door: Door) -> None:
     door.play(work)
 
 
+def test_a_stream_group_is_moved_and_deleted_when_its_members_have_left(door: Door) -> None:
+    async def work(session: Session) -> None:
+        stub, topic = session.stub, session.topic
+        await stub.CreateTopic(pb.CreateTopicRequest(topic=topic, partitions=2))
+        await stub.Produce(pb.ProduceRequest(topic=topic, partition=0, records=[pb.Record(payload=b"x")]))
+        member = {"topic": topic, "group": "g", "member": "m"}
+        owned = (await stub.JoinGroup(pb.JoinGroupRequest(**member))).partitions
+        move = pb.ResetGroupRequest(topic=topic, group="g", start=pb.Start(place=pb.Start.LATEST))
+        end = pb.DeleteGroupRequest(topic=topic, group="g")
+        for call, request in ((stub.ResetGroup, move), (stub.DeleteGroup, end)):
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await call(request)
+            assert ("flotilla-error", "GROUP_IN_USE") in tuple(refused.value.trailing_metadata())
+        await stub.LeaveGroup(pb.LeaveGroupRequest(**member))
+        moved = (await stub.ResetGroup(move)).partitions
+        assert {number: (each.from_offset, each.to_offset) for number, each in moved.items()} == {0: (0, 1), 1: (0, 0)}
+        late = {"topic": topic, "group": "g", "partition": 0, "offset": 0, "epoch": owned[0].epoch}
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await stub.CommitOffset(pb.CommitOffsetRequest(**late))
+        assert ("flotilla-error", "STALE_GENERATION") in tuple(refused.value.trailing_metadata())
+        await stub.DeleteGroup(end)
+        assert list((await stub.ListStreamGroups(pb.ListStreamGroupsRequest(topic=topic))).groups) == []
+        assert dict((await stub.ListGroups(pb.ListGroupsRequest(topic=topic))).groups) == {}
+
+    door.play(work)
+
+
 def test_dead_letters_are_shown_sent_again_and_thrown_away(door: Door) -> None:
     async def work(session: Session) -> None:
         stub, where = session.stub, {"topic": session.topic, "group": "g"}
