@@ -15,7 +15,7 @@ SEED ?= 1
 SEEDS ?=
 BENCH ?=
 
-.PHONY: setup check test sim mutants bench demo chaos proto rewrite clean help
+.PHONY: setup check test sim mutants bench bench-spark demo chaos proto rewrite clean help
 
 $(STAMP): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -43,7 +43,10 @@ mutants: $(STAMP) ## break the code on purpose; the simulator must notice each t
 bench: $(STAMP) ## measure beside probes of this machine and installed peers; BENCH="--help" tells more
 	@$(BIN)/python -m bench $(BENCH)
 
-demo: $(STAMP) ## three brokers, kill -9 of a leader, nothing lost
+bench-spark: $(STAMP) ## measure the Spark source and sink beside sources that do nothing else
+	@$(BIN)/python -m bench spark $(BENCH)
+
+demo: $(STAMP) ## three brokers, kill -9 of a leader, nothing lost; then Spark archives, queries and audits it
 	@$(BIN)/flotilla demo
 
 chaos: $(STAMP) ## a work queue whose leaders are killed every 10 s for a minute, nothing lost

@@ -1,4 +1,4 @@
-"""A small HTTP client for measuring: keep-alive connections worked by hand, so that the servers are what is measured."""
+"""A small HTTP client for measuring: keep-alive connections worked by hand, so that the servers are measured."""
 
 import asyncio
 import json

@@ -1,14 +1,13 @@
 """`flotilla serve`: one broker in this process, until a signal ends it.
 
 The first SIGTERM or SIGINT stops it in order: no new clients, leadership handed over, what is under way answered and
-written, then exit code 0. The second one, or ten seconds, ends it at once, which costs nothing but a recovery at the
-next start. What keeps a broker from starting is one line that says what to change.
+written, then exit code 0. The second one, or ten seconds, ends it at once with exit code 1, which costs nothing but a
+recovery at the next start. What keeps a broker from starting is one line that says what to change.
 """
 
 import asyncio
 import errno
 import os
-import signal
 import socket
 import sys
 from typing import TYPE_CHECKING, Annotated
@@ -19,6 +18,7 @@ import uvloop
 from flotilla.cli.exit_codes import FAILED, OK
 from flotilla.cli.output import complain
 from flotilla.cli.settings_flags import setting_flags
+from flotilla.cli.stop_signals import StopSignals
 from flotilla.runtime.logs import configure_logs, get_logger, remove_logs
 from flotilla.runtime.process import tune_process
 from flotilla.types.address import Address
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 #: Longer than handing over and draining together may take.
 STOP_S_MAX = 10
-#: What a shell reports for a process that a signal has ended.
-_SIGNALLED = 128
 
 log = get_logger("serve")
 
@@ -44,7 +42,7 @@ def serve(
 ) -> None:
     """Run a broker: alone, with --peers, or into a running cluster with --join.
 
-    SIGTERM and Ctrl-C stop it in order; a second one ends it at once.
+    SIGTERM and Ctrl-C stop it in order, with exit code 0; a second one ends it at once, with 1.
     """
     if not __debug__:
         complain("a broker does not run under `python -O`, which takes out the checks that keep data safe")
@@ -52,14 +50,14 @@ def serve(
     settings = loaded.settings
     configure_logs(level=settings.log_level, format=settings.log_format, stream=sys.stderr)
     try:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            code = runner.run(_run(settings, stop_with_stdin=stop_with_stdin))
+        with StopSignals() as signals, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            code = runner.run(_run(settings, signals, stop_with_stdin=stop_with_stdin))
     finally:
         remove_logs()
     raise typer.Exit(code)
 
 
-async def _run(settings: NodeSettings, *, stop_with_stdin: bool) -> int:
+async def _run(settings: NodeSettings, signals: StopSignals, *, stop_with_stdin: bool) -> int:
     # Only now: everything that a broker is made of takes longer to load than most commands run.
     from flotilla.server import Server
 
@@ -77,22 +75,13 @@ async def _run(settings: NodeSettings, *, stop_with_stdin: bool) -> int:
         complain(reason)
         return FAILED.code
     tune_process()
-    return await _serve_until_stopped(server, stop_with_stdin=stop_with_stdin)
+    return await _serve_until_stopped(server, signals, stop_with_stdin=stop_with_stdin)
 
 
-async def _serve_until_stopped(server: "Server", *, stop_with_stdin: bool) -> int:
+async def _serve_until_stopped(server: "Server", signals: StopSignals, *, stop_with_stdin: bool) -> int:
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
-
-    def on_signal(number: int) -> None:
-        if stopping.is_set():
-            log.warning("ended by a second signal")
-            os._exit(_SIGNALLED + number)
-        log.info("stopping", signal=signal.Signals(number).name)
-        stopping.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, on_signal, number)
+    signals.tell(loop, stopping.set)
     if stop_with_stdin:
         await loop.connect_read_pipe(lambda: EndOfInput(stopping), sys.stdin)
     asked = asyncio.ensure_future(stopping.wait())
@@ -102,7 +91,10 @@ async def _serve_until_stopped(server: "Server", *, stop_with_stdin: bool) -> in
     if broken.done() and broken.exception() is not None:
         log.error("the broker broke and stops as in a crash", error=broken.exception())
         broken.result()
-    return await _stop(server)
+    log.info("stopping")
+    code = await _stop(server)
+    signals.done()
+    return code
 
 
 async def _stop(server: "Server") -> int:

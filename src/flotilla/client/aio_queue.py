@@ -24,26 +24,23 @@ class AsyncQueueMessage(Leased["AsyncQueueConsumer"]):
         Returns when that is on disk at a majority; with `wait=False` at once, and the consumer's next call raises
         what went wrong.
         """
-        await self._settle(DONE, wait)
+        await self.owner.settle((self,), DONE, wait=wait)
 
     async def nack(self, *, reason: str = "", delay_ms: int | None = None, wait: bool = True) -> None:
         """It failed: counted as an attempt, and delivered again after `delay_ms`, or the group's backoff."""
-        await self._settle(failed(reason, delay_ms), wait)
+        await self.owner.settle((self,), failed(reason, delay_ms), wait=wait)
 
     async def release(self, *, delay_ms: int = 0, wait: bool = True) -> None:
         """Gives it back uncounted, for somebody else."""
-        await self._settle(released(delay_ms), wait)
+        await self.owner.settle((self,), released(delay_ms), wait=wait)
 
     async def reject(self, *, reason: str = "", wait: bool = True) -> None:
         """It is no good: to the dead letters at once."""
-        await self._settle(rejected(reason), wait)
+        await self.owner.settle((self,), rejected(reason), wait=wait)
 
     async def extend(self, visibility_ms: int) -> None:
         """Has the lease last so long from now on. Raises LeaseExpiredError."""
         await self.owner.extend(self, visibility_ms)
-
-    async def _settle(self, verdict: Verdict, wait: bool) -> None:
-        await self.owner.settle((self,), verdict, wait=wait)
 
     async def __aenter__(self) -> Self:
         return self
@@ -52,8 +49,8 @@ class AsyncQueueMessage(Leased["AsyncQueueConsumer"]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
         if not self.is_settled:
-            await self._settle(verdict_of(error), False)
-        return is_decision(error)
+            await self.owner.settle((self,), verdict_of(error), wait=False)
+        return error is not None and is_decision(error)
 
 
 class AsyncQueueConsumer:
@@ -72,6 +69,7 @@ class AsyncQueueConsumer:
         self._closed = closed
         self._feed = QueueFeed(network, topic, group, options, AsyncQueueMessage, self)
         self._ready = self._feed.reader.ready
+        self._errors = self._feed.reader.errors
 
     @property
     def member(self) -> str:
@@ -129,7 +127,8 @@ class AsyncQueueConsumer:
 
     async def __anext__(self) -> AsyncQueueMessage:
         feed = self._feed
-        feed.raise_error()
+        if self._errors:
+            feed.raise_error()
         while not self._ready:
             feed.check_open()
             await feed.flow()
@@ -160,7 +159,8 @@ class AsyncQueueConsumer:
             await self._feed.settle(masks, verdict)
             return
         self._feed.settle_soon(masks, verdict)
-        await self._feed.make_room()
+        if self._feed.is_crowded:
+            await self._feed.make_room()
 
     async def extend(self, message: Leased[Any], visibility_ms: int) -> None:
         """Has the lease of one message last so long from now on. Raises LeaseExpiredError."""

@@ -131,6 +131,14 @@ class LoopThread:
             raise
         return future.result()
 
+    def wait(self, gate: Gate) -> None:
+        """Until the loop has opened it. Raises ConnectionClosedError when that cannot happen any more."""
+        if threading.current_thread() is self._thread:
+            raise RuntimeError("a callback of the client cannot wait for the client")
+        while not gate.wait(WAIT_MS_MAX):
+            if not self._thread.is_alive():
+                raise ConnectionClosedError("the client was closed before an answer came")
+
     def stop(self, last: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Runs `last` on the loop and ends the thread. Harmless if it has ended, or is not of this process."""
         if self._is_stopped:

@@ -41,6 +41,8 @@ class QueueFeed(Generic[Message]):
         self._news = asyncio.Event()
         self._is_scheduled = False
         self._is_prepared = False
+        #: While that is being seen to: whoever comes meanwhile waits for the same answers.
+        self._preparing = asyncio.Lock()
         #: Asked for before `prepare`, it would have no partitions to ask.
         self.reader: QueueReader[Message] = QueueReader(
             network.session, topic, group, self.member, options, kind=kind, owner=owner, news=self._news.set
@@ -53,6 +55,11 @@ class QueueFeed(Generic[Message]):
         self.check_open()
         if self._is_prepared:
             return
+        async with self._preparing:
+            if not self._is_prepared:
+                await self._find_partitions()
+
+    async def _find_partitions(self) -> None:
         session = self._network.session
         topic = await find_topic(self._network, self.topic, self._options.timeout_ms)
         numbers = chosen_partitions(topic, self._options.partitions)
@@ -100,18 +107,33 @@ class QueueFeed(Generic[Message]):
     async def settle(self, masks: dict[Holding, int], verdict: Verdict) -> None:
         """Returns when it is on disk at a majority. Raises LeaseExpiredError, or why that is not known."""
         self.check_open()
-        await self._until_ended(lambda ended: self.reader.settle(masks, verdict, ended))
+        answer = _Answer()
+        self.reader.settle(masks, verdict, answer.come)
+        self.schedule()
+        error = await answer.future
+        if error is not None:
+            raise error
 
     async def extend(self, holding: Holding, mask: int, visibility_ms: int) -> None:
         self.check_open()
         if visibility_ms < 1:
             raise InvalidArgumentError("a lease lasts for at least 1 ms")
         self.reader.turn(now_ms())
-        await self._until_ended(lambda ended: self.reader.extend(holding, mask, visibility_ms, ended))
+        answer = _Answer()
+        self.reader.extend(holding, mask, visibility_ms, answer.come)
+        self.schedule()
+        error = await answer.future
+        if error is not None:
+            raise error
+
+    @property
+    def is_crowded(self) -> bool:
+        """Too much has no answer: nothing more should be settled without waiting."""
+        return self.reader.unconfirmed > UNCONFIRMED_MAX
 
     async def make_room(self) -> None:
         """Waits while too much has no answer."""
-        while self.reader.unconfirmed > UNCONFIRMED_MAX and not self.reader.is_closed:
+        while self.is_crowded and not self.reader.is_closed:
             await self._wait(None)
 
     async def flush(self) -> None:
@@ -169,19 +191,6 @@ class QueueFeed(Generic[Message]):
         self.reader.turn(now_ms())
         self._network.perform()
 
-    async def _until_ended(self, start: Callable[[Callable[[FlotillaError | None], None]], None]) -> None:
-        future: asyncio.Future[FlotillaError | None] = asyncio.get_running_loop().create_future()
-
-        def ended(error: FlotillaError | None) -> None:
-            if not future.done():
-                future.set_result(error)
-
-        start(ended)
-        self.schedule()
-        error = await future
-        if error is not None:
-            raise error
-
     async def _wait(self, wait_ms: int | None) -> None:
         """Until there are news, or a while."""
         self._news.clear()
@@ -190,3 +199,17 @@ class QueueFeed(Generic[Message]):
                 await self._news.wait()
         except TimeoutError:
             return
+
+
+class _Answer:
+    """What somebody awaits: None, or what went wrong."""
+
+    __slots__ = ("future",)
+
+    def __init__(self) -> None:
+        self.future: asyncio.Future[FlotillaError | None] = asyncio.get_running_loop().create_future()
+
+    def come(self, error: FlotillaError | None) -> None:
+        # Whoever awaited it may have been cancelled.
+        if not self.future.done():
+            self.future.set_result(error)

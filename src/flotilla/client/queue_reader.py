@@ -17,7 +17,7 @@ from typing import Generic
 from flotilla.client.keeper import Keeper
 from flotilla.client.leases import Holding, Leases
 from flotilla.client.polls import Polls
-from flotilla.client.queue_message import Message, messages_of
+from flotilla.client.queue_message import Message, masks_of, messages_of
 from flotilla.client.queue_options import POLL_MESSAGES_MAX, VISIBILITY_MS_DEFAULT, QueueOptions
 from flotilla.client.session import Session
 from flotilla.client.settlements import Settlements, lease_expired
@@ -346,10 +346,7 @@ class QueueReader(Generic[Message]):
                 return found
 
     def _give_back(self, messages: list[Message]) -> None:
-        masks: dict[Holding, int] = {}
-        for message in messages:
-            masks[message.holding] = masks.get(message.holding, 0) | message.holding.bit(message.offset)
-        self.settle(masks, BACK, _ignore)
+        self.settle(masks_of(messages), BACK, _ignore)
 
     def _set_timer(self, is_asking: bool) -> None:
         times = [self.leases.next_ms, self._polls.next_ms if is_asking else None]

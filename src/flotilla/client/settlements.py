@@ -1,11 +1,13 @@
 """Ends of leases on their way to the leaders: gathered, sent in few requests, repeated until they are done or refused.
 
 Whatever is asked for in one turn of the loop leaves in one request per partition and verdict, in runs. A few requests
-per partition may be under way; what is asked for meanwhile shares the next one, and what is asked of one holding is
-one intent, whoever asks for it: many handlers that settle one message each cost hardly more than one that settles many. Settling twice is settling once, so an attempt whose answer
-is lost is repeated, at another leader if there is one, until the time limit. Leaders do not know what they settled
-already from what somebody else has; so what such a repetition is refused counts as settled, which at the worst means
-that a message is delivered again, as it would be without an answer.
+per partition may be under way; what is asked for meanwhile shares the next one, and what is asked for of one holding
+is one intent, whoever asks: many handlers that settle one message each cost hardly more than one that settles many.
+
+Settling twice is settling once, so an attempt whose answer is lost is repeated, at another leader if there is one,
+until the time limit. Leaders do not know what they settled already from what somebody else has; so what such a
+repetition is refused counts as settled, which at the worst means that a message is delivered again, as it would be
+without an answer.
 """
 
 from collections.abc import Callable

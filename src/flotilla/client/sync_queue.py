@@ -10,10 +10,9 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from flotilla.client.leases import Holding
-from flotilla.client.loop_thread import LoopThread
+from flotilla.client.loop_thread import Gate, LoopThread
 from flotilla.client.network import Network
-from flotilla.client.queue_feed import UNCONFIRMED_MAX, QueueFeed
+from flotilla.client.queue_feed import QueueFeed
 from flotilla.client.queue_message import Leased, masks_of
 from flotilla.client.queue_options import QueueOptions
 from flotilla.client.verdicts import DONE, Verdict, failed, is_decision, rejected, released, verdict_of
@@ -65,7 +64,7 @@ class QueueMessage(Leased[Settler]):
     ) -> bool:
         if not self.is_settled:
             self.owner.settle((self,), verdict_of(error), wait=False)
-        return is_decision(error)
+        return error is not None and is_decision(error)
 
 
 class QueueConsumer:
@@ -86,8 +85,9 @@ class QueueConsumer:
         self._closed = closed
         self._feed = QueueFeed(network, topic, group, options, QueueMessage, self)
         self._ready = self._feed.reader.ready
-        #: What was settled without waiting and is not with the loop yet.
-        self._outbox: deque[tuple[dict[Holding, int], Verdict]] = deque()
+        self._errors = self._feed.reader.errors
+        #: What was settled and is not with the loop yet, in order, because the first verdict on a message counts.
+        self._outbox: deque[tuple[tuple[QueueMessage, ...], Verdict, _Answer | None]] = deque()
         self._is_posted = False
 
     @property
@@ -148,7 +148,8 @@ class QueueConsumer:
         feed = self._feed
         ready = self._ready
         while True:
-            feed.raise_error()
+            if self._errors:
+                feed.raise_error()
             try:
                 message = ready.popleft()
             except IndexError:
@@ -175,16 +176,22 @@ class QueueConsumer:
     # What messages use.
 
     def settle(self, messages: Iterable[QueueMessage], verdict: Verdict, *, wait: bool = True) -> None:
-        masks = masks_of(messages)
-        if wait:
-            self._thread.run(self._feed.settle(masks, verdict))
-            return
         self._thread.check()
-        self._outbox.append((masks, verdict))
-        if not self._is_posted:
+        answer: _Answer | None = None
+        if wait:
+            self._feed.check_open()
+            answer = _Answer()
+        # What threads have gathered by the time that the loop gets to it costs one change of threads.
+        self._outbox.append((tuple(messages), verdict, answer))
+        is_first = not self._is_posted
+        if is_first:
             self._is_posted = True
             self._thread.post(self._empty_outbox)
-        if self._feed.reader.unconfirmed + len(self._outbox) > UNCONFIRMED_MAX:
+        if answer is not None:
+            self._thread.wait(answer.gate)
+            if answer.error is not None:
+                raise answer.error
+        elif is_first and self._feed.is_crowded:
             self._thread.run(self._feed.make_room())
 
     def extend(self, message: Leased[Any], visibility_ms: int) -> None:
@@ -199,10 +206,21 @@ class QueueConsumer:
 
     def _empty_outbox(self) -> None:
         self._is_posted = False
+        outbox = self._outbox
         reader = self._feed.reader
-        while self._outbox:
-            masks, verdict = self._outbox.popleft()
-            reader.settle(masks, verdict, None)
+        gathered: list[QueueMessage] = []
+        last = DONE
+        while outbox:
+            messages, verdict, answer = outbox.popleft()
+            if gathered and (verdict != last or answer is not None):
+                reader.settle(masks_of(gathered), last, None)
+                gathered = []
+            if answer is not None:
+                reader.settle(masks_of(messages), verdict, answer.come)
+            else:
+                gathered += messages
+                last = verdict
+        reader.settle(masks_of(gathered), last, None)
         self._feed.turn()
 
     async def _flush(self) -> None:
@@ -212,3 +230,17 @@ class QueueConsumer:
     async def _close(self, drain_ms: int, timeout_ms: int | None) -> None:
         self._empty_outbox()
         await self._feed.close(drain_ms, timeout_ms)
+
+
+class _Answer:
+    """What a thread waits for: None, or what went wrong."""
+
+    __slots__ = ("error", "gate")
+
+    def __init__(self) -> None:
+        self.gate = Gate()
+        self.error: FlotillaError | None = None
+
+    def come(self, error: FlotillaError | None) -> None:
+        self.error = error
+        self.gate.open()

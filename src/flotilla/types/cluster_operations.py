@@ -20,7 +20,7 @@ class EnterCluster(Request):
 
 @dataclass(slots=True)
 class DrainNode(Request):
-    """A broker gives away what it holds and gets nothing new; or, without `is_draining`, is one like any other again."""
+    """A broker gives away what it holds and gets nothing new; or, without `is_draining`, is like any other again."""
 
     node: NodeId
     is_draining: bool = True

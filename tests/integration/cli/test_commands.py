@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from flotilla import Client
 from flotilla.cli.local_cluster import LocalCluster
 
 ROOT = Path(__file__).parents[3]
@@ -168,7 +169,9 @@ def test_a_stream_group_is_moved_and_deleted_on_the_command_line(flotilla, clust
         flotilla("produce", "moved", f"value-{number}")
     read = ("consume", "moved", "--mode", "stream", "-g", "shared", "-n", "6")
     assert len(flotilla(*read).stdout.split()) == 6
-    planned = json.loads(flotilla("group", "reset", "moved", "shared", "--to", "earliest", "--dry-run", "--json").stdout)
+    planned = json.loads(
+        flotilla("group", "reset", "moved", "shared", "--to", "earliest", "--dry-run", "--json").stdout
+    )
     assert sum(move["from_offset"] for move in planned.values()) == 6
     assert {move["to_offset"] for move in planned.values()} == {0}
     assert json.loads(flotilla("group", "list", "moved", "--json").stdout)[0]["lag"] == 0

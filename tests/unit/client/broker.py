@@ -44,7 +44,13 @@ from flotilla.types.operations import (
     TopicInfo,
     TopicReply,
 )
-from flotilla.types.stream_operations import DescribeStreamGroup, ListStreamGroups, StreamGroupList
+from flotilla.types.stream_operations import (
+    DescribeStreamGroup,
+    FenceGroup,
+    ForgetGroup,
+    ListStreamGroups,
+    StreamGroupList,
+)
 
 #: Decides about a request before a node does: None lets it pass.
 Fault = Callable[[int, Request], FlotillaError | None]
@@ -214,7 +220,7 @@ class MemoryCluster:
             return NotLeaderError(self.controller, self.addresses[self.controller])
         if isinstance(request, ListStreamGroups):
             return StreamGroupList([])
-        if isinstance(request, DescribeStreamGroup):
+        if isinstance(request, DescribeStreamGroup | FenceGroup | ForgetGroup):
             return NotFoundError(f"there is no stream group {request.group!r}")
         if isinstance(request, operations.JoinCluster | operations.RemoveNode):
             return ClusterReply(self.cluster_id, {request.node: "peer:7601"})

@@ -122,7 +122,7 @@ REQUESTS: dict[type, st.SearchStrategy[Any]] = {
     ),
     queue.ListGroups: st.builds(queue.ListGroups, **partition),
     queue.DescribeGroup: st.builds(queue.DescribeGroup, group=text, **partition),
-    queue.ResetGroup: st.builds(queue.ResetGroup, group=text, start=starts, is_dry_run=flags, **partition),
+    queue.ResetGroup: st.builds(queue.ResetGroup, group=text, start=starts, is_dry_run=flags, epoch=u64, **partition),
     queue.DeleteGroup: st.builds(queue.DeleteGroup, group=text, **partition),
     queue.AlterGroup: st.builds(queue.AlterGroup, topic=text, group=text, settings=settings),
     queue.ExplainMessage: st.builds(
@@ -155,6 +155,8 @@ REQUESTS: dict[type, st.SearchStrategy[Any]] = {
     streams.ClaimPartition: st.builds(streams.ClaimPartition, group=text, epoch=u64, **partition),
     streams.DescribeStreamGroup: st.builds(streams.DescribeStreamGroup, topic=text, group=text),
     streams.ListStreamGroups: st.builds(streams.ListStreamGroups, topic=text),
+    streams.FenceGroup: st.builds(streams.FenceGroup, topic=text, group=text),
+    streams.ForgetGroup: st.builds(streams.ForgetGroup, topic=text, group=text),
 }
 
 REPLIES: dict[type, st.SearchStrategy[Any]] = {
