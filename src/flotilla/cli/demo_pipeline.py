@@ -115,6 +115,7 @@ class _Act:
             receipts = client.produce_many(self._topic, [b"%d" % number for number in numbers])
         for number, receipt in zip(numbers, receipts, strict=True):
             self._ledger.note_acknowledged(number, Place(receipt.partition, receipt.offset))
+        self._tell(f"{LIVE_MESSAGES} more messages are produced, which only the log has")
 
     def _query(self, sql: str) -> list[Any]:
         from flotilla.spark.pipelines.query import query

@@ -168,7 +168,7 @@ class QueueFeed(Generic[Message]):
 
     def check_open(self) -> None:
         if self.reader.is_closed:
-            raise ConnectionClosedError("the consumer is closed")
+            raise consumer_closed()
 
     def raise_error(self) -> None:
         """Raises what went wrong behind the caller's back. Any thread may call it."""
@@ -213,3 +213,7 @@ class _Answer:
         # Whoever awaited it may have been cancelled.
         if not self.future.done():
             self.future.set_result(error)
+
+
+def consumer_closed() -> ConnectionClosedError:
+    return ConnectionClosedError("the consumer is closed")

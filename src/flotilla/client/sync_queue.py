@@ -12,7 +12,7 @@ from typing import Any, Protocol, Self
 
 from flotilla.client.loop_thread import Gate, LoopThread
 from flotilla.client.network import Network
-from flotilla.client.queue_feed import QueueFeed
+from flotilla.client.queue_feed import QueueFeed, consumer_closed
 from flotilla.client.queue_message import Leased, masks_of
 from flotilla.client.queue_options import QueueOptions
 from flotilla.client.verdicts import DONE, Verdict, failed, is_decision, rejected, released, verdict_of
@@ -177,10 +177,7 @@ class QueueConsumer:
 
     def settle(self, messages: Iterable[QueueMessage], verdict: Verdict, *, wait: bool = True) -> None:
         self._thread.check()
-        answer: _Answer | None = None
-        if wait:
-            self._feed.check_open()
-            answer = _Answer()
+        answer = _Answer() if wait else None
         # What threads have gathered by the time that the loop gets to it costs one change of threads.
         self._outbox.append((tuple(messages), verdict, answer))
         is_first = not self._is_posted
@@ -215,7 +212,9 @@ class QueueConsumer:
             if gathered and (verdict != last or answer is not None):
                 reader.settle(masks_of(gathered), last, None)
                 gathered = []
-            if answer is not None:
+            if answer is not None and reader.is_closed:
+                answer.come(consumer_closed())
+            elif answer is not None:
                 reader.settle(masks_of(messages), verdict, answer.come)
             else:
                 gathered += messages
