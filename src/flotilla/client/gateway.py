@@ -178,6 +178,13 @@ class Gateway:
         """Brokers, and the topics that are named (all, if none is) with who leads what. What is missing is left out."""
         return await self.ask_for(Metadata, ops.GetMetadata(list(topics)), timeout_ms=timeout_ms)
 
+    async def cluster(self, *, timeout_ms: int = TIMEOUT_MS_DEFAULT) -> Metadata:
+        """The same without any topic, however many there are: no topic has an empty name.
+
+        Only a broker that is part of a cluster, and knows who leads it, can say that a topic is not there.
+        """
+        return await self.metadata([""], timeout_ms=timeout_ms)
+
     async def topic(self, name: str, *, timeout_ms: int = TIMEOUT_MS_DEFAULT) -> TopicInfo:
         """One topic as it is now. Raises NotFoundError."""
         found = await self.metadata([name], timeout_ms=timeout_ms)
@@ -448,7 +455,7 @@ class Gateway:
         addresses = self._addresses()
         if not addresses:
             raise UnavailableError("no broker of this cluster is known yet")
-        return Network(new_session(addresses, self._name))
+        return Network(new_session(addresses, self._name, is_door=True))
 
     def _forget(self, topic: str) -> None:
         """A topic was made, changed or removed: what is known of it is asked for again."""

@@ -44,6 +44,8 @@ class SessionOptions:
     name: str = ""
     #: The name of the host it runs on, to tell which brokers are near.
     host: str = ""
+    #: Carries the requests of others, whose leases outlive a connection of this one.
+    is_door: bool = False
     backoff: Backoff = field(default_factory=Backoff)
     #: From dialling to Welcome.
     connect_ms_max: int = 5_000
@@ -198,7 +200,7 @@ class Session:
         found = self._links.get(link)
         if found is not None:
             found.greeted_ms = now_ms
-            found.output += found.connection.greet(self.options.name)
+            found.output += found.connection.greet(self.options.name, self.options.is_door)
 
     def room(self, link: LinkId) -> memoryview | None:
         """Where the next bytes shall be received; None: anywhere, to be handed over by `received`."""

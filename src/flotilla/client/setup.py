@@ -36,10 +36,12 @@ def read_addresses(given: str | Sequence[str]) -> list[Address]:
     return addresses
 
 
-def new_session(addresses: Sequence[Address], name: str) -> Session:
+def new_session(addresses: Sequence[Address], name: str, *, is_door: bool = False) -> Session:
     # From the system, so that two processes which began as one do not draw the same producer ids.
     chance = Random(SystemRandom().getrandbits(128))
-    options = SessionOptions(name=f"flotilla-python/{__version__} {name}".strip(), host=socket.gethostname())
+    options = SessionOptions(
+        name=f"flotilla-python/{__version__} {name}".strip(), host=socket.gethostname(), is_door=is_door
+    )
     return Session(addresses, chance, options, now_ms())
 
 

@@ -248,6 +248,8 @@ class Hello:
     version_max: int
     #: Name and version of the client library, for people.
     client: str = ""
+    #: Speaks for others, who live elsewhere: that the connection ends does not mean that they are gone.
+    is_door: bool = False
 
 
 @dataclass(slots=True)

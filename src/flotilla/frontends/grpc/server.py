@@ -4,6 +4,8 @@ The handlers share the loop with everything else of the node: they only translat
 on threads. Sizes, streams and silence are bounded here; who may ask what is the service's matter.
 """
 
+import asyncio
+from collections.abc import Callable
 from typing import Any, Final
 
 import grpc
@@ -25,6 +27,8 @@ _REPLY_BYTES_MAX: Final = CLIENT_FRAME_BYTES_MAX + 16 * MIB
 #: Calls under way on one connection, and in all.
 _STREAMS_MAX: Final = 1_024
 _CALLS_MAX: Final = 16_384
+#: How often a node that is not part of a cluster looks whether it is by now.
+_MEMBER_POLL_MS: Final = 100
 _OPTIONS: Final = (
     ("grpc.max_receive_message_length", CLIENT_FRAME_BYTES_MAX),
     ("grpc.max_send_message_length", _REPLY_BYTES_MAX),
@@ -40,8 +44,15 @@ _OPTIONS: Final = (
 
 
 class GrpcServer:
-    def __init__(self, gateway: Gateway) -> None:
+    def __init__(self, gateway: Gateway, is_member: Callable[[], bool] | None = None) -> None:
+        """`is_member` tells whether the node is part of a cluster; None: of a process that only knows the way to one.
+
+        Until it is, health says NOT_SERVING. After that it stays SERVING until the door closes: others may answer what
+        this node cannot.
+        """
         self._gateway = gateway
+        self._is_member = is_member
+        self._joining: asyncio.Task[None] | None = None
         self._server: grpc.aio.Server | None = None
         self._health = health.aio.HealthServicer()
         #: What calls hold at the moment.
@@ -61,12 +72,26 @@ class GrpcServer:
             raise OSError(f"cannot listen at {address}: {error}") from error
         await server.start()
         self._server = server
-        for name in ("", api.SERVICE_NAME):
-            await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+        await self._say(is_serving=self._is_member is None)
+        if self._is_member is not None:
+            self._joining = asyncio.create_task(self._wait_member(self._is_member))
         return int(bound)
+
+    async def _wait_member(self, is_member: Callable[[], bool]) -> None:
+        while not is_member():
+            await asyncio.sleep(_MEMBER_POLL_MS / 1000)
+        await self._say(is_serving=True)
+
+    async def _say(self, *, is_serving: bool) -> None:
+        response = health_pb2.HealthCheckResponse
+        for name in ("", api.SERVICE_NAME):
+            await self._health.set(name, response.SERVING if is_serving else response.NOT_SERVING)
 
     async def close(self, drain_ms: int) -> None:
         """Takes no more calls, lets those under way finish, and cancels what is left."""
+        if self._joining is not None:
+            self._joining.cancel()
+            self._joining = None
         if self._server is not None:
             await self._health.enter_graceful_shutdown()
             await self._server.stop(drain_ms / 1000)

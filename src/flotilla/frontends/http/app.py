@@ -1,8 +1,8 @@
 """The routes of a node's HTTP door, put together: how the node is, and the table of operations with what is made of it.
 
-GET /health          200 while the node works, 503 while its disk fails
+GET /health          200 while the node works, 503 while its disk fails; of a proxy: 200
 GET /ready           200 when requests should come here, else 503 with the reasons
-GET /metrics         Prometheus' text format
+GET /metrics         Prometheus' text format, of a node
 GET /openapi.json    everything below, described
 GET /docs            the same for people, with nothing from elsewhere
 
@@ -23,13 +23,14 @@ from flotilla.frontends.http.guard import Guard
 from flotilla.frontends.http.messages import MessageDoor
 from flotilla.frontends.http.openapi import make_document
 from flotilla.frontends.http.operation import ANYTHING, Answer, Call, Handler, Operation
+from flotilla.frontends.http.proxy_status import ProxyStatus
 from flotilla.frontends.http.records import RecordDoor
 from flotilla.frontends.http.response import Response
 from flotilla.frontends.http.router import Router
 from flotilla.frontends.http.tasks import TaskDoor
 from flotilla.frontends.http.topics import TopicDoor
 from flotilla.frontends.http.unsettled import Unsettled
-from flotilla.service.status import METRICS_TYPE, NodeStatus
+from flotilla.service.status import METRICS_TYPE, NodeStatus, Reason
 
 #: Of the page at /docs: it runs its own script and speaks with this node, and with nobody else.
 _PAGE_POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'"
@@ -42,6 +43,8 @@ def make_app(
     rows: list[Operation] = []
     if status is not None:
         rows += _status_pages(status)
+    elif gateway is not None:
+        rows += _proxy_pages(ProxyStatus(gateway))
     if gateway is not None:
         table = operations(gateway, now_ms)
         rows += [*table, *_description_pages(table)]
@@ -74,14 +77,27 @@ def _status_pages(status: NodeStatus) -> list[Operation]:
         return Answer(found.facts, 200 if found.is_ok else 503)
 
     async def ready(_: Call) -> Answer:
-        reasons = status.reasons()
-        body = {"ready": not reasons, "reasons": [asdict(reason) for reason in reasons]}
-        return Answer(body, 503 if reasons else 200)
+        return _readiness(status.reasons())
 
     async def metrics(_: Call) -> Response:
         return Response(await status.metrics(), METRICS_TYPE)
 
     return [_page("/health", health), _page("/ready", ready), _page("/metrics", metrics)]
+
+
+def _proxy_pages(status: ProxyStatus) -> list[Operation]:
+    async def health(_: Call) -> Answer:
+        return Answer(status.facts())
+
+    async def ready(_: Call) -> Answer:
+        return _readiness(await status.reasons())
+
+    return [_page("/health", health), _page("/ready", ready)]
+
+
+def _readiness(reasons: Sequence[Reason]) -> Answer:
+    body = {"ready": not reasons, "reasons": [asdict(reason) for reason in reasons]}
+    return Answer(body, 503 if reasons else 200)
 
 
 def _description_pages(table: Sequence[Operation]) -> list[Operation]:

@@ -133,6 +133,8 @@ class Connection:
         self._subscriptions: dict[int, Ticket] = {}
         #: Consumers of queue groups that were heard here, in the order of their first word.
         self._members: dict[str, None] = {}
+        #: They live elsewhere, and do not end with the connection.
+        self._is_door = False
         self._batch_bytes = 0
         self._output: Buffers = []
         self.output_bytes = 0
@@ -261,7 +263,7 @@ class Connection:
             self._send(correlation_id, Done())
             return None
         if self.state == OPEN and isinstance(request, Request):
-            if isinstance(request, _OF_MEMBERS) and len(self._members) < _MEMBER_COUNT_MAX:
+            if not self._is_door and isinstance(request, _OF_MEMBERS) and len(self._members) < _MEMBER_COUNT_MAX:
                 self._members[request.member] = None
             ticket = Ticket(self, correlation_id, request, held)
             self._tickets[ticket] = None
@@ -320,6 +322,7 @@ class Connection:
             self.fail(InvalidArgumentError(f"{offered}; {spoken}"), correlation_id)
             return
         self.state = OPEN
+        self._is_door = hello.is_door
         self._inbox.frame_bytes_max = self._limits.frame_bytes_max
         host = self._host
         welcome = Welcome(high, host.node, host.cluster_id, self._limits.frame_bytes_max, self._limits.requests_max)

@@ -8,7 +8,6 @@ from typing import Any
 
 import grpc
 import pytest
-from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from flotilla.codec import api
@@ -281,12 +280,8 @@ def test_what_is_too_large_is_cut_off_and_harms_nobody(door: Door) -> None:
     door.play(work)
 
 
-def test_health_and_reflection(door: Door) -> None:
+def test_reflection(door: Door) -> None:
     async def work(session: Session) -> None:
-        health = health_pb2_grpc.HealthStub(session.channel)
-        for service in ("", api.SERVICE_NAME):
-            found = await health.Check(health_pb2.HealthCheckRequest(service=service))
-            assert found.status == health_pb2.HealthCheckResponse.SERVING
         reflection = reflection_pb2_grpc.ServerReflectionStub(session.channel)
         call = reflection.ServerReflectionInfo()
         await call.write(reflection_pb2.ServerReflectionRequest(list_services=""))

@@ -550,3 +550,11 @@ def test_the_end_of_a_connection_ends_its_subscriptions_and_names_its_members():
     client.connection.finish("gone twice")
     assert stream.ends == 1
     assert client.host.lost_members == ["me", "you", "them"]
+
+
+def test_the_end_of_a_doors_connection_says_nothing_of_those_who_came_through_it():
+    client = Client(greet=False)
+    client.send(asked(1, Hello(1, 1, "a door", is_door=True)))
+    client.send(asked(30, Poll("t", "g", "you")) + asked(31, Extend("t", 0, "g", "them", [], 500)))
+    client.connection.finish("gone")
+    assert client.host.lost_members == []
