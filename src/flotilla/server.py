@@ -228,7 +228,7 @@ class Server:
         )
         #: The cluster, for doors that lead to all of it: this node is their way in like any other.
         self.gateway = Gateway(self._way_in)
-        self._grpc = GrpcServer(self.gateway)
+        self._grpc = GrpcServer(self.gateway, self.status.is_member)
         self._http = HttpServer(self.status, self.gateway, self._outside.now_ms)
         #: Where this node reaches its own door.
         self._own_door: Address | None = None

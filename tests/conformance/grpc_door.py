@@ -17,6 +17,7 @@ from flotilla.types import operations as ops
 from flotilla.types import queue_operations as queue
 from flotilla.types import stream_operations as stream
 from flotilla.types import transaction_operations as transactions
+from flotilla.types.cluster_operations import DescribeReplicas
 from flotilla.types.errors import ALL_ERRORS, FlotillaError, LeaseExpiredError, NotLeaderError
 from flotilla.types.operations import Reply, Request
 from flotilla.types.queue_operations import Held
@@ -34,8 +35,14 @@ _NACKS = {queue.FAIL: pb.NackRequest.FAIL, queue.RELEASE: pb.NackRequest.RELEASE
 class Grpc:
     """Over a socket, with generated stubs and nothing of the client."""
 
-    #: What only nodes ask each other.
-    LACKS: tuple[type[Request], ...] = (ops.InitCluster, ops.JoinCluster, ops.RemoveNode, queue.TakeTokens)
+    #: What only nodes ask each other, and what operators do with the command line.
+    LACKS: tuple[type[Request], ...] = (
+        ops.InitCluster,
+        ops.JoinCluster,
+        ops.RemoveNode,
+        queue.TakeTokens,
+        DescribeReplicas,
+    )
 
     def __init__(self, server: Server) -> None:
         self._server = server

@@ -30,6 +30,7 @@ ALWAYS = (
     "member fell silent",
     "member found itself out",
     "partition given up",
+    "partition declined",
     "late commit refused",
 )
 #: Which promise each mutant breaks first.

@@ -91,7 +91,7 @@ async def _serve_until_stopped(server: "Server", signals: StopSignals, *, stop_w
     if broken.done() and broken.exception() is not None:
         log.error("the broker broke and stops as in a crash", error=broken.exception())
         broken.result()
-    log.info("stopping")
+    log.info("stopping", signal=signals.asked_by or "none")
     code = await _stop(server)
     signals.done()
     return code

@@ -26,7 +26,8 @@ class StopSignals:
     def __init__(self, end: Callable[[int], object] = os._exit) -> None:
         """`end` leaves the process with an exit code, whatever its threads are doing."""
         self._end = end
-        self._is_asked = False
+        #: The signal that has asked for the end; empty: none has.
+        self.asked_by = ""
         self._is_done = False
         self._notify: Callable[[], object] | None = None
         self._before: dict[signal.Signals, Any] = {}
@@ -45,7 +46,7 @@ class StopSignals:
     def tell(self, loop: asyncio.AbstractEventLoop, action: Callable[[], object]) -> None:
         """Has the loop do that at the first signal, which may have come before."""
         self._notify = lambda: loop.call_soon_threadsafe(action)
-        if self._is_asked:
+        if self.asked_by:
             self._notify()
 
     def done(self) -> None:
@@ -56,13 +57,13 @@ class StopSignals:
 
     def _came(self, number: int, frame: FrameType | None) -> None:
         """Between any two steps of the main thread."""
-        if self._is_asked:
+        if self.asked_by:
             try:
                 log.warning("ended by a second signal", signal=signal.Signals(number).name)
             finally:
                 # Also when the first half of another line was just being written.
                 self._end(FAILED.code)
             return
-        self._is_asked = True
+        self.asked_by = signal.Signals(number).name
         if self._notify is not None:
             self._notify()

@@ -17,6 +17,7 @@ from flotilla.types.ids import Offset
 from flotilla.types.limits import KIB
 from flotilla.types.operations import EARLIEST, LATEST, Fetch, Fetched, ListOffsets, OffsetFound, Reply, Request
 from flotilla.types.queue_operations import (
+    QUEUE_KIND,
     AlterGroup,
     CancelRecords,
     DeleteGroup,
@@ -31,6 +32,7 @@ from flotilla.types.queue_operations import (
     RecordsCancelled,
     ResetGroup,
     Start,
+    kinds_of,
 )
 from flotilla.types.stream_operations import (
     NO_OFFSET,
@@ -43,7 +45,6 @@ from flotilla.types.stream_operations import (
     StreamGroupList,
 )
 
-QUEUE: Final = "queue"
 STREAM: Final = "stream"
 #: Of one fetch when a few messages are looked at; a batch that is larger comes all the same.
 _PEEK_BYTES: Final = 64 * KIB
@@ -61,13 +62,10 @@ class Groups:
 
     async def names(self) -> dict[str, str]:
         """All groups of the topic and their kinds, in the order of names."""
-        found: dict[str, str] = {}
-        for listed in (await self._each(GroupList, lambda number: ListGroups(self._topic, number))).values():
-            for name, kind in listed.groups.items():
-                # A queue group is one in every partition that it has polled.
-                found[name] = QUEUE if QUEUE in (kind, found.get(name)) else kind
+        lists = await self._each(GroupList, lambda number: ListGroups(self._topic, number))
+        found = kinds_of(lists.values())
         streams = await self._coordinator(StreamGroupList, ListStreamGroups(self._topic))
-        found.update({name: STREAM for name in streams.groups if found.get(name) != QUEUE})
+        found.update({name: STREAM for name in streams.groups if found.get(name) != QUEUE_KIND})
         return dict(sorted(found.items()))
 
     async def describe(self, group: str) -> GroupInfo:
@@ -80,13 +78,13 @@ class Groups:
             except NotFoundError:
                 missing.append(number)
         kinds = {part.kind for part in found.values()}
-        stream = None if QUEUE in kinds else await self._describe_stream(group)
+        stream = None if QUEUE_KIND in kinds else await self._describe_stream(group)
         if stream is not None:
             untouched = await asyncio.gather(*[self._untouched(number) for number in missing])
             return GroupInfo(self._topic, group, STREAM, found | dict(zip(missing, untouched, strict=True)), stream)
         if not found:
             raise NotFoundError(f"topic {self._topic!r} has no group {group!r}")
-        return GroupInfo(self._topic, group, QUEUE if QUEUE in kinds else min(kinds), found)
+        return GroupInfo(self._topic, group, QUEUE_KIND if QUEUE_KIND in kinds else min(kinds), found)
 
     async def _describe_stream(self, group: str) -> StreamGroupDescription | None:
         try:

@@ -82,13 +82,7 @@ def read_list_groups(body: pb.ListGroupsRequest) -> EachPartition:
 
 
 def write_groups(asked: EachPartition, replies: Mapping[int, queue.GroupList]) -> pb.ListGroupsReply:
-    found = pb.ListGroupsReply()
-    for reply in replies.values():
-        for name, kind in reply.groups.items():
-            # A queue group is one in every partition that it has polled.
-            if found.groups.get(name) != "queue":
-                found.groups[name] = kind
-    return found
+    return pb.ListGroupsReply(groups=queue.kinds_of(replies.values()))
 
 
 def read_describe_group(body: pb.DescribeGroupRequest) -> EachPartition:

@@ -98,6 +98,27 @@ class StreamGroup:
             if owner == member and epoch <= generation and number not in used
         )
 
+    def recalls(self) -> dict[str, list[Owned]]:
+        """What members shall give up to others, of those who shall."""
+        found: dict[str, list[Owned]] = {}
+        for number, (owner, epoch, target) in enumerate(self.shares):
+            if owner != target:
+                found.setdefault(owner, []).append(Owned(number, epoch))
+        return found
+
+    def is_awaited(self, partitions: Iterable[int]) -> bool:
+        """Whether another member shall have one of these as soon as its owner has given it up."""
+        return any(self.shares[number].owner != self.shares[number].target for number in partitions)
+
+
+def still_used(places: Iterable[Owned], generation: int, owned: Iterable[int]) -> list[Owned]:
+    """Those of a member's places that it has not given up, by what it says as of a generation.
+
+    Nothing else is told to it as its own: what it has given up it gets under another epoch, or not at all.
+    """
+    used = frozenset(owned)
+    return [place for place in places if place.epoch > generation or place.partition in used]
+
 
 class StreamGroupTable:
     """All stream groups of the cluster."""

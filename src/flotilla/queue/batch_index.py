@@ -138,6 +138,10 @@ class BatchIndex:
             run = self.plain_from(priority, offset)
             if run is not None and run[0] == offset:
                 return Stretch(0, offset, run[1], priority)
+        return self.delayed_at(offset)
+
+    def delayed_at(self, offset: Offset) -> Stretch | None:
+        """The same for an offset with a time of delivery; None for all others."""
         at = bisect_right(self.delayed_ends, offset)
         if at < len(self.delayed_ends) and self.delayed_firsts[at] <= offset:
             return self._delayed(at, offset)

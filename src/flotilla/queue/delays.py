@@ -7,7 +7,8 @@ The clock here never goes back: what was due once stays due.
 """
 
 from array import array
-from heapq import heappop, heappush
+from bisect import bisect_right
+from heapq import heapify, heappop, heappush
 from typing import Final
 
 from flotilla.queue.batch_index import BatchIndex, Stretch
@@ -37,12 +38,29 @@ class Delays:
         #: First offsets of stretches in the order in which they came due, and the number of the first one kept.
         self._due = array("Q")
         self._began = 0
-        for stretch in index.delayed_from(log_start):
-            if stretch.deliver_at_ms > now_ms:
-                self.pending.add(stretch.first, stretch.end)
-                self._heap.append(stretch.deliver_at_ms << _OFFSET_BITS | stretch.first)
-        # A sorted list is a heap.
-        self._heap.sort()
+        self._fill(log_start)
+
+    def _fill(self, log_start: Offset) -> None:
+        """Finds what is not due in the columns of the index: a node that begins to lead stands still meanwhile."""
+        index = self._index
+        now_ms = self.now_ms
+        start = bisect_right(index.delayed_ends, log_start)
+        times_ms, firsts = index.delayed_times_ms[start:], index.delayed_firsts[start:]
+        self._heap = [
+            time_ms << _OFFSET_BITS | first for time_ms, first in zip(times_ms, firsts, strict=True) if time_ms > now_ms
+        ]
+        heapify(self._heap)
+        run_first = run_end = log_start
+        for time_ms, first, end in zip(times_ms, firsts, index.delayed_ends[start:], strict=True):
+            if time_ms <= now_ms:
+                continue
+            if first > run_end:
+                if run_first < run_end:
+                    self.pending.add(run_first, run_end)
+                run_first = first
+            run_end = end
+        if run_first < run_end:
+            self.pending.add(run_first, run_end)
 
     @property
     def position(self) -> int:
@@ -87,7 +105,7 @@ class Delays:
 
     def _due_stretch(self, first: Offset, log_start: Offset) -> Stretch | None:
         """From `first` on, or of what trimming left of it."""
-        stretch = self._index.stretch_at(max(first, log_start))
+        stretch = self._index.delayed_at(max(first, log_start))
         return stretch if stretch is not None and 0 < stretch.deliver_at_ms <= self.now_ms else None
 
     def next_due_ms(self) -> int | None:

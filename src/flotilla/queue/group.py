@@ -177,7 +177,7 @@ class GroupState:
         first = max(first, self.floor)
         if first >= end:
             return 0
-        if self.failures:
+        if self.failures.count:
             self.failures.remove(first, end)
         if first > self.floor:
             return self.settled.add(first, end)
@@ -193,7 +193,7 @@ class GroupState:
         if kind != ACKED:
             for low, high in self.unsettled(first, end):
                 self.endings.note(low, high, End(kind))
-        if self.failures:
+        if self.failures.count:
             for low, high, failure in self.failures.within(first, end):
                 self.endings.note(low, high, End(kind, failure.attempts, failure.reason))
         return self.settle(first, end)

@@ -62,7 +62,7 @@ class Lanes:
     # Choosing.
 
     def has_any(self) -> bool:
-        return any(self._back(priority) or self._ahead(priority) for priority in _BY_PRIORITY)
+        return any(self._head(priority) is not None for priority in _BY_PRIORITY)
 
     def choose(self, count_max: int, poll_number: int) -> list[Chosen]:
         """Takes out so many at most: by priority and then by offset, but a share for the oldest of all.
@@ -74,21 +74,39 @@ class Lanes:
         share = count_max // _OLDEST_SHARE + (poll_number % _OLDEST_SHARE == _OLDEST_SHARE - 1)
         left = max(count_max - share, 0)
         for priority in _BY_PRIORITY:
+            if not left:
+                oldest.append(self._unseen(priority))
+                continue
             head = self._head(priority)
             while head is not None and left:
                 head = self._consume(head, left, chosen)
                 left -= chosen[-1][1] - chosen[-1][0]
             if head is not None:
                 oldest.append(head)
-        left += min(share, count_max)
+        self._choose_oldest(left + min(share, count_max), oldest, chosen)
+        return _join(chosen)
+
+    def _choose_oldest(self, left: int, oldest: list[Chosen], chosen: list[Chosen]) -> None:
+        """Takes out so many of the heads with the lowest offsets. Those that were not looked at may stay so."""
         heapify(oldest)
         while left and oldest:
-            # A head is of neighbours: no other priority has anything between its first and its last.
-            head = self._consume(heappop(oldest), left, chosen)
-            left -= chosen[-1][1] - chosen[-1][0]
+            first, end, priority = heappop(oldest)
+            if first == end:
+                head = self._head(priority)
+            else:
+                # A head is of neighbours: no other priority has anything between its first and its last.
+                head = self._consume((first, end, priority), left, chosen)
+                left -= chosen[-1][1] - chosen[-1][0]
             if head is not None:
                 heappush(oldest, head)
-        return _join(chosen)
+
+    def _unseen(self, priority: int) -> Chosen:
+        """Stands for a head that was not looked for: an empty run, from which on it can be."""
+        first = self._cursors[priority]
+        returned = self._returned[priority]
+        if returned.count and returned.first < first:
+            first = returned.first
+        return first, first, priority
 
     def _head(self, priority: int) -> Chosen | None:
         """The lowest offsets of one priority, as far as they are neighbours. They stay where they are."""
@@ -138,13 +156,12 @@ class Lanes:
         group = self._group
         if first < group.floor:
             first = group.floor
-        if first >= group.settled.end and first >= self._taken.end:
-            return (first, end) if first < end else None
+        settled, taken = group.settled, self._taken
         while first < end:
-            gap = group.settled.first_gap(first, end)
+            gap = settled.first_gap(first, end)
             if gap is None:
                 return None
-            free = self._taken.first_gap(*gap)
+            free = taken.first_gap(gap[0], gap[1])
             if free is not None:
                 return free
             first = gap[1]

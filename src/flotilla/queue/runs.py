@@ -151,6 +151,18 @@ class _Runs(Generic[_V]):
             return
         low = leaf.firsts[at]
         high = leaf.ends[stop - 1]
+        if stop - at == 1 and (low >= first or high <= end):
+            # What is most often asked for: a run goes, or one of its ends does.
+            self.count -= (high if high < end else end) - (low if low > first else first)
+            if low < first:
+                leaf.ends[at] = first
+            elif high > end:
+                leaf.firsts[at] = end
+            else:
+                del leaf.firsts[at]
+                del leaf.ends[at]
+                del leaf.values[at]
+            return
         self.count -= sum(leaf.ends[at:stop]) - sum(leaf.firsts[at:stop])
         kept: list[tuple[Offset, Offset, _V]] = []
         if low < first:
@@ -170,15 +182,30 @@ class _Runs(Generic[_V]):
         self._tops.insert(number, leaf.ends[-1])
         return number + 2
 
-    def _put(self, first: Offset, end: Offset, value: _V) -> None:
-        """Adds a run where there is none, and joins it to neighbours that touch it and are equal."""
-        self.count += end - first
+    def _put(self, first: Offset, end: Offset, value: _V) -> int:
+        """Adds a run, and joins it to neighbours that touch it and are equal. Tells how much of it was there before.
+
+        That is taken out, whatever its value; but most runs come where there is none, and those are looked for once.
+        """
         number = bisect_right(self._tops, first)
         if number == len(self._leaves):
             self._put_last(first, end, value)
-            return
+        else:
+            leaf = self._leaves[number]
+            at = bisect_right(leaf.ends, first)
+            if leaf.firsts[at] == first and leaf.ends[at] == end:
+                self._set_at(number, at, value)
+                return end - first
+            if leaf.firsts[at] < end:
+                known = self._cut(first, end)
+                self._put(first, end, value)
+                return known
+            self._put_at(number, at, first, end, value)
+        self.count += end - first
+        return 0
+
+    def _put_at(self, number: int, at: int, first: Offset, end: Offset, value: _V) -> None:
         leaf = self._leaves[number]
-        at = bisect_right(leaf.ends, first)
         # The run at `at` lies behind the new one; the one before it may be the last of the leaf before.
         joins_next = leaf.firsts[at] == end and leaf.values[at] == value
         if self._extend_previous(number, at, first, end, value):
@@ -191,6 +218,26 @@ class _Runs(Generic[_V]):
             leaf.ends.insert(at, end)
             leaf.values.insert(at, value)
             self._divide(number)
+
+    def _set_at(self, number: int, at: int, value: _V) -> None:
+        """Another value for a whole run, which may make it one with those that it touches."""
+        leaf = self._leaves[number]
+        if leaf.values[at] == value:
+            return
+        leaf.values[at] = value
+        following = (number, at + 1) if at + 1 < len(leaf.values) else (number + 1, 0)
+        self._join_if_equal(leaf.ends[at], value, *following)
+        if at or number:
+            before = leaf if at else self._leaves[number - 1]
+            if before.ends[at - 1] == leaf.firsts[at] and before.values[at - 1] == value:
+                self._join(number, at)
+
+    def _join_if_equal(self, first: Offset, value: _V, number: int, at: int) -> None:
+        """Joins a run to the one before it, which ends at `first` with that value, if there is such a run."""
+        if number < len(self._leaves):
+            leaf = self._leaves[number]
+            if leaf.firsts[at] == first and leaf.values[at] == value:
+                self._join(number, at)
 
     def _put_last(self, first: Offset, end: Offset, value: _V) -> None:
         if not self._leaves:
@@ -266,9 +313,7 @@ class RunSet(_Runs[None]):
     def add(self, first: Offset, end: Offset) -> int:
         """Tells how many of [first, end) were not in the set before."""
         assert 0 <= first < end
-        known = self._cut(first, end) if self._tops and first < self._tops[-1] else 0
-        self._put(first, end, None)
-        return end - first - known
+        return end - first - self._put(first, end, None)
 
     def discard(self, first: Offset, end: Offset) -> int:
         """Tells how many of [first, end) were in the set before."""
@@ -325,8 +370,6 @@ class RunMap(_Runs[_V]):
     def set(self, first: Offset, end: Offset, value: _V) -> None:
         """The value of each offset in [first, end), whatever it was before."""
         assert 0 <= first < end
-        if self._tops and first < self._tops[-1]:
-            self._cut(first, end)
         self._put(first, end, value)
 
     def remove(self, first: Offset, end: Offset) -> int:

@@ -244,9 +244,14 @@ class Broker:
         """Answered when it is under way; who leads in the end, metadata tells."""
         host = self._host(request.topic, request.partition)
         to = request.to
+        lost = self.catalog.machine.state.assignments[host.group].place.lost
+        if to in lost:
+            # It would never catch up, and while leadership is handed over nobody can take it out of the members.
+            raise UnavailableError(f"node {to} lost its disk and is not back in {request.topic}/{request.partition} yet")
         if to == NO_NODE:
             raft = host.replica.raft
-            others = [node for node in raft.progress if node != self.node and node in raft.configuration.voters]
+            voters = [node for node in raft.configuration.voters if node not in lost]
+            others = [node for node in raft.progress if node != self.node and node in voters]
             heirs = [node for node in others if self._outside.is_up(node)]
             if raft.leader == self.node and not heirs:
                 raise UnavailableError("no other replica can be reached")

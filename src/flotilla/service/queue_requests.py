@@ -32,6 +32,8 @@ from flotilla.types.queue_operations import (
     ACK,
     BY_BACKOFF,
     FAIL,
+    OFFSET_KIND,
+    QUEUE_KIND,
     REJECT,
     RELEASE,
     CancelRecords,
@@ -57,8 +59,6 @@ from flotilla.types.transaction_operations import StageSettlement
 
 #: How far a failure or a release can be put off.
 DELAY_MS_MAX = 365 * 24 * 3_600_000
-QUEUE_KIND = "queue"
-OFFSET_KIND = "offset"
 
 _KINDS = (ACK, RELEASE, FAIL, REJECT)
 _VISIBILITY = GROUP_SETTING_BY_NAME["visibility_ms"]

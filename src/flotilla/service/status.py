@@ -66,6 +66,10 @@ class NodeStatus:
         """Not ready from now on: whoever spreads requests should send them elsewhere."""
         self._is_stopping = True
 
+    def is_member(self) -> bool:
+        """Whether the node is part of a cluster, as far as it knows. Who leads is another matter, and changes."""
+        return bool(self._catalog.cluster_id) and self._node in self._catalog.brokers()
+
     def health(self) -> Health:
         error = self._driver.storage_error
         replicas = self._driver.replicas

@@ -21,7 +21,7 @@ from flotilla.metadata.stream_commands import (
     ReleasePartitions,
     RemoveStreamMembers,
 )
-from flotilla.metadata.stream_groups import StreamGroup, StreamGroupTable
+from flotilla.metadata.stream_groups import StreamGroup, StreamGroupTable, still_used
 from flotilla.metadata.stream_sessions import GroupKey, StreamSessions
 from flotilla.metadata.values import Topic
 from flotilla.raft.roles import LEADER
@@ -114,15 +114,20 @@ class StreamCoordinator:
         if request.generation > group.generation:
             # Somebody has told it what this node does not know: there is a newer leader.
             raise UnavailableError(f"generation {request.generation} of group {request.group!r} is not known here yet")
-        self._sessions.heard(group, request.member, self._outside.steady_ms())
+        now_ms = self._outside.steady_ms()
+        self._sessions.heard(group, request.member, now_ms)
         given_up = group.given_up(request.member, request.generation, request.owned)
-        if given_up:
+        renewal_ms = self._sessions.until_renewal_ms(group, request.member, now_ms)
+        if given_up and (group.is_awaited(given_up) or not renewal_ms):
             self._release(request, group, given_up, done)
             return None
-        assignment = group.assignments()[request.member]
-        wait_ms = self._wait_ms(request, group, assignment)
+        offered = _offered(request, group.assignments()[request.member])
+        wait_ms = self._wait_ms(request, group, offered)
+        if given_up:
+            # It keeps giving up what only itself shall have: when it is heard after that, it gets it anew.
+            wait_ms = min(wait_ms, renewal_ms)
         if not wait_ms:
-            done(_tell(group, assignment))
+            done(_tell(group, offered))
             return None
         key = (group.topic_id, group.name)
         self._seen.setdefault(key, group)
@@ -146,6 +151,8 @@ class StreamCoordinator:
             now_ms=self._outside.now_ms(),
         )
         self._catalog.propose(command, answered)
+        if not group.is_awaited(partitions):
+            self._sessions.renewed(group, request.member, self._outside.steady_ms())
 
     def leave(self, request: LeaveGroup, done: Done) -> None:
         """Who is not there has left already."""
@@ -271,10 +278,10 @@ class StreamCoordinator:
 
     # Heartbeats that wait.
 
-    def _wait_ms(self, request: Heartbeat, group: StreamGroup, assignment: list[Owned]) -> int:
+    def _wait_ms(self, request: Heartbeat, group: StreamGroup, offered: list[Owned]) -> int:
         """How long a heartbeat may be parked; 0: there is something to tell."""
         wait_ms = min(request.wait_ms, HEARTBEAT_WAIT_MS_MAX, group.session_ms // HEARTBEATS_PER_SESSION)
-        if not _is_news(request, assignment):
+        if not _is_news(request, offered):
             return wait_ms
         # It has heard of all there is, and is on its way there.
         return min(wait_ms, HURRY_MS) if request.generation == group.generation else 0
@@ -295,12 +302,19 @@ class StreamCoordinator:
 
     def _look_through(self, group: StreamGroup | None, waiting: list[Parked]) -> None:
         assignments = {} if group is None else group.assignments()
+        recalls = {} if group is None else group.recalls()
         for parked in waiting:
-            assignment = assignments.get(parked.request.member)
+            request = parked.request
+            assignment = assignments.get(request.member)
             if group is None or assignment is None:
-                self._parked.finish(parked, _stranger(parked.request))
-            elif not self._wait_ms(parked.request, group, assignment):
-                self._parked.finish(parked, _tell(group, assignment))
+                self._parked.finish(parked, _stranger(request))
+                continue
+            offered = _offered(request, assignment)
+            recalled = recalls.get(request.member, [])
+            # Somebody waits for what it had given up before: its next word gives that away.
+            is_awaited = len(still_used(recalled, request.generation, request.owned)) < len(recalled)
+            if is_awaited or not self._wait_ms(request, group, offered):
+                self._parked.finish(parked, _tell(group, offered))
 
     def _answer(self, key: GroupKey, request: Heartbeat) -> Reply | FlotillaError:
         """What there is to tell one that has waited long enough."""
@@ -310,7 +324,11 @@ class StreamCoordinator:
 
 def _answer(request: Heartbeat, group: StreamGroup) -> Reply | FlotillaError:
     assignment = group.assignments().get(request.member)
-    return _stranger(request) if assignment is None else _tell(group, assignment)
+    return _stranger(request) if assignment is None else _tell(group, _offered(request, assignment))
+
+
+def _offered(request: Heartbeat, assignment: list[Owned]) -> list[Owned]:
+    return still_used(assignment, request.generation, request.owned)
 
 
 def _is_news(request: Heartbeat, assignment: list[Owned]) -> bool:

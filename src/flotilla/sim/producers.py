@@ -9,7 +9,8 @@ from random import Random
 from typing import Final
 
 from flotilla.codec.records import encode_batch
-from flotilla.sim.queue_host import EPOCH_MS, QueueApplication
+from flotilla.sim.host import EPOCH_MS
+from flotilla.sim.queue_host import QueueApplication
 from flotilla.sim.queue_message import BY_KEY, BY_NOTHING, BY_SEQUENCE, message_value
 from flotilla.sim.queue_plan import TOPIC
 from flotilla.sim.queue_wire import Caller, Outcome

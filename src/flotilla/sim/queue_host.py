@@ -5,7 +5,7 @@ the books of its partition, and takes requests at every node. A host lives as lo
 it knew, but for what the log says.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from random import Random
@@ -18,11 +18,10 @@ from flotilla.queue.partition import PartitionMachine
 from flotilla.queue.transactions import Concluded, Published
 from flotilla.raft.messages import Entry
 from flotilla.raft.node import RaftNode
-from flotilla.raft.roles import LEADER
-from flotilla.replica.replica import Replica
 from flotilla.sim.checkers.queue_books import QueueBooks
 from flotilla.sim.checkers.queue_delivery import DeliveryChecker
 from flotilla.sim.checkers.queue_transactions import Registry
+from flotilla.sim.host import EPOCH_MS, GroupHost, HostedApplication, Told
 from flotilla.sim.network import Network
 from flotilla.sim.node import SimNode
 from flotilla.sim.queue_decisions import DecisionBoard
@@ -34,14 +33,12 @@ from flotilla.sim.sometimes import Sometimes
 from flotilla.sim.story import Story
 from flotilla.sim.witness import GroupWitness
 from flotilla.sim.world import MS, SECOND, World
-from flotilla.types.errors import CorruptionError, FlotillaError, NotLeaderError, UnavailableError
+from flotilla.types.errors import CorruptionError
 from flotilla.types.group_settings import GroupRules
-from flotilla.types.ids import GroupId, NodeId, Offset
-from flotilla.types.operations import Produce, Request
+from flotilla.types.ids import GroupId, NodeId, Offset, Term
+from flotilla.types.operations import Produce
 from flotilla.types.span import Span
 
-#: Times in the product are those of a calendar.
-EPOCH_MS: Final = 1_700_000_000_000
 _ELSEWHERE_US: Final = 2 * SECOND
 _TRIM_MS: Final = 3_000
 
@@ -81,56 +78,32 @@ def _nobody(_: object) -> None:
     return
 
 
-class _Told:
-    """Whoever proposed or asked is told."""
-
-    __slots__ = ("_callback",)
-
-    def __init__(self, callback: Callable[[object], None]) -> None:
-        self._callback = callback
-
-    def answered(self, node: SimNode, result: object) -> None:
-        self._callback(result)
-
-
-class QueueHost:
+class QueueHost(GroupHost[QueueTerm]):
     """One partition in one process. Implements `TermPorts`."""
 
     def __init__(self, node: SimNode, group: GroupId, machine: WatchedPartition, app: "QueueApplication") -> None:
-        self.node = node
-        self.group = group
+        super().__init__(node, group, app.sometimes, app.story)
         self.machine = machine
         self.checker = app.checker
         self.board = app.board
         self.stages = app.books[group].stages
-        self.term: QueueTerm | None = None
         self._app = app
-        self._replica: Replica | None = None
         self._released: Offset = 0
         #: For the dead letters, which another node may lead.
         self._elsewhere = Caller(app.wire, DEAD_LETTERS, app.random, _ELSEWHERE_US)
         machine.on_applied = self._applied
 
-    @property
-    def replica(self) -> Replica:
-        if self._replica is None:
-            assert self.node.driver is not None
-            self._replica = self.node.driver.replicas[self.group]
-        return self._replica
-
     # Leading.
 
+    def begin(self, term: Term) -> QueueTerm:
+        keep = self._app.plan.keep_messages if self.group == TOPIC else 0
+        begun = QueueTerm(self.node.id, term, self, self._app.random, keep)
+        if keep:
+            self.later(_TRIM_MS, partial(self._trim, begun))
+        return begun
+
     def look(self) -> None:
-        """After every event of the node."""
-        raft = self.replica.raft
-        if self.term is not None and (raft.role != LEADER or raft.term != self.term.term):
-            self.term.end()
-            self.term = None
-        if self.term is None and raft.role == LEADER and self.replica.is_serving():
-            keep = self._app.plan.keep_messages if self.group == TOPIC else 0
-            self.term = QueueTerm(self.node.id, raft.term, self, self._app.random, keep)
-            if keep:
-                self.later(_TRIM_MS, partial(self._trim, self.term))
+        super().look()
         if self.machine.log_start > self._released:
             self._release()
 
@@ -158,14 +131,6 @@ class QueueHost:
         if self.term is not None:
             self.term.applied(result)
 
-    def serve(self, request: Request, answer: Answered) -> None:
-        self.look()
-        if self.term is None:
-            leader = self.replica.raft.leader
-            is_new = self.replica.raft.role == LEADER
-            raise UnavailableError("its log is not applied yet") if is_new else NotLeaderError(leader)
-        self.term.serve(request, answer)
-
     # What a term needs.
 
     def now_us(self) -> int:
@@ -177,16 +142,9 @@ class QueueHost:
     def rules_of(self, group: str) -> GroupRules:
         return self._app.rules[group]
 
-    def later(self, delay_ms: int, action: Callable[[], None]) -> None:
-        self.node.later(delay_ms * MS, action)
-
-    def propose(self, data: bytes | memoryview, answered: Callable[[object], None]) -> bool:
-        assert self.node.driver is not None
-        return self.node.driver.propose(self.group, data, _Told(answered))
-
     def read(self, query: object, answered: Callable[[object], None]) -> None:
         assert self.node.driver is not None
-        self.node.driver.read(self.group, query, _Told(answered))
+        self.node.driver.read(self.group, query, Told(answered))
 
     def ask_elsewhere(self, request: Produce, answered: Answered) -> None:
         incarnation = self.node.incarnation
@@ -197,21 +155,13 @@ class QueueHost:
 
         self._elsewhere.ask(request, heard)
 
-    def tell(self, text: str) -> None:
-        self._app.story.tell(self.node.id, text)
 
-    def seen(self, name: str) -> None:
-        self._app.sometimes.seen(name)
-
-
-class QueueApplication:
+class QueueApplication(HostedApplication[QueueHost]):
     """Everything of a run that belongs to the queue and not to its clients. Implements `Application`."""
 
     def __init__(self, world: World, network: Network, plan: QueuePlan, sometimes: Sometimes, story: Story) -> None:
-        self.world = world
+        super().__init__(world, sometimes, story)
         self.plan = plan
-        self.sometimes = sometimes
-        self.story = story
         #: Chance that the product draws from: jitter of backoffs.
         self.random: Random = world.stream("queue")
         self.wire = Wire(world, network, self)
@@ -222,7 +172,6 @@ class QueueApplication:
         self.books = {group: QueueBooks(group, self.rules, letters, self.registry) for group in (TOPIC, DEAD_LETTERS)}
         self.letters = letters
         self.checker = DeliveryChecker(self.books[TOPIC], plan.skew_ms)
-        self._hosts: dict[tuple[NodeId, GroupId], QueueHost] = {}
 
     def now_ms(self, node: NodeId) -> int:
         """The clock of a node: that of the calendar, a little ahead."""
@@ -236,40 +185,28 @@ class QueueApplication:
 
     # What nodes need.
 
+    def groups(self) -> Iterable[GroupId]:
+        return self.books
+
     def describe(self, entry: Entry) -> Span | None:
         return span_of(entry)
 
     def machine(self, node: SimNode, group: GroupId, witness: GroupWitness) -> WatchedPartition:
         machine = WatchedPartition(node.id, witness, self.books[group])
-        if self._hosts.pop((node.id, group), None) is not None and group == TOPIC:
+        if self.hosts.pop((node.id, group), None) is not None and group == TOPIC:
             self.board.restarted(node.id)
-        self._hosts[node.id, group] = QueueHost(node, group, machine, self)
+        self.hosts[node.id, group] = QueueHost(node, group, machine, self)
         return machine
 
     def _heard(self, node: NodeId) -> None:
         """A node has heard of decisions about transactions."""
         for group in self.books:
-            host = self._hosts.get((node, group))
+            host = self.hosts.get((node, group))
             if host is not None and host.term is not None:
                 term = host.term
                 host.node.call(lambda _, term=term: term.transactions.look())  # type: ignore[misc]
 
-    def observed(self, node: SimNode) -> None:
-        for group in self.books:
-            host = self._hosts.get((node.id, group))
-            if host is not None and node.driver is not None and group in node.driver.replicas:
-                host.look()
-
-    def serve(self, node: SimNode, group: GroupId, request: Request, answer: Answered) -> None:
-        host = self._hosts.get((node.id, group))
-        try:
-            if host is None or group not in node.memberships:
-                raise NotLeaderError()
-            host.serve(request, answer)
-        except FlotillaError as error:
-            answer(error.with_traceback(None))
-
     def leading(self, group: GroupId) -> QueueTerm | None:
         """The term of whoever serves at the moment, for those who watch."""
-        terms = [host.term for (_, number), host in self._hosts.items() if number == group and host.term is not None]
+        terms = [host.term for (_, number), host in self.hosts.items() if number == group and host.term is not None]
         return max(terms, key=lambda term: term.term, default=None)

@@ -112,6 +112,8 @@ STREAM_NAMES = (
     "member fell silent",
     "member found itself out",
     "partition given up",
+    "partition declined",
+    "renewal put off",
     "late commit refused",
     "late heartbeat",
 )

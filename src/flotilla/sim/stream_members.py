@@ -21,6 +21,8 @@ from flotilla.types.stream_operations import ClaimPartition, GroupAssignment, He
 
 _RETRY_US: Final = 150 * MS
 _LATE_CHANCE: Final = 0.1
+#: Of a partition that a member is given.
+_DECLINE_CHANCE: Final = 0.1
 _LATE_US: Final = 3 * SECOND
 
 
@@ -142,6 +144,10 @@ class StreamMember:
                 self._drop(partition)
         for partition, epoch in given.items():
             if partition not in self._owned:
+                if not self._is_calm and self._random.random() < _DECLINE_CHANCE:
+                    # As when its claim had failed: the next heartbeat says that it does not use it.
+                    self._app.sometimes.seen("partition declined")
+                    continue
                 self._owned[partition] = epoch
                 self._app.ownership.used[partition, self.name] = epoch
                 self._claim(partition, epoch)

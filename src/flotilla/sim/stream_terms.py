@@ -14,7 +14,7 @@ from flotilla.codec.batch_facts import facts_of_view
 from flotilla.metadata import commands
 from flotilla.metadata.machine import MetadataMachine
 from flotilla.metadata.stream_commands import JoinStreamGroup, ReleasePartitions, RemoveStreamMembers
-from flotilla.metadata.stream_groups import StreamGroup
+from flotilla.metadata.stream_groups import StreamGroup, still_used
 from flotilla.metadata.stream_sessions import StreamSessions
 from flotilla.metadata.values import Topic
 from flotilla.queue.admission import Assigned, PartitionLeader
@@ -71,6 +71,9 @@ class CoordinatorTerm:
         }
         self._check()
 
+    def end(self) -> None:
+        self.is_over = True
+
     def serve(self, request: Request, answer: Answered) -> None:
         self._serves[type(request)](request, answer)
 
@@ -106,14 +109,21 @@ class CoordinatorTerm:
             raise UnavailableError(f"generation {request.generation} is not known here")
         self._hear(group, request.member)
         given_up = group.given_up(request.member, request.generation, request.owned)
+        now_ms = self._ports.now_ms()
+        is_awaited = group.is_awaited(given_up)
+        if given_up and not is_awaited and self._sessions.until_renewal_ms(group, request.member, now_ms):
+            self._ports.seen("renewal put off")
+            given_up = ()
         if not given_up:
-            answer(_assignment(group, request.member))
+            answer(_offer(group, request))
             return
         self._ports.seen("partition given up")
+        if not is_awaited:
+            self._sessions.renewed(group, request.member, now_ms)
         command = ReleasePartitions(
             group.topic_id, group.name, request.member, request.generation, given_up, self._ports.now_ms()
         )
-        self._propose(command, lambda result: answer(_assignment(result, request.member)))
+        self._propose(command, lambda result: answer(_offer(result, request)))
 
     def _hear(self, group: StreamGroup, member: str) -> None:
         now_ms = self._ports.now_ms()
@@ -187,6 +197,9 @@ class PartitionTerm:
             CommitOffset: self._commit,
         }
 
+    def end(self) -> None:
+        self.is_over = True
+
     def serve(self, request: Request, answer: Answered) -> None:
         self._serves[type(request)](request, answer)
 
@@ -218,6 +231,13 @@ class PartitionTerm:
             answer(refused)
         else:
             self._ports.propose(encode_command(command), partial(_tell_offset, answer))
+
+
+def _offer(result: object, request: Heartbeat) -> GroupAssignment | FlotillaError:
+    found = _assignment(result, request.member)
+    if isinstance(found, GroupAssignment):
+        found.partitions = still_used(found.partitions, request.generation, request.owned)
+    return found
 
 
 def _assignment(result: object, member: str) -> GroupAssignment | FlotillaError:

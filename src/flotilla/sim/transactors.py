@@ -10,8 +10,9 @@ from random import Random
 from typing import Final, NamedTuple
 
 from flotilla.codec.records import encode_batch
+from flotilla.sim.host import EPOCH_MS
 from flotilla.sim.producers import Identities
-from flotilla.sim.queue_host import EPOCH_MS, QueueApplication
+from flotilla.sim.queue_host import QueueApplication
 from flotilla.sim.queue_message import BY_TRANSACTION, message_value
 from flotilla.sim.queue_plan import DEAD_LETTERS, TOPIC, WORK
 from flotilla.sim.queue_wire import Caller, Outcome

@@ -5,11 +5,16 @@ its id, which the leader's term fences, and covers runs of offsets: a thousand m
 Settling, extending and presenting a lease to a new leader all name (lease, run of offsets).
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from flotilla.types.ids import Offset
 from flotilla.types.operations import EARLIEST, Reply, Request
+
+#: Kinds of groups.
+QUEUE_KIND: Final = "queue"
+OFFSET_KIND: Final = "offset"
 
 #: How a lease ends: done; given back uncounted; failed and counted; to the dead letters at once.
 ACK: Final = 1
@@ -222,6 +227,18 @@ class ListGroups(Request):
 class GroupList(Reply):
     #: Name to kind: "queue" or "offset".
     groups: dict[str, str]
+
+
+def kinds_of(lists: Iterable[GroupList]) -> dict[str, str]:
+    """The groups of several partitions together, in the order of names.
+
+    A queue group is one in every partition that it has polled, whatever the others say.
+    """
+    found: dict[str, str] = {}
+    for listed in lists:
+        for name, kind in listed.groups.items():
+            found[name] = QUEUE_KIND if QUEUE_KIND in (kind, found.get(name)) else kind
+    return dict(sorted(found.items()))
 
 
 @dataclass(slots=True)

@@ -53,7 +53,8 @@ class Heartbeat(Request):
     """The member is alive and uses these partitions. Parked up to wait_ms while its assignment is what it owns.
 
     A partition that it shall give up is not in the answer, and is free for the next owner as soon as a heartbeat comes
-    without it. What it has left out, it does not use again before it has got it under another epoch; and when another
+    without it. What it has left out, it does not use again before it has got it under another epoch; what only itself
+    shall have it gets so at once, but not twice in a second, and in between it is not in the answer. When another
     heartbeat was sent, the answer to an earlier one is void. Refused with STALE_GENERATION when the group does not
     know the member any more: it joins again.
     """

@@ -60,7 +60,7 @@ def test_a_broker_stops_in_order_and_keeps_others_out_while_it_runs(single: Loca
     assert (in_use.exit_code, in_use.stderr) == (1, f"flotilla: {node.data} is in use by another process\n")
 
     node.terminate()
-    assert node.wait_gone(10) == 0
+    assert node.wait_gone(30) == 0
     foreign = run.invoke(app, ["serve", "--data-dir", str(node.data), "--node-id", "2", *flags(other)])
     assert (foreign.exit_code, foreign.stderr) == (2, f"flotilla: {node.data} belongs to node 1, not 2\n")
     assert "Traceback" not in node.log.read_text()
@@ -71,7 +71,7 @@ def test_a_broker_ends_with_whoever_started_it(single: LocalCluster):
     assert node.process is not None
     assert node.process.stdin is not None
     node.process.stdin.close()
-    assert node.wait_gone(10) == 0
+    assert node.wait_gone(30) == 0
 
 
 def test_a_second_signal_ends_a_broker_at_once(single: LocalCluster):

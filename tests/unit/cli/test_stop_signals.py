@@ -32,7 +32,7 @@ def test_the_first_asks_and_the_second_ends(first: int, second: int) -> None:
         signals.tell(asyncio.get_running_loop(), stopping.set)
         send(first)
         await asyncio.wait_for(stopping.wait(), 30)
-        assert ended == []
+        assert (signals.asked_by, ended) == (signal.Signals(first).name, [])
         send(second)
 
     with StopSignals(ended.append) as signals:

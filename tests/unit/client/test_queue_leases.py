@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flotilla.client.leases import Holding, Leases, merged
+from flotilla.client.queue_message import Leased, masks_of
 from flotilla.types.queue_operations import Delivery, Held
 
 FIRST = 100
@@ -83,3 +84,14 @@ def test_a_message_extended_by_hand_is_left_out_of_renewals_for_a_while():
 
 def test_at_most_once_leaves_nothing_open():
     assert holding(5, lease_id=0).open == 0
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 30)), max_size=60))
+def test_masks_name_exactly_the_messages_in_whatever_order_they_come(places):
+    held = [holding(31, lease_id=number + 1, first=FIRST + 31 * number) for number in range(3)]
+    messages = [Leased(b"", held[number].first + at, held[number], "owner") for number, at in places]
+    masks = masks_of(messages)
+    assert {(one.lease_id, offset) for one, mask in masks.items() for offset in one.offsets(mask)} == {
+        (message.holding.lease_id, message.offset) for message in messages
+    }
+    assert all(masks.values())

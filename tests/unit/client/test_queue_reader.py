@@ -1,5 +1,7 @@
 """The core of a queue consumer against the real queue engine: asking, holding, settling, failover."""
 
+from types import NoneType
+
 import pytest
 
 from flotilla.client.verdicts import BACK, DONE, failed, rejected, released
@@ -300,6 +302,43 @@ def test_a_lease_that_somebody_else_has_is_refused_by_name():
     assert all(message.is_settled for message in messages)
     again = consumer.ack(messages[:1])
     assert isinstance(again, LeaseExpiredError)
+
+
+def test_who_shares_a_request_is_told_only_of_what_it_asked_for():
+    world = QueueWorld(visibility_ms="1s", nack_backoff_ms="1ms")
+    world.produce(*many(4))
+    consumer = world.consumer(lease_ms_max=1)
+    messages = consumer.poll()
+    world.pass_ms(2_000)
+    assert len(world.consumer("two").poll(2)) == 2
+    before = len(world.requests(Settle))
+    outcomes = [consumer.settle([message]) for message in messages[1:]]
+    consumer.reader.settle({messages[0].holding: 1}, DONE, None)
+    consumer.turn()
+    assert len(world.requests(Settle)) == before + 1
+    assert [type(outcome) for (outcome,) in outcomes] == [LeaseExpiredError, NoneType, NoneType]
+    (error,) = consumer.reader.errors
+    assert "offset 0 of" in str(error)
+    assert "offset 1 of" in str(outcomes[0][0])
+
+
+def test_what_nobody_waits_for_is_one_request_and_its_errors_are_told_once():
+    world = QueueWorld(visibility_ms="1s", nack_backoff_ms="1ms")
+    world.produce(*many(5))
+    consumer = world.consumer(lease_ms_max=1)
+    messages = consumer.poll()
+    world.pass_ms(2_000)
+    assert len(world.consumer("two").poll(3)) == 3
+    before = len(world.requests(Settle))
+    for message in messages:
+        consumer.reader.settle({message.holding: message.holding.bit(message.offset)}, DONE, None)
+        assert message.is_settled
+    assert consumer.reader.unconfirmed == 5
+    consumer.turn()
+    assert len(world.requests(Settle)) == before + 1
+    (error,) = consumer.reader.errors
+    assert "offsets 0 to 2 of" in str(error)
+    assert world.describe().acked_total == 2
 
 
 def test_errors_that_nobody_waits_for_are_kept():

@@ -345,6 +345,19 @@ def test_what_makes_no_sense_is_refused(client, settings):
 # Groups.
 
 
+def test_the_first_verdict_counts_also_when_nobody_waits_for_any(client):
+    client.produce_many("orders", many(4))
+    with client.consumer("orders", group="workers") as consumer:
+        one, two, three, four = consumer.poll()
+        for message in (two, four):
+            message.reject(reason="no good", wait=False)
+        consumer.ack([one, two, three, four], wait=False)
+        consumer.flush()
+        described = client.describe_group("orders", "workers")
+        assert (described.acked_total, described.dead_total) == (2, 2)
+        assert all(message.is_settled for message in (one, two, three, four))
+
+
 def test_groups_are_listed_described_reset_paused_and_deleted(client):
     client.produce_many("orders", many(5))
     assert client.groups("orders") == {}

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from flotilla.metadata.stream_groups import GroupMember, StreamGroup
-from flotilla.metadata.stream_sessions import GAP_MS_MAX, StreamSessions
+from flotilla.metadata.stream_sessions import GAP_MS_MAX, RENEWAL_MS, StreamSessions
 
 
 def group(*members, name="g", session_ms=5_000):
@@ -100,3 +100,15 @@ def test_a_stranger_is_not_taken_in():
     here.heard("stranger")
     here.groups = [replace(here.groups[0], members=())]
     assert here.advance(10_000) == set()
+
+
+def test_a_member_gets_something_anew_once_in_a_while():
+    here = Coordinator(group("a", "b"))
+    [found] = here.groups
+    assert here.sessions.until_renewal_ms(found, "a", here.now_ms) == 0
+    here.sessions.renewed(found, "a", here.now_ms)
+    here.advance(RENEWAL_MS - 1)
+    assert here.sessions.until_renewal_ms(found, "a", here.now_ms) == 1
+    assert here.sessions.until_renewal_ms(found, "b", here.now_ms) == 0
+    here.advance(1)
+    assert here.sessions.until_renewal_ms(found, "a", here.now_ms) == 0

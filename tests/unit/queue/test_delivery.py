@@ -28,6 +28,17 @@ def test_a_quarter_of_each_poll_is_for_the_oldest() -> None:
     assert offsets(here.poll(8)) == [*range(4, 10), 0, 1]
 
 
+def test_what_came_back_is_old_whatever_else_of_its_priority_was_taken() -> None:
+    here = Leading()
+    here.append(10, priority=0)
+    here.append(10, priority=1)
+    here.append(10, priority=0)
+    (lease_id, *_) = here.poll(30)[0]
+    here.leader.settle(GROUP, RELEASE, [Held(lease_id, 15, 17), Held(lease_id, 2, 4)], "", 0, here.now_ms)
+    here.append(20, priority=7)
+    assert offsets(here.poll(8)) == [*range(30, 36), 2, 3]
+
+
 def test_with_polls_of_one_every_fourth_is_for_the_oldest() -> None:
     here = Leading()
     here.append(2, priority=0)

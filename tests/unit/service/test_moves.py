@@ -34,6 +34,7 @@ from flotilla.types.operations import (
     Produce,
     Produced,
     RemoveNode,
+    TransferLeadership,
 )
 from tests.unit.service.fleet import Fleet, Node, batch, peer_address
 
@@ -491,6 +492,27 @@ def test_while_a_partition_cannot_agree_the_lost_disk_counts_for_nothing() -> No
     fleet.wait(lambda: settled(fleet, "t") and is_still(fleet), LONG_MS)
     assert lost.holds(group)
     books.check(least=5)
+
+
+def test_who_keeps_asking_a_lost_disk_to_lead_does_not_keep_it_out() -> None:
+    fleet = Fleet(3).form()
+    leader = fleet.create("t")
+    books = Books(fleet, "t")
+    books.produce(100)
+    fleet.advance(500)
+    lost = next(fleet.nodes[node] for node in place(fleet).replicas if node != leader.node)
+    fleet.kill(lost.node)
+    fleet.advance(500)
+    fleet.wipe(lost.node)
+
+    def is_back() -> bool:
+        if not settled(fleet, "t") or not is_still(fleet):
+            for node in fleet.nodes.values():
+                node.call(TransferLeadership("t", 0, lost.node))
+        return lost.holds(place(fleet).group) and settled(fleet, "t") and is_still(fleet)
+
+    fleet.wait(is_back, LONG_MS)
+    books.check(least=100)
 
 
 def test_a_disk_that_is_lost_again_and_again() -> None:

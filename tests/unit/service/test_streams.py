@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from flotilla.metadata.stream_sessions import RENEWAL_MS
 from flotilla.service.streams import HURRY_MS
 from flotilla.types.errors import FlotillaError
 from flotilla.types.operations import AlterTopic, CommitOffset, DeleteTopic, Done, OffsetCommitted, Produce, ReadOffset
@@ -288,6 +289,58 @@ def test_a_member_that_was_out_and_in_again_hears_of_its_new_epochs(node: Node) 
 def test_a_generation_that_is_not_known_here_is_not_answered(node: Node) -> None:
     Member(node.fleet, "one").join()
     assert node.call(Heartbeat(TOPIC, GROUP, "one", 99, [])).code == "UNAVAILABLE"
+
+
+# What nobody else shall have.
+
+
+def test_who_keeps_declining_a_partition_does_not_fill_the_log(node: Node) -> None:
+    one = Member(node.fleet, "one").join(session_ms=SESSION_MS)
+    two = Member(node.fleet, "two").join()
+    settle(one, two)
+    assert sorted(one.owned) == [0, 1]
+    before = node.machine.applied
+    epochs = [one.owned[1]]
+    for _ in range(40):
+        # Its claim failed: it never uses partition 1.
+        one.owned.pop(1, None)
+        one.beat()
+        two.beat()
+        epochs += [one.owned[1]] if 1 in one.owned else []
+        node.fleet.advance(100)
+    assert len(epochs) == len(set(epochs)), "what it has given up never comes again under the same epoch"
+    # Four seconds, and the first time at once.
+    assert 4 <= len(epochs) - 1 <= 5
+    assert node.machine.applied - before <= 5
+    assert shares(node.fleet) == {"one": [0, 1], "two": [2, 3]}
+
+
+def test_who_waits_for_what_it_has_declined_gets_it_when_that_may_be(node: Node) -> None:
+    one = Member(node.fleet, "one").join(session_ms=30_000)
+    for _ in range(2):
+        del one.owned[1]
+        one.beat()
+    assert sorted(one.owned) == [0, 2, 3]
+    one.wait()
+    node.fleet.advance(RENEWAL_MS - 1)
+    assert one.waiting is not None
+    assert one.waiting.is_waiting
+    node.fleet.advance(1)
+    assert one.woken() == [0, 2, 3]
+    assert one.beat() == [0, 1, 2, 3]
+
+
+def test_what_was_declined_goes_to_another_member_at_once(node: Node) -> None:
+    one = Member(node.fleet, "one").join(session_ms=30_000)
+    for _ in range(2):
+        del one.owned[2], one.owned[3]
+        one.beat()
+    one.wait()
+    two = Member(node.fleet, "two").join().wait()
+    # There is nothing new for it, and yet it is answered: what it says next gives both away.
+    assert one.woken() == [0, 1]
+    assert one.beat() == [0, 1]
+    assert two.woken() == [2, 3]
 
 
 # Silence.

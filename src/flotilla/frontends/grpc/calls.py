@@ -1,13 +1,13 @@
 """Calls that are answered once: each is read, asked of the cluster through the gateway, and written."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
 import grpc
 
 from flotilla.client.gateway import Gateway
+from flotilla.client.network import time_of_day_ms
 from flotilla.codec import api
 from flotilla.codec.api_queue import read_produce, write_produced, write_receipts
 from flotilla.codec.api_values import (
@@ -32,10 +32,6 @@ from flotilla.types.queue_operations import Extend, GroupReset, Held, Polled, Se
 _Answer: TypeAlias = Callable[[Any, int], Awaitable[Any]]
 #: Leases in one call.
 LEASE_COUNT_MAX = 10_000
-
-
-def time_of_day_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 class Calls:

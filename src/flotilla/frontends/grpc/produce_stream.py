@@ -11,10 +11,10 @@ from typing import Any, Final, Protocol
 
 from flotilla.client.gateway import Gateway
 from flotilla.client.gateway_sending import Sent
+from flotilla.client.network import time_of_day_ms
 from flotilla.codec.api_queue import read_produce, write_failure, write_produced, write_receipts, write_replies
 from flotilla.codec.api_values import ProduceRecords
 from flotilla.frontends.grpc.admission import Admission
-from flotilla.frontends.grpc.calls import time_of_day_ms
 from flotilla.frontends.grpc.errors import Context
 from flotilla.types.errors import FlotillaError
 from flotilla.types.operations import Produce, Produced

@@ -1,0 +1,136 @@
+"""What nodes of every simulated workload have in common: groups in one process, and a term of each that its node leads.
+
+A host lives as long as the process: a crash takes all it knew, but for what the logs say. Terms begin and end with
+leadership, as the replica sees it. What is served is the term's own matter; what is replicated the application's.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+from flotilla.raft.roles import LEADER
+from flotilla.replica.replica import Replica
+from flotilla.sim.node import SimNode
+from flotilla.sim.queue_wire import Answered
+from flotilla.sim.sometimes import Sometimes
+from flotilla.sim.story import Story
+from flotilla.sim.world import MS, World
+from flotilla.types.errors import FlotillaError, NotLeaderError, UnavailableError
+from flotilla.types.ids import GroupId, NodeId, Term
+from flotilla.types.operations import Request
+
+#: Times in the product are those of a calendar.
+EPOCH_MS: Final = 1_700_000_000_000
+
+
+class Serving(Protocol):
+    """One term of leading a group."""
+
+    @property
+    def term(self) -> Term: ...
+
+    def serve(self, request: Request, answer: Answered) -> None: ...
+
+    def end(self) -> None: ...
+
+
+ServingT = TypeVar("ServingT", bound=Serving)
+
+
+class Told:
+    """Whoever proposed or asked is told."""
+
+    __slots__ = ("_callback",)
+
+    def __init__(self, callback: Callable[[object], None]) -> None:
+        self._callback = callback
+
+    def answered(self, node: SimNode, result: object) -> None:
+        self._callback(result)
+
+
+class GroupHost(ABC, Generic[ServingT]):
+    """One group in one process."""
+
+    def __init__(self, node: SimNode, group: GroupId, sometimes: Sometimes, story: Story) -> None:
+        self.node = node
+        self.group = group
+        self.term: ServingT | None = None
+        self._sometimes = sometimes
+        self._story = story
+        self._replica: Replica | None = None
+
+    @property
+    def replica(self) -> Replica:
+        if self._replica is None:
+            assert self.node.driver is not None
+            self._replica = self.node.driver.replicas[self.group]
+        return self._replica
+
+    @abstractmethod
+    def begin(self, term: Term) -> ServingT:
+        """The node leads from now on."""
+
+    def look(self) -> None:
+        """After every event of the node."""
+        raft = self.replica.raft
+        if self.term is not None and (raft.role != LEADER or raft.term != self.term.term):
+            self.term.end()
+            self.term = None
+        if self.term is None and raft.role == LEADER and self.replica.is_serving():
+            self.term = self.begin(raft.term)
+
+    def serve(self, request: Request, answer: Answered) -> None:
+        self.look()
+        if self.term is None:
+            raft = self.replica.raft
+            raise UnavailableError("its log is not applied yet") if raft.role == LEADER else NotLeaderError(raft.leader)
+        self.term.serve(request, answer)
+
+    # What every term needs.
+
+    def later(self, delay_ms: int, action: Callable[[], None]) -> None:
+        self.node.later(delay_ms * MS, action)
+
+    def propose(self, data: bytes | memoryview, answered: Callable[[object], None]) -> bool:
+        assert self.node.driver is not None
+        return self.node.driver.propose(self.group, data, Told(answered))
+
+    def tell(self, text: str) -> None:
+        self._story.tell(self.node.id, text)
+
+    def seen(self, name: str) -> None:
+        self._sometimes.seen(name)
+
+
+HostT = TypeVar("HostT", bound="GroupHost[Any]")
+
+
+class HostedApplication(ABC, Generic[HostT]):
+    """The hosts of all processes, and the way of a request to one of them."""
+
+    def __init__(self, world: World, sometimes: Sometimes, story: Story) -> None:
+        self.world = world
+        self.sometimes = sometimes
+        self.story = story
+        #: The last one of each group at each node: a process that begins anew takes the place of the one before.
+        self.hosts: dict[tuple[NodeId, GroupId], HostT] = {}
+
+    @abstractmethod
+    def groups(self) -> Iterable[GroupId]:
+        """All of them, always in the same order."""
+
+    def observed(self, node: SimNode) -> None:
+        for group in self.groups():
+            host = self.hosts.get((node.id, group))
+            if host is not None and node.driver is not None and group in node.driver.replicas:
+                host.look()
+
+    def serve(self, node: SimNode, group: GroupId, request: Request, answer: Answered) -> None:
+        host = self.hosts.get((node.id, group))
+        try:
+            if host is None or group not in node.memberships:
+                raise NotLeaderError()
+            host.serve(request, answer)
+        except FlotillaError as error:
+            answer(error.with_traceback(None))
