@@ -42,6 +42,8 @@ class Grpc:
         ops.RemoveNode,
         queue.TakeTokens,
         DescribeReplicas,
+        stream.FenceGroup,
+        stream.ForgetGroup,
     )
 
     def __init__(self, server: Server) -> None:

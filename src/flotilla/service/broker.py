@@ -247,7 +247,7 @@ class Broker:
         lost = self.catalog.machine.state.assignments[host.group].place.lost
         if to in lost:
             # It would never catch up, and while leadership is handed over nobody can take it out of the members.
-            raise UnavailableError(f"node {to} lost its disk and is not back in {request.topic}/{request.partition} yet")
+            raise UnavailableError(f"node {to} lost its disk and is not back in this partition yet")
         if to == NO_NODE:
             raft = host.replica.raft
             voters = [node for node in raft.configuration.voters if node not in lost]
