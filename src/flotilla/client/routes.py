@@ -82,7 +82,10 @@ class Routes:
             if name in self.topics and self.topics[name].topic_id != found.get(name):
                 self.forget(name)
         for topic in metadata.topics:
-            self.topics[topic.name] = topic
+            known = self.topics.get(topic.name)
+            # Partitions only grow: a broker that tells of fewer has not heard of the others yet.
+            if known is None or known.topic_id != topic.topic_id or len(topic.partitions) >= len(known.partitions):
+                self.topics[topic.name] = topic
             for part in topic.partitions:
                 self._believe(Route(topic.name, part.number), addresses.get(part.leader), part.term)
 

@@ -244,7 +244,7 @@ class Broker:
         """Answered when it is under way; who leads in the end, metadata tells."""
         host = self._host(request.topic, request.partition)
         to = request.to
-        lost = self.catalog.machine.state.assignments[host.group].place.lost
+        lost = self._lost(host)
         if to in lost:
             # It would never catch up, and while leadership is handed over nobody can take it out of the members.
             raise UnavailableError(f"node {to} lost its disk and is not back in this partition yet")
@@ -260,7 +260,12 @@ class Broker:
         done(DoneReply())
 
     def _describe_replicas(self, request: DescribeReplicas, done: Done) -> None:
-        done(describe_replicas(self._host(request.topic, request.partition).replica, self._outside.is_up))
+        host = self._host(request.topic, request.partition)
+        done(describe_replicas(host.replica, self._outside.is_up, self._lost(host)))
+
+    def _lost(self, host: PartitionHost) -> tuple[NodeId, ...]:
+        """Who came back without its disk and has not begun anew in this partition."""
+        return self.catalog.machine.state.assignments[host.group].place.lost
 
     # The cluster.
 

@@ -1,16 +1,16 @@
 """Who belongs to a partition and how far each has come, as its leader sees it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from flotilla.raft.roles import LEADER as LEADS
 from flotilla.replica.replica import Replica
-from flotilla.types.cluster_operations import LEADER, LEARNER, VOTER, ReplicaInfo, ReplicasDescribed
+from flotilla.types.cluster_operations import LEADER, LEARNER, LOST, VOTER, ReplicaInfo, ReplicasDescribed
 from flotilla.types.errors import NotLeaderError
 from flotilla.types.ids import NodeId
 
 
-def describe_replicas(replica: Replica, is_up: Callable[[NodeId], bool]) -> ReplicasDescribed:
-    """Raises NotLeaderError."""
+def describe_replicas(replica: Replica, is_up: Callable[[NodeId], bool], lost: Collection[NodeId]) -> ReplicasDescribed:
+    """`lost` are those whose disks are gone, members or not. Raises NotLeaderError."""
     raft = replica.raft
     if raft.role != LEADS:
         raise NotLeaderError(raft.leader)
@@ -20,5 +20,8 @@ def describe_replicas(replica: Replica, is_up: Callable[[NodeId], bool]) -> Repl
     for node, progress in raft.progress.items():
         behind = max(0, raft.log.last_index - max(progress.match, raft.log.base))
         role = LEADER if node == raft.id else VOTER if raft.configuration.is_voter(node) else LEARNER
+        if node in lost:
+            role = LOST
+            behind = entries
         described.append(ReplicaInfo(node, role, is_up(node), behind, size_bytes * behind // entries))
     return ReplicasDescribed(described, size_bytes)

@@ -176,6 +176,10 @@ def test_partitions_spread_over_a_new_node_while_leaders_die(tmp_path: Path) -> 
                 )
                 assert found.settings["replication_factor"] == str(factor)
                 await traffic.wait_acks(20)
+            # Replicas were added one partition after the other; the whole is made even when somebody asks for it.
+            await client.rebalance()
+            await wait_still(client)
+            assert await client.rebalance() == []
             assert await client.cancel_moves() == []
         assert not traffic.ledger.refused
         await traffic.ledger.check_every_replica(cluster, client)
