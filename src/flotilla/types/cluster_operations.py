@@ -9,7 +9,7 @@ from flotilla.types.operations import Reply, Request
 LEADER = "leader"
 VOTER = "voter"
 LEARNER = "learner"
-#: Still a member by name; it came back without its disk, and counts for nothing until it was let go and has learned anew.
+#: Still a member by name: it came back without its disk, and counts for nothing until it has learned anew.
 LOST = "lost"
 
 
