@@ -31,8 +31,9 @@ check: $(STAMP) ## lint, format, types, tidy tests
 	@$(BIN)/mypy
 	@$(BIN)/pytest -q -p no:cacheprovider tests/tidy
 
-test: $(STAMP) ## all tests
-	@$(BIN)/pytest -q -n 2 --dist loadgroup
+test: $(STAMP) ## all tests; those of Spark first and alone, because they need both processors
+	@$(BIN)/pytest -q -n 0 --timeout 300 tests/integration/spark
+	@$(BIN)/pytest -q -n 2 --dist loadgroup --ignore tests/integration/spark
 
 sim: $(STAMP) ## simulate: SEED=n for one seed, SEEDS=n for a swarm of n
 	@$(BIN)/flotilla sim $(if $(SEEDS),--seeds $(SEEDS),--seed $(SEED))
