@@ -208,6 +208,7 @@ class PartitionQueue:
 
     def take(self, taker: Taker, max_messages: int, max_bytes: int) -> list[Delivery]:
         """Leases what is ready. Raises CorruptionError, and then nothing is leased."""
+        self.catch_up()
         now_ms = self.now_ms()
         keys_of = self.reader.keys if taker.is_ordered else None
         wish = Wish(taker.types, self.reader.task_types) if taker.types else None
@@ -370,8 +371,20 @@ class PartitionQueue:
         self._timer_ms = next_ms
         self._timer = self._outside.later(max(next_ms - now_ms, 1), self._advance)
 
+    def _disarm(self) -> None:
+        if self._timer is not None:
+            self._timer()
+            self._timer = None
+
+    def catch_up(self) -> None:
+        """What is due counts for whoever asks now, whether its timer has fired or not."""
+        now_ms = self.now_ms()
+        next_ms = self.leader.next_event_ms(now_ms)
+        if next_ms is not None and next_ms <= now_ms:
+            self._advance()
+
     def _advance(self) -> None:
-        self._timer = None
+        self._disarm()
         if self._is_ended:
             return
         now_ms = self.now_ms()
@@ -447,9 +460,7 @@ class PartitionQueue:
         if self._is_ended:
             return
         self._is_ended = True
-        if self._timer is not None:
-            self._timer()
-            self._timer = None
+        self._disarm()
         self.outbox.end(reason)
         self.reader.close()
         self._waiting.empty()

@@ -210,6 +210,7 @@ class QueueRequests:
 
     def _describe(self, group: str) -> GroupDescription:
         queue = self._queue
+        queue.catch_up()
         description = queue.leader.describe(group, queue.now_ms())
         if description.lag > 0:
             description.oldest_age_ms = self._age_ms(description.floor)

@@ -5,7 +5,9 @@ then shortens its own log, which frees the disk. That needs a snapshot behind th
 the next one that is taken anyway, and asks for one when that takes too long.
 
 Age is the time since a record was stored, by the leaders' clocks (queue/stamps): a producer whose clock is wrong
-loses nothing by it. Entries that hold staged batches of a transaction stay until it has ended.
+loses nothing by it. What is to be delivered later ages from then on: a delay may be longer than the retention, and
+what is stored behind such a message stays with it. Entries that hold staged batches of a transaction stay until it
+has ended.
 """
 
 from collections.abc import Callable
@@ -49,7 +51,8 @@ class Retention:
         self._look_ms = now_ms + LOOK_MS
         target = machine.log_start
         if settings.retention_ms:
-            target = max(target, machine.stored.end_before(now_ms - settings.retention_ms))
+            old_ms = now_ms - settings.retention_ms
+            target = max(target, machine.index.first_later_than(old_ms, machine.stored.end_before(old_ms)))
         if settings.retention_messages:
             target = max(target, machine.next_offset - settings.retention_messages)
         if settings.retention_bytes and self._replica.log.size_bytes() > settings.retention_bytes:

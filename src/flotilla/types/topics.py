@@ -59,7 +59,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     Setting("visibility_ms", "ms", 30 * _SECOND_MS, 100, 12 * _HOUR_MS, "How long a lease lasts unless renewed."),
     Setting("nack_backoff_ms", "ms", 1 * _SECOND_MS, 0, _DAY_MS, "Delay after the first failure; doubles each time."),
     Setting("nack_backoff_max_ms", "ms", 5 * _MINUTE_MS, 0, _DAY_MS, "Where the doubling of the delay stops."),
-    Setting("retention_ms", "ms", 7 * _DAY_MS, 0, _UNBOUNDED, "Age at which messages are removed; 0: never."),
+    Setting("retention_ms", "ms", 7 * _DAY_MS, 0, _UNBOUNDED, "Age, behind any delay, of what is removed; 0: never."),
     Setting("retention_bytes", "bytes", 0, 0, _UNBOUNDED, "Bytes kept per partition; 0: no limit."),
     Setting("retention_messages", "count", 0, 0, _UNBOUNDED, "Messages kept per partition; 0: no limit."),
     Setting("payload_bytes_max", "bytes", 1 * MIB, 1, 16 * MIB, "The largest payload that is accepted."),

@@ -58,6 +58,20 @@ def test_a_message_with_a_wrong_time_stays_as_long_as_any_other(node: Node) -> N
     assert log_start(node) == 1
 
 
+def test_a_delay_longer_than_the_retention_is_kept_and_ages_from_its_end(node: Node) -> None:
+    node.fleet.create(TOPIC, retention_ms="60s")
+    store(node, b"at once")
+    store(node, b"later", deliver_at_ms=node.now_ms() + 600_000)
+    node.fleet.advance(90_000)
+    assert log_start(node) == 1
+    node.fleet.advance(515_000)
+    assert values(polled(node, poll(1))) == [b"later"]
+    node.fleet.advance(40_000)
+    assert log_start(node) == 1
+    node.fleet.advance(30_000)
+    assert log_start(node) == 2
+
+
 def test_messages_go_by_count_and_the_setting_may_change(node: Node) -> None:
     node.fleet.create(TOPIC)
     fill(node, 10)
