@@ -7,6 +7,7 @@ character. Bounded by whoever hands the bytes in.
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 from urllib.parse import unquote
 
@@ -15,6 +16,8 @@ _REQUEST: Final = re.compile(rb"(" + _TOKEN + rb") ([\x21-\x7e]+) HTTP/1\.([01])
 _FIELD: Final = re.compile(rb"(" + _TOKEN + rb"):[ \t]*([^\x00-\x08\x0a-\x1f\x7f]*?)[ \t]*")
 _LENGTH: Final = re.compile(rb"[0-9]{1,15}")
 _ABSOLUTE: Final = re.compile(rb"https?://[^/?#]*", re.IGNORECASE)
+#: Headers that are short enough to be remembered.
+_KNOWN_BYTES_MAX: Final = 128
 #: Of the body: nobody knows until it has come.
 CHUNKED: Final = -1
 
@@ -49,10 +52,7 @@ def parse_head(data: bytes) -> Head:
         raise BadRequestError("this is no HTTP request")
     headers: list[tuple[bytes, bytes]] = []
     for line in lines:
-        field = _FIELD.fullmatch(line)
-        if field is None:
-            raise BadRequestError("a header cannot be read")
-        headers.append((field[1].lower(), field[2]))
+        headers.append(_known_field(line) if len(line) <= _KNOWN_BYTES_MAX else _field(line))
     raw_path, _, query = _origin(request[2]).partition(b"?")
     is_old = request[3] == b"0"
     words = _words(headers, b"connection")
@@ -69,6 +69,17 @@ def parse_head(data: bytes) -> Head:
         is_old=is_old,
         expects_continue=not is_old and b"100-continue" in _words(headers, b"expect"),
     )
+
+
+def _field(line: bytes) -> tuple[bytes, bytes]:
+    field = _FIELD.fullmatch(line)
+    if field is None:
+        raise BadRequestError("a header cannot be read")
+    return field[1].lower(), field[2]
+
+
+#: A client says the same in every request.
+_known_field = lru_cache(maxsize=1_024)(_field)
 
 
 def _origin(target: bytes) -> bytes:
