@@ -12,7 +12,8 @@ from random import Random
 from flotilla.codec.batch import span_of
 from flotilla.codec.batch_facts import facts_of
 from flotilla.codec.records import encode_batch
-from flotilla.metadata.commands import RegisterBroker
+from flotilla.metadata.commands import Command, RegisterBroker, decode_command
+from flotilla.metadata.move_commands import ConfirmLost
 from flotilla.raft.membership import ConfigurationChange
 from flotilla.raft.messages import Configuration, Message
 from flotilla.raft.options import RaftOptions
@@ -217,7 +218,17 @@ class Node:
         return self.driver.propose(group, data, reply)
 
     def forward(self, group: GroupId, data: bytes) -> None:
+        if group == METADATA_GROUP:
+            self._check_word(decode_command(data))
         self.driver.forward(group, data)
+
+    def _check_word(self, command: Command) -> None:
+        """Who lost its disk begins anew on this word: by then no majority of the group may count on it."""
+        if isinstance(command, ConfirmLost):
+            replica = self.replica(command.group)
+            assert replica is not None
+            assert command.node not in replica.raft.configuration.members()
+            assert replica.raft.pending_configuration_index <= replica.raft.log.handed
 
     def read(self, group: GroupId, query: object, reply: Callable[[object], None]) -> None:
         self.driver.read(group, query, reply)
