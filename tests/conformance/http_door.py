@@ -18,6 +18,7 @@ from flotilla.types import cluster_operations, stream_operations, transaction_op
 from flotilla.types import operations as ops
 from flotilla.types import queue_operations as queue
 from flotilla.types.errors import ALL_ERRORS, FlotillaError, NotLeaderError
+from flotilla.types.lease_tokens import held_by_partition, read_lease_token, tokens_of
 from flotilla.types.operations import Reply, Request
 from flotilla.types.records import Record
 
@@ -187,7 +188,7 @@ class Http:
         return queue.Polled(_deliveries(found["messages"]), found["visibility_ms"], found.get("retry_after_ms", 0))
 
     async def _settle(self, request: queue.Settle) -> queue.Settled:
-        body: _BY_NAME = {"leases": _tokens(request.partition, request.held)}
+        body: _BY_NAME = {"leases": tokens_of(request.partition, request.held)}
         if request.kind in (queue.FAIL, queue.REJECT):
             body["reason"] = request.reason
         if request.kind in (queue.FAIL, queue.RELEASE) and request.delay_ms != queue.BY_BACKOFF:
@@ -197,7 +198,7 @@ class Http:
         return queue.Settled(_held(found["expired"]))
 
     async def _extend(self, request: queue.Extend) -> queue.Settled:
-        leases = _tokens(request.partition, request.held)
+        leases = tokens_of(request.partition, request.held)
         body = {"leases": leases, "member": request.member, "visibility_ms": request.visibility_ms}
         found = await self._ask("POST", f"topics/{_name(request.topic)}/groups/{_name(request.group)}/extend", body)
         return queue.Settled(_held(found["expired"]))
@@ -262,20 +263,8 @@ def _start(start: queue.Start) -> _BY_NAME:
     return {"at": "latest" if start.kind == ops.LATEST else "earliest"}
 
 
-def _tokens(partition: int, held: list[queue.Held]) -> list[str]:
-    return [f"{partition}.{run.lease_id}.{offset}" for run in held for offset in range(run.first, run.end)]
-
-
 def _held(tokens: list[str]) -> list[queue.Held]:
-    """Neighbours under one lease as one run."""
-    found: list[queue.Held] = []
-    for token in tokens:
-        _, lease_id, offset = map(int, token.split("."))
-        if found and found[-1].lease_id == lease_id and found[-1].end == offset:
-            found[-1] = found[-1]._replace(end=offset + 1)
-        else:
-            found.append(queue.Held(lease_id, offset, offset + 1))
-    return found
+    return [run for runs in held_by_partition(tokens).values() for run in runs]
 
 
 def _deliveries(messages: list[_BY_NAME]) -> list[queue.Delivery]:
@@ -283,7 +272,7 @@ def _deliveries(messages: list[_BY_NAME]) -> list[queue.Delivery]:
 
     def alike(numbered: tuple[int, _BY_NAME]) -> tuple[int, int, int, int]:
         place, message = numbered
-        lease_id = int(message["lease"].split(".")[1]) if "lease" in message else 0
+        lease_id = read_lease_token(message["lease"])[1] if "lease" in message else 0
         return message["partition"], lease_id, message["attempt"], message["offset"] - place
 
     found: list[queue.Delivery] = []

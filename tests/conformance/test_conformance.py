@@ -11,9 +11,10 @@ from flotilla.server import Server
 from flotilla.types.address import Address
 from flotilla.types.operations import Produced
 from flotilla.types.settings import NodeSettings
+from tests.conformance.arrivals import Arrivals
 from tests.conformance.doors import DOORS
 from tests.conformance.matching import Mismatch, match, substitute
-from tests.conformance.scenario import FOLDER, Door, Play, Scenario, scenarios
+from tests.conformance.scenario import FOLDER, STEP_SECONDS_MAX, Door, Play, Scenario, scenarios
 from tests.conformance.values import OPERATIONS
 
 ANY_PORT = Address("127.0.0.1", 0)
@@ -37,14 +38,17 @@ class Stage:
         )
         self._runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
         self._server = Server(settings)
+        self._arrivals = Arrivals()
+        self._arrivals.watch(self._server.broker)
         self._runner.run(self._start())
         self._door = DOORS[door](self._server)
         self._runner.run(self._door.open())
 
     async def _start(self) -> None:
         await self._server.start()
-        while not self._server.catalog.brokers():
-            await asyncio.sleep(0.01)
+        async with asyncio.timeout(STEP_SECONDS_MAX):
+            while not self._server.catalog.brokers():
+                await asyncio.sleep(0.01)
 
     def lacks(self, scenario: Scenario) -> list[str]:
         """Operations of the scenario that the door does not offer."""
@@ -52,7 +56,7 @@ class Stage:
         return [name for name in done if OPERATIONS[name] in self._door.LACKS]
 
     def play(self, scenario: Scenario) -> None:
-        self._runner.run(Play(self._door).run(scenario))
+        self._runner.run(Play(self._door, self._arrivals).run(scenario))
 
     def close(self) -> None:
         self._runner.run(self._door.close())
@@ -144,4 +148,4 @@ def test_a_door_that_answers_otherwise_is_found_out() -> None:
     scenario = Scenario("x", "y", [{"do": "produce", "with": produce, "expect": {"base_offset": 1}}])
     door: Door = WrongDoor(Produced(0))  # type: ignore[assignment]
     with pytest.raises(AssertionError, match="step 1"):
-        asyncio.run(Play(door).run(scenario))
+        asyncio.run(Play(door, Arrivals()).run(scenario))

@@ -1,12 +1,8 @@
 """The same seed takes the same path: twice in a process, and in processes with different hash seeds."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 from flotilla.sim.plan import FAULTS, draw_plan
 from flotilla.sim.run import Result, simulate
+from tests.hash_seeds import HASH_SEEDS, printed
 
 SEEDS = (3, 7, 12)
 PROGRAM = """
@@ -21,19 +17,10 @@ def run(seed: int, *, is_told: bool = False) -> Result:
     return simulate(draw_plan(seed, ticks=400, faults=tuple(FAULTS)), is_told=is_told)
 
 
-def digests(hash_seed: str) -> list[int]:
-    source = Path(__file__).parents[2] / "src"
-    environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(source)}
-    output = subprocess.run(
-        [sys.executable, "-c", PROGRAM], env=environment, check=True, capture_output=True, text=True
-    )
-    return [int(line) for line in output.stdout.split()]
-
-
 def test_the_same_path_under_any_hash_seed() -> None:
     here = [run(seed).digest for seed in SEEDS]
-    assert digests("1") == here
-    assert digests("2") == here
+    for seed in HASH_SEEDS:
+        assert [int(line) for line in printed(PROGRAM, seed)] == here
     assert len(set(here)) == len(SEEDS)
 
 

@@ -4,8 +4,6 @@ Set FLOTILLA_SIM_SEED to begin at a seed of your choice. A failure names the com
 """
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 from random import SystemRandom
 
@@ -14,6 +12,7 @@ import pytest
 from flotilla.sim.plan import FAULTS, LEDGER, QUEUE, STREAM, draw_plan, draw_workload
 from flotilla.sim.run import Result, simulate
 from flotilla.sim.swarm import Order, Totals, run_swarm
+from tests.hash_seeds import HASH_SEEDS, printed
 
 FIRST = int(os.environ.get("FLOTILLA_SIM_SEED", "0")) or SystemRandom().randrange(1, 10**9)
 CHUNK = 6
@@ -87,19 +86,10 @@ def run(seed: int, *, is_told: bool = False) -> Result:
     return simulate(draw_plan(seed, workload=QUEUE, ticks=200, faults=tuple(FAULTS)), is_told=is_told)
 
 
-def digests(hash_seed: str) -> list[int]:
-    source = Path(__file__).parents[2] / "src"
-    environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(source)}
-    output = subprocess.run(
-        [sys.executable, "-c", PROGRAM], env=environment, check=True, capture_output=True, text=True
-    )
-    return [int(line) for line in output.stdout.split()]
-
-
 def test_the_same_path_under_any_hash_seed() -> None:
     here = [run(seed).digest for seed in (3, 7)]
-    assert digests("1") == here
-    assert digests("2") == here
+    for seed in HASH_SEEDS:
+        assert [int(line) for line in printed(PROGRAM, seed)] == here
     assert here[0] != here[1]
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from enum import Enum
-from inspect import signature
+from inspect import Parameter, signature
 from pathlib import Path
 from types import NoneType
 from typing import Any, NamedTuple, get_args
@@ -100,6 +100,8 @@ def _single(kind: Any) -> Any:
 def _default(default: Any, info: OptionInfo) -> str:
     if isinstance(info.show_default, str):
         return info.show_default
+    if default is Parameter.empty:
+        return "required"
     if default in (None, [], "") or isinstance(default, bool):
         return ""
     return f"`{default}`"

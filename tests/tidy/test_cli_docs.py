@@ -42,6 +42,10 @@ def test_every_option_has_a_meaning() -> None:
             assert row[-1], row
 
 
+def test_no_default_is_an_object_of_the_program() -> None:
+    assert not re.findall(r"<class|<object|<function", page())
+
+
 def test_the_quickstart_types_only_what_exists() -> None:
     typed = re.findall(r"^\$ (?:.*\| )?flotilla (.+)$", page(QUICKSTART), re.MULTILINE)
     assert len(typed) > 10

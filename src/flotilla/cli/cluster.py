@@ -7,9 +7,10 @@ or leaves goes on doing so when nobody looks; `--wait` only looks.
 
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 from rich.live import Live
@@ -31,6 +32,9 @@ from flotilla.cli.servers import (
 from flotilla.types.errors import FlotillaError, InvalidArgumentError, UnavailableError
 from flotilla.types.ids import NO_NODE
 from flotilla.types.operations import Metadata
+
+if TYPE_CHECKING:
+    from flotilla.client.sync import Client
 
 DEFAULT_BASE_PORT = 7600
 DEFAULT_FOLDER = Path("flotilla-cluster")
@@ -211,12 +215,7 @@ def remove(
     with connect(servers, timeout) as client:
         client.remove_node(node)
         if wait:
-            watch(
-                client,
-                f"emptying node {node}",
-                lambda found: [move for move in moving(found) if node in move.replicas],
-                lambda found: all(broker.node != node for broker in found.brokers),
-            )
+            _watch_emptying(client, node, lambda found: all(broker.node != node for broker in found.brokers))
         is_gone = all(broker.node != node for broker in client.metadata().brokers)
     if is_gone:
         typer.echo(f"node {node} has left; its process can be stopped")
@@ -232,13 +231,17 @@ def drain(
     with connect(servers, timeout) as client:
         client.drain_node(node)
         if wait:
-            watch(
-                client,
-                f"emptying node {node}",
-                lambda found: [move for move in moving(found) if node in move.replicas],
-                lambda found: _holds_nothing(found, node),
-            )
+            _watch_emptying(client, node, lambda found: _holds_nothing(found, node))
     typer.echo(f"node {node} is empty" if wait else f"node {node} drains")
+
+
+def _watch_emptying(client: "Client", node: int, is_over: Callable[[Metadata], bool]) -> None:
+    watch(
+        client,
+        f"emptying node {node}",
+        lambda found: [move for move in moving(found) if node in move.replicas],
+        is_over,
+    )
 
 
 def _holds_nothing(metadata: Metadata, node: int) -> bool:

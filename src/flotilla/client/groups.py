@@ -72,11 +72,15 @@ class Groups:
         """Raises NotFoundError when nobody knows the group."""
         found: dict[int, GroupDescription] = {}
         missing: list[int] = []
-        for number in await self._numbers():
-            try:
-                found[number] = await self._ask(GroupDescription, number, DescribeGroup(self._topic, number, group))
-            except NotFoundError:
+        numbers = await self._numbers()
+        asked = [self._ask(GroupDescription, number, DescribeGroup(self._topic, number, group)) for number in numbers]
+        for number, answer in zip(numbers, await asyncio.gather(*asked, return_exceptions=True), strict=True):
+            if isinstance(answer, GroupDescription):
+                found[number] = answer
+            elif isinstance(answer, NotFoundError):
                 missing.append(number)
+            else:
+                raise answer
         kinds = {part.kind for part in found.values()}
         stream = None if QUEUE_KIND in kinds else await self._describe_stream(group)
         if stream is not None:

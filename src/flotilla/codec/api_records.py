@@ -10,6 +10,7 @@ from typing import Any
 from flotilla.codec.batch_view import BatchView
 from flotilla.codec.generated import flotilla_pb2 as pb
 from flotilla.types.errors import CorruptionError, InvalidArgumentError
+from flotilla.types.lease_tokens import lease_token
 from flotilla.types.limits import TIME_MS_MAX
 from flotilla.types.queue_operations import Delivery
 from flotilla.types.records import Record
@@ -55,8 +56,8 @@ def add_delivered(target: Any, deliveries: Iterable[Delivery]) -> None:
         view = open_batch(delivery.batch)
         if view.count != delivery.count:
             raise CorruptionError(f"{delivery.count} messages were announced, {view.count} came")
-        lease = f"{delivery.partition}.{delivery.lease_id}." if delivery.lease_id else ""
-        _add(target, view, delivery.partition, delivery.first, attempt=delivery.attempt, lease=lease)
+        lease_id = delivery.lease_id
+        _add(target, view, delivery.partition, delivery.first, attempt=delivery.attempt, lease_id=lease_id)
 
 
 def _add(
@@ -66,7 +67,7 @@ def _add(
     first: int,
     *,
     attempt: int = 0,
-    lease: str = "",
+    lease_id: int = 0,
     skip_below: int = 0,
 ) -> None:
     add = target.add
@@ -83,8 +84,8 @@ def _add(
         if offset < skip_below:
             continue
         message = add(payload=record.value, offset=offset, timestamp_ms=record.timestamp_ms, **shared)
-        if lease:
-            message.lease = f"{lease}{offset}"
+        if lease_id:
+            message.lease = lease_token(partition, lease_id, offset)
         if record[1:3] != _NOTHING_BEFORE_TIME or record[5:] != _NOTHING_ELSE:
             _add_rest(message, record)
 

@@ -1,26 +1,35 @@
-"""A lease as clients of HTTP and gRPC hold it: one opaque text per message, `<partition>.<lease id>.<offset>`."""
+"""A lease as clients of HTTP and gRPC hold it: one opaque text per message, `<partition>.<lease id>.<offset>`.
+
+The only place that knows what the text looks like. A door needs no memory of what it gave out: whatever comes back is
+read here, by any node, and nothing is read that could not be sent on.
+"""
 
 from collections.abc import Iterable
+from typing import Final
 
 from flotilla.types.errors import InvalidArgumentError
+from flotilla.types.ids import Offset
 from flotilla.types.queue_operations import Held
 
-#: Larger numbers than the wire carries are not read.
-_NUMBER_MAX = 2**63 - 1
-_QUOTED_CHARS_MAX = 80
+#: Of partition, lease id and offset, as they travel between nodes.
+_MAXIMA: Final = (2**32 - 1, 2**64 - 1, 2**63 - 1)
+#: No number that is read has more: whatever is longer is not even converted.
+_DIGITS_MAX: Final = 20
+_QUOTED_CHARS_MAX: Final = 80
 
 
-def lease_token(partition: int, lease_id: int, offset: int) -> str:
+def lease_token(partition: int, lease_id: int, offset: Offset) -> str:
     return f"{partition}.{lease_id}.{offset}"
 
 
-def read_lease_token(token: str) -> tuple[int, int, int]:
-    """Partition, lease and offset. Raises InvalidArgumentError."""
+def read_lease_token(token: str) -> tuple[int, int, Offset]:
+    """Partition, lease id and offset. Raises InvalidArgumentError."""
     parts = token.split(".")
-    if len(parts) == 3 and token.isascii() and all(map(str.isdigit, parts)):
+    if len(parts) == 3 and token.isascii() and all(part.isdigit() and len(part) <= _DIGITS_MAX for part in parts):
         partition, lease_id, offset = map(int, parts)
-        if lease_id and max(partition, lease_id, offset) <= _NUMBER_MAX:
-            return partition, lease_id, offset
+        numbers = (partition, lease_id, offset)
+        if lease_id and all(number <= largest for number, largest in zip(numbers, _MAXIMA, strict=True)):
+            return numbers
     raise InvalidArgumentError(f"{token[:_QUOTED_CHARS_MAX]!r} is no lease")
 
 

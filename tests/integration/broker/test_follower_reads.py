@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+from time import monotonic
 
 import pytest
 
@@ -49,12 +50,15 @@ def test_every_replica_serves_and_a_paused_one_is_passed_over(cluster: BrokerClu
             await asyncio.gather(*[read(place) for place in range(3)])
 
         await read_to(100)
+        end = 100
         cluster[paused].signal(signal.SIGSTOP)
         try:
-            await client.produce_many(topic, [b"%d" % number for number in range(100, 200)])
-            await read_to(200)
-            # Long enough for it to know that it has slept.
-            await asyncio.sleep(1.5 * UNSEEN_MS_MAX / 1000)
+            # It sleeps long enough to know that it has slept, and all that time everybody else goes on.
+            awake_s = monotonic() + 1.5 * UNSEEN_MS_MAX / 1000
+            while end == 100 or monotonic() < awake_s:
+                await client.produce_many(topic, [b"%d" % number for number in range(end, end + 100)])
+                end += 100
+                await read_to(end)
         finally:
             cluster[paused].signal(signal.SIGCONT)
         # What it says from now on is either that it is behind, or whole.
@@ -63,10 +67,10 @@ def test_every_replica_serves_and_a_paused_one_is_passed_over(cluster: BrokerClu
             if isinstance(found, Fetched):
                 break
             assert isinstance(found, ReplicaBehindError), found
-        assert found.next_offset == 200
-        await client.produce_many(topic, [b"%d" % number for number in range(200, 300)])
-        await read_to(300)
-        assert seen == [list(range(300))] * 3
+        assert found.next_offset == end
+        await client.produce_many(topic, [b"%d" % number for number in range(end, end + 100)])
+        await read_to(end + 100)
+        assert seen == [list(range(end + 100))] * 3
 
     run(cluster, scenario, seconds=90)
 

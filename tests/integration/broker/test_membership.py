@@ -13,7 +13,7 @@ from tests.integration.broker.ledger import Traffic, read_all
 pytestmark = pytest.mark.slow
 
 
-def test_a_fourth_node_joins_under_load_works_and_leaves(tmp_path: Path) -> None:
+def test_a_fourth_node_joins_under_load_works_and_leaves(own_cluster: BrokerCluster) -> None:
     async def scenario(cluster: BrokerCluster, client: AsyncClient) -> None:
         await client.create_topic("old", partitions=3)
         async with Traffic(cluster.addresses, "old", partitions=3) as traffic:
@@ -54,12 +54,7 @@ def test_a_fourth_node_joins_under_load_works_and_leaves(tmp_path: Path) -> None
         await client.create_topic("after", partitions=1)
         await client.produce("after", b"x")
 
-    cluster = BrokerCluster(tmp_path)
-    cluster.start()
-    try:
-        run(cluster, scenario)
-    finally:
-        cluster.end()
+    run(own_cluster, scenario)
 
 
 async def wait_gone(client: AsyncClient, node: int) -> None:

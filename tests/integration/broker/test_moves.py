@@ -39,7 +39,7 @@ async def wait_voting(client: AsyncClient, topic: str, partitions: int, replicas
     await wait_for(look, f"{replicas} voters in every partition of {topic}", is_enough=bool)
 
 
-def test_a_node_that_lost_its_disk_comes_back_under_its_id_and_nothing_is_lost(tmp_path: Path) -> None:
+def test_a_node_that_lost_its_disk_comes_back_under_its_id_and_nothing_is_lost(own_cluster: BrokerCluster) -> None:
     async def scenario(cluster: BrokerCluster, client: AsyncClient) -> None:
         await client.create_topic("t", partitions=3)
         async with Traffic(cluster.addresses, "t", partitions=3) as traffic:
@@ -62,15 +62,10 @@ def test_a_node_that_lost_its_disk_comes_back_under_its_id_and_nothing_is_lost(t
         await traffic.ledger.check(client)
         await client.produce("t", b"after", partition=0)
 
-    cluster = BrokerCluster(tmp_path)
-    cluster.start()
-    try:
-        run(cluster, scenario, seconds=150)
-    finally:
-        cluster.end()
+    run(own_cluster, scenario, seconds=150)
 
 
-def test_an_empty_disk_with_the_flags_of_a_founder_gets_no_vote(tmp_path: Path) -> None:
+def test_an_empty_disk_with_the_flags_of_a_founder_gets_no_vote(own_cluster: BrokerCluster) -> None:
     async def scenario(cluster: BrokerCluster, client: AsyncClient) -> None:
         await client.create_topic("t", partitions=1)
         async with Traffic(cluster.addresses, "t") as traffic:
@@ -91,15 +86,10 @@ def test_an_empty_disk_with_the_flags_of_a_founder_gets_no_vote(tmp_path: Path) 
             await wait_voting(client, "t", 1, 3)
         await traffic.ledger.check_every_replica(cluster, client)
 
-    cluster = BrokerCluster(tmp_path)
-    cluster.start()
-    try:
-        run(cluster, scenario, seconds=120)
-    finally:
-        cluster.end()
+    run(own_cluster, scenario, seconds=120)
 
 
-def test_a_node_that_is_lost_for_good_is_replaced_by_another_and_nothing_is_lost(tmp_path: Path) -> None:
+def test_a_node_that_is_lost_for_good_is_replaced_by_another_and_nothing_is_lost(own_cluster: BrokerCluster) -> None:
     async def scenario(cluster: BrokerCluster, client: AsyncClient) -> None:
         await client.create_topic("t", partitions=3)
         async with Traffic(cluster.addresses, "t", partitions=3) as traffic:
@@ -129,15 +119,10 @@ def test_a_node_that_is_lost_for_good_is_replaced_by_another_and_nothing_is_lost
         await cluster.wait_led("t", 3)
         await traffic.ledger.check(client)
 
-    cluster = BrokerCluster(tmp_path)
-    cluster.start()
-    try:
-        run(cluster, scenario, seconds=150)
-    finally:
-        cluster.end()
+    run(own_cluster, scenario, seconds=150)
 
 
-def test_partitions_spread_over_a_new_node_while_leaders_die(tmp_path: Path) -> None:
+def test_partitions_spread_over_a_new_node_while_leaders_die(own_cluster: BrokerCluster) -> None:
     async def scenario(cluster: BrokerCluster, client: AsyncClient) -> None:
         await client.create_topic("t", partitions=4)
         # One that waits is told to come in.
@@ -193,12 +178,7 @@ def test_partitions_spread_over_a_new_node_while_leaders_die(tmp_path: Path) -> 
             lambda: left_behind(cluster, topic), "what moved to be removed", is_enough=lambda left: not left
         )
 
-    cluster = BrokerCluster(tmp_path)
-    cluster.start()
-    try:
-        run(cluster, scenario, seconds=180)
-    finally:
-        cluster.end()
+    run(own_cluster, scenario, seconds=180)
 
 
 def left_behind(cluster: BrokerCluster, topic: TopicInfo) -> list[Path]:

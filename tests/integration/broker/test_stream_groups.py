@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
@@ -107,28 +108,32 @@ async def reading_goes_on(client: AsyncClient, topic: str, diaries: list[Diary])
     await wait_until(is_past, "every partition to be read")
 
 
+async def is_set_within(event: asyncio.Event, seconds: float) -> bool:
+    with suppress(TimeoutError):
+        await asyncio.wait_for(event.wait(), seconds)
+    return event.is_set()
+
+
 async def produce(client: AsyncClient, topic: str, stop: asyncio.Event) -> int:
     """Into every partition until it is told to stop; how many records."""
     produced = 0
     for number in count():
-        if stop.is_set():
-            break
         for partition in range(PARTITIONS):
             await client.produce(topic, b"%d" % number, partition=partition)
             produced += 1
-        await asyncio.sleep(0.01)
+        if await is_set_within(stop, 0.01):
+            break
     return produced
 
 
 async def watch(client: AsyncClient, topic: str, stop: asyncio.Event) -> None:
     """Committed offsets never go back."""
     seen = dict.fromkeys(range(PARTITIONS), -1)
-    while not stop.is_set():
+    while not await is_set_within(stop, 0.05):
         for partition in seen:
             found = await client.committed_offset(GROUP, topic, partition)
             assert (found or 0) >= seen[partition]
             seen[partition] = found or 0
-        await asyncio.sleep(0.05)
 
 
 async def ends(client: AsyncClient, topic: str) -> dict[int, int]:

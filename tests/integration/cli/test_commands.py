@@ -180,7 +180,9 @@ def test_a_stream_group_is_moved_and_deleted_on_the_command_line(flotilla, clust
     assert len(flotilla(*read).stdout.split()) == 6
 
     with Client(cluster.servers) as client, client.consumer("moved", group="shared", mode="stream") as consumer:
-        consumer.poll(1, wait_ms=0)
+        # It joins in the background.
+        while not client.describe_group("moved", "shared").stream.members:
+            consumer.poll(1, wait_ms=20)
         for words in (("reset", "--to", "latest"), ("reset", "--to", "latest", "--dry-run"), ("delete",)):
             refused = flotilla("group", words[0], "moved", "shared", *words[1:], code=5)
             assert "to leave first" in refused.stderr

@@ -150,5 +150,5 @@ def test_ctrl_c_stops_a_cluster_in_the_foreground(tmp_path: Path):
         assert process.stderr is not None
         assert "Ctrl-C stops them" in process.stderr.readline()
         process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
     assert LocalCluster.from_layout(folder).running == []

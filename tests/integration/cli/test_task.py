@@ -60,6 +60,15 @@ def test_tasks_are_enqueued_looked_at_listed_and_cancelled(flotilla: Callable[..
     flotilla("task", "stats", "--http", "http://127.0.0.1:1", code=4)
 
 
+def test_a_queue_that_nobody_has_used_is_empty_and_has_no_task(flotilla: Callable[..., Any], doors: str) -> None:
+    listed = flotilla("task", "list", "-q", "unused", "--http", doors)
+    assert [line.split()[:3] for line in listed.stdout.splitlines()] == [["id", "type", "status"]]
+    assert json.loads(flotilla("task", "list", "-q", "unused", "--json", "--http", doors).stdout) == []
+    for verb in ("status", "cancel"):
+        refused = flotilla("task", verb, "unused.1.0.0", "--http", doors, code=3)
+        assert refused.stderr.strip() == "flotilla: there is no task unused.1.0.0"
+
+
 def test_a_worker_works_a_queue_off_over_http(flotilla: Callable[..., Any], doors: str, tmp_path: Path) -> None:
     tmp_path.joinpath("handlers.py").write_text(HANDLER)
 

@@ -196,6 +196,30 @@ def test_what_is_no_task_is_not_found(task: str, http: httpx.Client) -> None:
         assert (answer.status_code, answer.json()["code"]) == (404, "NOT_FOUND")
 
 
+def test_ids_of_nothing_are_answered_alike_whatever_is_asked(queue: Queue) -> None:
+    _, topic_id, _, _ = queue.enqueue().rsplit(".", 3)
+    for task in (
+        "nowhere.1.0.0",
+        f"{queue.name}.{int(topic_id, 16) + 1:x}.0.0",
+        f"{queue.name}.{topic_id}.9.0",
+        f"{queue.name}.{topic_id}.0.9",
+    ):
+        for answer in (
+            queue.http.get(f"/tasks/{task}"),
+            queue.http.delete(f"/tasks/{task}"),
+            *(queue.do(task, verb) for verb in ("ack", "nack", "extend")),
+        ):
+            said = (answer.status_code, answer.json()["code"], answer.json()["message"])
+            assert said == (404, "NOT_FOUND", f"there is no task {task}"), answer.request
+
+
+def test_a_queue_that_nobody_has_used_is_empty(queue: Queue) -> None:
+    answer = queue.http.get("/tasks", params={"queue": queue.name})
+    assert (answer.status_code, answer.json()) == (200, {"tasks": []})
+    # To look at it does not make it.
+    assert queue.http.get(f"/v1/topics/tasks.{queue.name}").status_code == 404
+
+
 def test_a_queue_that_was_made_again_does_not_answer_for_the_one_before(queue: Queue) -> None:
     task = queue.enqueue()
     assert queue.http.delete(f"/v1/topics/tasks.{queue.name}").status_code == 200

@@ -154,6 +154,18 @@ def test_messages_and_the_ends_of_their_leases(topic: Topic) -> None:
     assert [b64decode(each["payload"]) for each in topic.poll(wait_ms=10_000)] == [b"d"]
 
 
+def test_leases_of_one_number_in_several_partitions_are_told_apart(topic: Topic) -> None:
+    for partition in (0, 1):
+        topic.produce("a", partition=partition)
+    messages = [topic.poll(partitions=[partition], wait_ms=10_000)[0] for partition in (0, 1)]
+    leases = [message["lease"] for message in messages]
+    assert [lease.split(".", 1)[1] for lease in leases] == [leases[0].split(".", 1)[1]] * 2
+    assert topic.post("groups/g/ack", leases=leases[:1]) == {"expired": []}
+    assert topic.post("groups/g/extend", leases=leases, member="m")["expired"] == leases[:1]
+    elsewhere = topic.http.post(f"/v1/topics/{topic.name}/groups/g/ack", json={"leases": [f"{2**32 - 1}.1.0"]})
+    assert (elsewhere.status_code, elsewhere.json()["code"]) == (404, "NOT_FOUND")
+
+
 def test_at_most_once_has_nothing_to_settle(topic: Topic) -> None:
     topic.produce("a")
     (message,) = topic.poll(at_most_once=True, wait_ms=10_000)
@@ -175,6 +187,36 @@ def test_groups(topic: Topic) -> None:
     assert topic.http.post(f"{path}/reset", json={"start": {"offset": 1, "at": "latest"}}).status_code == 400
     assert topic.http.delete(path).json() == {"group": "g"}
     assert topic.http.get(path).status_code == 404
+
+
+def test_a_stream_group_is_moved_and_deleted_when_nobody_is_in_it(topic: Topic, broker: LocalBroker) -> None:
+    topic.produce("a", "b")
+    path = f"/v1/topics/{topic.name}/groups/s"
+    with broker.client() as client, client.consumer(topic.name, group="s", mode="stream") as consumer:
+        assert next(consumer).offset == 0
+        consumer.commit()
+        assert topic.get("/groups")["groups"] == [{"group": "s", "kind": "stream"}]
+        found = topic.get("/groups/s")
+        assert (found["kind"], found["lag"]) == ("stream", 1)
+        assert [each["partition"] for each in found["partitions"]] == [0, 1]
+        assert found["partitions"][0]["floor"] == 1
+        assert [member["name"] for member in found["stream"]["members"]] == [consumer.member]
+        for method, place, body in (
+            ("DELETE", path, None),
+            ("POST", f"{path}/reset", {"start": {"at": "earliest"}}),
+            ("POST", f"{path}/reset", {"start": {"at": "earliest"}, "dry_run": True}),
+        ):
+            refused = topic.http.request(method, place, json=body)
+            assert (refused.status_code, refused.json()["code"]) == (409, "GROUP_IN_USE"), (method, body)
+    assert topic.get("/groups/s")["stream"]["members"] == []
+    moved = topic.post("groups/s/reset", start={"at": "earliest"}, partitions=[0])
+    assert [(move["partition"], move["to_offset"]) for move in moved["partitions"]] == [(0, 0)]
+    with broker.client() as client, client.consumer(topic.name, group="s", mode="stream") as consumer:
+        assert next(consumer).offset == 0
+    assert topic.http.delete(path).json() == {"group": "s"}
+    assert topic.http.get(path).status_code == 404
+    assert topic.http.delete(path).status_code == 404
+    assert topic.get("/groups") == {"groups": []}
 
 
 def test_cancelled_records_are_delivered_to_nobody(topic: Topic) -> None:

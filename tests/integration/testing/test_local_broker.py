@@ -1,28 +1,18 @@
 """A broker in this process whose clock is turned by hand."""
 
-import time
 from pathlib import Path
 
 import pytest
 
 from flotilla import LeaseExpiredError
 from flotilla.testing import DAY_MS, HOUR_MS, LocalBroker
+from tests.integration.testing.waiting import eventually, payloads
 
 
 @pytest.fixture
 def broker():
     with LocalBroker() as broker:
         yield broker
-
-
-@pytest.fixture
-def client(broker):
-    with broker.client() as client:
-        yield client
-
-
-def payloads(messages):
-    return [message.payload for message in messages]
 
 
 def test_a_delay_of_a_week_is_over_when_the_clock_is_turned(broker, client):
@@ -97,14 +87,6 @@ def size_of(folder):
         except FileNotFoundError:
             pass
     return found
-
-
-def eventually(look):
-    """What the broker does a moment later by itself."""
-    deadline = time.monotonic() + 60
-    while not look() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return look()
 
 
 def test_nothing_is_left_behind():

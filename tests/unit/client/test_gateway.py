@@ -30,40 +30,18 @@ from flotilla.types.queue_operations import (
     Withdraw,
 )
 from flotilla.types.records import Record
-from tests.unit.client.queue_broker import QueueCluster, QueuePartition
+from tests.unit.client.queue_broker import QueuePartition
+from tests.unit.client.queue_doors import queue_doors
 from tests.unit.client.shells import Doors
 
-_TICK_SECONDS = 0.002
 _WAIT_SECONDS_MAX = 30
 _HOUR_MS = 3_600_000
 
 
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
 @pytest.fixture
 def doors() -> Iterator[Doors]:
-    cluster = QueueCluster(2, _now_ms)
-    cluster.grace_ms = 100
-    opened = Doors(cluster=cluster)
-
-    async def tick() -> None:
-        while True:
-            opened.cluster.tick()
-            await asyncio.sleep(_TICK_SECONDS)
-
-    async def start() -> asyncio.Task[None]:
-        return asyncio.get_running_loop().create_task(tick())
-
-    async def stop(task: asyncio.Task[None]) -> None:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-    task = opened.run(start())
-    yield opened
-    opened.run(stop(task))
-    opened.close()
+    with queue_doors() as opened:
+        yield opened
 
 
 @pytest.fixture

@@ -1,21 +1,28 @@
 """A worker: handlers in threads and on the loop, what becomes of their messages, and how it ends."""
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from flotilla import AsyncQueueMessage, Client, InvalidArgumentError, QueueMessage, Reject, Retry, Worker
 from flotilla.types.errors import NotFoundError
+from flotilla.types.queue_operations import Extend
+from tests.unit.client.queue_doors import queue_doors
 from tests.unit.client.shells import Doors
-from tests.unit.client.test_queue_shells import doors, many, until  # noqa: F401 - a fixture.
+from tests.unit.client.test_queue_shells import many, until
 
 GROUP = "workers"
 
 
 @pytest.fixture
-def client(doors: Doors) -> Iterator[Client]:  # noqa: F811
+def doors() -> Iterator[Doors]:
+    with queue_doors() as opened:
+        yield opened
+
+
+@pytest.fixture
+def client(doors: Doors) -> Iterator[Client]:
     doors.cluster.settings["orders"] = {"nack_backoff_ms": "1ms", "nack_backoff_max_ms": "1ms"}
     doors.cluster.create("orders", 2)
     with Client(doors.addresses) as opened:
@@ -47,7 +54,7 @@ class Running:
         assert self.worker.running_count == 0
 
 
-def test_handlers_in_threads(client, doors):  # noqa: F811
+def test_handlers_in_threads(client, doors):
     client.produce_many("orders", many(50), partition=0)
     client.produce_many("orders", many(50, first=50), partition=1)
     found: list[bytes] = []
@@ -62,7 +69,7 @@ def test_handlers_in_threads(client, doors):  # noqa: F811
     assert sorted(found, key=int) == many(100)
 
 
-def test_handlers_on_the_loop(client, doors):  # noqa: F811
+def test_handlers_on_the_loop(client, doors):
     client.produce_many("orders", many(100))
     found: list[bytes] = []
 
@@ -77,7 +84,7 @@ def test_handlers_on_the_loop(client, doors):  # noqa: F811
     assert sorted(found, key=int) == many(100)
 
 
-def test_what_a_handler_raises_decides(client, doors, caplog):  # noqa: F811
+def test_what_a_handler_raises_decides(client, doors, caplog):
     client.produce_many("orders", [b"fails", b"rejected", b"again", b"fine"], partition=0)
     attempts: dict[bytes, int] = {}
 
@@ -98,7 +105,7 @@ def test_what_a_handler_raises_decides(client, doors, caplog):  # noqa: F811
     assert "not yet" in caplog.text
 
 
-def test_a_slow_handler_does_not_block_others(client, doors):  # noqa: F811
+def test_a_slow_handler_does_not_block_others(client, doors):
     client.produce_many("orders", [b"slow", *many(40)], partition=0)
     go_on = threading.Event()
 
@@ -114,7 +121,7 @@ def test_a_slow_handler_does_not_block_others(client, doors):  # noqa: F811
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_stopping_lets_handlers_finish_and_gives_the_rest_back(client, doors, is_async):  # noqa: F811
+def test_stopping_lets_handlers_finish_and_gives_the_rest_back(client, doors, is_async):
     client.produce_many("orders", many(20), partition=0)
     begun: list[bytes] = []
     go_on = threading.Event()
@@ -140,7 +147,7 @@ def test_stopping_lets_handlers_finish_and_gives_the_rest_back(client, doors, is
     assert len(begun) == 3
 
 
-def test_a_handler_that_does_not_end_loses_its_message_uncounted(client, doors):  # noqa: F811
+def test_a_handler_that_does_not_end_loses_its_message_uncounted(client, doors):
     client.produce("orders", b"stuck")
     begun = threading.Event()
 
@@ -156,13 +163,13 @@ def test_a_handler_that_does_not_end_loses_its_message_uncounted(client, doors):
     assert (info.acked_total, info.leased, info.ready, info.failed_total) == (0, 0, 1, 0)
 
 
-def test_a_worker_that_was_stopped_before_does_not_begin(doors):  # noqa: F811
+def test_a_worker_that_was_stopped_before_does_not_begin(doors):
     worker = Worker(doors.addresses, "orders", GROUP, lambda message: None)
     worker.stop()
     worker.run()
 
 
-def test_what_cannot_pass_ends_the_worker(client, doors):  # noqa: F811
+def test_what_cannot_pass_ends_the_worker(client, doors):
     with Running(doors.addresses, lambda message: None) as running:
         running.worker.stop()
     worker = Worker(doors.addresses, "missing", GROUP, lambda message: None)
@@ -172,14 +179,18 @@ def test_what_cannot_pass_ends_the_worker(client, doors):  # noqa: F811
         Worker(doors.addresses, "orders", GROUP, lambda message: None, concurrency=0)
 
 
-def test_leases_of_handlers_that_block_are_renewed(client, doors):  # noqa: F811
+def test_leases_of_handlers_that_block_are_renewed(client, doors):
     client.produce("orders", b"slow")
     attempts: list[int] = []
+    cluster = doors.cluster
+    begun_ms = cluster.now_ms()
+    # At the broker, time passes by renewals alone, most of a lease at each: it is over soon if they do not prolong it.
+    cluster.now_ms = lambda: begun_ms + 800 * cluster.count(Extend)
 
     def handle(message: QueueMessage) -> None:
         attempts.append(message.attempt)
-        time.sleep(0.6)
+        until(lambda: cluster.count(Extend) >= 3)
 
-    with Running(doors.addresses, handle, visibility_ms=200):
+    with Running(doors.addresses, handle, visibility_ms=1_000):
         until(lambda: client.groups("orders") != {} and client.describe_group("orders", GROUP).acked_total == 1)
     assert attempts == [1]

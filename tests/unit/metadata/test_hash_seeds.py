@@ -1,11 +1,6 @@
 """Two processes that hash differently come to the same state, byte by byte."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
-ROOT = Path(__file__).resolve().parents[3]
+from tests.hash_seeds import HASH_SEEDS, printed
 
 SCRIPT = """
 from flotilla.metadata.commands import AlterTopic, DeleteTopic
@@ -24,15 +19,7 @@ print(log.machine.state_hash())
 """
 
 
-def state_hash(seed: str) -> str:
-    environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, check=True, timeout=60
-    )
-    return done.stdout.strip()
-
-
 def test_the_state_does_not_depend_on_how_texts_are_hashed():
-    hashes = [state_hash(seed) for seed in ("1", "2")]
-    assert len(hashes[0]) == 64
-    assert hashes[0] == hashes[1]
+    (one,), (other,) = [printed(SCRIPT, seed) for seed in HASH_SEEDS]
+    assert len(one) == 64
+    assert one == other

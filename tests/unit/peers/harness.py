@@ -8,6 +8,8 @@ from typing import Any
 import uvloop
 
 from flotilla.codec.frames import frame_header
+from flotilla.peers.connection import SILENT_CHECKS_MAX
+from flotilla.peers.frame_buffer import PING
 from flotilla.peers.handshake import Hello, Welcome, decode_hello, decode_welcome, encode_hello, encode_welcome
 from flotilla.peers.network import PeerNetwork
 from flotilla.raft.messages import Append, Entry, Heartbeat, Message
@@ -101,6 +103,16 @@ async def pair(check_ms: int = CHECK_MS) -> tuple[PeerNetwork, Recorder, PeerNet
     await events_one.wait_change("up", 2)
     await events_two.wait_change("up", 1)
     return one, events_one, two, events_two
+
+
+async def wait_pinged(*networks: PeerNetwork, pings: int = 10 * SILENT_CHECKS_MAX) -> None:
+    """Every link of theirs has heard so many pings since now, and was not cut."""
+    for connection in [link._connection for each in networks for link in each._links.values()]:
+        assert connection is not None
+        enough = connection.received_bytes + pings * len(PING)
+        while connection.received_bytes < enough:
+            assert not connection.is_closed, connection.reason
+            await asyncio.sleep(0.001)
 
 
 def heartbeat(sender: int, to: int, commit: int = 0) -> tuple[int, Message]:

@@ -27,6 +27,7 @@ from tests.unit.peers.harness import (
     network,
     pair,
     run,
+    wait_pinged,
 )
 
 HELLO = Hello(CLUSTER, sender=2, to=1, incarnation=5)
@@ -277,12 +278,12 @@ def test_messages_on_the_dialled_connection_are_refused() -> None:
 
 def test_a_process_that_was_stopped_does_not_cut_links_that_are_well() -> None:
     async def scenario() -> None:
-        _, events_one, _, events_two = await pair(check_ms=20)
+        one, events_one, two, events_two = await pair(check_ms=20)
         # Both loops stand still far longer than the silence that kills a link.
         stop_until = asyncio.get_running_loop().time() + 0.2
         while asyncio.get_running_loop().time() < stop_until:
             pass
-        await asyncio.sleep(0.1)
+        await wait_pinged(one, two, pings=5)
         assert events_one.changes == [("up", 2)]
         assert events_two.changes == [("up", 1)]
 

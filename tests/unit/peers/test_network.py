@@ -3,7 +3,7 @@
 import asyncio
 
 from flotilla.raft.messages import Append, Heartbeat
-from tests.unit.peers.harness import NOWHERE, Recorder, append, heartbeat, network, pair, run
+from tests.unit.peers.harness import NOWHERE, Recorder, append, heartbeat, network, pair, run, wait_pinged
 
 
 def test_messages_go_both_ways_in_order() -> None:
@@ -53,8 +53,8 @@ def test_large_entries_arrive_whole() -> None:
 
 def test_idle_links_stay_up_by_pings_alone() -> None:
     async def scenario() -> None:
-        _, events_one, _, events_two = await pair(check_ms=5)
-        await asyncio.sleep(0.2)
+        one, events_one, two, events_two = await pair(check_ms=5)
+        await wait_pinged(one, two)
         assert events_one.changes == [("up", 2)]
         assert events_two.changes == [("up", 1)]
         assert events_one.messages == events_two.messages == []

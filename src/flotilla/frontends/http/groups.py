@@ -1,8 +1,12 @@
-"""Groups as people look at them, over HTTP: positions, progress, settings, and where one message is and why."""
+"""Groups as people look at them, over HTTP: positions, progress, settings, and where one message is and why.
 
-import asyncio
+What concerns a whole group takes several requests, to its partitions and to the coordinator of stream groups: they are
+the client's (client/groups.py), so a group is moved and deleted here as it is everywhere. Groups work elsewhere: queue
+groups in `messages`, and stream groups not over HTTP.
+"""
+
 from dataclasses import asdict
-from typing import Any, Final
+from typing import Final
 
 from flotilla.client.gateway import Gateway
 from flotilla.frontends.http.operation import FLAG, INTEGER, TEXT, Answer, Call, Operation, array, flag, obj
@@ -17,24 +21,10 @@ from flotilla.frontends.http.paths import (
     TOPIC,
     read_start,
 )
-from flotilla.types.errors import InvalidArgumentError, NotFoundError
 from flotilla.types.operations import CommitOffset, OffsetCommitted, ReadOffset
-from flotilla.types.queue_operations import (
-    AlterGroup,
-    DeleteGroup,
-    DescribeGroup,
-    ExplainMessage,
-    Explanation,
-    GroupDescription,
-    GroupList,
-    GroupReply,
-    GroupReset,
-    ListGroups,
-    ResetGroup,
-)
+from flotilla.types.queue_operations import AlterGroup, ExplainMessage, Explanation, GroupDescription, GroupReply
 from flotilla.types.topics import PARTITION_COUNT_MAX
 
-QUEUE: Final = "queue"
 #: Of one group in one partition: all that a leader tells, as it tells it.
 _NUMBERS: Final = tuple(name for name in GroupDescription.__slots__ if name not in ("kind", "is_paused", "members"))
 _MEMBER = obj(("name", "leased", "last_poll_ms_ago"), name=TEXT, leased=INTEGER, last_poll_ms_ago=INTEGER)
@@ -47,13 +37,31 @@ _PART = obj(
     **dict.fromkeys(_NUMBERS, INTEGER),
 )
 _GROUPS = obj(("groups",), groups={"type": "array", "items": obj(("group", "kind"), group=TEXT, kind=TEXT)})
+_STREAM_MEMBER = obj(
+    ("name", "client", "partitions", "heard_ms_ago"),
+    name=TEXT,
+    client=TEXT,
+    partitions={"type": "array", "items": INTEGER, "description": "Those that it owns."},
+    heard_ms_ago={"type": "integer", "description": "Since its last heartbeat, as far as is known."},
+)
+_STREAM = obj(
+    ("generation", "strategy", "session_ms", "members"),
+    generation=INTEGER,
+    strategy=TEXT,
+    session_ms={"type": "integer", "description": "A member that is silent for so long has left."},
+    members={"type": "array", "items": _STREAM_MEMBER},
+    rebalanced_ms_ago=INTEGER,
+    cause={"type": "string", "description": "Why partitions were spread anew the last time, for people."},
+    moved={"type": "integer", "description": "How many of them got another owner then."},
+)
 _GROUP = obj(
     ("topic", "group", "kind", "lag", "partitions"),
     topic=TEXT,
     group=TEXT,
-    kind={"type": "string", "description": "queue, or offset for one that commits offsets."},
+    kind={"type": "string", "description": "queue, stream, or offset for one that only commits offsets."},
     lag={"type": "integer", "description": "Messages that are not settled, in all partitions."},
     partitions={"type": "array", "items": _PART},
+    stream={**_STREAM, "description": "Of a stream group."},
 )
 _DELETED = obj(("group",), group=TEXT)
 _SET = obj(("settings",), settings={"type": "object", "additionalProperties": TEXT})
@@ -67,6 +75,7 @@ _MOVED = obj(
     ("partitions",),
     partitions={"type": "array", "items": obj(partition=INTEGER, from_offset=INTEGER, to_offset=INTEGER)},
 )
+_WITHOUT_MEMBERS: Final = "A stream group has no members then: while it has some, the answer is `GROUP_IN_USE`."
 _COMMIT = obj(("offset",), offset=OFFSET, reset=flag("Also backwards."))
 _POSITION = obj(("offset",), offset=INTEGER)
 _EXPLAINED = obj(
@@ -99,9 +108,9 @@ class GroupDoor:
                       body=obj(("settings",), settings=SETTINGS), answers={200: _SET}, errors=(404, 409),
                       description="An empty text takes a setting back; what is not named stays."),
             Operation("deleteGroup", "DELETE", path, tag, "Forget a group.", self.delete, OF_GROUP,
-                      answers={200: _DELETED}, errors=(404, 409)),
-            Operation("resetGroup", "POST", f"{path}/reset", tag, "Move a queue group.", self.reset, OF_GROUP,
-                      body=_RESET, answers={200: _MOVED}, errors=(404, 409, 416)),
+                      answers={200: _DELETED}, errors=(404, 409), description=_WITHOUT_MEMBERS),
+            Operation("resetGroup", "POST", f"{path}/reset", tag, "Move a group.", self.reset, OF_GROUP,
+                      body=_RESET, answers={200: _MOVED}, errors=(404, 409, 416), description=_WITHOUT_MEMBERS),
             Operation("readOffset", "GET", f"{path}/partitions/{{partition}}/offset", tag,
                       "The offset that a group has committed.", self.read_offset, part,
                       answers={200: _POSITION}, errors=(404,)),
@@ -114,60 +123,31 @@ class GroupDoor:
         ]  # fmt: skip
 
     async def list_all(self, call: Call) -> Answer:
-        topic = call.path["topic"]
-        numbers = await self._gateway.partitions(topic)
-        asked = [self._gateway.ask_for(GroupList, ListGroups(topic, number)) for number in numbers]
-        kinds: dict[str, str] = {}
-        for listed in await asyncio.gather(*asked):
-            for name, kind in listed.groups.items():
-                # A queue group is one in every partition that it has polled.
-                kinds[name] = QUEUE if QUEUE in (kind, kinds.get(name)) else kind
-        return Answer({"groups": [{"group": name, "kind": kind} for name, kind in sorted(kinds.items())]})
+        kinds = await self._gateway.groups(call.path["topic"]).names()
+        return Answer({"groups": [{"group": name, "kind": kind} for name, kind in kinds.items()]})
 
     async def get(self, call: Call) -> Answer:
-        topic, group = call.path["topic"], call.path["group"]
-        numbers = await self._gateway.partitions(topic)
-        asked = [self._gateway.ask_for(GroupDescription, DescribeGroup(topic, number, group)) for number in numbers]
-        parts: list[dict[str, Any]] = []
-        for number, found in zip(numbers, await asyncio.gather(*asked, return_exceptions=True), strict=True):
-            if isinstance(found, GroupDescription):
-                parts.append({"partition": number, **asdict(found)})
-            elif not isinstance(found, NotFoundError):
-                raise found
-        if not parts:
-            raise NotFoundError(f"topic {topic!r} has no group {group!r}")
-        kind = QUEUE if any(part["kind"] == QUEUE for part in parts) else parts[0]["kind"]
-        lag = sum(part["lag"] for part in parts)
-        return Answer({"topic": topic, "group": group, "kind": kind, "lag": lag, "partitions": parts})
+        info = await self._gateway.groups(call.path["topic"]).describe(call.path["group"])
+        parts = [{"partition": number, **asdict(part)} for number, part in sorted(info.partitions.items())]
+        shown = {"topic": info.topic, "group": info.name, "kind": info.kind, "lag": info.lag, "partitions": parts}
+        if info.stream is not None:
+            shown["stream"] = asdict(info.stream)
+        return Answer(shown)
 
     async def alter(self, call: Call) -> Answer:
         request = AlterGroup(call.path["topic"], call.path["group"], call.body["settings"])
         return Answer({"settings": (await self._gateway.ask_for(GroupReply, request)).settings})
 
     async def delete(self, call: Call) -> Answer:
-        topic, group = call.path["topic"], call.path["group"]
-        numbers = await self._gateway.partitions(topic)
-        asked = [self._gateway.ask(DeleteGroup(topic, number, group)) for number in numbers]
-        outcomes = await asyncio.gather(*asked, return_exceptions=True)
-        errors = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
-        for error in errors:
-            if not isinstance(error, NotFoundError) or len(errors) == len(numbers):
-                raise error
-        return Answer({"group": group})
+        await self._gateway.groups(call.path["topic"]).delete(call.path["group"])
+        return Answer({"group": call.path["group"]})
 
     async def reset(self, call: Call) -> Answer:
-        topic, group = call.path["topic"], call.path["group"]
-        start = read_start(call.body["start"])
-        known = await self._gateway.partitions(topic)
-        numbers = call.body.get("partitions") or known
-        if not set(numbers) <= set(known):
-            raise InvalidArgumentError(f"topic {topic!r} has the partitions 0 to {len(known) - 1}")
-        asked = [
-            self._gateway.ask_for(GroupReset, ResetGroup(topic, number, group, start, call.body["dry_run"]))
-            for number in numbers
-        ]
-        moved = zip(numbers, await asyncio.gather(*asked), strict=True)
-        return Answer({"partitions": [{"partition": number, **asdict(each)} for number, each in moved]})
+        body = call.body
+        moved = await self._gateway.groups(call.path["topic"]).move(
+            call.path["group"], read_start(body["start"]), body.get("partitions") or None, dry_run=body["dry_run"]
+        )
+        return Answer({"partitions": [{"partition": number, **asdict(each)} for number, each in moved.items()]})
 
     async def read_offset(self, call: Call) -> Answer:
         request = ReadOffset(call.path["group"], call.path["topic"], call.path["partition"])

@@ -4,7 +4,7 @@ A message comes with its lease, one opaque word that settles it at any node. Not
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from flotilla.client.gateway import Gateway
@@ -12,8 +12,8 @@ from flotilla.codec.batch_view import BatchView
 from flotilla.frontends.http.operation import INTEGER, TEXT, Answer, Call, Operation, array, flag, integer, obj, text
 from flotilla.frontends.http.paths import MEMBER, OF_GROUP, PARTITION, START, VISIBILITY, WAIT, read_start
 from flotilla.frontends.http.record_view import MESSAGE, show_record
-from flotilla.frontends.http.task_view import lease_token, read_lease_token
 from flotilla.frontends.http.unsettled import Place, Unsettled
+from flotilla.types.lease_tokens import held_by_partition, lease_token, read_lease_token
 from flotilla.types.limits import MIB, REASON_BYTES_MAX
 from flotilla.types.queue_operations import (
     ACK,
@@ -137,25 +137,34 @@ class MessageDoor:
         topic, group = call.path["topic"], call.path["group"]
         reason: str = body.get("reason", "")
         delay_ms: int = body.get("delay_ms", BY_BACKOFF)
-        asked = [
-            self._gateway.ask_for(Settled, Settle(topic, partition, group, kind, held, reason, delay_ms))
-            for partition, held in _by_partition(body["leases"]).items()
-        ]
-        settled = await asyncio.gather(*asked)
+        expired = await self._ask_each(
+            body["leases"], lambda partition, held: Settle(topic, partition, group, kind, held, reason, delay_ms)
+        )
         self._unsettled.settled(topic, group, _places(body["leases"]))
-        return Answer({"expired": _expired(body["leases"], settled)})
+        return Answer({"expired": expired})
 
     async def extend(self, call: Call) -> Answer:
         body: dict[str, Any] = call.body
-        topic, group = call.path["topic"], call.path["group"]
+        topic, group, member = call.path["topic"], call.path["group"], body["member"]
         visibility_ms: int = body["visibility_ms"]
-        asked = [
-            self._gateway.ask_for(Settled, Extend(topic, partition, group, body["member"], held, visibility_ms))
-            for partition, held in _by_partition(body["leases"]).items()
-        ]
-        expired = _expired(body["leases"], await asyncio.gather(*asked))
+        expired = await self._ask_each(
+            body["leases"], lambda partition, held: Extend(topic, partition, group, member, held, visibility_ms)
+        )
         self._unsettled.extended(topic, group, _places(body["leases"]), visibility_ms)
         return Answer({"expired": expired, "visibility_ms": visibility_ms})
+
+    async def _ask_each(self, leases: list[str], request: Callable[[int, list[Held]], Settle | Extend]) -> list[str]:
+        """Asks every partition about its own leases. Those that were refused, as they came."""
+        held = held_by_partition(leases)
+        asked = [self._gateway.ask_for(Settled, request(partition, runs)) for partition, runs in held.items()]
+        # Leaders number their leases each for itself: one number may stand in several partitions.
+        refused = {
+            (partition, run.lease_id, offset)
+            for partition, settled in zip(held, await asyncio.gather(*asked), strict=True)
+            for run in settled.expired
+            for offset in range(run.first, run.end)
+        }
+        return [lease for lease in leases if read_lease_token(lease) in refused] if refused else []
 
 
 def show_delivery(delivery: Delivery) -> Iterator[dict[str, Any]]:
@@ -167,24 +176,5 @@ def show_delivery(delivery: Delivery) -> Iterator[dict[str, Any]]:
         yield shown
 
 
-def _by_partition(leases: list[str]) -> dict[int, list[Held]]:
-    """Neighbours under one lease as one run. Raises InvalidArgumentError."""
-    found: dict[int, list[Held]] = {}
-    for partition, lease_id, offset in sorted({read_lease_token(lease) for lease in leases}):
-        runs = found.setdefault(partition, [])
-        if runs and runs[-1].lease_id == lease_id and runs[-1].end == offset:
-            runs[-1] = runs[-1]._replace(end=offset + 1)
-        else:
-            runs.append(Held(lease_id, offset, offset + 1))
-    return found
-
-
 def _places(leases: list[str]) -> list[Place]:
     return [(partition, offset) for partition, _, offset in map(read_lease_token, leases)]
-
-
-def _expired(leases: list[str], settled: list[Settled]) -> list[str]:
-    refused = {
-        (run.lease_id, offset) for each in settled for run in each.expired for offset in range(run.first, run.end)
-    }
-    return [lease for lease in leases if read_lease_token(lease)[1:] in refused] if refused else []

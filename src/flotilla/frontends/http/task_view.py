@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from flotilla.codec.batch_view import BatchView
 from flotilla.frontends.http.operation import ANYTHING, INTEGER, TEXT, obj, text
-from flotilla.types.errors import InvalidArgumentError, NotFoundError
-from flotilla.types.ids import Offset
+from flotilla.types.errors import NotFoundError
+from flotilla.types.lease_tokens import lease_token
 from flotilla.types.queue_operations import Delivery, Explanation
 from flotilla.types.records import CONTENT_JSON, Record
 from flotilla.types.tasks import MAX_RETRIES_DEFAULT, TASK_TYPE_HEADER, TaskId
@@ -114,21 +114,3 @@ def explained_task(task: TaskId, found: Explanation, now_ms: int) -> dict[str, A
     if found.ended_ms:
         shown["ended_ms"] = found.ended_ms
     return shown
-
-
-# Lease tokens: the same in gRPC.
-
-
-def lease_token(partition: int, lease_id: int, offset: Offset) -> str:
-    return f"{partition}.{lease_id}.{offset}"
-
-
-def read_lease_token(token: str) -> tuple[int, int, Offset]:
-    """Partition, lease id and offset. Raises InvalidArgumentError."""
-    parts = token.split(".")
-    if len(parts) != 3 or not all(part.isascii() and part.isdecimal() and len(part) < 20 for part in parts):
-        raise InvalidArgumentError(f"{token[:80]!r} is no lease")
-    partition, lease_id, offset = map(int, parts)
-    if not lease_id or partition >= 1 << 31 or offset >= 1 << 63 or lease_id >= 1 << 64:
-        raise InvalidArgumentError(f"{token[:80]!r} is no lease")
-    return partition, lease_id, offset

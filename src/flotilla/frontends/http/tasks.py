@@ -12,14 +12,14 @@ An id says where the task is, so each of these is one request to the leader of o
 import asyncio
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from flotilla.client.gateway import Gateway
 from flotilla.frontends.http import task_schemas as schemas
 from flotilla.frontends.http.operation import Answer, Call, Operation
 from flotilla.frontends.http.queues import DOOR_MEMBER, Queues
 from flotilla.frontends.http.settling import Settler, Verdict
-from flotilla.frontends.http.task_view import ID, TASK, explained_task, leased_tasks, read_lease_token
+from flotilla.frontends.http.task_view import ID, TASK, explained_task, leased_tasks
 from flotilla.types.errors import (
     FlotillaError,
     InvalidArgumentError,
@@ -27,6 +27,7 @@ from flotilla.types.errors import (
     NotFoundError,
     OffsetOutOfRangeError,
 )
+from flotilla.types.lease_tokens import read_lease_token
 from flotilla.types.limits import IDEMPOTENCY_KEY_BYTES_MAX, REASON_BYTES_MAX
 from flotilla.types.queue_operations import (
     ACK,
@@ -53,7 +54,9 @@ from flotilla.types.tasks import (
     topic_of,
 )
 
-_ENDED = ("done", "dead", "cancelled")
+_ENDED: Final = ("done", "dead", "cancelled")
+#: What is said of an id that names nothing; the last one of a partition that the topic does not have.
+_ABSENT: Final = (NotFoundError, OffsetOutOfRangeError, InvalidArgumentError)
 
 
 class TaskDoor:
@@ -102,7 +105,8 @@ class TaskDoor:
             ),
             Operation(
                 "listTasks", "GET", "/tasks", "tasks", "Tasks of a queue, the oldest first.", self.list_tasks,
-                query=schemas.LIST_QUERY, answers={200: schemas.TASKS}, errors=(404,),
+                query=schemas.LIST_QUERY, answers={200: schemas.TASKS},
+                description="A queue that nobody has used is an empty one.",
             ),
             Operation(
                 "getStats", "GET", "/stats", "tasks", "Tasks of all queues by status.", self.stats,
@@ -166,17 +170,19 @@ class TaskDoor:
         verdict = Verdict(task.topic, task.topic_id, task.partition, WORKER_GROUP, kind, reason, delay_ms)
         try:
             await self._settler.settle(verdict, task.offset, lease_id=lease_id, member=member)
-        except NotFoundError:
-            raise await self._why_not_held(task) from None
+        except _ABSENT as error:
+            raise await self._why_not_held(task, error) from None
         return Answer({"id": str(task)})
 
-    async def _why_not_held(self, task: TaskId) -> FlotillaError:
+    async def _why_not_held(self, task: TaskId, error: FlotillaError) -> FlotillaError:
         """Somebody ends or extends a lease where nothing was ever leased: there is no such task, or nobody has it."""
         try:
             await self._explain(task)
-        except NotFoundError as error:
-            return error
-        return LeaseExpiredError(f"task {task} is not held by anybody")
+        except NotFoundError as absent:
+            return absent
+        if isinstance(error, NotFoundError):
+            return LeaseExpiredError(f"task {task} is not held by anybody")
+        return error
 
     async def extend(self, call: Call) -> Answer:
         task = _task(call)
@@ -186,8 +192,8 @@ class TaskDoor:
         request = Extend(task.topic, task.partition, WORKER_GROUP, member, held, visibility_ms, task.topic_id)
         try:
             settled = await self._gateway.ask_for(Settled, request)
-        except NotFoundError:
-            raise await self._why_not_held(task) from None
+        except _ABSENT as error:
+            raise await self._why_not_held(task, error) from None
         if settled.expired:
             raise LeaseExpiredError(f"task {task} is not held under this lease any more")
         return Answer({"id": str(task), "visibility_ms": visibility_ms})
@@ -203,7 +209,7 @@ class TaskDoor:
         request = CancelRecords(task.topic, task.partition, [task.offset], topic_id=task.topic_id)
         try:
             await self._gateway.ask_for(RecordsCancelled, request)
-        except OffsetOutOfRangeError:
+        except _ABSENT:
             raise _no_task(str(task)) from None
         status = explained_task(task, await self._explain(task), self._now_ms())["status"]
         if status != "cancelled":
@@ -214,8 +220,7 @@ class TaskDoor:
         request = ExplainMessage(task.topic, task.partition, task.offset, WORKER_GROUP, task.topic_id, has_record=True)
         try:
             return await self._queues.opened(task.topic, lambda: self._gateway.ask_for(Explanation, request))
-        except (NotFoundError, OffsetOutOfRangeError, InvalidArgumentError):
-            # The last one is said of a partition that the topic does not have.
+        except _ABSENT:
             raise _no_task(str(task)) from None
 
     # Many tasks.
@@ -223,8 +228,12 @@ class TaskDoor:
     async def list_tasks(self, call: Call) -> Answer:
         """From partition to partition: where the group has something open, or from the log's start on."""
         query = call.query
-        topic = await self._gateway.topic(topic_of(query["queue"]))
-        described = await self._queues.describe(query["queue"])
+        try:
+            topic = await self._gateway.topic(topic_of(query["queue"]))
+            described = await self._queues.describe(query["queue"])
+        except NotFoundError:
+            # A queue comes to be with its first task: before that it is empty, and nothing is wrong with it.
+            return Answer({"tasks": []})
         partition, offset = map(int, query.get("after", "0.0").split("."))
         room: int = query["limit"]
         ids: list[TaskId] = []

@@ -252,6 +252,11 @@ def test_dead_letters_are_shown_sent_again_and_thrown_away(door: Door) -> None:
     door.play(work)
 
 
+async def members(stub: Any, **where: str) -> list[str]:
+    found = await stub.DescribeGroup(pb.DescribeGroupRequest(**where))
+    return [member.name for part in found.partitions.values() for member in part.members]
+
+
 def test_a_poll_whose_deadline_passes_holds_nothing(door: Door) -> None:
     async def work(session: Session) -> None:
         stub, where = session.stub, {"topic": session.topic, "group": "g"}
@@ -259,8 +264,9 @@ def test_a_poll_whose_deadline_passes_holds_nothing(door: Door) -> None:
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await stub.Poll(pb.PollRequest(**where, member="me", wait_ms=60_000), timeout=0.3)
         assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
-        cancelled = stub.Poll(pb.PollRequest(**where, member="me", wait_ms=60_000))
-        await asyncio.sleep(0.05)
+        cancelled = stub.Poll(pb.PollRequest(**where, member="gone", wait_ms=60_000))
+        while "gone" not in await members(stub, **where):
+            await asyncio.sleep(0.005)
         cancelled.cancel()
         await stub.Produce(pb.ProduceRequest(topic=session.topic, records=[pb.Record(payload=b"x")]))
         found = await stub.Poll(pb.PollRequest(**where, member="you", wait_ms=20_000))

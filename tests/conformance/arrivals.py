@@ -1,0 +1,33 @@
+"""Requests as they reach the service of a broker, by whichever door they came in.
+
+A step that is started and not waited for must be at the broker before the next one begins, or another one may overtake
+it: how long that takes is nobody's to guess, so it is seen where it happens.
+"""
+
+import asyncio
+
+from flotilla.service.broker import Broker
+from flotilla.service.ports import Cancel, Done
+from flotilla.types.operations import Request
+
+
+class Arrivals:
+    def __init__(self) -> None:
+        self._awaited: dict[type[Request], list[asyncio.Future[None]]] = {}
+
+    def watch(self, service: Broker) -> None:
+        handle = service.handle
+
+        def watched(request: Request, done: Done) -> Cancel | None:
+            cancel = handle(request, done)
+            for arrived in self._awaited.pop(type(request), ()):
+                arrived.set_result(None)
+            return cancel
+
+        service.handle = watched  # type: ignore[method-assign]
+
+    def next_of(self, kind: type[Request]) -> "asyncio.Future[None]":
+        """Is done when the service has begun with the next request of this kind."""
+        arrived: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._awaited.setdefault(kind, []).append(arrived)
+        return arrived

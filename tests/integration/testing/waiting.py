@@ -1,0 +1,18 @@
+"""For what the broker does a moment later by itself: nobody turns a clock for that."""
+
+import time
+
+WAIT_S_MAX = 60
+
+
+def eventually(look):
+    """What is seen as soon as it is something."""
+    deadline = time.monotonic() + WAIT_S_MAX
+    while not (found := look()):
+        assert time.monotonic() < deadline, "nothing came of it"
+        time.sleep(0.01)
+    return found
+
+
+def payloads(messages):
+    return [message.payload for message in messages]
