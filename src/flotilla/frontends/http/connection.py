@@ -132,6 +132,11 @@ class Connection(asyncio.Protocol):
             is_whole = False
             if not self._transport.is_closing():
                 raise
+        except Exception as error:
+            # In the middle of an answer, or it would be one: all that can be said is that it ends here.
+            is_whole = False
+            what = f"the answer to {exchange.head.method} {exchange.head.path} broke off"
+            self._loop.call_exception_handler({"message": what, "exception": error})
         finally:
             self.task = None
         if not is_whole or not exchange.head.is_kept_alive:

@@ -196,6 +196,27 @@ def test_an_answer_bit_by_bit(tmp_path: Path) -> None:
     run(tmp_path, test, app=pieces)
 
 
+def test_an_answer_that_breaks_off_ends_the_connection(tmp_path: Path) -> None:
+    reported: list[dict[str, Any]] = []
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b"one"
+        raise RuntimeError("no more")
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await Response(pieces(), "text/plain").send(send)
+
+    async def test(door: Door) -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
+        caller = await door.connect()
+        caller.ask("GET", "/pieces")
+        assert (await caller.answer()).status == 200
+        assert await caller.reader.read() == b"3\r\none\r\n"
+
+    run(tmp_path, test, app=app)
+    assert [str(context["exception"]) for context in reported] == ["no more"]
+
+
 def test_a_request_whose_client_is_gone_is_cancelled(tmp_path: Path) -> None:
     async def test(door: Door) -> None:
         caller = await door.connect()
