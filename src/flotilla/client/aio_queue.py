@@ -156,7 +156,9 @@ class AsyncQueueConsumer:
     async def settle(self, messages: Iterable[Leased[Any]], verdict: Verdict, *, wait: bool = True) -> None:
         masks = masks_of(messages)
         if wait:
-            await self._feed.settle(masks, verdict)
+            error = await self._feed.settle(masks, verdict)
+            if error is not None:
+                raise error
             return
         self._feed.settle_soon(masks, verdict)
         if self._feed.is_crowded:

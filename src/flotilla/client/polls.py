@@ -5,9 +5,9 @@ nowhere is forgotten, and the partition asked for alone, which makes the session
 asked for again now and then, which also shows partitions that a topic has got since. A partition is covered while a
 poll for it is under way at the leader it is believed to have.
 
-A leader is asked without waiting first, in turn with the others, so that none of them is forgotten; when none has
-anything, a poll is parked at each. The answers of those that were not needed are not lost: whoever drives this
-buffers them.
+A leader is asked without waiting first, in turn with the others, so that none of them is forgotten; one that has just
+said that it has nothing is asked behind them for a moment. When none has anything, a poll is parked at each. The
+answers of those that were not needed are not lost: whoever drives this buffers them.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,6 +27,9 @@ REFRESH_MS = 10_000
 _PAUSE_MS = 20
 _PAUSE_MS_MAX = 500
 _DOUBLINGS_MAX = 8
+#: A leader that had nothing is asked behind the others for so long. Where all messages lie in one partition, a quick
+#: consumer would else pay for a question to each of the others with every poll.
+_DRY_MS = 100
 
 
 @dataclass(slots=True)
@@ -81,6 +84,8 @@ class Polls:
         self._partitions: list[int] = []
         self._asked: dict[Call, _Asked] = {}
         self._troubles: dict[int, _Trouble] = {}
+        #: Until when partitions are asked behind the others, because their leader had nothing.
+        self._dry_until_ms: dict[int, int] = {}
         #: Partitions that are still to be asked without waiting in this round.
         self._round: dict[int, None] = {}
         self._turn = turn
@@ -141,7 +146,7 @@ class Polls:
                 self._send(group, max((messages + position) // len(groups), 1), wait_ms)
             return
         if self._round and (len(groups) > 1 or not wait_ms):
-            for group in groups:
+            for group in sorted(groups, key=self._is_dry):
                 unasked = [number for number in group if number in self._round]
                 if unasked:
                     self._round = {number: None for number in self._round if number not in unasked}
@@ -177,6 +182,10 @@ class Polls:
         first = self._turn % len(found) if found else 0
         return found[first:] + found[:first]
 
+    def _is_dry(self, partitions: list[int]) -> bool:
+        now_ms = self._session.now_ms
+        return all(self._dry_until_ms.get(number, 0) > now_ms for number in partitions)
+
     def _is_resting(self, number: int) -> bool:
         trouble = self._troubles.get(number)
         return trouble is not None and trouble.pause_ms > self._session.now_ms
@@ -205,6 +214,10 @@ class Polls:
         is_hasty = not polled.deliveries and now_ms - asked.sent_ms < asked.wait_ms // 2
         for number in asked.partitions:
             self._answered(number)
+            if not polled.deliveries:
+                self._dry_until_ms[number] = now_ms + _DRY_MS
+            elif self._dry_until_ms:
+                self._dry_until_ms.pop(number, None)
             if polled.retry_after_ms or is_hasty:
                 trouble = self._troubles.setdefault(number, _Trouble(now_ms))
                 trouble.count += 1

@@ -104,15 +104,13 @@ class QueueFeed(Generic[Message]):
         self.reader.settle(masks, verdict, None)
         self.schedule()
 
-    async def settle(self, masks: dict[Holding, int], verdict: Verdict) -> None:
-        """Returns when it is on disk at a majority. Raises LeaseExpiredError, or why that is not known."""
+    def settle(self, masks: dict[Holding, int], verdict: Verdict) -> "asyncio.Future[FlotillaError | None]":
+        """What is told when it is on disk at a majority: None, or LeaseExpiredError, or why that is not known."""
         self.check_open()
         answer = _Answer()
         self.reader.settle(masks, verdict, answer.come)
         self.schedule()
-        error = await answer.future
-        if error is not None:
-            raise error
+        return answer.future
 
     async def extend(self, holding: Holding, mask: int, visibility_ms: int) -> None:
         self.check_open()

@@ -91,6 +91,10 @@ def messages_of(kind: type[Message], owner: object, holding: Holding, view: Batc
 
 def masks_of(messages: Iterable[Message]) -> dict[Holding, int]:
     """The messages as bits of their holdings; neighbours, which most of them are, cost one step for all of them."""
+    if isinstance(messages, tuple) and len(messages) == 1:
+        # Handlers settle one at a time.
+        (message,) = messages
+        return {message.holding: message.holding.bit(message.offset)}
     masks: dict[Holding, int] = {}
     holding: Holding | None = None
     first = end = 0

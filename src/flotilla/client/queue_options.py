@@ -15,7 +15,6 @@ StartAt: TypeAlias = int | datetime | Literal["earliest", "latest"]
 
 #: What a broker hands out in one poll at the most.
 POLL_MESSAGES_MAX = 1_024
-PREFETCH_DEFAULT = 16
 #: Until a broker has said how long the leases of a group last.
 VISIBILITY_MS_DEFAULT = 30_000
 #: How long a broker waits for news before it answers that there are none.
@@ -35,7 +34,8 @@ class QueueSettings(TypedDict, total=False):
     partitions: Sequence[int] | None
     #: How long a lease lasts without a renewal; as the group is set, unless said otherwise.
     visibility_ms: int | None
-    #: Iterating: messages that may be here and not settled, those in handlers included.
+    #: Iterating: messages that may be here and not settled, those in handlers included. Unless it is said, as many
+    #: as are handled in a moment: 16 at first, and more for a quick handler.
     prefetch: int
     #: False: iterating asks for messages only when it has none left, and not ahead of that.
     push: bool
@@ -57,7 +57,8 @@ class QueueOptions:
     partitions: tuple[int, ...] | None = None
     #: 0: as the group is set.
     visibility_ms: int = 0
-    prefetch: int = PREFETCH_DEFAULT
+    #: None: follows the handler.
+    prefetch: int | None = None
     is_push: bool = True
     is_auto_ack: bool = False
     is_ordered_by_key: bool = False
@@ -91,7 +92,7 @@ def queue_options(settings: QueueSettings, timeout_ms: int) -> QueueOptions:
         start=read_start(settings.get("start"), settings.get("timestamp_ms")),
         partitions=None if partitions is None else tuple(dict.fromkeys(partitions)),
         visibility_ms=_at_least(1, "visibility_ms", settings.get("visibility_ms")) or 0,
-        prefetch=_at_least(1, "prefetch", settings.get("prefetch")) or PREFETCH_DEFAULT,
+        prefetch=_at_least(1, "prefetch", settings.get("prefetch")),
         is_push=settings.get("push", True),
         is_auto_ack=ack_mode == "auto",
         is_ordered_by_key=ordered == "key",

@@ -4,7 +4,8 @@
     Settlements   what is over         `ready`          messages that nobody has taken yet
 
 Iterating asks all the time for as many messages as there are free slots: a slot is free when its message is settled,
-so a slow handler holds one slot and nobody else's. Polling asks when somebody polls and nothing is there.
+so a slow handler holds one slot and nobody else's. How many slots there are follows the handlers, too, unless somebody
+has chosen (QueueWindow). Polling asks when somebody polls and nothing is there.
 
 A message that nobody takes until half of its lease is over goes back to the group, uncounted, for somebody quicker.
 `ready` may be taken from by another thread; everything else belongs to the session's.
@@ -19,6 +20,7 @@ from flotilla.client.leases import Holding, Leases
 from flotilla.client.polls import Polls
 from flotilla.client.queue_message import Message, masks_of, messages_of
 from flotilla.client.queue_options import POLL_MESSAGES_MAX, VISIBILITY_MS_DEFAULT, QueueOptions
+from flotilla.client.queue_window import WINDOW_MIN, QueueWindow
 from flotilla.client.session import Session
 from flotilla.client.settlements import Settlements, lease_expired
 from flotilla.client.timers import Timer
@@ -77,6 +79,11 @@ class QueueReader(Generic[Message]):
             moved=self._keeper.present,
             timeout_ms=options.timeout_ms,
         )
+        # What is acknowledged as it leaves is lost with this process: few of that are here unless somebody wants more.
+        chosen = options.prefetch or (WINDOW_MIN if options.is_auto_ack else None)
+        self._window = QueueWindow(chosen, session.now_ms)
+        #: Messages that were left to transactions.
+        self._parted_with = 0
         #: What a poll asks for, and until when.
         self._wanted = 0
         self._wanted_until_ms = 0
@@ -156,16 +163,19 @@ class QueueReader(Generic[Message]):
         if ended is None:
             self._settle_unawaited(masks, verdict)
             return
-        outcome = _Outcome(self, ended)
-        told = outcome.ended
+        if not masks:
+            ended(None)
+            self.notify()
+            return
+        outcome = _Outcome(self, ended, len(masks))
         for holding, mask in masks.items():
             if holding.lost & mask:
                 outcome.note(lease_expired(holding, holding.lost & mask))
             closed = self.leases.close(holding, mask)
             if closed:
-                outcome.left += 1
-                self._settlements.add(holding, closed, verdict, told)
-        outcome.finish()
+                self._settlements.add(holding, closed, verdict, outcome.ended)
+            else:
+                outcome.finish()
 
     def _settle_unawaited(self, masks: dict[Holding, int], verdict: Verdict) -> None:
         for holding, mask in masks.items():
@@ -211,7 +221,9 @@ class QueueReader(Generic[Message]):
 
     def _part_with(self, holding: Holding, mask: int) -> None:
         """The cluster keeps them for a transaction: they are settled as far as this consumer goes."""
-        if self.leases.close(holding, mask):
+        closed = self.leases.close(holding, mask)
+        if closed:
+            self._parted_with += closed.bit_count()
             # Later: there is room for others, but whoever tells is in the middle of something.
             self._session.timers.at(self._session.now_ms, self._turn)
             self.notify()
@@ -222,7 +234,7 @@ class QueueReader(Generic[Message]):
         self._wanted = 0
         self.is_flowing = False
         self.is_closed = True
-        self._give_back(self._drain())
+        self._give_back(self._drain(len(self.ready)))
         self._settlements.flush()
 
     def abandon(self, now_ms: int) -> None:
@@ -241,6 +253,8 @@ class QueueReader(Generic[Message]):
     def _turn(self) -> None:
         self._settlements.flush()
         self._renew()
+        if self.is_flowing:
+            self._follow_handlers()
         room = 0 if self.is_closed else self._room()
         if room > 0:
             wait_ms = self._options.long_poll_ms
@@ -249,12 +263,18 @@ class QueueReader(Generic[Message]):
             self._polls.ask(min(room, POLL_MESSAGES_MAX), wait_ms, is_shared=self.is_flowing)
         self._set_timer(room > 0)
 
+    def _follow_handlers(self) -> None:
+        """Keeps no more here than they will get to soon; when that is less than before, the rest goes back."""
+        handled = self._settlements.handled + self._parted_with
+        if self._window.follow(handled, self._session.now_ms):
+            self._give_back(self._drain(len(self.ready) - self._window.size))
+
     def _room(self) -> int:
         """How many messages should be asked for now."""
         ready = len(self.ready)
         if not self.is_flowing:
             return 0 if ready else self._wanted
-        prefetch = self._options.prefetch
+        prefetch = self._window.size
         free = prefetch - (ready if self._options.is_auto_ack else self.leases.open_count)
         if free <= 0:
             return 0
@@ -328,7 +348,7 @@ class QueueReader(Generic[Message]):
         due = self._keeper.due()
         if not due:
             return
-        waiting = self._drain()
+        waiting = self._drain(len(self.ready))
         late = dict.fromkeys(due)
         self._give_back([message for message in waiting if message.holding in late])
         self.ready.extend([message for message in waiting if message.holding not in late])
@@ -336,14 +356,17 @@ class QueueReader(Generic[Message]):
         self._settlements.flush()
         self.notify()
 
-    def _drain(self) -> list[Message]:
-        """Everything that nobody has taken; another thread may take at the same time."""
-        found = []
-        while True:
-            try:
-                found.append(self.ready.popleft())
-            except IndexError:
-                return found
+    def _drain(self, count: int) -> list[Message]:
+        """The last so many that nobody has taken; another thread may take at the same time."""
+        found: list[Message] = []
+        try:
+            for _ in range(count):
+                found.append(self.ready.pop())
+        except IndexError:
+            # The other thread was quicker.
+            pass
+        found.reverse()
+        return found
 
     def _give_back(self, messages: list[Message]) -> None:
         self.settle(masks_of(messages), BACK, _ignore)
@@ -363,15 +386,17 @@ class QueueReader(Generic[Message]):
 class _Outcome:
     """What became of one wish to settle, which may have gone to several partitions."""
 
-    __slots__ = ("_callback", "_error", "_reader", "left")
+    __slots__ = ("_callback", "_error", "_left", "_reader")
 
-    def __init__(self, reader: QueueReader[Message], callback: Callable[[FlotillaError | None], None]) -> None:
+    def __init__(
+        self, reader: QueueReader[Message], callback: Callable[[FlotillaError | None], None], left: int
+    ) -> None:
         self._reader = reader
         self._callback = callback
         #: The first one.
         self._error: FlotillaError | None = None
-        #: Answers that are still to come, and one for whoever asks for them.
-        self.left = 1
+        #: Answers that are still to come.
+        self._left = left
 
     def note(self, error: FlotillaError) -> None:
         if self._error is None:
@@ -388,8 +413,8 @@ class _Outcome:
         self.finish()
 
     def finish(self) -> None:
-        self.left -= 1
-        if self.left:
+        self._left -= 1
+        if self._left:
             return
         self._callback(self._error)
         self._reader.notify()

@@ -19,7 +19,7 @@ from flotilla.client.routes import Route
 from flotilla.client.session import Session
 from flotilla.client.verdicts import Verdict
 from flotilla.types.errors import FlotillaError, LeaseExpiredError
-from flotilla.types.queue_operations import Held, Settle, Settled
+from flotilla.types.queue_operations import RELEASE, Held, Settle, Settled
 
 #: Requests under way to one partition.
 IN_FLIGHT_MAX = 2
@@ -56,11 +56,16 @@ class Settlements:
         self._flying: dict[int, int] = {}
         #: Messages whose end was asked for and is not known.
         self.count = 0
+        #: Messages that were settled by who had worked on them, and not given back.
+        self.handled = 0
 
     def add(self, holding: Holding, mask: int, verdict: Verdict, ended: Ended) -> None:
         """Has messages settled with the next `flush`. `ended` is called once for all that share a request."""
         assert mask
-        self.count += mask.bit_count()
+        count = mask.bit_count()
+        self.count += count
+        if verdict.kind != RELEASE:
+            self.handled += count
         by_verdict = self._waiting.setdefault(holding.partition, {})
         intents = by_verdict.setdefault(verdict, {})
         intent = intents.get(holding)

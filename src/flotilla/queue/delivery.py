@@ -164,13 +164,14 @@ class GroupDelivery:
         chosen = self._choose(max_messages, now_ms, keys_of, wish)
         if not chosen:
             return []
-        for first, end, _ in chosen:
+        runs = _by_offset(chosen)
+        for first, end in runs:
             self.taken.set(first, end, LEASED)
-        lease_id = self.leases.give(member, _by_offset(chosen), deadline_ms, now_ms)
+        lease_id = self.leases.give(member, runs, deadline_ms, now_ms)
         return self._grants(lease_id, chosen)
 
     def _choose(self, max_messages: int, now_ms: int, keys_of: KeysOf | None, wish: Wish | None) -> list[Chosen]:
-        if not self.has_ready(now_ms):
+        if not self._is_awake(now_ms) or (self.pacing.is_limited and not self.lanes.has_any()):
             return []
         count_max = self.pacing.available(now_ms, max_messages)
         if not count_max:
@@ -204,12 +205,16 @@ class GroupDelivery:
 
     def has_ready(self, now_ms: int) -> bool:
         """Whether there is anything to deliver, apart from rate limits and pauses."""
+        return self._is_awake(now_ms) and self.lanes.has_any()
+
+    def _is_awake(self, now_ms: int) -> bool:
+        """Whether it delivers at all by now; then the lanes know what has become ready by itself."""
         if not self._is_open and not self._open(now_ms):
             return False
         self._read_due()
         if self._keys is not None:
             self._sweep_keys(self._keys)
-        return self.lanes.has_any()
+        return True
 
     def _open(self, now_ms: int) -> bool:
         """Whether the time is over in which leases of the last leader are presented."""
@@ -604,7 +609,7 @@ class GroupDelivery:
                 continue
             # Whatever else they were taken for, they are settled.
             self.taken.remove(piece.first, piece.end)
-            if self._limits:
+            if self._limits.count:
                 self._limits.remove(piece.first, piece.end)
             if self._keys is not None:
                 self._free_keys(self._keys.end(piece.first, piece.end, self._is_aside))

@@ -10,7 +10,7 @@ Invariants:
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -181,11 +181,24 @@ class GroupState:
             self.failures.remove(first, end)
         if first > self.floor:
             return self.settled.add(first, end)
-        if not self.settled:
-            self.floor = end
+        if not self.settled.count or end <= self.settled.first:
+            # What begins at the floor and meets nothing moves it, and need not be remembered for that.
+            self.floor = self.settled.advance(end)
             return end - first
         count = self.settled.add(first, end)
         self.floor = self.settled.advance(first)
+        return count
+
+    def acknowledge(self, runs: Iterable[Run]) -> int:
+        """Settles messages, of which only those that had failed before are remembered."""
+        count = 0
+        if self.failures.count:
+            for first, end in runs:
+                count += self.end(first, end, ACKED)
+            return count
+        settled = self.settled
+        for first, end in runs:
+            count += settled.add(first, end) if first > self.floor else self.settle(first, end)
         return count
 
     def end(self, first: Offset, end: Offset, kind: int) -> int:

@@ -22,7 +22,7 @@ from flotilla.queue.commands import (
     ResetGroup,
     SettleRuns,
 )
-from flotilla.queue.endings import ACKED, CANCELLED, DROPPED, EXPIRED
+from flotilla.queue.endings import CANCELLED, DROPPED, EXPIRED
 from flotilla.queue.group import GroupState
 from flotilla.queue.queries import Position
 from flotilla.queue.runs import Run, RunSet
@@ -111,7 +111,7 @@ class PartitionGroups:
         """A transaction makes these true, unless the group was reset or deleted since they were leased."""
         queue = self.queues.get(name)
         if queue is not None and queue.generation == generation:
-            queue.totals.acked += _end_runs(queue, runs, ACKED)
+            queue.totals.acked += queue.acknowledge(runs)
 
     # Rules.
 
@@ -218,7 +218,8 @@ class PartitionGroups:
         for settlement in command.groups:
             for runs in (settlement.acked, settlement.expired, settlement.dropped):
                 for first, end in runs:
-                    _check_run(first, end, next_offset)
+                    if not 0 <= first < end <= next_offset:
+                        raise _no_run(first, end, next_offset)
             for failed in settlement.failed:
                 _check_run(failed.first, failed.end, next_offset)
                 _check_reason(failed.reason)
@@ -304,7 +305,11 @@ class PartitionGroups:
 
 def _check_run(first: Offset, end: Offset, next_offset: Offset) -> None:
     if not 0 <= first < end <= next_offset:
-        raise OffsetOutOfRangeError(f"[{first}, {end}) is no run of messages below {next_offset}")
+        raise _no_run(first, end, next_offset)
+
+
+def _no_run(first: Offset, end: Offset, next_offset: Offset) -> OffsetOutOfRangeError:
+    return OffsetOutOfRangeError(f"[{first}, {end}) is no run of messages below {next_offset}")
 
 
 def _check_reason(reason: str) -> None:
@@ -321,7 +326,7 @@ def _end_runs(queue: GroupState, runs: list[Run] | tuple[Run, ...], kind: int) -
 
 def _settle_queue(queue: GroupState, settlement: GroupSettlement, now_ms: int) -> int:
     totals = queue.totals
-    acked = _end_runs(queue, settlement.acked, ACKED)
+    acked = queue.acknowledge(settlement.acked)
     expired = _end_runs(queue, settlement.expired, EXPIRED)
     dropped = _end_runs(queue, settlement.dropped, DROPPED)
     failed = sum([queue.fail(run.first, run.end, run.not_before_ms, run.reason) for run in settlement.failed])

@@ -10,6 +10,7 @@ passed over is not looked at again for the same wish, and stays ready in all the
 Invariant: what came back lies in front of its priority's cursor, or has a time of delivery, which cursors pass over.
 """
 
+from bisect import bisect_right
 from heapq import heapify, heappop, heappush
 from typing import Final, TypeAlias
 
@@ -73,32 +74,63 @@ class Lanes:
         oldest: list[Chosen] = []
         share = count_max // _OLDEST_SHARE + (poll_number % _OLDEST_SHARE == _OLDEST_SHARE - 1)
         left = max(count_max - share, 0)
+        # Nobody has settled or taken anything from there on: that need not be asked of each stretch.
+        free_from = max(self._group.floor, self._group.settled.end, self._taken.end)
         for priority in _BY_PRIORITY:
-            if not left:
-                oldest.append(self._unseen(priority))
-                continue
-            head = self._head(priority)
-            while head is not None and left:
-                head = self._consume(head, left, chosen)
-                left -= chosen[-1][1] - chosen[-1][0]
-            if head is not None:
-                oldest.append(head)
+            if left:
+                if self._returned[priority].count:
+                    left = self._choose_returned(priority, left, chosen)
+                else:
+                    left = self._choose_ahead(priority, left, chosen, free_from)
+                if left:
+                    continue
+            oldest.append(self._unseen(priority))
         self._choose_oldest(left + min(share, count_max), oldest, chosen)
         return _join(chosen)
+
+    def _choose_returned(self, priority: int, left: int, chosen: list[Chosen]) -> int:
+        """Takes out so many of one priority at most; tells how many are missing, which means that it has no more."""
+        while left and (head := self._head(priority)) is not None:
+            left -= self._consume(head, left, chosen)
+        return left
+
+    def _choose_ahead(self, priority: int, left: int, chosen: list[Chosen], free_from: Offset) -> int:
+        """The same where nothing came back: stretch by stretch, of which only the first is searched for."""
+        firsts, ends = self._index.plain_firsts[priority], self._index.plain_ends[priority]
+        cursor = self._cursors[priority]
+        at = bisect_right(ends, cursor)
+        while left and at < len(ends):
+            first, end = firsts[at], ends[at]
+            if first < cursor:
+                first = cursor
+            free = (first, end) if first >= free_from else self._free(first, end)
+            cursor = end
+            if free is not None:
+                first, cursor = free
+                if cursor > first + left:
+                    cursor = first + left
+                chosen.append((first, cursor, priority))
+                left -= cursor - first
+            if cursor == end:
+                at += 1
+        self._cursors[priority] = cursor
+        return left
 
     def _choose_oldest(self, left: int, oldest: list[Chosen], chosen: list[Chosen]) -> None:
         """Takes out so many of the heads with the lowest offsets. Those that were not looked at may stay so."""
         heapify(oldest)
         while left and oldest:
             first, end, priority = heappop(oldest)
-            if first == end:
-                head = self._head(priority)
-            else:
-                # A head is of neighbours: no other priority has anything between its first and its last.
-                head = self._consume((first, end, priority), left, chosen)
-                left -= chosen[-1][1] - chosen[-1][0]
-            if head is not None:
+            head = self._head(priority) if first == end else (first, end, priority)
+            if head is None:
+                continue
+            if oldest and oldest[0] < head:
                 heappush(oldest, head)
+                continue
+            # A head is of neighbours: no other priority has anything between its first and its last.
+            left -= self._consume(head, left, chosen)
+            if left:
+                heappush(oldest, self._unseen(priority))
 
     def _unseen(self, priority: int) -> Chosen:
         """Stands for a head that was not looked for: an empty run, from which on it can be."""
@@ -115,10 +147,10 @@ class Lanes:
             back = self._back(priority)
             if back is not None and (ahead is None or back[0] < ahead[0]):
                 return (*back, priority)
-        return None if ahead is None else (*ahead, priority)
+        return ahead
 
-    def _consume(self, head: Chosen, count: int, chosen: list[Chosen]) -> Chosen | None:
-        """Takes out so many of a head at most; tells what is the head then."""
+    def _consume(self, head: Chosen, count: int, chosen: list[Chosen]) -> int:
+        """Takes out so many of a head at most; tells how many."""
         first, end, priority = head
         stop = min(end, first + count)
         returned = self._returned[priority]
@@ -127,17 +159,20 @@ class Lanes:
         else:
             self._cursors[priority] = stop
         chosen.append((first, stop, priority))
-        return (stop, end, priority) if stop < end else self._head(priority)
+        return stop - first
 
-    def _ahead(self, priority: int) -> Run | None:
+    def _ahead(self, priority: int) -> Chosen | None:
         """Behind the cursor, which moves there."""
-        cursors = self._cursors
-        while (run := self._index.plain_from(priority, cursors[priority])) is not None:
-            free = self._free(*run)
+        firsts, ends = self._index.plain_firsts[priority], self._index.plain_ends[priority]
+        cursor = self._cursors[priority]
+        for at in range(bisect_right(ends, cursor), len(ends)):
+            first, end = firsts[at], ends[at]
+            free = self._free(first if first > cursor else cursor, end)
             if free is not None:
-                cursors[priority] = free[0]
-                return free
-            cursors[priority] = run[1]
+                self._cursors[priority] = free[0]
+                return free[0], free[1], priority
+            cursor = end
+        self._cursors[priority] = cursor
         return None
 
     def _back(self, priority: int) -> Run | None:
@@ -158,9 +193,9 @@ class Lanes:
             first = group.floor
         settled, taken = group.settled, self._taken
         while first < end:
-            gap = settled.first_gap(first, end)
-            if gap is None:
-                return None
+            gap = settled.first_gap(first, end) if settled.count else (first, end)
+            if gap is None or not taken.count:
+                return gap
             free = taken.first_gap(gap[0], gap[1])
             if free is not None:
                 return free

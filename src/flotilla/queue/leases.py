@@ -78,6 +78,9 @@ class Lease:
         at = bisect_right(runs, (first, _ID_MASK, 0)) - 1
         if at < 0 or runs[at][1] <= first:
             at += 1
+        elif runs[at][0] == first and runs[at][1] == end:
+            # What is delivered together is most often settled together.
+            return [runs.pop(at)]
         stop = at
         taken: list[LeasedRun] = []
         kept: list[LeasedRun] = []

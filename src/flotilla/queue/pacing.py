@@ -49,6 +49,10 @@ class Pacing:
             # No time is further ahead under this limit. What is comes from a slower one, or from a faster clock.
             self._tat_us = min(self._tat_us, self._latest_us(now_ms))
 
+    @property
+    def is_limited(self) -> bool:
+        return self._per_minute > 0
+
     def _latest_us(self, now_ms: int) -> int:
         """Nothing beyond is ever reserved."""
         return now_ms * 1000 + self._cost_us(self._burst) + max(_AHEAD_US, self._cost_us(1))

@@ -113,15 +113,17 @@ class _Runs(Generic[_V]):
         """The first run inside [first, end) that is not here; None when all of it is."""
         leaves = self._leaves
         number = bisect_right(self._tops, first)
-        while number < len(leaves):
+        while number < len(leaves) and first < end:
             leaf = leaves[number]
             at = bisect_right(leaf.ends, first)
-            for place in range(at, len(leaf.ends)):
-                low = leaf.firsts[place]
+            while at < len(leaf.ends):
+                low = leaf.firsts[at]
                 if first < low:
-                    low = min(low, end)
-                    return (first, low) if first < low else None
-                first = leaf.ends[place]
+                    return (first, low) if low < end else (first, end)
+                first = leaf.ends[at]
+                if first >= end:
+                    return None
+                at += 1
             number += 1
         return (first, end) if first < end else None
 
@@ -136,12 +138,12 @@ class _Runs(Generic[_V]):
             if leaf.firsts[0] >= end:
                 break
             self._cut_leaf(leaf, first, end)
-            if leaf.values:
-                self._tops[number] = leaf.ends[-1]
-                number = self._divide(number)
-            else:
+            if not leaf.values:
                 del self._leaves[number]
                 del self._tops[number]
+                continue
+            self._tops[number] = leaf.ends[-1]
+            number = self._divide(number) if len(leaf.values) > _LEAF_RUNS_MAX else number + 1
         return before - self.count
 
     def _cut_leaf(self, leaf: _Leaf[_V], first: Offset, end: Offset) -> None:
@@ -174,10 +176,8 @@ class _Runs(Generic[_V]):
         leaf.replace(at, stop, kept)
 
     def _divide(self, number: int) -> int:
-        """Keeps a leaf, whose top is right, within its size; tells where the next one is."""
+        """Makes two of a leaf, whose top is right and which has grown too large; tells where the next one is."""
         leaf = self._leaves[number]
-        if len(leaf.values) <= _LEAF_RUNS_MAX:
-            return number + 1
         self._leaves.insert(number + 1, leaf.split())
         self._tops.insert(number, leaf.ends[-1])
         return number + 2
@@ -193,10 +193,11 @@ class _Runs(Generic[_V]):
         else:
             leaf = self._leaves[number]
             at = bisect_right(leaf.ends, first)
-            if leaf.firsts[at] == first and leaf.ends[at] == end:
-                self._set_at(number, at, value)
-                return end - first
-            if leaf.firsts[at] < end:
+            low = leaf.firsts[at]
+            if low < end:
+                if low == first and leaf.ends[at] == end:
+                    self._set_at(number, at, value)
+                    return end - first
                 known = self._cut(first, end)
                 self._put(first, end, value)
                 return known
@@ -208,16 +209,27 @@ class _Runs(Generic[_V]):
         leaf = self._leaves[number]
         # The run at `at` lies behind the new one; the one before it may be the last of the leaf before.
         joins_next = leaf.firsts[at] == end and leaf.values[at] == value
-        if self._extend_previous(number, at, first, end, value):
-            if joins_next:
-                self._join(number, at)
+        if at:
+            joins_previous = leaf.ends[at - 1] == first and leaf.values[at - 1] == value
+        else:
+            joins_previous = (
+                number > 0 and self._tops[number - 1] == first and self._leaves[number - 1].values[-1] == value
+            )
+        if joins_previous and joins_next:
+            self._join(number, at)
+        elif joins_previous and at:
+            leaf.ends[at - 1] = end
+        elif joins_previous:
+            self._leaves[number - 1].ends[-1] = end
+            self._tops[number - 1] = end
         elif joins_next:
             leaf.firsts[at] = first
         else:
             leaf.firsts.insert(at, first)
             leaf.ends.insert(at, end)
             leaf.values.insert(at, value)
-            self._divide(number)
+            if len(leaf.values) > _LEAF_RUNS_MAX:
+                self._divide(number)
 
     def _set_at(self, number: int, at: int, value: _V) -> None:
         """Another value for a whole run, which may make it one with those that it touches."""
@@ -253,38 +265,24 @@ class _Runs(Generic[_V]):
         leaf.ends.append(end)
         leaf.values.append(value)
         self._tops[-1] = end
-        self._divide(len(self._leaves) - 1)
-
-    def _extend_previous(self, number: int, at: int, first: Offset, end: Offset, value: _V) -> bool:
-        """Lets the run before place `at` reach up to `end`, if it ends at `first` with the same value."""
-        if at == 0:
-            if number == 0:
-                return False
-            number -= 1
-            at = len(self._leaves[number].values)
-        leaf = self._leaves[number]
-        if leaf.ends[at - 1] != first or leaf.values[at - 1] != value:
-            return False
-        leaf.ends[at - 1] = end
-        if at == len(leaf.values):
-            self._tops[number] = end
-        return True
+        if len(leaf.values) > _LEAF_RUNS_MAX:
+            self._divide(len(self._leaves) - 1)
 
     def _join(self, number: int, at: int) -> None:
-        """Makes the run at this place a part of the one before it, which ends where it begins."""
+        """Makes the run at this place a part of the one before it: of an equal value, and nothing lies between them."""
         leaf = self._leaves[number]
         end = leaf.ends[at]
-        leaf.replace(at, at + 1, [])
+        del leaf.firsts[at]
+        del leaf.ends[at]
+        del leaf.values[at]
         if at:
             leaf.ends[at - 1] = end
-        else:
-            self._leaves[number - 1].ends[-1] = end
-            self._tops[number - 1] = end
+            return
+        self._leaves[number - 1].ends[-1] = end
+        self._tops[number - 1] = end
         if not leaf.values:
             del self._leaves[number]
             del self._tops[number]
-        else:
-            self._tops[number] = leaf.ends[-1]
 
 
 class RunSet(_Runs[None]):
@@ -337,6 +335,15 @@ class RunSet(_Runs[None]):
     def advance(self, floor: Offset) -> Offset:
         """The first offset from `floor` on that is not in the set. Everything below it is forgotten."""
         if not self._leaves or self._leaves[0].firsts[0] > floor:
+            return floor
+        lowest = self._leaves[0]
+        if floor <= lowest.ends[0]:
+            # What is most often found: it moves over the first run.
+            floor = lowest.ends[0]
+            self._cut_leaf(lowest, lowest.firsts[0], floor)
+            if not lowest.values:
+                del self._leaves[0]
+                del self._tops[0]
             return floor
         number = bisect_right(self._tops, floor)
         if number < len(self._leaves):

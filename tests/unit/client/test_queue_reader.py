@@ -87,6 +87,21 @@ def test_leaders_are_asked_in_turn():
     assert sorted(found) == [0, 0, 1, 1, 2, 2]
 
 
+def test_leaders_that_had_nothing_are_asked_behind_the_others_for_a_moment():
+    world = QueueWorld(nodes=3, partitions=3)
+    world.produce(*many(40), partition=1)
+    consumer = world.consumer()
+    consumer.poll(1)
+    before = len(world.requests(Poll))
+    for _ in range(12):
+        assert len(consumer.poll(1)) == 1
+    # Each of the other two once more at the most.
+    assert len(world.requests(Poll)) - before <= 12 + 2
+    world.produce(b"cold", partition=2)
+    world.pass_ms(100)
+    assert b"cold" in payloads([*consumer.poll(1), *consumer.poll(1), *consumer.poll(1)])
+
+
 def test_one_poll_goes_to_a_leader_for_all_its_partitions():
     world = QueueWorld(nodes=2, partitions=4)
     consumer = world.consumer()

@@ -60,6 +60,7 @@ def test_a_set_of_runs_is_a_set(steps, asked):
     assert [offset for offset in range(TOP) if found.contains(offset)] == sorted(model)
     assert offsets(found.within(*asked)) == [offset for offset in range(*asked) if offset in model]
     assert offsets(found.gaps(*asked)) == [offset for offset in range(*asked) if offset not in model]
+    assert found.first_gap(*asked) == next(found.gaps(*asked), None)
     assert found == RunSet(found)
     assert RunSet((offset, offset + 1) for offset in sorted(model, reverse=True)) == found
 
@@ -95,6 +96,25 @@ def test_neighbours_are_one_run_and_holes_keep_them_apart():
     assert found.advance(5) == 5
     assert found.advance(8) == 10
     assert not found
+
+
+@pytest.mark.parametrize(
+    ("floor", "moved", "left"),
+    [
+        (1, 1, [(2, 4), (8, 10)]),
+        (2, 4, [(8, 10)]),
+        (3, 4, [(8, 10)]),
+        (4, 4, [(8, 10)]),
+        (5, 5, [(8, 10)]),
+        (8, 10, []),
+        (11, 11, []),
+    ],
+)
+def test_a_floor_moves_over_the_run_that_it_touches_and_forgets_what_is_below(floor, moved, left):
+    found = RunSet([(2, 4), (8, 10)])
+    assert found.advance(floor) == moved
+    assert list(found) == left
+    check_shape(found)
 
 
 def test_a_part_of_a_run_gets_another_value():
