@@ -1,7 +1,8 @@
 """Spark over a real cluster of three brokers, as ratios to what Spark does in the same run without one.
 
 Reads stand beside a source that hands out Arrow batches which are there already, the most that Spark takes from
-Python; a stream into Parquet beside Spark's own rows; a micro-batch beside one of Spark's rate source.
+Python, and beside one that hands out a tuple for each message, as a plain reader would; a stream into Parquet beside
+Spark's own rows; a micro-batch beside one of Spark's rate source.
 """
 
 import os
@@ -10,11 +11,12 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from bench.figure import Absence, Figure, Goal, compare, relate
 from bench.options import BenchOptions
+from bench.spark_guest import Guest
+from bench.spark_triggers import Triggers
 from flotilla.cli.local_cluster import LocalCluster
 from flotilla.cli.probes import scratch
 from flotilla.client.sync import Client
@@ -25,8 +27,6 @@ if TYPE_CHECKING:
 AREA = "spark"
 VALUE_BYTES = 100
 PARTITIONS = 2
-#: Of a micro-batch whose overhead is measured.
-SMALL_ROWS = 100
 ROOT = Path(__file__).parents[1]
 
 
@@ -40,7 +40,15 @@ def measure(options: BenchOptions) -> Sequence[Figure | Absence]:
         cluster.wait_ready()
         spark = _session(folder)
         try:
-            return _Run(spark, ",".join(cluster.servers), rows, folder, options.rounds).figures()
+            servers = ",".join(cluster.servers)
+            with Client(servers) as client:
+                triggers = Triggers(spark, servers, folder)
+                return [
+                    *_Run(spark, servers, rows, folder, options.rounds).figures(client),
+                    *triggers.small(client, options.pick(quick=1, full=3), options.pick(quick=10, full=40)),
+                    *triggers.writing(client, options.pick(quick=1, full=3), rows // 8),
+                    *Guest(spark, cluster, options).figures(client),
+                ]
         finally:
             spark.stop()
 
@@ -63,18 +71,19 @@ def _session(folder: Path) -> "SparkSession":
     spark = (
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.local.dir", str(folder / "local"))
         .config("spark.driver.memory", "2g")
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("ERROR")
-    from bench.spark_probes import PremadeSource, TupleSource
+    from bench.spark_probes import ConstantSource, PremadeSource, TupleSource
     from flotilla.spark import register
 
     register(spark)
-    spark.dataSource.register(PremadeSource)
-    spark.dataSource.register(TupleSource)
+    for source in (PremadeSource, ConstantSource, TupleSource):
+        spark.dataSource.register(source)
     return spark
 
 
@@ -87,20 +96,18 @@ class _Run:
         self._rounds = rounds
         self._checkpoints = 0
 
-    def figures(self) -> list[Figure]:
-        with Client(self._servers) as client:
-            for name in ("bench", "copy", "small"):
-                client.create_topic(name, partitions=PARTITIONS)
-            writes = self._write_rates()
-            self._fill_small(client)
-            self._premade(), self._count("bench")
-            return [
-                *writes,
-                self._reading("premade", 0.6),
-                self._reading("tuples", 5.0),
-                self._parquet(),
-                self._small(),
-            ]
+    def figures(self, client: Client) -> list[Figure]:
+        for name in ("bench", "copy"):
+            client.create_topic(name, partitions=PARTITIONS)
+        writes = self._write_rates()
+        self._made_in_python("premade"), self._count("bench")
+        return [
+            *writes,
+            self._reading("premade", "Arrow batches that are there already", Goal(0.6)),
+            self._reading("tuples", "tuples of the same messages", Goal(5.0)),
+            self._reading("constant", "one tuple again and again", Goal(None)),
+            self._parquet(),
+        ]
 
     # Each returns rows a second.
 
@@ -109,7 +116,7 @@ class _Run:
         work()
         return self._rows / (time.perf_counter() - started)
 
-    def _made(self, stream: bool = False) -> Any:
+    def _made(self) -> Any:
         return self._spark.range(0, self._rows, 1, PARTITIONS).selectExpr(
             f"cast(lpad(cast(id as string), {VALUE_BYTES}, '0') as binary) as value"
         )
@@ -145,20 +152,24 @@ class _Run:
         reader = self._spark.read.format("flotilla").option("servers", self._servers)
         return reader.option("minPartitions", PARTITIONS).option("maxRecordsPerPartition", self._rows)
 
-    def _premade(self, kind: str = "premade") -> float:
-        options = {"rows": str(self._rows), "tasks": str(PARTITIONS)}
-        table = self._spark.read.format(kind).options(**options).load()
-        return self._rate(lambda: table.selectExpr("count(value)").collect())
+    def _made_in_python(self, kind: str) -> float:
+        options = {"rows": str(self._rows), "tasks": str(PARTITIONS), "servers": self._servers, "topic": "bench"}
 
-    def _reading(self, kind: str, goal: float) -> Figure:
+        def count() -> None:
+            found = self._spark.read.format(kind).options(**options).load().selectExpr("count(value)").collect()[0][0]
+            assert found == self._rows, (found, self._rows)
+
+        return self._rate(count)
+
+    def _reading(self, kind: str, probe_name: str, goal: Goal) -> Figure:
         return compare(
             AREA,
             f"count of {self._rows:,} rows of {VALUE_BYTES} B",
             "rows/s",
             subject=lambda: self._count("bench"),
-            probe=lambda: self._premade(kind),
-            probe_name=f"{kind} in Python",
-            goal=Goal(goal),
+            probe=lambda: self._made_in_python(kind),
+            probe_name=probe_name,
+            goal=goal,
             rounds=self._rounds,
         )
 
@@ -190,25 +201,4 @@ class _Run:
         return compare(
             AREA, "availableNow into Parquet", "rows/s", subject=streamed, probe=made, probe_name="Spark's own rows",
             goal=Goal(0.8), rounds=self._rounds,
-        )  # fmt: skip
-
-    def _fill_small(self, client: Client) -> None:
-        client.produce_many("small", [bytes(VALUE_BYTES)] * (SMALL_ROWS * 20))
-
-    def _small(self) -> Figure:
-        """Milliseconds of a trigger with few rows, the start of the query left out."""
-
-        def durations(query: Any) -> float:
-            return median(progress.durationMs["triggerExecution"] for progress in query.recentProgress[5:-1])
-
-        ours = self._drain(self._stream("small").option("maxOffsetsPerTrigger", SMALL_ROWS).load(), "noop")
-        rate = self._spark.readStream.format("rate-micro-batch").option("rowsPerBatch", SMALL_ROWS).load()
-        writer = rate.writeStream.format("noop").option("checkpointLocation", self._checkpoint())
-        own = writer.trigger(processingTime="0 seconds").start()
-        while len(own.recentProgress) < 20 and own.isActive:
-            time.sleep(0.1)
-        own.stop()
-        return relate(
-            AREA, f"a micro-batch of {SMALL_ROWS} rows", "ms", pairs=[(durations(ours), durations(own))],
-            probe_name="Spark's rate source", goal=Goal(None), note="the goal is 100 ms beside Spark's own",
         )  # fmt: skip

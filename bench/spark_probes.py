@@ -5,18 +5,24 @@ Imported by Spark's own processes, so they stand in a module of their own.
 
 import os
 from collections.abc import Iterator, MutableMapping
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from flotilla.client.messages import messages_of
+from flotilla.client.stored_batches import StoredBatches
+from flotilla.client.sync import Client
+from flotilla.codec.batch_view import BatchView
 from flotilla.spark.options import Options
 from flotilla.spark.schema import schema_of
 
 BATCH_ROWS = 16_384
 VALUE_BYTES = 100
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class PremadeSource(DataSource):
@@ -37,6 +43,9 @@ class PremadeSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         return PremadeReader(schema, self.rows, self.tasks)
 
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        return PremadeStreamReader(schema, self.rows, self.tasks)
+
 
 class PremadeReader(DataSourceReader):
     def __init__(self, schema: StructType, rows: int, tasks: int) -> None:
@@ -48,40 +57,112 @@ class PremadeReader(DataSourceReader):
         return [InputPartition(self._rows // self._tasks) for _ in range(self._tasks)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        schema = to_arrow_schema(self._schema, timezone="UTC")
-        values = {
-            "key": pa.nulls(BATCH_ROWS, pa.binary()),
-            "value": pa.array([os.urandom(VALUE_BYTES)] * BATCH_ROWS, pa.binary()),
-            "topic": pa.array(["bench"] * BATCH_ROWS),
-            "partition": pa.array([0] * BATCH_ROWS, pa.int32()),
-            "offset": pa.array(range(BATCH_ROWS), pa.int64()),
-            "timestamp": pa.array([0] * BATCH_ROWS, pa.int64()).cast(schema.field("timestamp").type),
-            "priority": pa.array([0] * BATCH_ROWS, pa.int32()),
-            "content_type": pa.array([0] * BATCH_ROWS, pa.int32()),
-        }
-        batch = pa.RecordBatch.from_arrays([values[name] for name in schema.names], schema=schema)
-        left = partition.value
-        while left > 0:
-            yield batch.slice(0, min(left, BATCH_ROWS))
-            left -= BATCH_ROWS
+        return premade_batches(self._schema, partition.value)
 
 
-class TupleSource(PremadeSource):
-    """The same rows as Python tuples, made one by one."""
+class PremadeStreamReader(DataSourceStreamReader):
+    """The same number of rows in every micro-batch, for ever."""
+
+    def __init__(self, schema: StructType, rows: int, tasks: int) -> None:
+        self._schema = schema
+        self._rows = rows
+        self._tasks = tasks
+        self._count = 0
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
+        return {"count": 0}
+
+    def latestOffset(self) -> dict[str, int]:  # type: ignore[override]  # noqa: N802 - Spark's name
+        self._count += 1
+        return {"count": self._count}
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        self._count = end["count"]
+        return [InputPartition(self._rows // self._tasks) for _ in range(self._tasks)]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        return premade_batches(self._schema, partition.value)
+
+
+def premade_batches(schema: StructType, rows: int) -> Iterator[pa.RecordBatch]:
+    size = min(rows, BATCH_ROWS)
+    arrow_schema = to_arrow_schema(schema, timezone="UTC")
+    values = {
+        "key": pa.nulls(size, pa.binary()),
+        "value": pa.array([os.urandom(VALUE_BYTES)] * size, pa.binary()),
+        "topic": pa.array(["bench"] * size),
+        "partition": pa.array([0] * size, pa.int32()),
+        "offset": pa.array(range(size), pa.int64()),
+        "timestamp": pa.array([0] * size, pa.int64()).cast(arrow_schema.field("timestamp").type),
+        "priority": pa.array([0] * size, pa.int32()),
+        "content_type": pa.array([0] * size, pa.int32()),
+    }
+    batch = pa.RecordBatch.from_arrays([values[name] for name in arrow_schema.names], schema=arrow_schema)
+    while rows > 0:
+        yield batch.slice(0, min(rows, size))
+        rows -= size
+
+
+class ConstantSource(PremadeSource):
+    """One tuple, again and again: what Spark itself makes of a row out of Python, with nothing to read or decode."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "constant"
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return ConstantReader(schema, self.rows, self.tasks)
+
+
+class ConstantReader(PremadeReader):
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        row = (None, os.urandom(VALUE_BYTES), "bench", 0, 0, datetime.now(UTC), 0, 0)
+        for _ in range(partition.value):
+            yield row
+
+
+class TupleSource(DataSource):
+    """What a plain reader does: the stored records of a topic as messages, and each message as a tuple."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        self.servers = options["servers"]
+        self.topic = options["topic"]
 
     @classmethod
     def name(cls) -> str:
         return "tuples"
 
+    def schema(self) -> StructType:
+        return schema_of(Options())
+
     def reader(self, schema: StructType) -> DataSourceReader:
-        return TupleReader(schema, self.rows, self.tasks)
+        return TupleReader(self.servers, self.topic)
 
 
-class TupleReader(PremadeReader):
+class TupleReader(DataSourceReader):
+    def __init__(self, servers: str, topic: str) -> None:
+        self._servers = servers
+        self._topic = topic
+
+    def partitions(self) -> list[InputPartition]:
+        with Client(self._servers) as client:
+            numbers = range(len(client.describe_topic(self._topic).partitions))
+            return [InputPartition((number, client.list_offsets(self._topic, number, "latest"))) for number in numbers]
+
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        from datetime import UTC, datetime
-
-        value = os.urandom(VALUE_BYTES)
-        moment = datetime.now(UTC)
-        for offset in range(partition.value):
-            yield (None, value, "bench", 0, offset, moment, 0, 0)
+        number, end = partition.value
+        with Client(self._servers) as client:
+            for stored in StoredBatches(client, self._topic, number, 0, end):
+                for each in messages_of(self._topic, number, BatchView(stored)):
+                    moment = _EPOCH + timedelta(milliseconds=each.timestamp_ms)
+                    yield (
+                        each.key,
+                        each.payload,
+                        each.topic,
+                        each.partition,
+                        each.offset,
+                        moment,
+                        each.priority,
+                        each.content_type,
+                    )

@@ -18,6 +18,7 @@ from flotilla.codec.batch import parse_header
 from flotilla.spark.offset_range import OffsetRange, Partition, Position
 from flotilla.spark.options import EARLIEST, LATEST, OffsetWish, OptionError, Options
 from flotilla.types.errors import NotFoundError
+from flotilla.types.operations import TopicInfo
 
 
 class DataLossError(LookupError):
@@ -45,17 +46,36 @@ class Catalog:
         self._client.close()
 
     def partitions(self, *, is_complete: bool = True) -> list[Partition]:
-        """All partitions that are meant and exist now. Raises NotFoundError for a topic that is named and does not."""
-        topics = {topic.name: len(topic.partitions) for topic in self._client.topics()}
-        if self._options.subscribe_pattern:
-            matches = re.compile(self._options.subscribe_pattern).fullmatch
-            names = sorted(name for name in topics if matches(name))
+        """All partitions that are meant and exist now. Raises NotFoundError for what is named and does not."""
+        options = self._options
+        if options.subscribe_pattern:
+            matches = re.compile(options.subscribe_pattern).fullmatch
+            found = [topic for topic in self._client.topics() if matches(topic.name)]
         else:
-            names = [name for name in self._options.subscribe if name in topics or is_complete]
-            for name in names:
-                if name not in topics:
-                    raise NotFoundError(f"there is no topic {name!r}, which the option subscribe names")
-        return [(name, number) for name in names for number in range(topics[name])]
+            found = self._named(is_complete=is_complete)
+        counts = {topic.name: len(topic.partitions) for topic in found}
+        if not options.assign:
+            names = options.subscribe or sorted(counts)
+            return [(name, number) for name in names for number in range(counts.get(name, 0))]
+        there = [(name, number) for name, number in options.assign if number < counts.get(name, 0)]
+        for name, number in options.assign:
+            if is_complete and (name, number) not in there:
+                raise NotFoundError(f"there is no partition {number} of topic {name!r}, which the option assign names")
+        return there
+
+    def _named(self, *, is_complete: bool) -> list[TopicInfo]:
+        """The topics that the options name. Asks for no others: a cluster may have thousands."""
+        names = self._options.topics
+        found = self._client.metadata(names).topics
+        for name in names:
+            if all(topic.name != name for topic in found):
+                try:
+                    # The broker that answered may lag behind, so this asks who must know.
+                    found = [*found, self._client.describe_topic(name)]
+                except NotFoundError:
+                    if is_complete:
+                        raise NotFoundError(f"there is no topic {name!r}, which is to be read") from None
+        return found
 
     def earliest(self, partitions: list[Partition]) -> Position:
         return self._each(partitions, EARLIEST)

@@ -3,6 +3,11 @@
 They are hints: Spark applies every filter again, so what is not understood here is simply not used. Partitions and
 offsets decide what is fetched, and so does the oldest time. The newest time does not, because clocks of producers
 differ and a younger record may stand before an older one; it decides which rows leave the task.
+
+Only for those who ask. Spark 4.3 makes a new reader for every filter, but keeps its partitions in the one object that
+stands for the loaded table (`PythonDataSourceV2.setReadInfo`), and a scan without a filter asks nobody: it takes what
+is kept there. So two scans of one table, in two queries or in one, get the rows of the filter that came last. Neither
+planner nor tasks are told for which scan they work, so nothing on this side can tell one from the other.
 """
 
 from collections.abc import Iterable, Iterator

@@ -66,6 +66,8 @@ class Options:
     timeout_ms: int = 60_000
     subscribe: tuple[str, ...] = ()
     subscribe_pattern: str = ""
+    #: Topics and numbers.
+    assign: tuple[tuple[str, int], ...] = ()
     #: None: the beginning for a batch, the end for a stream.
     starting_offsets: OffsetWish | None = None
     ending_offsets: OffsetWish | None = None
@@ -89,6 +91,11 @@ class Options:
     batch_bytes: int = 512 * KIB
     #: Spark's own, which comes along with those of a streaming write.
     checkpoint_location: str = ""
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """Those that are named, whole or by some of their partitions."""
+        return self.subscribe or tuple(dict.fromkeys(topic for topic, _ in self.assign))
 
 
 def _texts(text: str) -> tuple[str, ...]:
@@ -173,6 +180,13 @@ def _offsets(text: str) -> OffsetWish:
     return found
 
 
+def _assigned(text: str) -> tuple[tuple[str, int], ...]:
+    found = {(topic, number): None for topic, numbers in json.loads(text).items() for number in numbers}
+    if not found or not all(type(number) is int and number >= 0 for _, number in found):
+        raise ValueError
+    return tuple(found)
+
+
 _OFFSETS_ALLOWED: Final = 'earliest, latest, or JSON such as {"orders": {"0": 23, "1": -2}} (-2: earliest, -1: latest)'
 _TIME_ALLOWED: Final = "milliseconds since 1970, or a time such as 2026-05-04T12:00:00Z"
 _ROWS = _integer(1, _ROW_COUNT_MAX)
@@ -189,6 +203,10 @@ TABLE: Final[tuple[Option, ...]] = (
     Option(
         "subscribePattern", "subscribe_pattern", _pattern, "a regular expression", READING,
         "Topics to read: all whose whole name matches, also those that come to be later.",
+    ),
+    Option(
+        "assign", "assign", _assigned, 'JSON such as {"orders": [0, 2]}', READING,
+        "Partitions to read, and no others, also not those that come to be later.",
     ),
     Option(
         "startingOffsets", "starting_offsets", _offsets, _OFFSETS_ALLOWED, READING,
@@ -303,8 +321,8 @@ def check_place(given: Mapping[str, str], options: Options, place: str) -> None:
 
 
 def _check_reading(options: Options) -> None:
-    if bool(options.subscribe) == bool(options.subscribe_pattern):
-        raise OptionError("what to read is said by one of the options subscribe and subscribePattern")
+    if sum(map(bool, (options.subscribe, options.subscribe_pattern, options.assign))) != 1:
+        raise OptionError("what to read is said by one of the options subscribe, subscribePattern and assign")
     for side in ("starting", "ending"):
         if getattr(options, f"{side}_offsets") is not None and getattr(options, f"{side}_timestamp_ms") is not None:
             raise OptionError(f"give one of the options {side}Offsets and {side}Timestamp, not both")
@@ -312,7 +330,8 @@ def _check_reading(options: Options) -> None:
         raise OptionError("option endingOffsets cannot be earliest: nothing would be read")
     for side in ("starting", "ending"):
         wish = getattr(options, f"{side}_offsets")
-        if isinstance(wish, dict) and options.subscribe:
+        if isinstance(wish, dict) and not options.subscribe_pattern:
             for topic in wish:
-                if topic not in options.subscribe:
-                    raise OptionError(f"option {side}Offsets names topic {topic!r}, which subscribe does not")
+                if topic not in options.topics:
+                    option = "subscribe" if options.subscribe else "assign"
+                    raise OptionError(f"option {side}Offsets names topic {topic!r}, which {option} does not")

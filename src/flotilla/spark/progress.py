@@ -21,6 +21,7 @@ from pyspark.sql.streaming.listener import (
 
 from flotilla.client.bulk_offsets import commit_all
 from flotilla.client.sync import Client
+from flotilla.spark.kept_client import borrowed_client
 from flotilla.spark.offset_range import Position, from_json
 from flotilla.spark.options import Options
 from flotilla.types.errors import FlotillaError
@@ -68,7 +69,7 @@ def _commit(end_offset: str | None) -> None:
     table = _object(end_offset)
     group, servers = table.get(_GROUP), table.get(_SERVERS)
     if isinstance(group, str) and isinstance(servers, str):
-        with Client(servers, timeout_ms=_TIMEOUT_MS, name="spark") as client:
+        with borrowed_client(servers.split(","), _TIMEOUT_MS) as client:
             commit_position(client, group, from_json(table))
 
 

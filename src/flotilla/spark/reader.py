@@ -11,6 +11,8 @@ from flotilla.client.stored_batches import StoredBatches
 from flotilla.client.sync import Client
 from flotilla.spark.arrow import record_batches
 from flotilla.spark.catalog import Catalog, report_loss
+from flotilla.spark.collector import spare_collections
+from flotilla.spark.kept_client import borrowed_client
 from flotilla.spark.offset_range import OffsetRange, Position, split
 from flotilla.spark.options import EARLIEST, Options
 from flotilla.types.errors import OffsetOutOfRangeError
@@ -41,7 +43,7 @@ class FlotillaReader(DataSourceReader):
 def read_range(wanted: OffsetRange, options: Options, schema: StructType) -> Iterator[pa.RecordBatch]:
     """The records of a range, on an executor. What retention removes meanwhile is treated as the options say."""
     arrow_schema = to_arrow_schema(schema, timezone="UTC")
-    with Client(options.servers, timeout_ms=options.timeout_ms, name="spark") as client:
+    with borrowed_client(options.servers, options.timeout_ms) as client:
         while len(wanted):
             stored = StoredBatches(
                 client,
@@ -54,9 +56,10 @@ def read_range(wanted: OffsetRange, options: Options, schema: StructType) -> Ite
             )
             try:
                 yield from record_batches(stored, wanted, arrow_schema)
-                return
+                break
             except OffsetOutOfRangeError:
                 wanted = _what_is_left(client, wanted, stored.position, options)
+    spare_collections()
 
 
 def _what_is_left(client: Client, wanted: OffsetRange, position: int, options: Options) -> OffsetRange:

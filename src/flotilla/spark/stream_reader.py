@@ -39,6 +39,8 @@ class FlotillaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._catalog: Catalog | None = None
         #: Where a query ends that takes what is available now.
         self._target: Position | None = None
+        #: Ends that were looked up for a plan and not reported yet.
+        self._seen: Position | None = None
 
     # Planning.
 
@@ -59,7 +61,10 @@ class FlotillaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
         begun = from_json(start)
-        end = self._ends() if self._target is None else dict(self._target)
+        ends = self._target
+        if ends is None:
+            ends = self._seen = self._ends()
+        end = dict(ends)
         for place, offset in begun.items():
             # A position never goes back, nor does it forget: a partition that is away may be another one later.
             if end.setdefault(place, offset) < offset:
@@ -80,7 +85,9 @@ class FlotillaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return end
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        return self._written(self._ends())
+        # Spark asks right behind `latestOffset`: what that has seen is a moment old.
+        seen, self._seen = self._seen, None
+        return self._written(self._ends() if seen is None else seen)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         options = self._options

@@ -25,7 +25,8 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from flotilla.client.sync import Client
+from flotilla.spark.collector import spare_collections
+from flotilla.spark.kept_client import borrowed_client
 from flotilla.spark.options import AT_LEAST_ONCE, TRANSACTIONAL, Options
 from flotilla.spark.task_writer import TaskWriter
 from flotilla.types.errors import FlotillaError
@@ -103,15 +104,17 @@ def _write(iterator: Iterator[pa.RecordBatch], options: Options, work: str) -> M
     digest = blake2b(f"{work}/{task}".encode(), digest_size=8).digest()
     # Ids of the upper half are the brokers' own.
     producer_id = int.from_bytes(digest, "little") >> 1 or 1
-    with Client(options.servers, timeout_ms=options.timeout_ms, name="spark") as client:
+    with borrowed_client(options.servers, options.timeout_ms) as client:
         writer = TaskWriter(client, options, producer_id, task)
         try:
             for batch in iterator:
                 writer.add(batch)
-            return writer.finish()
+            members = writer.finish()
         except BaseException:
             _abort(options, writer.members)
             raise
+    spare_collections()
+    return members
 
 
 def _members(messages: Sequence[WriterCommitMessage | None]) -> Members:
@@ -124,7 +127,7 @@ def _members(messages: Sequence[WriterCommitMessage | None]) -> Members:
 
 def _commit(options: Options, members: Members, application_id: str, version: int) -> None:
     """On the driver. A micro-batch without rows is committed too: its number is done."""
-    with Client(options.servers, timeout_ms=options.timeout_ms, name="spark") as client:
+    with borrowed_client(options.servers, options.timeout_ms) as client:
         client.commit_transaction(
             f"spark-{token_hex(12)}", members=members, application_id=application_id, version=version
         )
@@ -134,6 +137,6 @@ def _abort(options: Options, members: Members) -> None:
     """What was committed all the same stays so: the first decision stands. What cannot be told now ends by itself."""
     if not members:
         return
-    with suppress(FlotillaError), Client(options.servers, timeout_ms=_ABORT_MS, name="spark") as client:
+    with suppress(FlotillaError), borrowed_client(options.servers, _ABORT_MS) as client:
         for transaction_id, partitions in members.items():
             client.abort_transaction(transaction_id, partitions=partitions)

@@ -1,4 +1,4 @@
-"""The same sink with a bad day: processes of it die at a named moment, once.
+"""The same sink and the same pipelines with a bad day: processes of theirs die at a named moment, once.
 
 Imported by Spark's own processes, so it stands in a module of its own. The folder says what is to happen: a file that
 is named after a moment makes the first process that gets there take the file away and die.
@@ -10,15 +10,20 @@ from collections.abc import Iterator, MutableMapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
+from pyspark.sql.datasource import DataSourceStreamReader, DataSourceStreamWriter, InputPartition, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from flotilla.spark.offset_range import OffsetRange
+from flotilla.spark.pipelines import sending
+from flotilla.spark.pipelines.archive_source import ArchiveReader, ArchiveSource
 from flotilla.spark.source import FlotillaSource
 from flotilla.spark.writer import FlotillaStreamWriter
 
 #: Moments, in their order.
 IN_TASK = ("before-write", "while-writing", "after-write")
 ON_DRIVER = ("before-commit", "after-commit")
+IN_ARCHIVE = ("before-files", "after-files")
+IN_REPLAY = ("before-block", "after-block")
 
 
 def die(folder: str, moment: str) -> None:
@@ -69,3 +74,41 @@ class FaultySource(FlotillaSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
         return FaultyWriter(super().streamWriter(schema, overwrite), self._folder)
+
+
+class FaultyArchiveReader(ArchiveReader):
+    """Its tasks die in the middle: when another micro-batch is done already."""
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        assert isinstance(partition, OffsetRange)
+        folder = str(faults_of(self._lake_address))
+        if partition.first:
+            die(folder, "before-files")
+        described = list(super().read(partition))
+        if partition.first:
+            # The files are there, and nobody has heard of them.
+            die(folder, "after-files")
+        yield from described
+
+
+class FaultyArchiveSource(ArchiveSource):
+    """Takes the place of the real one, under its name. What is to happen stands in a folder beside the lake."""
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        inner: Any = super().streamReader(schema)
+        return FaultyArchiveReader(inner._options, schema, self._lake)
+
+
+def faults_of(lake: str) -> Path:
+    return Path(lake).parent / "faults"
+
+
+def send_block(folder: str, client: Any, rows: list[Any], application: str, block: int) -> int:
+    """In place of what a replay does with one block."""
+    if block:
+        die(folder, "before-block")
+    count = sending._send_block(client, rows, application, block)
+    if block:
+        # Committed, and the task has told nobody.
+        die(folder, "after-block")
+    return count

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from flotilla import Client, Record
+from flotilla.spark.pipelines.lake import Lake
 
 #: 2023-11-14T22:13:20Z: less than two hours before midnight, so that a batch easily has rows of two days.
 BEGAN_MS = 1_700_000_000_000
@@ -59,6 +60,27 @@ class Ledger:
     def found(self) -> set[tuple[int, int, bytes]]:
         """As `places` finds them."""
         return {(partition, offset, value) for (partition, offset), value in self.rows.items()}
+
+    def in_order(self) -> dict[int, list[bytes]]:
+        """As `replayed` finds them: the values of each partition, by offset."""
+        found: dict[int, list[bytes]] = {}
+        for (partition, _), value in sorted(self.rows.items()):
+            found.setdefault(partition, []).append(value)
+        return found
+
+
+def replayed(client: Client, topic: str) -> dict[int, list[bytes]]:
+    """All values of a topic, by partition."""
+    found = {}
+    for part in client.describe_topic(topic).partitions:
+        end = client.list_offsets(topic, part.number, "latest")
+        found[part.number] = [each.payload for each in client.peek(topic, part.number, max_messages=end)] if end else []
+    return found
+
+
+def lake_places(spark: Any, lake: Lake) -> list[tuple[int, int, bytes]]:
+    """As `places`, of all files that the newest manifest names."""
+    return places(spark.read.parquet(*[lake.address_of(file.path) for file in lake.latest().files]))
 
 
 def places(table: Any) -> list[tuple[int, int, bytes]]:

@@ -114,6 +114,17 @@ def test_topics_by_pattern(spark: Any, client: Client, servers: str, topic: Topi
     assert sorted(row.topic for row in table.collect()) == sorted([names[0], names[2]])
 
 
+def test_partitions_by_number(spark: Any, client: Client, servers: str, topic: Topic) -> None:
+    name = topic(partitions=3)
+    for partition in range(3):
+        client.produce_many(name, [b"x"] * 10, partition=partition)
+
+    table = read(spark, servers, assign=f'{{"{name}": [2, 0]}}', startingOffsets=f'{{"{name}": {{"2": 7}}}}')
+
+    assert table.rdd.getNumPartitions() == 2
+    assert table.groupBy("partition").count().orderBy("partition").collect() == [(0, 10), (2, 3)]
+
+
 def test_a_schema_of_ones_own_narrows_it(spark: Any, client: Client, servers: str, topic: Topic) -> None:
     name = topic(partitions=1)
     client.produce(name, b"x", key=b"k")
@@ -152,6 +163,30 @@ def test_filters_decide_what_is_fetched(spark: Any, client: Client, servers: str
     assert plain.where("partition = 1").rdd.getNumPartitions() == 3
 
 
+def test_one_table_for_several_queries(spark: Any, client: Client, servers: str, topic: Topic) -> None:
+    """Spark keeps one plan for a table and hands it to all queries over it, filters of the last one included.
+
+    So filters are not taken unless asked for, whatever the session's setting; and whoever asks loads a table for each
+    place in which it stands.
+    """
+    name = topic(partitions=3)
+    for partition in range(3):
+        client.produce_many(name, [b"x"] * 10, partition=partition)
+    assert spark.conf.get("spark.sql.python.filterPushdown.enabled") == "true"
+
+    table = read(spark, servers, subscribe=name)
+    assert table.where("partition = 0").count() == 10
+    assert table.where("partition = 1 and offset < 3").count() == 3
+    assert table.count() == 30
+    assert table.where("partition = 0").union(table.where("partition = 1")).count() == 20
+
+    filtered = read(spark, servers, subscribe=name, pushFilters="true")
+    found = [filtered.where(f"partition = {number}").select("partition").collect() for number in (0, 1, 0)]
+    assert found == [[(number,)] * 10 for number in (0, 1, 0)]
+    other = read(spark, servers, subscribe=name, pushFilters="true")
+    assert filtered.where("partition = 0").union(other.where("partition = 1")).count() == 20
+
+
 def test_an_empty_topic(spark: Any, servers: str, topic: Topic) -> None:
     assert read(spark, servers, subscribe=topic()).collect() == []
 
@@ -172,6 +207,7 @@ def test_what_is_not_there_is_named(spark: Any, client: Client, servers: str, to
     client.produce(name, b"x")
     for options, words in (
         ({"subscribe": "nowhere"}, "there is no topic 'nowhere'"),
+        ({"assign": f'{{"{name}": [0, 1]}}'}, "there is no partition 1 of topic"),
         ({"subscribe": name, "endingOffsets": f'{{"{name}": {{"0": 5}}}}'}, "names offset 5 of partition 0"),
         ({"subscribe": name, "startingOffsets": f'{{"{name}": {{"4": 0}}}}'}, "names partition 4"),
     ):

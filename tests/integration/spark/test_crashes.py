@@ -1,9 +1,5 @@
 """The sink when processes die: whatever is killed and whenever, each row is there once."""
 
-import signal
-import subprocess
-import sys
-import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +11,6 @@ pytest.importorskip("pyspark", reason="the spark extra")
 from pyspark.errors import StreamingQueryException
 
 from flotilla import Client
-from tests.integration.spark.conftest import JAVA_FLAGS
 from tests.integration.spark.faulty import IN_TASK, FaultySource
 from tests.integration.spark.tables import QUERY_S_MAX, drain, read_stream, start, values
 
@@ -84,53 +79,4 @@ def test_the_committer_dies_and_the_query_is_run_again_with_other_tasks(
     assert values(spark, servers, copy) == (WANTED if moment == "after-commit" else [])
 
     drain(_rows(spark, servers, source, minPartitions=5), servers, tmp_path / "checkpoint", **options)
-    assert values(spark, servers, copy) == WANTED
-
-
-#: A program with a session of its own, which is to die as a whole.
-PROGRAM = """
-    import sys
-    from pathlib import Path
-    from pyspark.sql import SparkSession
-    import os
-
-    servers, source, copy, folder, checkpoint, java_flags = sys.argv[1:]
-    spark = (SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-             .config("spark.driver.extraJavaOptions", java_flags).getOrCreate())
-    from tests.integration.spark.faulty import FaultySource
-    spark.dataSource.register(FaultySource)
-    victims = f"{spark._jvm.java.lang.ProcessHandle.current().pid()} {os.getpid()}"
-    Path(folder, "after-commit").write_text(victims)
-    rows = (spark.readStream.format("flotilla").option("servers", servers).option("subscribe", source)
-            .option("startingOffsets", "earliest").load().select("value"))
-    query = (rows.writeStream.format("faulty").option("servers", servers).option("topic", copy)
-             .option("folder", folder).option("checkpointLocation", checkpoint).trigger(availableNow=True).start())
-    query.awaitTermination()
-"""
-
-
-def test_the_driver_is_killed_after_the_brokers_have_it(
-    spark: Any, servers: str, topic: Topic, source: str, tmp_path: Path
-) -> None:
-    copy = topic(partitions=2)
-    folder = tmp_path / "faults"
-    folder.mkdir()
-    checkpoint = tmp_path / "checkpoint"
-    program = [sys.executable, "-c", textwrap.dedent(PROGRAM)]
-
-    # `spark` has set the environment up for it.
-    words = [servers, source, copy, str(folder), str(checkpoint), JAVA_FLAGS]
-    log = tmp_path / "program.log"
-    with log.open("wb") as told:
-        # Into a file: a pipe would stay open for as long as any process of Spark's lives.
-        process = subprocess.Popen([*program, *words], stdout=told, stderr=told)
-        try:
-            code = process.wait(QUERY_S_MAX)
-        finally:
-            process.kill()
-            process.wait()
-    assert code == -signal.SIGKILL, log.read_text(errors="replace")[-2_000:]
-    assert list((checkpoint / "commits").glob("0*")) == []
-
-    drain(_rows(spark, servers, source, minPartitions=4), servers, checkpoint, topic=copy)
     assert values(spark, servers, copy) == WANTED

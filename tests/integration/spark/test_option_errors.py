@@ -10,7 +10,7 @@ from tests.integration.spark.tables import read, write
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({}, "one of the options subscribe and subscribePattern"),
+        ({}, "one of the options subscribe, subscribePattern and assign"),
         ({"subscribe": "t", "startingOffset": "latest"}, "no option 'startingoffset'; did you mean startingOffsets"),
         ({"subscribe": "t", "minPartitions": "many"}, "option minPartitions takes 1 to 1000000, not 'many'"),
         ({"subscribe": "t", "maxOffsetsPerTrigger": "5"}, "option maxOffsetsPerTrigger is not for read"),

@@ -17,7 +17,7 @@ from flotilla.spark.pipelines.manifest import Span
 from flotilla.spark.pipelines.running import RunOptions
 from flotilla.spark.pipelines.session import prepare
 from flotilla.types.errors import CorruptionError, FlotillaError
-from tests.integration.spark.pipeline_ledger import PANDAS, Ledger, places
+from tests.integration.spark.pipeline_ledger import PANDAS, Ledger, lake_places
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings(PANDAS)]
 
@@ -42,11 +42,6 @@ def options(spark: Any, servers: str, topic: Callable[..., str], tmp_path: Path)
     return make
 
 
-def rows_of(spark: Any, lake: Lake) -> list[tuple[int, int, bytes]]:
-    paths = [lake.address_of(file.path) for file in lake.latest().files]
-    return places(spark.read.parquet(*paths))
-
-
 def test_every_record_is_in_the_lake_once_over_many_runs(
     spark: Any, client: Client, options: Callable[..., ArchiveOptions]
 ) -> None:
@@ -67,7 +62,7 @@ def test_every_record_is_in_the_lake_once_over_many_runs(
     lake = Lake(said.lake)
     manifest = verify_lake(spark, lake)
     assert manifest.spans() == {(name, 0): Span(0, 1_250), (name, 1): Span(0, 1_250)}
-    found = rows_of(spark, lake)
+    found = lake_places(spark, lake)
     assert len(found) == 2_500
     assert set(found) == ledger.found
     days = {file.folder.rpartition("=")[2] for file in manifest.files}
@@ -101,7 +96,7 @@ def test_a_driver_that_dies_at_any_stage_leaves_each_record_once(
 
     done = archive(spark, said)
     assert done.rows_total == 400
-    assert sorted(rows_of(spark, Lake(said.lake))) == sorted(ledger.found)
+    assert sorted(lake_places(spark, Lake(said.lake))) == sorted(ledger.found)
     assert client.committed_offset("archive", said.topics[0], 0) == 200
 
 
@@ -145,7 +140,7 @@ def test_retention_never_overtakes_the_lake(spark: Any, client: Client, options:
     assert client.list_offsets(name, 0, "earliest") == 500
     archive(spark, said)
     wait_start(client, name, 990)
-    assert sorted(rows_of(spark, Lake(said.lake))) == sorted(ledger.found)
+    assert sorted(lake_places(spark, Lake(said.lake))) == sorted(ledger.found)
 
 
 def wait_start(client: Client, topic: str, offset: int) -> None:
@@ -165,12 +160,12 @@ def test_small_files_become_few_and_hold_the_same(
     assert done.compacted >= 12
     lake = Lake(said.lake)
     assert len(verify_lake(spark, lake).files) == 1
-    assert sorted(rows_of(spark, lake)) == sorted(ledger.found)
+    assert sorted(lake_places(spark, lake)) == sorted(ledger.found)
     assert len(lake.list_files()) == 1 + done.compacted, "old files stay for a grace"
     again = archive(spark, said)
     assert (again.rows, again.compacted) == (0, 0)
     assert len(lake.list_files()) == 1
-    assert sorted(rows_of(spark, lake)) == sorted(ledger.found)
+    assert sorted(lake_places(spark, lake)) == sorted(ledger.found)
 
 
 def test_a_lake_and_a_checkpoint_that_do_not_belong_together(

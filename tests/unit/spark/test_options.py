@@ -39,9 +39,22 @@ def test_offsets(text, wish):
     assert read_options({"startingOffsets": text}).starting_offsets == wish
 
 
+def test_partitions_by_name():
+    options = read_options({"assign": '{"b": [2, 0, 2], "a": [1]}'})
+    assert options.assign == (("b", 2), ("b", 0), ("a", 1))
+    assert options.topics == ("b", "a")
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [
+        ("assign", "orders"),
+        ("assign", "{}"),
+        ("assign", '{"t": []}'),
+        ("assign", '{"t": 3}'),
+        ("assign", '{"t": [-1]}'),
+        ("assign", '{"t": ["0"]}'),
+        ("assign", '{"t": [true]}'),
         ("servers", "no port"),
         ("servers", ""),
         ("timeoutMs", "0"),
@@ -89,6 +102,9 @@ def test_an_unknown_option_is_named_with_the_nearest():
         ({"subscribe": "t", "endingOffsets": "latest"}, READ_STREAM, "option endingOffsets is not for readStream"),
         ({"subscribe": "t", "subscribePattern": "t"}, READ, "one of the options"),
         ({}, READ, "one of the options"),
+        ({"subscribe": "t", "assign": '{"t": [0]}'}, READ, "one of the options"),
+        ({"assign": '{"t": [0]}', "startingOffsets": '{"t": {"0": 1}}'}, READ_STREAM, None),
+        ({"assign": '{"t": [0]}', "startingOffsets": '{"u": {"0": 1}}'}, READ, "names topic 'u', which assign"),
         ({"subscribe": "t", "startingOffsets": "latest", "startingTimestamp": "1"}, READ, "Timestamp, not both"),
         ({"subscribe": "t", "endingOffsets": "earliest"}, READ, "cannot be earliest"),
         ({"subscribe": "t", "startingOffsets": '{"u": {"0": 1}}'}, READ, "names topic 'u'"),

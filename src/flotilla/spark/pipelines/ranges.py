@@ -91,15 +91,12 @@ def _within(runs: list[Run]) -> "Column":
 
 
 def _from_log(spark: "SparkSession", topic: str, runs: list[Run], servers: str) -> "DataFrame":
-    from pyspark.sql.functions import col
-
     first = {topic: {str(run.partition): run.first for run in runs}}
     end = {topic: {str(run.partition): run.end for run in runs}}
-    reader = spark.read.format("flotilla").option("servers", servers).option("subscribe", topic)
+    numbers = {topic: [run.partition for run in runs]}
+    reader = spark.read.format("flotilla").option("servers", servers).option("assign", json.dumps(numbers))
     reader = reader.option("startingOffsets", json.dumps(first)).option("endingOffsets", json.dumps(end))
-    rows = reader.option("includeHeaders", "true").load()
-    # A partition that is not named would be read as a whole.
-    return rows.where(col("partition").isin([run.partition for run in runs])).select(*COLUMNS)
+    return reader.option("includeHeaders", "true").load().select(*COLUMNS)
 
 
 def _nothing(spark: "SparkSession") -> "DataFrame":

@@ -1,0 +1,82 @@
+"""The driver is killed, JVM and all, with everything in its middle; a run from the checkpoints makes it whole."""
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="the spark extra")
+
+from flotilla import Client
+from flotilla.spark.pipelines import replay as replay_module
+from flotilla.spark.pipelines.archive import archive, unnamed_files, verify_lake
+from flotilla.spark.pipelines.lake import Lake
+from flotilla.spark.pipelines.replay import replay
+from flotilla.spark.pipelines.session import prepare
+from tests.integration.spark.conftest import JAVA_FLAGS
+from tests.integration.spark.doomed import BATCH_ROWS, BLOCK_ROWS, LOT_BLOCKS, archive_options, replay_options
+from tests.integration.spark.pipeline_ledger import PANDAS, Ledger, lake_places, replayed
+from tests.integration.spark.tables import QUERY_S_MAX, drain, read_stream, values
+
+pytestmark = pytest.mark.filterwarnings(PANDAS)
+
+ROW_COUNT = 2 * BATCH_ROWS
+
+
+def _run_doomed(folder: Path, **said: str) -> None:
+    (folder / "faults").mkdir(parents=True)
+    words = json.dumps({**said, "folder": str(folder), "java_flags": JAVA_FLAGS})
+    log = folder / "program.log"
+    with log.open("wb") as told:
+        # Into a file: a pipe would stay open for as long as any process of Spark's lives.
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.integration.spark.doomed", words], stdout=told, stderr=told
+        )
+        try:
+            code = process.wait(2 * QUERY_S_MAX)
+        finally:
+            process.kill()
+            process.wait()
+    assert code == -signal.SIGKILL, log.read_text(errors="replace")[-2_000:]
+
+
+def test_what_was_in_its_middle_is_made_whole(
+    spark: Any,
+    client: Client,
+    servers: str,
+    topic: Callable[..., str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # `spark` has set the environment up for the other program.
+    prepare(spark)
+    name, into, copy = topic(), topic(), topic()
+    ledger = Ledger(name)
+    ledger.produce(client, ROW_COUNT)
+    folder = tmp_path / "run"
+    _run_doomed(folder, servers=servers, topic=name, into=into, copy=copy)
+
+    lake = Lake(str(folder / "lake"))
+    assert lake.latest().rows == BATCH_ROWS, "the second batch has no name"
+    assert len(unnamed_files(lake, lake.latest())) >= 1
+    assert archive(spark, archive_options(servers, name, folder)).rows_total == ROW_COUNT
+    verify_lake(spark, lake)
+    assert sorted(lake_places(spark, lake)) == sorted(ledger.found)
+    assert [client.committed_offset("archive", name, number) for number in (0, 1)] == [ROW_COUNT // 2] * 2
+
+    monkeypatch.setattr(replay_module, "BLOCK_ROWS", BLOCK_ROWS)
+    monkeypatch.setattr(replay_module, "LOT_BLOCKS", LOT_BLOCKS)
+    assert replayed(client, into) == ledger.in_order(), "everything was sent, and half of it noted"
+    done = replay(spark, replay_options(servers, name, into, folder))
+    assert (done.lots, done.lots_before) == (2, 1)
+    assert replayed(client, into) == ledger.in_order()
+
+    assert list((folder / "stream" / "commits").glob("0*")) == []
+    rows = read_stream(spark, servers, subscribe=name, startingOffsets="earliest", minPartitions=4).select("value")
+    drain(rows, servers, folder / "stream", topic=copy)
+    assert values(spark, servers, copy) == sorted(value.decode() for value in ledger.rows.values())
