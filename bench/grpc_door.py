@@ -1,16 +1,12 @@
-"""The gRPC door: one call at a time on many channels' behalf, a stream of requests, and a subscription.
+"""The gRPC door as users meet it: three nodes, single calls at all of them, a stream of requests, and a subscription.
 
-The probe is the library itself: the same calls to a server that only sends back what it gets. What is left of its
-rate tells what the door, the way to the leader and the disks cost, on a noisy machine, too. The goals are those of an
-idle one with two cores: 2,500 unary calls, 5,000 requests of a stream and 20,000 messages of a subscription a second.
+The wanted rates stand in the place of a probe, as for the HTTP door.
 """
 
 import asyncio
-import subprocess
-import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from itertools import count as numbers
 from pathlib import Path
 from typing import Any
@@ -18,7 +14,8 @@ from typing import Any
 import grpc
 import uvloop
 
-from bench.figure import Figure, Goal, compare
+from bench.figure import Figure
+from bench.http import wanted_rate
 from bench.options import BenchOptions
 from flotilla.cli.local_cluster import HOST, LocalCluster
 from flotilla.cli.probes import scratch
@@ -26,59 +23,49 @@ from flotilla.codec.generated import flotilla_pb2 as pb
 from flotilla.codec.generated.flotilla_pb2_grpc import FlotillaStub
 
 AREA = "grpc"
+CALLS_WANTED = 2_500
+REQUESTS_WANTED = 5_000
+MESSAGES_WANTED = 20_000
 _PAYLOAD = bytes(100)
-#: Callers that each wait for their answer.
+#: Callers that each wait for their answer, spread over the nodes.
 _CALLERS = 64
 _CREDIT = 4_096
 _BACKLOG_STEP = 1_000
-_ECHO_UNARY, _ECHO_STREAM = "/echo/Unary", "/echo/Stream"
 
-Work = Callable[[grpc.aio.Channel], Awaitable[float]]
+#: A stub for each node.
+Work = Callable[[list[Any]], Awaitable[float]]
 
 
 def measure(options: BenchOptions) -> list[Figure]:
     unary, streamed, pushed = (options.pick(quick=n // 10, full=n) for n in (20_000, 50_000, 200_000))
     names = (f"grpc-{number}" for number in numbers())
-    with scratch(options.folder, AREA) as folder, _echoing() as echo, _brokers(folder, options.nodes) as address:
+    with scratch(options.folder, AREA) as folder, _brokers(folder, options.nodes) as addresses:
 
-        def figure(name: str, unit: str, subject: Work, probe: Work, goal: float) -> Figure:
-            return compare(
-                AREA,
-                f"{name}, {options.nodes} brokers",
-                unit,
-                subject=lambda: _run(address, subject),
-                probe=lambda: _run(echo, probe),
-                probe_name="echo",
-                goal=Goal(goal),
-                rounds=options.rounds,
-            )
+        def figure(name: str, unit: str, wanted: int, work: Work) -> Figure:
+            rates = [_run(addresses, work) for _ in range(options.rounds)]
+            return wanted_rate(AREA, f"{name}, {options.nodes} brokers", unit, rates, wanted)
 
         return [
+            figure("produce", "calls/s", CALLS_WANTED, lambda stubs: _unary(stubs, next(names), unary)),
             figure(
-                "produce", "calls/s", lambda c: _unary(c, next(names), unary), lambda c: _echo_unary(c, unary), 0.65
-            ),
-            figure(
-                "produce stream",
-                "requests/s",
-                lambda c: _stream(c, next(names), streamed),
-                lambda c: _echo_stream(c, streamed),
-                0.45,
+                "produce stream", "requests/s", REQUESTS_WANTED, lambda stubs: _stream(stubs[0], next(names), streamed)
             ),
             figure(
                 "subscribe and ack",
                 "messages/s",
-                lambda c: _subscribe(c, next(names), pushed),
-                lambda c: _echo_stream(c, streamed),
-                1.75,
+                MESSAGES_WANTED,
+                lambda stubs: _subscribe(stubs[0], next(names), pushed),
             ),
         ]
 
 
-def _run(address: str, work: Work) -> float:
+def _run(addresses: list[str], work: Work) -> float:
     async def run() -> float:
-        async with grpc.aio.insecure_channel(address) as channel:
-            await channel.channel_ready()
-            return await work(channel)
+        async with AsyncExitStack() as stack:
+            channels = [await stack.enter_async_context(grpc.aio.insecure_channel(each)) for each in addresses]
+            for channel in channels:
+                await channel.channel_ready()
+            return await work([FlotillaStub(channel) for channel in channels])
 
     return uvloop.run(run())
 
@@ -89,27 +76,24 @@ async def _rate(count: int, work: Awaitable[Any]) -> float:
     return count / (time.perf_counter() - begun_s)
 
 
-# The door.
-
-
 def _request(topic: str) -> pb.ProduceRequest:
     return pb.ProduceRequest(topic=topic, records=[pb.Record(payload=_PAYLOAD)])
 
 
-async def _unary(channel: grpc.aio.Channel, topic: str, count: int) -> float:
-    stub: Any = FlotillaStub(channel)
+async def _unary(stubs: list[Any], topic: str, count: int) -> float:
     request = _request(topic)
-    await stub.Produce(request)
+    for stub in stubs:
+        await stub.Produce(request)
 
-    async def caller() -> None:
+    async def caller(stub: Any) -> None:
         for _ in range(count // _CALLERS):
             await stub.Produce(request)
 
-    return await _rate(count, asyncio.gather(*[caller() for _ in range(_CALLERS)]))
+    calling = [caller(stubs[number % len(stubs)]) for number in range(_CALLERS)]
+    return await _rate(count, asyncio.gather(*calling))
 
 
-async def _stream(channel: grpc.aio.Channel, topic: str, count: int) -> float:
-    stub: Any = FlotillaStub(channel)
+async def _stream(stub: Any, topic: str, count: int) -> float:
     request = _request(topic)
     await stub.Produce(request)
     call = stub.ProduceStream()
@@ -131,8 +115,7 @@ async def _write(call: Any, request: Any, count: int) -> None:
     await call.done_writing()
 
 
-async def _subscribe(channel: grpc.aio.Channel, topic: str, count: int) -> float:
-    stub: Any = FlotillaStub(channel)
+async def _subscribe(stub: Any, topic: str, count: int) -> float:
     request = pb.ProduceRequest(topic=topic, records=[pb.Record(payload=_PAYLOAD)] * _BACKLOG_STEP)
     for _ in range(count // _BACKLOG_STEP):
         await stub.Produce(request)
@@ -152,72 +135,10 @@ async def _subscribe(channel: grpc.aio.Channel, topic: str, count: int) -> float
     return rate
 
 
-# The probe.
-
-
-async def _echo_unary(channel: grpc.aio.Channel, count: int) -> float:
-    call: Any = channel.unary_unary(_ECHO_UNARY)
-
-    async def caller() -> None:
-        for _ in range(count // _CALLERS):
-            await call(_PAYLOAD)
-
-    return await _rate(count, asyncio.gather(*[caller() for _ in range(_CALLERS)]))
-
-
-async def _echo_stream(channel: grpc.aio.Channel, count: int) -> float:
-    call: Any = channel.stream_stream(_ECHO_STREAM)()
-
-    async def both() -> None:
-        writing = asyncio.ensure_future(_write(call, _PAYLOAD, count))
-        async for _ in call:
-            pass
-        await writing
-
-    return await _rate(count, both())
-
-
-class _Echo(grpc.GenericRpcHandler):
-    def service(self, handler_call_details: Any) -> Any:
-        async def unary(request: bytes, context: Any) -> bytes:
-            return request
-
-        async def stream(requests: Any, context: Any) -> None:
-            async for request in requests:
-                await context.write(request)
-
-        if handler_call_details.method == _ECHO_UNARY:
-            return grpc.unary_unary_rpc_method_handler(unary)
-        return grpc.stream_stream_rpc_method_handler(stream)
-
-
-async def echo() -> None:
-    """Serves until its input ends; says at which port first."""
-    server = grpc.aio.server()
-    server.add_generic_rpc_handlers((_Echo(),))
-    print(server.add_insecure_port(f"{HOST}:0"), flush=True)
-    await server.start()
-    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
-    await server.stop(None)
-
-
 @contextmanager
-def _echoing() -> Iterator[str]:
-    command = [sys.executable, "-m", "bench.grpc_door"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        yield f"{HOST}:{int(process.stdout.readline())}"
-        process.communicate()
-
-
-@contextmanager
-def _brokers(folder: Path, nodes: int) -> Iterator[str]:
-    """Brokers, and the address of one of them: which one leads is not asked."""
+def _brokers(folder: Path, nodes: int) -> Iterator[list[str]]:
+    """Brokers, and where each of them speaks gRPC: which one leads is not asked."""
     with LocalCluster.on_free_ports(folder, node_count=nodes) as cluster:
         cluster.start()
         cluster.wait_ready()
-        yield f"{HOST}:{cluster.nodes[1].ports.grpc}"
-
-
-if __name__ == "__main__":
-    uvloop.run(echo())
+        yield [f"{HOST}:{node.ports.grpc}" for node in cluster.nodes.values()]
