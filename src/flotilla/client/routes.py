@@ -46,6 +46,8 @@ class Routes:
         self._terms: dict[Route, Term] = {}
         #: Brokers that were silent when they should have spoken, and have not spoken since.
         self.suspects: dict[Address, None] = {}
+        #: Brokers whose connection could not be made or was lost, and who have not spoken since; the newest loss last.
+        self._missed: dict[Address, None] = {}
         #: The quickest answers of brokers so far, to Hello.
         self.round_trips_ms: dict[Address, int] = {}
         self.topics: dict[str, TopicInfo] = {}
@@ -62,8 +64,24 @@ class Routes:
         self.round_trips_ms[address] = min(round_trip_ms, self.round_trips_ms.get(address, round_trip_ms))
 
     def candidates(self) -> list[Address]:
-        """Everybody who may know more, once each, the most promising first."""
-        return sorted(dict.fromkeys([*self._brokers, *self._bootstrap]), key=self.suspects.__contains__)
+        """Everybody who may know more, once each, the most promising first.
+
+        Of those that could not be reached the one comes first that was tried the longest time ago: whoever asks again
+        and again gets round to all of them.
+        """
+        tried = {address: place for place, address in enumerate(self._missed, 1)}
+        known = dict.fromkeys([*self._brokers, *self._bootstrap])
+        return sorted(known, key=lambda address: (address in self.suspects, tried.get(address, 0)))
+
+    def missed(self, address: Address) -> None:
+        """The connection there could not be made, or has ended."""
+        self._missed.pop(address, None)
+        self._missed[address] = None
+
+    def heard(self, address: Address) -> None:
+        """The broker there has spoken."""
+        self.suspects.pop(address, None)
+        self._missed.pop(address, None)
 
     def update(self, metadata: Metadata, asked: Sequence[str]) -> None:
         """Takes over an answer about `asked` topics; of the others it says nothing."""

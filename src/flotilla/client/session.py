@@ -222,7 +222,7 @@ class Session:
             found.heard_ms = now_ms
             if found.connection.is_open and not was_open:
                 self.routes.measured(found.address, now_ms - found.greeted_ms)
-            self.routes.suspects.pop(found.address, None)
+            self.routes.heard(found.address)
             for call, outcome in answered:
                 self._answered(call, outcome)
             self._send_queued(found)
@@ -337,6 +337,7 @@ class Session:
         """A connection is over: whatever it held must find another way."""
         del self._links[link.link]
         del self._by_address[link.address]
+        self.routes.missed(link.address)
         if not is_gone:
             self._actions.append(Close(link.link))
         sent = link.connection.pending()

@@ -127,6 +127,22 @@ def test_the_next_broker_is_asked_when_one_is_down():
     assert outcomes == [OffsetFound(0)]
 
 
+@pytest.mark.parametrize("is_learned", [False, True])
+@pytest.mark.parametrize("alive", [1, 2, 3])
+def test_a_call_that_anybody_can_answer_gets_round_to_who_is_left(alive, is_learned):
+    world = World(cluster_of(3))
+    if is_learned:
+        # By this it knows all brokers, and is connected to one of them at the most.
+        world.call(LATEST, ROUTE)
+        world.run()
+    world.down = {1, 2, 3} - {alive}
+    for node in world.down:
+        world.stop(node)
+    outcomes = world.call(GetMetadata(), ANY)
+    world.pass_ms(3_000)
+    assert [type(outcome) for outcome in outcomes] == [Metadata]
+
+
 def test_clients_begin_at_different_brokers():
     first = []
     for seed in range(30):
