@@ -10,6 +10,7 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
@@ -68,12 +69,17 @@ class Findings:
     evidence: "Evidence | None" = None
 
 
+class Play(StrEnum):
+    ALL = "all"
+    FAILOVER = "failover"
+
+
 def demo(
+    play: Annotated[Play, typer.Argument(help="failover: without the last act, which needs Java.")] = Play.ALL,
     rate: Annotated[int, typer.Option("--rate", min=3, max=20_000, help="Messages a second.")] = 1_000,
     phase: Annotated[
         float, typer.Option("--phase", min=0.2, max=600, help="Seconds of traffic before, between and after.")
     ] = 3.0,
-    no_spark: Annotated[bool, typer.Option("--no-spark", help="Leave out the last act, which needs Java.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show a cluster of three survive `kill -9` of a leader, and count that nothing was lost.
@@ -85,7 +91,7 @@ def demo(
             TemporaryDirectory(prefix="flotilla-demo-", ignore_cleanup_errors=True) as folder,
             asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
         ):
-            findings = runner.run(_run(Path(folder), rate, phase, is_quiet=as_json, has_spark=not no_spark))
+            findings = runner.run(_run(Path(folder), rate, phase, is_quiet=as_json, has_spark=play is Play.ALL))
     except asyncio.CancelledError:
         complain("the demo was ended before its end")
         raise typer.Exit(FAILED.code) from None

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 
 def test_the_demo_kills_a_leader_and_balances_its_books(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    result = CliRunner().invoke(app, ["demo", "--phase", "0.5", "--rate", "300", "--json", "--no-spark"])
+    result = CliRunner().invoke(app, ["demo", "failover", "--phase", "0.5", "--rate", "300", "--json"])
     assert result.exit_code == 0, result.output
     findings = json.loads(result.stdout)
     assert findings["is_good"]
