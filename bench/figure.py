@@ -99,3 +99,10 @@ def relate(
         spread=(min(ratios), max(ratios)),
         note=note,
     )
+
+
+def wanted_rate(area: str, name: str, unit: str, rates: list[float], wanted: int) -> Figure:
+    """The middle one of several runs beside the rate that it should have."""
+    found = median(rates)
+    spread = (min(rates) / wanted, max(rates) / wanted)
+    return Figure(area, name, unit, found, "wanted", wanted, found / wanted, 1.0, spread=spread)

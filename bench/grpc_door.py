@@ -14,8 +14,7 @@ from typing import Any
 import grpc
 import uvloop
 
-from bench.figure import Figure
-from bench.http import wanted_rate
+from bench.figure import Figure, wanted_rate
 from bench.options import BenchOptions
 from flotilla.cli.local_cluster import HOST, LocalCluster
 from flotilla.cli.probes import scratch

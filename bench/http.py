@@ -12,7 +12,7 @@ from typing import Any
 import uvloop
 
 from bench.broker.flotilla import started_cluster
-from bench.figure import Figure
+from bench.figure import Figure, wanted_rate
 from bench.http_load import Wire, with_wires
 from bench.options import BenchOptions
 from flotilla.cli.probes import scratch
@@ -45,13 +45,6 @@ def measure(options: BenchOptions) -> list[Figure]:
             STATUS_RATIO_MAX, at_most=True, spread=(many / few, many / few),
         ),
     ]  # fmt: skip
-
-
-def wanted_rate(area: str, name: str, unit: str, rates: list[float], wanted: int) -> Figure:
-    """The middle one of several runs beside the rate that it should have."""
-    found = median(rates)
-    spread = (min(rates) / wanted, max(rates) / wanted)
-    return Figure(area, name, unit, found, "wanted", wanted, found / wanted, 1.0, spread=spread)
 
 
 async def enqueue(doors: list[str], queue: str, count: int) -> float:

@@ -49,19 +49,25 @@ class Retention:
         if now_ms < self._look_ms or machine.log_start == machine.next_offset:
             return None
         self._look_ms = now_ms + LOOK_MS
-        target = machine.log_start
-        if settings.retention_ms:
-            old_ms = now_ms - settings.retention_ms
-            target = max(target, machine.index.first_later_than(old_ms, machine.stored.end_before(old_ms)))
-        if settings.retention_messages:
-            target = max(target, machine.next_offset - settings.retention_messages)
-        if settings.retention_bytes and self._replica.log.size_bytes() > settings.retention_bytes:
-            target = max(target, self._replica.log.offset_within(settings.retention_bytes))
-        target = min(target, machine.next_offset)
-        if target > machine.log_start:
-            held = held_from()
-            target = target if held is None else min(target, held)
+        old_ms = now_ms - settings.retention_ms
+        aged = machine.stored.end_before(old_ms) if settings.retention_ms else machine.log_start
+        excess = self._excess(settings)
+        if max(aged, excess) <= machine.log_start:
+            return None
+        held = held_from()
+        end = machine.next_offset if held is None else min(held, machine.next_offset)
+        target = max(machine.index.first_later_than(old_ms, min(aged, end)), min(excess, end))
         return target if target > machine.log_start else None
+
+    def _excess(self, settings: TopicSettings) -> Offset:
+        """Everything below is more than the topic may keep, by count or by bytes."""
+        machine = self._machine
+        excess = machine.log_start
+        if settings.retention_messages:
+            excess = max(excess, machine.next_offset - settings.retention_messages)
+        if settings.retention_bytes and self._replica.log.size_bytes() > settings.retention_bytes:
+            excess = max(excess, self._replica.log.offset_within(settings.retention_bytes))
+        return excess
 
     def wants_stamp(self, settings: TopicSettings, now_ms: int) -> bool:
         """Whether the log should be told the time, so that age can be known later. Idle partitions need none."""

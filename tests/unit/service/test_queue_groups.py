@@ -201,3 +201,15 @@ def test_questions_that_make_no_sense_are_refused(node: Node, request_: Request,
     store(node, b"a")
     polled(node)
     assert node.call(request_).code == code
+
+
+def test_what_has_come_due_is_ready_for_whoever_looks() -> None:
+    node = lone()
+    node.fleet.create(TOPIC)
+    polled(node, poll(1))
+    store(node, b"later", deliver_at_ms=node.now_ms() + 5_000)
+    assert (describe(node).ready, describe(node).delayed) == (0, 1)
+    # The clock alone: no timer has fired.
+    node.fleet.clock.now_ms += 6_000
+    assert (describe(node).ready, describe(node).delayed) == (1, 0)
+    assert values(polled(node, poll(1))) == [b"later"]

@@ -72,6 +72,14 @@ def test_a_delay_longer_than_the_retention_is_kept_and_ages_from_its_end(node: N
     assert log_start(node) == 2
 
 
+def test_a_delay_stops_no_limit_of_messages(node: Node) -> None:
+    node.fleet.create(TOPIC, retention_ms="60s", retention_messages="2")
+    store(node, b"later", deliver_at_ms=node.now_ms() + 600_000)
+    fill(node, 3)
+    look(node)
+    assert log_start(node) == 2
+
+
 def test_messages_go_by_count_and_the_setting_may_change(node: Node) -> None:
     node.fleet.create(TOPIC)
     fill(node, 10)
