@@ -72,6 +72,15 @@ def end_to_end(payload_bytes: int) -> tuple[Measure, Measure]:
     )
 
 
+def produce_to_push(payload_bytes: int) -> tuple[Measure, Measure]:
+    name = f"W5 produce to push at {RATE:,} msg/s, {size(payload_bytes)}"
+    p50, p99 = (measure.name for measure in end_to_end(payload_bytes))
+    return (
+        Measure(f"{name}, p50", "ms", Better.LESS, Goal(1.0, at_most=True), beside=p50),
+        Measure(f"{name}, p99", "ms", Better.LESS, Goal(1.0, at_most=True), beside=p99),
+    )
+
+
 FAILOVER = Measure("W6 kill -9 to next ack", "s", Better.LESS)
 LOST = Measure("W6 acknowledged and lost", "msg", Better.NEITHER)
 RESIDENT = Measure("memory of a node after the work", "MB", Better.NEITHER)
@@ -88,6 +97,7 @@ ALL: tuple[Measure, ...] = (
     *(replay(payload_bytes) for payload_bytes in PAYLOADS_BYTES),
     *(drain(payload_bytes, consumers) for payload_bytes in PAYLOADS_BYTES for consumers in CONSUMERS),
     *(measure for payload_bytes in PAYLOADS_BYTES for measure in end_to_end(payload_bytes)),
+    *(measure for payload_bytes in PAYLOADS_BYTES for measure in produce_to_push(payload_bytes)),
     FAILOVER,
     LOST,
     RESIDENT,

@@ -7,8 +7,10 @@ has its receipt, so every acknowledgement is one that a majority has on disk.
 
 import asyncio
 import struct
+from collections.abc import Callable, Coroutine
 from statistics import quantiles
 from time import perf_counter
+from typing import TypeAlias
 
 import uvloop
 
@@ -23,6 +25,9 @@ _SILENCE_MS = 10_000
 #: How often a paced sender looks at the clock.
 _TURN_S = 0.001
 _SENT_AT = struct.Struct("<d")
+
+#: Takes so many messages of a topic from an offset on; how long each was under way.
+Reader: TypeAlias = Callable[[AsyncClient, str, int, int], Coroutine[None, None, list[float]]]
 
 
 def cuts(durations: list[float]) -> tuple[float, float]:
@@ -77,14 +82,25 @@ def replay(client: Client, topic: str, count: int) -> float:
 
 def end_to_end(servers: list[str], topic: str, payload_bytes: int, rate: int, count: int) -> list[float]:
     """Seconds from sending to being read, for each of `count` messages at so many a second."""
+    return _paced(servers, topic, payload_bytes, rate, count, _read)
+
+
+def produce_to_push(servers: list[str], topic: str, payload_bytes: int, rate: int, count: int) -> list[float]:
+    """As `end_to_end`, to a member of a queue group that leases and acknowledges each of them."""
+    return _paced(servers, topic, payload_bytes, rate, count, _work_off)
+
+
+def _paced(servers: list[str], topic: str, payload_bytes: int, rate: int, count: int, reader: Reader) -> list[float]:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_end_to_end(servers, topic, payload_bytes, rate, count))
+        return runner.run(_send_and_read(servers, topic, payload_bytes, rate, count, reader))
 
 
-async def _end_to_end(servers: list[str], topic: str, payload_bytes: int, rate: int, count: int) -> list[float]:
+async def _send_and_read(
+    servers: list[str], topic: str, payload_bytes: int, rate: int, count: int, reader: Reader
+) -> list[float]:
     async with AsyncClient(servers) as client, asyncio.TaskGroup() as group:
         end = await client.list_offsets(topic, 0, "latest")
-        reading = group.create_task(_read(client, topic, end, count))
+        reading = group.create_task(reader(client, topic, end, count))
         await _send(client, topic, payload_bytes, rate, count)
         return await reading
 
@@ -111,4 +127,16 @@ async def _read(client: AsyncClient, topic: str, start: int, count: int) -> list
                 raise UnavailableError(f"only {len(durations)} of {count} messages arrived")
             now = perf_counter()
             durations += [now - _SENT_AT.unpack_from(message.payload)[0] for message in messages]
+    return durations
+
+
+async def _work_off(client: AsyncClient, topic: str, start: int, count: int) -> list[float]:
+    durations: list[float] = []
+    async with client.consumer(topic, group="workers", start=start) as consumer:
+        async for message in consumer:
+            durations.append(perf_counter() - _SENT_AT.unpack_from(message.payload)[0])
+            await message.ack(wait=False)
+            if len(durations) == count:
+                break
+        await consumer.flush()
     return durations

@@ -136,7 +136,8 @@ class QueueFeed(Generic[Message]):
 
     async def flush(self) -> None:
         """Waits until everything that was settled has its answer, and raises the first error."""
-        self.turn()
+        self.reader.hurry(now_ms())
+        self._network.perform()
         while self.reader.unconfirmed:
             await self._wait(None)
         self.raise_error()

@@ -22,7 +22,7 @@ from flotilla.client.queue_message import Message, masks_of, messages_of
 from flotilla.client.queue_options import POLL_MESSAGES_MAX, VISIBILITY_MS_DEFAULT, QueueOptions
 from flotilla.client.queue_window import WINDOW_MIN, QueueWindow
 from flotilla.client.session import Session
-from flotilla.client.settlements import Settlements, lease_expired
+from flotilla.client.settlements import LINGER_MS, Settlements, lease_expired
 from flotilla.client.timers import Timer
 from flotilla.client.verdicts import BACK, Verdict
 from flotilla.codec.batch_view import BatchView
@@ -67,7 +67,15 @@ class QueueReader(Generic[Message]):
             lease_ms_max=options.lease_ms_max,
             changed=self._turn,
         )
-        self._settlements = Settlements(session, topic, group, options.timeout_ms, self._keeper.answered)
+        self._settlements = Settlements(
+            session,
+            topic,
+            group,
+            options.timeout_ms,
+            # The next message of a key waits for the end of the last one.
+            linger_ms=0 if options.is_ordered_by_key else LINGER_MS,
+            answered=self._keeper.answered,
+        )
         self._polls = Polls(
             session,
             topic,
@@ -149,6 +157,11 @@ class QueueReader(Generic[Message]):
         self._session.now_ms = now_ms
         self._turn()
 
+    def hurry(self, now_ms: int) -> None:
+        """Sends also what nobody waited for so far."""
+        self._session.now_ms = now_ms
+        self._settlements.hurry()
+
     def settle(
         self,
         masks: dict[Holding, int],
@@ -157,8 +170,8 @@ class QueueReader(Generic[Message]):
     ) -> None:
         """Ends leases with the next turn.
 
-        `ended` is called once, when all of it is done or refused. Without it, nobody waits: a refusal is an error of
-        the consumer then. What was settled here before is left out.
+        `ended` is called once, when all of it is done or refused. Without it, nobody waits: it leaves a little later,
+        and a refusal is an error of the consumer. What was settled here before is left out.
         """
         if ended is None:
             self._settle_unawaited(masks, verdict)
@@ -183,7 +196,7 @@ class QueueReader(Generic[Message]):
                 self._note(lease_expired(holding, holding.lost & mask))
             closed = self.leases.close(holding, mask)
             if closed:
-                self._settlements.add(holding, closed, verdict, self._unawaited)
+                self._settlements.add(holding, closed, verdict, self._unawaited, is_awaited=False)
 
     def _ended_unawaited(self, holding: Holding, mask: int, expired: int, error: FlotillaError | None) -> None:
         if error is None and expired:
@@ -235,14 +248,14 @@ class QueueReader(Generic[Message]):
         self.is_flowing = False
         self.is_closed = True
         self._give_back(self._drain(len(self.ready)))
-        self._settlements.flush()
+        self._settlements.hurry()
 
     def abandon(self, now_ms: int) -> None:
         """Gives back everything that was taken and not settled, too."""
         self.stop(now_ms)
         for holding in self.leases:
             self.settle({holding: holding.open}, BACK, _ignore)
-        self._settlements.flush()
+        self._settlements.hurry()
         if self._timer is not None:
             self._timer.cancel()
         if self._link_lost in self._session.watchers:

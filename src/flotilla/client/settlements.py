@@ -4,6 +4,9 @@ Whatever is asked for in one turn of the loop leaves in one request per partitio
 per partition may be under way; what is asked for meanwhile shares the next one, and what is asked for of one holding
 is one intent, whoever asks: many handlers that settle one message each cost hardly more than one that settles many.
 
+What nobody waits for stays a few milliseconds for company: every request has a majority of disks write, so a message
+that was acknowledged alone would cost the cluster as much as the one that brought it.
+
 Settling twice is settling once, so an attempt whose answer is lost is repeated, at another leader if there is one,
 until the time limit. Leaders do not know what they settled already from what somebody else has; so what such a
 repetition is refused counts as settled, which at the worst means that a message is delivered again, as it would be
@@ -23,6 +26,9 @@ from flotilla.types.queue_operations import RELEASE, Held, Settle, Settled
 
 #: Requests under way to one partition.
 IN_FLIGHT_MAX = 2
+#: How long what nobody waits for stays for company, and with how many unanswered it does so no longer.
+LINGER_MS = 5
+LINGER_COUNT_MAX = 256
 #: Runs in one request, give or take a holding, so that it stays far below the bound on envelopes.
 RUNS_MAX = 4096
 
@@ -44,7 +50,14 @@ class _Intent:
 
 class Settlements:
     def __init__(
-        self, session: Session, topic: str, group: str, timeout_ms: int, answered: Callable[[int], None]
+        self,
+        session: Session,
+        topic: str,
+        group: str,
+        timeout_ms: int,
+        *,
+        linger_ms: int,
+        answered: Callable[[int], None],
     ) -> None:
         """`answered` is called with the partition of each answer, whatever it says."""
         self._session = session
@@ -54,13 +67,16 @@ class Settlements:
         self._answered = answered
         self._waiting: dict[int, dict[Verdict, dict[Holding, _Intent]]] = {}
         self._flying: dict[int, int] = {}
+        #: When what waits for a partition is to leave, at the earliest; set when it is first looked at.
+        self._leave_ms: dict[int, int] = {}
+        self._linger_ms = linger_ms
         #: Messages whose end was asked for and is not known.
         self.count = 0
         #: Messages that were settled by who had worked on them, and not given back.
         self.handled = 0
 
-    def add(self, holding: Holding, mask: int, verdict: Verdict, ended: Ended) -> None:
-        """Has messages settled with the next `flush`. `ended` is called once for all that share a request."""
+    def add(self, holding: Holding, mask: int, verdict: Verdict, ended: Ended, *, is_awaited: bool = True) -> None:
+        """Has messages settled, soon after the next `flush` or with it. `ended` is called once per request."""
         assert mask
         count = mask.bit_count()
         self.count += count
@@ -73,12 +89,26 @@ class Settlements:
             intent = intents[holding] = _Intent(holding)
         intent.mask |= mask
         intent.waiting[ended] = intent.waiting.get(ended, 0) | mask
+        if is_awaited or self.count >= LINGER_COUNT_MAX:
+            self._leave_ms[holding.partition] = 0
 
     def flush(self) -> None:
-        """Sends what waits, as far as there is room."""
+        """Sends what has waited long enough, as far as there is room."""
+        now_ms = self._session.now_ms
         for partition in list(self._waiting):
+            if partition not in self._leave_ms:
+                self._leave_ms[partition] = now_ms + self._linger_ms
+                if self._linger_ms:
+                    self._session.timers.at(now_ms + self._linger_ms, self.flush)
+            if self._leave_ms[partition] > now_ms:
+                continue
             while partition in self._waiting and self._flying.get(partition, 0) < IN_FLIGHT_MAX:
                 self._send(partition)
+
+    def hurry(self) -> None:
+        """Sends everything that waits, as far as there is room; the rest follows as soon as there is."""
+        self._leave_ms.update(dict.fromkeys(self._waiting, 0))
+        self.flush()
 
     def _send(self, partition: int) -> None:
         by_verdict = self._waiting[partition]
@@ -93,6 +123,7 @@ class Settlements:
             del by_verdict[verdict]
             if not by_verdict:
                 del self._waiting[partition]
+                del self._leave_ms[partition]
         held = merged(runs)
         request = Settle(self._topic, partition, self._group, verdict.kind, held, verdict.reason, verdict.delay_ms)
         self._flying[partition] = self._flying.get(partition, 0) + 1

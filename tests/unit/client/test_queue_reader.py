@@ -4,6 +4,7 @@ from types import NoneType
 
 import pytest
 
+from flotilla.client.settlements import LINGER_COUNT_MAX, LINGER_MS
 from flotilla.client.verdicts import BACK, DONE, failed, rejected, released
 from flotilla.types.errors import LeaseExpiredError, NotFoundError, UnavailableError
 from flotilla.types.operations import LATEST
@@ -350,6 +351,7 @@ def test_what_nobody_waits_for_is_one_request_and_its_errors_are_told_once():
         assert message.is_settled
     assert consumer.reader.unconfirmed == 5
     consumer.turn()
+    world.pass_ms(LINGER_MS)
     assert len(world.requests(Settle)) == before + 1
     (error,) = consumer.reader.errors
     assert "offsets 0 to 2 of" in str(error)
@@ -365,8 +367,78 @@ def test_errors_that_nobody_waits_for_are_kept():
     assert world.consumer("two").poll()
     consumer.reader.settle({message.holding: message.holding.full}, DONE, None)
     consumer.turn()
+    world.pass_ms(LINGER_MS)
     (error,) = consumer.reader.errors
     assert isinstance(error, LeaseExpiredError)
+
+
+def acknowledge_unawaited(consumer, messages):
+    """One after the other, each in a turn of its own."""
+    for message in messages:
+        consumer.reader.settle({message.holding: message.holding.bit(message.offset)}, DONE, None)
+        consumer.turn()
+
+
+def test_what_nobody_waits_for_stays_a_moment_for_company():
+    world = QueueWorld()
+    world.produce(*many(4))
+    consumer = world.consumer()
+    one, two, three, four = consumer.poll()
+    acknowledge_unawaited(consumer, [one])
+    world.pass_ms(LINGER_MS - 1)
+    acknowledge_unawaited(consumer, [two, three])
+    assert world.requests(Settle) == []
+    world.pass_ms(1)
+    (request,) = world.requests(Settle)
+    assert [(run.first, run.end) for run in request.held] == [(0, 3)]
+    assert world.describe().acked_total == 3
+    # The next one has a moment of its own.
+    acknowledge_unawaited(consumer, [four])
+    assert len(world.requests(Settle)) == 1
+    world.pass_ms(LINGER_MS)
+    assert world.describe().acked_total == 4
+
+
+def test_what_somebody_waits_for_takes_along_what_nobody_does():
+    world = QueueWorld()
+    world.produce(*many(2))
+    consumer = world.consumer()
+    one, two = consumer.poll()
+    acknowledge_unawaited(consumer, [one])
+    assert consumer.ack([two]) is None
+    assert len(world.requests(Settle)) == 1
+    assert world.describe().acked_total == 2
+
+
+def test_nothing_stays_for_company_when_much_has_gathered():
+    world = QueueWorld()
+    world.produce(*many(LINGER_COUNT_MAX))
+    consumer = world.consumer()
+    messages = consumer.poll(LINGER_COUNT_MAX)
+    assert len(messages) == LINGER_COUNT_MAX
+    acknowledge_unawaited(consumer, messages[:-1])
+    assert world.requests(Settle) == []
+    acknowledge_unawaited(consumer, messages[-1:])
+    assert world.describe().acked_total == LINGER_COUNT_MAX
+
+
+def test_nothing_stays_for_company_where_the_next_of_its_key_waits_for_its_end():
+    world = QueueWorld()
+    world.produce(*many(1))
+    consumer = world.consumer(is_ordered_by_key=True)
+    acknowledge_unawaited(consumer, consumer.poll())
+    assert world.describe().acked_total == 1
+
+
+@pytest.mark.parametrize("end", ["hurry", "stop"])
+def test_nothing_stays_for_company_at_the_end(end):
+    world = QueueWorld()
+    world.produce(*many(1))
+    consumer = world.consumer()
+    acknowledge_unawaited(consumer, consumer.poll())
+    getattr(consumer.reader, end)(world.now_ms)
+    world.run()
+    assert world.describe().acked_total == 1
 
 
 def test_only_a_few_requests_are_under_way_and_the_rest_gathers():
