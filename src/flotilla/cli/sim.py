@@ -104,10 +104,15 @@ def _tell(seed: int, order: Order) -> bool:
 def _swarm(seeds: range, order: Order, workers: int | None) -> bool:
     with _progress() as progress:
         task = progress.add_task("seeds", total=len(seeds))
-        totals = run_swarm(seeds, order, workers=workers, tell=lambda result: progress.advance(task))
+
+        def tell(result: Result) -> None:
+            progress.advance(task)
+            if not result.is_good:
+                # At once: a long swarm may be stopped before its end.
+                _print_failure(result, order)
+
+        totals = run_swarm(seeds, order, workers=workers, tell=tell)
     _print_totals(totals)
-    for result in totals.failures:
-        _print_failure(result, order)
     return not totals.failures
 
 
@@ -127,6 +132,8 @@ def _print_totals(totals: Totals) -> None:
         console.print(f"[yellow]never reached:[/] {', '.join(unreached)}")
     if not totals.failures:
         console.print("[green]every promise held[/]")
+    else:
+        console.print(f"[red]{len(totals.failures)} failed:[/] {', '.join(str(f.plan.seed) for f in totals.failures)}")
 
 
 def _print_failure(result: Result, order: Order) -> None:
