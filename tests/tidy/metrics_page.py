@@ -30,6 +30,8 @@ repaired from the others, each with `topic`, `partition` and the `ranges` of ind
   "status": "ok",
   "storage": "ok",
   "storage_message": "",
+  "background": "ok",
+  "background_message": "",
   "damaged": [],
   "node": 1,
   "cluster": "flotilla",

@@ -50,7 +50,7 @@ class RaftLog:
         #: What was recovered from disk is durable.
         self.durable: Index = last
         #: Known to be on a majority. Moved by the leader's quorum, by appends and by heartbeats.
-        self.committed: Index = min(max(committed, applied, self.base), last)
+        self.committed: Index = min(max(committed, self.base, self._agreed(applied)), last)
         #: Given out for application; the state machine holds the effect of all up to here.
         self.handed: Index = max(applied, self.base)
         #: The configuration as of `handed`, then every later one in the log, with their indexes.
@@ -59,6 +59,16 @@ class RaftLog:
         self.found_damage: list[tuple[Index, Index]] = []
         #: (Ready number, last index it stores) of writes under way.
         self._claims: deque[tuple[int, Index]] = deque()
+
+    def _agreed(self, applied: Index) -> Index:
+        """How far the log is known to be what the recovered state was made of; the base when that is not known.
+
+        After a repair by snapshot the state is the leader's, and the log behind it may be a suffix of our own that
+        never committed.
+        """
+        meta = self.stored.snapshot()
+        is_same = meta is not None and meta.index == applied and self.matches(applied, meta.term)
+        return applied if is_same else self.base
 
     def last_term(self) -> Term:
         return self.term(self.last_index)

@@ -116,6 +116,9 @@ class Store(Protocol):
     def finish_snapshot(self, job: Job) -> SnapshotMeta:
         """The new snapshot is durable and from now on the newest."""
 
+    def discard_snapshot(self, job: Job) -> None:
+        """Nobody needs the snapshot any more: its group was removed while it was being written."""
+
 
 class StateMachine(Protocol):
     """What a group replicates. Deterministic; `apply` is total and never raises."""

@@ -38,6 +38,8 @@ class ReplicaOptions:
     keeps_log: bool = False
     #: A read that was sent to the leader is given up after this many ticks.
     read_ticks_max: int = 50
+    #: After a snapshot that could not be written, none is tried for this many ticks.
+    snapshot_retry_ticks: int = 50
 
 
 def _configuration(entry: Entry) -> Configuration | None:
@@ -99,9 +101,11 @@ class Replica:
         self._proposal_term: Term = 0
         #: Reads by raft's id: (query, token, tick at which it is given up).
         self._reads: dict[int, tuple[object, object, int]] = {}
-        #: Confirmed reads waiting for the state machine to get there: (index, query, token).
-        self._confirmed: list[tuple[Index, object, object]] = []
+        #: Confirmed reads waiting for the state machine to get there: (index, query, token, tick of giving up).
+        self._confirmed: list[tuple[Index, object, object, int]] = []
         self._ticks = 0
+        #: Before this tick no snapshot is tried again.
+        self._snapshot_tick = 0
 
     # Requests. The answer comes through `replies`, also when it is an error.
 
@@ -165,10 +169,15 @@ class Replica:
     def tick(self) -> None:
         self.raft.tick()
         self._ticks += 1
-        if self._reads:
+        if self._reads or self._confirmed:
             self._expire_reads()
 
     def _expire_reads(self) -> None:
+        behind = [read for read in self._confirmed if read[3] <= self._ticks]
+        if behind:
+            self._confirmed = [read for read in self._confirmed if read[3] > self._ticks]
+            late_text = "this replica has not come as far as the read in time"
+            self.replies += [(token, UnavailableError(late_text)) for _, _, token, _ in behind]
         late = [read_id for read_id, (_, _, deadline) in self._reads.items() if deadline <= self._ticks]
         for read_id in late:
             _, token, _ = self._reads.pop(read_id)
@@ -209,23 +218,23 @@ class Replica:
             read = self._reads.pop(state.read_id, None)
             if read is None:
                 continue
-            query, token, _ = read
+            query, token, deadline = read
             if state.index < 0:
                 self.replies.append((token, NotLeaderError(self.raft.leader)))
             else:
-                self._confirmed.append((state.index, query, token))
+                self._confirmed.append((state.index, query, token, deadline))
         self._serve_reads()
 
     def _serve_reads(self) -> None:
         due = [read for read in self._confirmed if read[0] <= self.applied]
         if due:
             self._confirmed = [read for read in self._confirmed if read[0] > self.applied]
-            self.replies += [(token, self.machine.read(query)) for _, query, token in due]
+            self.replies += [(token, self.machine.read(query)) for _, query, token, _ in due]
 
     # Snapshots.
 
     def wants_snapshot(self) -> bool:
-        if self.snapshot_under_way:
+        if self.snapshot_under_way or self._ticks < self._snapshot_tick:
             return False
         due = self.options.snapshot_entries
         return self.raft.snapshot_wanted or (due > 0 and self.applied - self._snapshot_index >= due)
@@ -255,16 +264,25 @@ class Replica:
         self._snapshot_index = max(self._snapshot_index, meta.index)
         self._shorten_log()
 
+    @property
+    def readable_end(self) -> Index:
+        """Entries before this one may be shown: they are applied, and the log's are those that were committed.
+
+        After a leader's snapshot the state is ahead of the log, where entries of our own may stand that never were.
+        """
+        return min(self.applied, self.raft.log.committed) + 1
+
     def index_holding(self, offset: Offset) -> Index | None:
         """The entry that holds an offset, or the first one behind it; None: the log has not come that far yet.
 
         After a leader's snapshot the state is ahead of the log, whose entries come again one after the other: that
         nothing is there does not mean that nothing will be. Raises CorruptionError when the log cannot be read there.
         """
-        entries = self.log.read_from_offset(offset, 0, self.applied + 1)
+        end = self.readable_end
+        entries = self.log.read_from_offset(offset, 0, end)
         if entries:
             return entries[0].index
-        return self.applied + 1 if self.applied <= self.log.last_index() else None
+        return end if end > self.applied else None
 
     def release_below(self, index: Index) -> None:
         """Entries before `index` are not needed any more: the log shrinks to it once a snapshot stands behind it."""
@@ -289,7 +307,9 @@ class Replica:
             self.raft.log_compacted()
 
     def snapshot_failed(self) -> None:
+        """Not at once again: to write down the whole state costs much, and the disk may be full for a while."""
         self.snapshot_under_way = False
+        self._snapshot_tick = self._ticks + self.options.snapshot_retry_ticks
 
     def restore(self, snapshot: Snapshot) -> None:
         """A leader's snapshot takes the place of this replica's state."""

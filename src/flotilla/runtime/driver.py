@@ -62,6 +62,8 @@ class Driver:
         self.replicas: dict[GroupId, Replica] = {}
         #: Why nothing is acknowledged at the moment; None when the disk works.
         self.storage_error: FlotillaError | None = None
+        #: Why the last background job failed: what is acknowledged is safe, but the journal cannot be recycled.
+        self.background_error: FlotillaError | None = None
         self._store = store
         self._ports = ports
         self._random = random
@@ -351,6 +353,10 @@ class Driver:
             self._job_failed(job, position, error)
             return
         del self._jobs[position]
+        if self._is_gone(replica):
+            self._store.discard_snapshot(job)
+            return
+        self.background_error = None
         if replica is None:
             self._store.finish_maintenance(job)
             self._ports.crash_point("maintained")
@@ -367,6 +373,10 @@ class Driver:
             self._saved.append((replica, ready))
         self._touch(replica)
 
+    def _is_gone(self, replica: Replica | None) -> bool:
+        """Whose group was dropped while a job of its ran; it may have begun anew since."""
+        return replica is not None and self.replicas.get(replica.group) is not replica
+
     # Failing disks.
 
     def _fail(self, error: FlotillaError) -> None:
@@ -379,6 +389,10 @@ class Driver:
 
     def _job_failed(self, job: Job, position: int, error: FlotillaError) -> None:
         _, replica, ready = self._jobs[position]
+        if self._is_gone(replica):
+            del self._jobs[position]
+            return
+        self.background_error = error
         if replica is not None and ready is None:
             del self._jobs[position]
             replica.snapshot_failed()
@@ -392,13 +406,3 @@ class Driver:
             self._ports.run(job)
         if self.storage_error is not None and self._block is not None:
             self._ports.write(self._block)
-
-    def health(self) -> dict[str, object]:
-        """What a health check should say: why not, if anything."""
-        damaged = {group: replica.raft.damaged for group, replica in self.replicas.items() if replica.raft.damaged}
-        return {
-            "storage": self.storage_error.code if self.storage_error is not None else "ok",
-            "damaged": damaged,
-            "leading": sum(1 for replica in self.replicas.values() if replica.raft.leader == self.node),
-            "groups": len(self.replicas),
-        }

@@ -295,7 +295,7 @@ class QueueReader:
 
     def _read(self, offset: Offset, max_bytes: int) -> list[StoredBatch]:
         replica = self._replica
-        entries = replica.log.read_from_offset(offset, max_bytes, replica.applied + 1)
+        entries = replica.log.read_from_offset(offset, max_bytes, replica.readable_end)
         if not entries:
             raise CorruptionError(f"no batch holds offset {offset}", replica.group)
         batches = [StoredBatch(entry.data) for entry in entries]

@@ -25,7 +25,7 @@ def read_batches(replica: Replica, machine: PartitionMachine, request: Fetch) ->
     if request.offset < machine.next_offset:
         max_bytes = min(request.max_bytes, FETCH_BYTES_MAX)
         # What is stored of a transaction that is not whole yet stays unseen.
-        high_index = machine.transactions.held_index or replica.applied + 1
+        high_index = min(machine.transactions.held_index or replica.readable_end, replica.readable_end)
         entries = replica.log.read_from_offset(request.offset, max_bytes, high_index)
         batches = [entry.data for entry in entries]
     return Fetched(batches, machine.log_start, machine.next_offset)
@@ -37,7 +37,7 @@ def find_time(replica: Replica, machine: PartitionMachine, timestamp_ms: int) ->
     if found is None or found >= machine.next_offset:
         return -1
     start = max(found, machine.log_start)
-    entry = replica.log.read_from_offset(start, 0, replica.applied + 1)[0]
+    entry = replica.log.read_from_offset(start, 0, replica.readable_end)[0]
     batch = BatchView(entry.data, verify=False)
     times = batch.columns.timestamps
     if times is None:

@@ -72,11 +72,15 @@ class NodeStatus:
 
     def health(self) -> Health:
         error = self._driver.storage_error
+        background = self._driver.background_error
         replicas = self._driver.replicas
         facts: dict[str, object] = {
             "status": "ok" if error is None else "failing",
             "storage": "ok" if error is None else error.code,
             "storage_message": "" if error is None else str(error),
+            # What is acknowledged is safe in the journal, which grows while this lasts.
+            "background": "ok" if background is None else background.code,
+            "background_message": "" if background is None else str(background),
             "damaged": [self._damage(replica) for replica in replicas.values() if replica.raft.damaged],
             "node": self._node,
             "cluster": self._catalog.cluster_id,

@@ -322,7 +322,7 @@ class QueueTerm:
 
     def _batch(self, offset: Offset) -> BatchView:
         replica = self._ports.replica
-        entries = replica.log.read_from_offset(offset, 0, replica.applied + 1)
+        entries = replica.log.read_from_offset(offset, 0, replica.readable_end)
         if not entries:
             raise CorruptionError(f"no batch holds offset {offset}", replica.group)
         return BatchView(entries[0].data)

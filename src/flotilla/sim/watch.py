@@ -133,3 +133,6 @@ class WatchedStore:
         if any(log.first_index() > 1 for log in self._store.groups.values()):
             self._sometimes.seen("log compacted")
         return self._store.finish_snapshot(job)
+
+    def discard_snapshot(self, job: Job) -> None:
+        self._store.discard_snapshot(job)

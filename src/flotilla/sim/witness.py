@@ -114,6 +114,10 @@ class GroupWitness:
         for entry in recovered.configuration_entries:
             self.configuration.logged(node, entry.index)
         self._seen[node] = Seen(raft)
+        # Nobody commits by starting: what it takes for committed is what was, and known.
+        for index in range(raft.log.base + 1, raft.log.committed + 1):
+            if self.log.commits(node, index, raft.log.term(index)):
+                raise Violation("committed entries agree", f"node {node} starts with {index} committed, unheard of")
 
     def wiped(self, node: NodeId) -> None:
         """The node's disk is empty and its old self is gone for good."""

@@ -264,10 +264,7 @@ class NodeStore:
         assert isinstance(job, SnapshotJob)
         file = job.file
         meta = file.meta
-        log = self._logs.get(file.group)
-        if log is None:
-            self._garbage.append(file.path)
-            return meta
+        log = self._logs[file.group]
         newest = log.snapshot()
         if log.contains(meta.index, meta.term) and (newest is None or newest.index < meta.index):
             self._collector.block.add(record(SNAPSHOT_TAKEN, PAIR.pack(file.group, file.number) + encode_meta(meta)))
@@ -278,6 +275,10 @@ class NodeStore:
             self._garbage.append(older.path)
         self._incoming[file.group] = file
         return meta
+
+    def discard_snapshot(self, job: Job) -> None:
+        assert isinstance(job, SnapshotJob)
+        self._garbage.append(job.file.path)
 
     def close(self) -> None:
         """Closes files; nothing is written. What was not in a durable block is gone."""

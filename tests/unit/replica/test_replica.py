@@ -12,6 +12,7 @@ from flotilla.raft.messages import (
     Configuration,
     Entry,
     HardState,
+    ReadReply,
     Snapshot,
     SnapshotChunk,
     SnapshotMeta,
@@ -144,6 +145,53 @@ def test_a_read_that_nobody_confirms_is_given_up():
         assert subject.replies == []
         subject.tick()
     assert [(token, type(result)) for token, result in subject.replies] == [("token", UnavailableError)]
+
+
+def test_a_confirmed_read_that_this_replica_never_reaches_is_given_up():
+    subject = replica(THREE)
+    subject.raft.step(Append(2, 1, 1, 0, 0, 0, [Entry(1, 1, NOOP, b"")]))
+    turn(subject)
+    subject.read(None, "token")
+    (read_id,) = subject.raft.reads.forwarded
+    turn(subject)
+    subject.raft.step(ReadReply(2, 1, 1, read_id=read_id, index=50))
+    turn(subject)
+    for _ in range(5):
+        assert subject.replies == []
+        subject.tick()
+    assert [(token, type(result)) for token, result in subject.replies] == [("token", UnavailableError)]
+
+
+def test_a_snapshot_that_could_not_be_written_is_not_tried_again_at_once():
+    subject = leading(options=ReplicaOptions(snapshot_entries=2, snapshot_retry_ticks=7))
+    for number in range(4):
+        subject.propose(command(number), number)
+    turn(subject)
+    assert subject.take_snapshot() is not None
+    subject.snapshot_failed()
+    for _ in range(7):
+        assert not subject.wants_snapshot()
+        subject.tick()
+    assert subject.wants_snapshot()
+
+
+@pytest.mark.parametrize(
+    ("terms", "readable"),
+    [
+        # What stands behind the log's start is of our own, and was never committed; so is what it ends with.
+        ((1, 1), 6),
+        ((1, 1, 1, 1, 1), 6),
+        # The snapshot's own entry is there.
+        ((1, 1, 2, 2, 2), 10),
+    ],
+)
+def test_of_a_state_that_is_ahead_of_its_log_only_what_was_committed_can_be_read(terms: tuple[int, ...], readable: int):
+    log = Log(THREE)
+    log.install(Snapshot(SnapshotMeta(9, 2, 5, 1, THREE, 0), Ledger().snapshot()))
+    log.stored = [Entry(6 + place, term, NOOP, b"") for place, term in enumerate(terms)]
+    subject = replica(THREE, log=log)
+    assert subject.applied == 9
+    assert subject.readable_end == readable
 
 
 @pytest.mark.parametrize(("keeps_log", "first"), [(False, 9), (True, 1)])

@@ -13,6 +13,8 @@ from flotilla.raft.messages import (
     Message,
     RepairReply,
     RepairRequest,
+    SnapshotChunk,
+    SnapshotMeta,
     VoteReply,
     VoteRequest,
 )
@@ -24,6 +26,7 @@ from flotilla.runtime.driver import Driver, DriverOptions
 from flotilla.sim.disk import SimDisk
 from flotilla.sim.ledger import Ledger, command
 from flotilla.storage.options import StoreOptions
+from flotilla.storage.snapshots import SnapshotJob
 from flotilla.storage.store import NodeStore
 from flotilla.types.errors import CorruptionError, DiskFullError, FlotillaError, NotLeaderError, OutcomeUnknownError
 
@@ -211,7 +214,7 @@ def test_a_failing_disk_acknowledges_nothing_and_goes_on_when_there_is_room():
     bench.driver.pump()
     bench.finish_block(DiskFullError("no room"))
     assert [(token, type(result)) for token, result in bench.replies] == [("lost or not", OutcomeUnknownError)]
-    assert bench.driver.health()["storage"] == "DISK_FULL"
+    assert bench.driver.storage_error.code == "DISK_FULL"
     bench.driver.propose(1, command(4), "refused")
     bench.driver.pump()
     assert isinstance(bench.replies[-1][1], DiskFullError)
@@ -219,7 +222,7 @@ def test_a_failing_disk_acknowledges_nothing_and_goes_on_when_there_is_room():
     bench.tick(3)
     assert len(bench.blocks) == 1, "the same block is tried again"
     bench.settle()
-    assert bench.driver.health()["storage"] == "ok"
+    assert bench.driver.storage_error is None
     bench.elect()
     bench.driver.propose(1, command(5), "done")
     bench.settle()
@@ -276,6 +279,54 @@ def test_a_removed_group_is_forgotten_also_with_a_write_under_way():
     assert list(bench.driver.replicas) == [2]
     bench.restart()
     assert list(bench.store.groups) == [2]
+
+
+@pytest.mark.parametrize("is_hosted_again", [False, True])
+def test_a_group_is_removed_while_its_leaders_snapshot_is_being_installed(is_hosted_again: bool):
+    bench = Bench(THREE)
+    data = Ledger().snapshot()
+    meta = SnapshotMeta(9, 2, 9, 2, THREE, len(data))
+    bench.driver.receive([(1, SnapshotChunk(2, 1, 2, meta=meta, offset=0, data=data))])
+    bench.driver.pump()
+    while bench.blocks:
+        bench.finish_block()
+    jobs = [job for job in bench.jobs if isinstance(job, SnapshotJob)]
+    assert len(jobs) == 1, "the snapshot is being written"
+    bench.driver.remove_replica(1)
+    if is_hosted_again:
+        bench.store.create_group(1, THREE)
+        bench.driver.add_replica(1, Ledger())
+    bench.settle()
+    bench.tick(3)
+    bench.settle()
+    assert not bench.disk.exists(jobs[0].file.path), "nobody needs it"
+    assert list(bench.driver.replicas) == ([1] if is_hosted_again else [])
+    assert [(log.first_index(), log.last_index()) for log in bench.store.groups.values()] == [(1, 0)] * is_hosted_again
+    bench.restart()
+    assert [log.snapshot() for log in bench.store.groups.values()] == [None] * is_hosted_again
+
+
+def test_background_work_that_fails_is_told_until_it_succeeds():
+    bench = Bench(ALONE, snapshot_entries=5)
+    bench.elect()
+    for number in range(8):
+        bench.driver.propose(1, command(number), number)
+    bench.driver.pump()
+    while bench.blocks:
+        bench.finish_block()
+    failing = [job for job in bench.jobs if isinstance(job, SnapshotJob)]
+    assert failing
+    bench.jobs = [job for job in bench.jobs if job not in failing]
+    bench.driver.job_done(failing[0], DiskFullError("full"))
+    assert bench.driver.background_error is not None
+    assert bench.driver.background_error.code == "DISK_FULL"
+    assert bench.driver.storage_error is None, "what is acknowledged is safe"
+    for number in range(60):
+        bench.driver.propose(1, command(number), number)
+        bench.tick(1)
+        bench.settle()
+    assert bench.driver.background_error is None
+    assert bench.store.groups[1].snapshot() is not None
 
 
 def _rotten(configuration: Configuration) -> Bench:

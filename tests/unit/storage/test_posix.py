@@ -107,8 +107,33 @@ def test_every_failure_is_typed(
         "pread": lambda: file.read(0, 1),
         "posix_fallocate": lambda: file.allocate(100),
     }
+    if (call, number) == ("pread", errno.EIO):
+        assert work[call]() == b"", "nothing is there to be read"
+        return
     with pytest.raises(expected):
         work[call]()
+
+
+def test_what_the_disk_cannot_read_is_damage_and_nothing_else_is_lost(
+    disk: PosixDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bad sector must not keep a node from running: its checksums fail, and others have what it held."""
+    content = bytes(number % 251 + 1 for number in range(3 * 4096 + 100))
+    file = disk.open("file", create=True)
+    file.write(0, [content])
+    read = os.pread
+
+    def read_but_one(descriptor: int, length: int, offset: int) -> bytes:
+        if offset < 2 * 4096 and offset + length > 4096:
+            raise OSError(errno.EIO, "bad sector")
+        return read(descriptor, length, offset)
+
+    monkeypatch.setattr(posix.os, "pread", read_but_one)
+    expected = content[:4096] + bytes(4096) + content[8192:]
+    assert file.read(0, 1 << 20) == expected
+    assert file.read(4000, 5000) == expected[4000:9000]
+    assert file.read(5000, 10) == bytes(10)
+    assert file.read(8192, 100) == content[8192:8292]
 
 
 def test_room_is_reserved_in_another_way_where_the_file_system_cannot(
