@@ -139,13 +139,19 @@ def _follow(node: "RaftNode", message: Message) -> None:
 
 def _on_reply(node: "RaftNode", reply: RepairReply) -> None:
     speaks_for_term = reply.term >= node.term and reply.term > 0
-    if reply.absent and speaks_for_term and any(low == reply.low for low, _ in node.damaged):
+    if reply.absent and speaks_for_term and _is_news(node, reply):
         _drop_from(node, reply.low)
     for entry in reply.entries:
         if not _mend(node, entry, authoritative=speaks_for_term):
             break
     if not node.damaged:
         node.election_elapsed = 0
+
+
+def _is_news(node: "RaftNode", reply: RepairReply) -> bool:
+    """Whether it is about what is damaged now. What this leader sent itself it has: then the answer is an old one."""
+    is_damaged = any(0 < low == reply.low for low, _ in node.damaged)
+    return is_damaged and node.log.term(reply.low) < reply.term
 
 
 def _mend(node: "RaftNode", entry: Entry, *, authoritative: bool) -> bool:
