@@ -21,13 +21,3 @@ class DurationHistogram:
         self.count += 1
         self.sum_us += duration_us
         self.max_us = max(self.max_us, duration_us)
-
-    def quantile_us(self, fraction: float) -> int:
-        """The upper bound of the bucket in which that fraction of all samples is reached; 0 without samples."""
-        rank = fraction * self.count
-        seen = 0
-        for exponent, samples in enumerate(self.buckets):
-            seen += samples
-            if samples and seen >= rank:
-                return min(1 << exponent, self.max_us)
-        return 0

@@ -343,9 +343,6 @@ class SimDisk:
         self.synced_count += 1
         directory.make_durable()
 
-    def free_bytes(self) -> int:
-        return max(0, self.capacity_bytes - self.used_bytes)
-
     def list(self, path: str) -> Names:
         directory = self._directories.get(_normal(path))
         return sorted(directory.entries) if directory is not None else []

@@ -38,10 +38,6 @@ class Weather:
     reorder: float = 0.0
     silence_us: int = 3 * SECOND
 
-    @property
-    def is_calm(self) -> bool:
-        return not (self.tail_chance or self.loss or self.repeat or self.reorder)
-
 
 class Link:
     """One direction between two nodes."""
@@ -168,9 +164,6 @@ class Network:
         self.weather = weather
         for link in self._links.values():
             link.weather = weather
-
-    def set_weather(self, sender: NodeId, to: NodeId, weather: Weather) -> None:
-        self._links[sender, to].weather = weather
 
     def is_cut(self, sender: NodeId, to: NodeId) -> bool:
         return self._links[sender, to].cut

@@ -5,7 +5,8 @@ A full file that is not needed any more comes back as a spare under a new number
 where the file system has written before. Old blocks in it name the old number, so they never pass.
 Invariants:
   J1  a block is written only after the one before it was synced
-  J2  files are used in the order of their numbers and never again after a failed write or sync
+  J2  files are used in the order of their numbers, and never again after a block could not be written or synced;
+      a mark may fail, because nothing that was promised depends on it
   J3  a file's name is durable before a block in it is reported durable
 """
 

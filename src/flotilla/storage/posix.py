@@ -235,11 +235,6 @@ class PosixDisk:
             finally:
                 os.close(descriptor)
 
-    def free_bytes(self) -> int:
-        with _typed("stat", self._root):
-            status = os.statvfs(self._root)
-        return status.f_bavail * status.f_frsize
-
     def close(self) -> None:
         """Lets another process have the directory."""
         if self._lock >= 0:

@@ -167,7 +167,6 @@ def test_names(disk: PosixDisk) -> None:
     assert not disk.exists("folder")
     with pytest.raises(StorageFailedError):
         disk.open("absent")
-    assert disk.free_bytes() > 0
 
 
 def test_files_are_private(disk: PosixDisk, tmp_path: Path) -> None:
