@@ -8,6 +8,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
+BENCH_STAMP := $(VENV)/.bench-stamp
 PROTO := $(notdir $(wildcard proto/*.proto))
 GENERATED := flotilla/codec/generated
 
@@ -21,6 +22,11 @@ $(STAMP): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,spark]'
 	@touch $(STAMP)
+
+# What only measuring needs: charts, and the clients of the peers.
+$(BENCH_STAMP): $(STAMP) bench/peers/requirements.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]' -r bench/peers/requirements.txt
+	@touch $(BENCH_STAMP)
 
 setup: $(STAMP) ## set up .venv with everything needed
 	@echo "ready: $(BIN)"
@@ -41,7 +47,7 @@ sim: $(STAMP) ## simulate: SEED=n for one seed, SEEDS=n for a swarm of n
 mutants: $(STAMP) ## break the code on purpose; the simulator must notice each time
 	@$(BIN)/flotilla sim --mutants
 
-bench: $(STAMP) ## measure beside probes of this machine and installed peers; BENCH="--help" tells more
+bench: $(BENCH_STAMP) ## measure beside probes of this machine and installed peers; BENCH="--help" tells more
 	@$(BIN)/python -m bench $(BENCH)
 
 bench-spark: $(STAMP) ## measure the Spark source and sink beside sources that do nothing else
@@ -65,4 +71,4 @@ clean: ## remove everything that was made
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20

@@ -5,6 +5,7 @@ help; it is loaded when somebody asks for the verb, because most of them need a 
 others do not, and a command in a script should start quickly.
 """
 
+import errno
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
@@ -14,7 +15,7 @@ from typer.core import TyperGroup
 from typer.main import get_command as make_command
 
 from flotilla import __version__
-from flotilla.cli.exit_codes import INTERRUPTED, advice, exit_code
+from flotilla.cli.exit_codes import FAILED, INTERRUPTED, advice, exit_code
 from flotilla.cli.output import complain
 from flotilla.types.errors import FlotillaError
 
@@ -70,6 +71,12 @@ class Verbs(TyperGroup):
         except FlotillaError as error:
             complain(f"{error}{advice(error)}")
             raise typer.Exit(exit_code(error)) from None
+        except OSError as error:
+            if error.errno == errno.EPIPE:
+                # Whoever read what we write has enough.
+                raise
+            complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+            raise typer.Exit(FAILED.code) from None
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED.code) from None
 

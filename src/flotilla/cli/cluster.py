@@ -114,8 +114,10 @@ def status(
 
 
 def _is_whole(metadata: Metadata) -> bool:
+    # Between the first election and the first registration nobody is missing, because nobody is known.
+    is_formed = bool(metadata.cluster_id and metadata.brokers) and metadata.controller != NO_NODE
     is_led = all(part.leader != NO_NODE for topic in metadata.topics for part in topic.partitions)
-    return metadata.controller != NO_NODE and is_led and all(broker.is_alive for broker in metadata.brokers)
+    return is_formed and is_led and all(broker.is_alive for broker in metadata.brokers)
 
 
 def _show_status(metadata: Metadata, moves: list[Moving], there: dict[str, float], *, as_json: bool) -> None:

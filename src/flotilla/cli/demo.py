@@ -75,7 +75,9 @@ class Play(StrEnum):
 
 
 def demo(
-    play: Annotated[Play, typer.Argument(help="failover: without the last act, which needs Java.")] = Play.ALL,
+    play: Annotated[
+        Play, typer.Argument(metavar="[all|failover]", help="failover: without the last act, which needs Java.")
+    ] = Play.ALL,
     rate: Annotated[int, typer.Option("--rate", min=3, max=20_000, help="Messages a second.")] = 1_000,
     phase: Annotated[
         float, typer.Option("--phase", min=0.2, max=600, help="Seconds of traffic before, between and after.")

@@ -21,6 +21,10 @@ class StartPoint:
     timestamp_ms: int | None = None
 
 
+#: Of the largest offset there can be.
+_OFFSET_DIGITS_MAX = 18
+
+
 def read_start_point(text: str, now_ms: int) -> StartPoint:
     """Raises InvalidArgumentError."""
     if text == "earliest":
@@ -28,15 +32,21 @@ def read_start_point(text: str, now_ms: int) -> StartPoint:
     if text == "latest":
         return StartPoint(offset="latest")
     if text.isascii() and text.isdigit():
-        return StartPoint(offset=int(text[:19]))
+        if len(text) > _OFFSET_DIGITS_MAX:
+            raise _no_place(text)
+        return StartPoint(offset=int(text))
     try:
         return StartPoint(timestamp_ms=max(now_ms - parse_duration(text), 0))
     except ValueError:
         pass
     try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        allowed = "earliest, latest, an offset, how long ago (10m, 2h) or a time (2030-01-31T12:00:00Z)"
-        raise InvalidArgumentError(f"{text!r} is no place to begin at; it is {allowed}") from None
-    # A time without a zone is the user's own, as everywhere on their machine.
-    return StartPoint(timestamp_ms=int(moment.astimezone(UTC).timestamp() * 1000))
+        # A time without a zone is the user's own, as everywhere on their machine; some years have none.
+        moment = datetime.fromisoformat(text).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise _no_place(text) from None
+    return StartPoint(timestamp_ms=max(int(moment.timestamp() * 1000), 0))
+
+
+def _no_place(text: str) -> InvalidArgumentError:
+    allowed = "earliest, latest, an offset, how long ago (10m, 2h) or a time (2030-01-31T12:00:00Z)"
+    return InvalidArgumentError(f"{text!r} is no place to begin at; it is {allowed}")

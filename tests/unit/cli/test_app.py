@@ -39,6 +39,21 @@ def test_every_verb_loads_and_explains_itself(verb):
     assert "Usage: " in result.stdout
 
 
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["cluster", "start", "--data", "/proc/nope"],
+        ["bench", "--data", "/proc/nope"],
+        ["config", "show", "--config", "/proc/nope"],
+    ],
+)
+def test_a_folder_or_file_that_cannot_be_is_one_line_and_no_stack_trace(args):
+    result = run(*args)
+    assert result.exit_code in (1, 2)
+    assert "/proc/nope" in result.stderr
+    assert "Traceback" not in result.output
+
+
 def test_a_misspelt_verb_is_met_with_the_right_one():
     result = run("topc")
     assert result.exit_code == 2
