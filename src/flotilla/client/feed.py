@@ -2,6 +2,9 @@
 
 A fetch goes to the leader, or to a replica of the reader's choice; what a replica cannot answer, others are asked for,
 and in the end the leader. The reader hears of none of that.
+
+Who reads a whole topic also reads the partitions that it gets later, from their beginning: nothing of them was there
+when the reader began. Now and then an answer is the occasion to look for some.
 """
 
 import asyncio
@@ -9,15 +12,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from flotilla.client.calls import Call, Outcome
-from flotilla.client.network import Network
+from flotilla.client.network import Network, now_ms
 from flotilla.client.positions import Start, chosen_partitions, commit_offset, find_topic, read_offset, start_offsets
 from flotilla.client.reader import Reader, Wanted
 from flotilla.client.replicas import LEADER, Replicas
-from flotilla.client.routes import Route
+from flotilla.client.routes import ANY, Route
 from flotilla.types.errors import FlotillaError, InvalidArgumentError, NotFoundError
 from flotilla.types.ids import NO_NODE, NodeId, Offset
-from flotilla.types.operations import CommitOffset, Fetch
+from flotilla.types.operations import CommitOffset, Fetch, GetMetadata, Metadata
 
+#: How often somebody looks whether the topic has grown.
+REFRESH_MS = 10_000
 #: A replica that cannot be reached is left sooner than a leader, in whose place another has to be elected.
 REPLICA_WAIT_MS_MAX = 1_000
 
@@ -40,13 +45,20 @@ class Feed:
         self._timeout_ms = timeout_ms
         self._news = news
         self._calls: dict[tuple[int, int], Call] = {}
+        #: All partitions are read, also those that are still to come; and which are known so far.
+        self._reads_all = False
+        self._known: list[int] = []
+        self._looked_ms = now_ms()
+        self._looking: asyncio.Task[None] | None = None
 
     async def begin(
         self, partitions: Sequence[int] | None, at: Start | None, timestamp_ms: int | None
     ) -> dict[int, Offset]:
         """The partitions to read and where in them."""
         topic = await find_topic(self._network, self._topic, self._timeout_ms)
-        return await self.find(chosen_partitions(topic, partitions), at, timestamp_ms)
+        self._reads_all = partitions is None
+        self._known = chosen_partitions(topic, partitions)
+        return await self.find(self._known, at, timestamp_ms)
 
     async def find(self, partitions: Sequence[int], at: Start | None, timestamp_ms: int | None) -> dict[int, Offset]:
         return await start_offsets(
@@ -85,6 +97,8 @@ class Feed:
         self, reader: Reader, name: tuple[int, int], request: Wanted, replica: NodeId, outcome: Outcome
     ) -> None:
         self._calls.pop(name, None)
+        if self._reads_all and self._looking is None and now_ms() - self._looked_ms >= REFRESH_MS:
+            self._looking = asyncio.get_running_loop().create_task(self._look_for_more(reader))
         if replica != NO_NODE:
             if isinstance(outcome, FlotillaError) and (outcome.retryable or isinstance(outcome, NotFoundError)):
                 self._replicas.failed(request.partition, replica)
@@ -96,6 +110,25 @@ class Feed:
             self.fetch(reader, [(name[1], following)])
         reader.arrived(*name, outcome, is_followed=following is not None)
         self._news()
+
+    async def _look_for_more(self, reader: Reader) -> None:
+        try:
+            found = await self._network.call(GetMetadata([self._topic]), ANY, self._timeout_ms)
+            assert isinstance(found, Metadata)
+            self._network.session.routes.update(found, [self._topic])
+            numbers = [part.number for topic in found.topics for part in topic.partitions]
+            for partition, offset in (
+                await self.find([n for n in numbers if n not in self._known], None, None)
+            ).items():
+                self._known.append(partition)
+                reader.appeared(partition, offset)
+            self._news()
+        except FlotillaError:
+            # Another answer will be the occasion.
+            pass
+        finally:
+            self._looked_ms = now_ms()
+            self._looking = None
 
     async def commit(self, positions: Mapping[int, Offset]) -> dict[int, Offset]:
         """Where the group stands afterwards."""
@@ -119,6 +152,9 @@ class Feed:
 
     def close(self) -> None:
         """Nobody waits for what is under way."""
+        self._reads_all = False
+        if self._looking is not None:
+            self._looking.cancel()
         for call in self._calls.values():
             self._network.session.cancel(call)
         self._calls.clear()

@@ -59,6 +59,8 @@ async def list_offset(
 ) -> Offset:
     """The offset of a named position, or (None) of the first record at or after a time; -1: no record is that young."""
     if isinstance(at, int):
+        if at < 0:
+            raise InvalidArgumentError(f"{at} is no offset; they begin at 0, and the end is called latest")
         return at
     if at is not None and at not in _NAMED:
         raise InvalidArgumentError(f"an offset is a number, earliest or latest, not {at!r}")

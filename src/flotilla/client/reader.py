@@ -1,9 +1,9 @@
 """The core of a manual reader without threads or sockets: which fetches to make, and messages out of what came.
 
-Belongs to whoever polls; only `following` and `arrived` may be called by another thread. For each partition there
-is at most one fetch under way. The next one is made right behind an answer, by whoever brings it, or as soon as
-less than a response of that partition waits: so the next messages travel while the application works, even if it
-never lets another thread run. Batches stay bytes until somebody takes their messages.
+Belongs to whoever polls; only `following`, `arrived` and `appeared` may be called by another thread. For each
+partition there is at most one fetch under way. The next one is made right behind an answer, by whoever brings it, or
+as soon as less than a response of that partition waits: so the next messages travel while the application works, even
+if it never lets another thread run. Batches stay bytes until somebody takes their messages.
 
 The position of a partition is the offset after the last message that was handed out. Whatever was fetched
 for an older position, before a seek, is recognised by its generation and dropped. Partitions may come and go.
@@ -88,6 +88,8 @@ class Reader:
         self._parts = {number: _Part(number, offset, 0) for number, offset in positions.items()}
         #: Answers that nobody has looked at: partition, generation, outcome, whether the next fetch is under way.
         self._arrived: deque[tuple[_Part, int, Outcome, bool]] = deque()
+        #: Partitions that the topic has got since, and where to begin in them.
+        self._appeared: deque[tuple[int, Offset]] = deque()
         #: Batches in the order of their arrival: partition, generation, bytes.
         self._batches: deque[tuple[_Part, int, bytes | memoryview]] = deque()
         self._buffered_bytes = 0
@@ -109,6 +111,11 @@ class Reader:
         assert partition not in self._parts
         self._generation += 1
         self._parts[partition] = _Part(partition, offset, self._generation)
+        self.may_want = True
+
+    def appeared(self, partition: int, offset: Offset) -> None:
+        """The topic has got another partition, which is read from the next turn on."""
+        self._appeared.append((partition, offset))
         self.may_want = True
 
     def remove(self, partition: int) -> None:
@@ -161,6 +168,9 @@ class Reader:
     def wanted(self) -> list[tuple[int, Wanted]]:
         """Requests to make now, each with the generation that its answer is to be reported with."""
         self.may_want = False
+        while self._appeared:
+            self.add(*self._appeared.popleft())
+            self.may_want = False
         found: list[tuple[int, Wanted]] = []
         reserved = sum([part.is_fetching for part in self._parts.values()]) * self._options.fetch_bytes
         for part in self._parts.values():

@@ -15,6 +15,7 @@ from flotilla import (
     Receipt,
     Record,
 )
+from flotilla.client import feed
 from flotilla.types.operations import CreateTopic, Fetch, Produce
 
 
@@ -40,6 +41,41 @@ def test_the_cluster(connect):
     assert client.init_cluster({1: "a:1"}).peers == {1: "a:1"}
     assert client.join_cluster(3, peer="c:1", client="c:2").cluster_id == "memory"
     assert client.remove_node(3).cluster_id == "memory"
+
+
+def test_a_reader_of_a_whole_topic_also_reads_the_partitions_that_it_gets_later(connect, doors, monkeypatch):
+    monkeypatch.setattr(feed, "REFRESH_MS", 0)
+    client = connect()
+    client.create_topic("orders", partitions=1)
+    consumer = client.consumer("orders", mode="manual", offset="earliest")
+    named = client.consumer("orders", mode="manual", offset="earliest", partitions=[0])
+    client.produce("orders", b"one", partition=0)
+    assert [message.payload for message in consumer.poll(wait_ms=5_000)] == [b"one"]
+    assert [message.payload for message in named.poll(wait_ms=5_000)] == [b"one"]
+    client.alter_topic("orders", partitions=2)
+    connect().produce("orders", b"two", partition=1)
+    found = []
+    for number in range(200):
+        # Each answer is an occasion to look.
+        client.produce("orders", b"more %d" % number, partition=0)
+        found += [message for message in consumer.poll(wait_ms=100) if message.partition == 1]
+        if found:
+            break
+    assert [message.payload for message in found] == [b"two"]
+    named.poll(wait_ms=100)
+    assert list(named.positions()) == [0]
+
+
+@pytest.mark.parametrize("offset", [-1, -2, -100])
+def test_an_offset_is_not_negative(connect, offset):
+    client = connect()
+    client.create_topic("orders")
+    with pytest.raises(InvalidArgumentError, match="is no offset"):
+        client.consumer("orders", mode="manual", offset=offset).poll(wait_ms=0)
+    with pytest.raises(InvalidArgumentError, match="is no offset"):
+        client.consumer("orders", mode="manual").seek(offset)
+    with pytest.raises(InvalidArgumentError, match="is no offset"):
+        client.list_offsets("orders", 0, offset)
 
 
 def test_leadership_moves(connect, doors):
