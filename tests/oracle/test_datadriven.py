@@ -1,8 +1,10 @@
-"""The parser of the scripts, on text of our own."""
+"""The parser of the scripts, on text of our own; and that it drops nothing of the scripts of others."""
 
 from pathlib import Path
 
-from tests.oracle.datadriven import parse
+import pytest
+
+from tests.oracle.datadriven import DEFAULT_FOLDER, folder, parse, scripts
 
 SCRIPT = """\
 # comment
@@ -47,3 +49,12 @@ def test_every_part_of_the_format_is_read(tmp_path: Path) -> None:
     assert (second.number("drop", 0), second.numbers("more"), second.expected) == (3, [4], "")
     assert third.expected == "with\n\na gap"
     assert (last.command, last.expected) == ("last", "ok")
+
+
+@pytest.mark.skipif(
+    folder() != DEFAULT_FOLDER or not DEFAULT_FOLDER.is_dir(), reason="only the default folder's scripts are known"
+)
+@pytest.mark.parametrize(("kind", "count"), [("quorum", 127), ("confchange", 58)])
+def test_every_directive_of_the_known_scripts_is_read(kind: str, count: int) -> None:
+    """A directive that the parser drops would be followed by nobody, and no other test would tell."""
+    assert sum(len(parse(path)) for path in scripts(kind)) == count

@@ -40,7 +40,7 @@ def size_violations(module: Module) -> list[str]:
 
 def bodies(module: Module) -> Iterator[tuple[str, int]]:
     """Every function with the lines of its body, without the docstring."""
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             body = node.body[1:] if ast.get_docstring(node) is not None else node.body
             yield node.name, (node.end_lineno or 0) - body[0].lineno + 1 if body else 0

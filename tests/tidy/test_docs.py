@@ -2,13 +2,15 @@
 
 import ast
 import re
+import subprocess
 
 import pytest
 
 from flotilla.types import errors, limits
 from flotilla.types.errors import ALL_ERRORS, FlotillaError
+from tests.tidy.imports import ALLOWED
 from tests.tidy.markdown import anchors, link_violations, table_rows, title_violations
-from tests.tidy.tree import files, package_modules, relative, texts
+from tests.tidy.tree import ROOT, files, package_modules, relative, texts
 
 #: Pictures are linked too, and have no text.
 LINKED = {**dict.fromkeys(map(relative, files()), ""), **texts()}
@@ -54,7 +56,7 @@ def test_no_error_of_the_family_is_defined_elsewhere() -> None:
     for module in package_modules():
         if module.name == "types.errors":
             continue
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if isinstance(node, ast.ClassDef):
                 bases = {base.id for base in node.bases if isinstance(base, ast.Name)}
                 assert not bases & family, f"{module.path}: {node.name} belongs into types/errors.py"
@@ -119,10 +121,16 @@ def test_every_make_target_is_documented_explained_and_real() -> None:
         assert f"`make {target}" in MARKDOWN["CONTRIBUTING.md"], f"{target} is not in CONTRIBUTING.md"
 
 
+def test_make_help_lists_every_target() -> None:
+    listed = subprocess.run(["make", "help"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    found = re.findall(r"^make ([\w-]+)  +\w", listed, re.MULTILINE)
+    assert sorted(found) == sorted(make_targets(texts()["Makefile"]))
+
+
 def test_every_make_command_in_a_document_exists() -> None:
     targets = make_targets(texts()["Makefile"])
     for path, text in MARKDOWN.items():
-        for target in re.findall(r"(?:^|`)make ([a-z]+)", text, re.MULTILINE):
+        for target in re.findall(r"(?:^|`)make ([a-z-]+)", text, re.MULTILINE):
             assert target in targets, f"{path}: make {target}"
 
 
@@ -138,6 +146,17 @@ def test_every_part_of_the_package_is_on_the_map() -> None:
     for part in sorted(parts):
         name = part if part.endswith(".py") else f"{part}/"
         assert f"`{name}`" in MARKDOWN["ARCHITECTURE.md"], f"{name} is not in ARCHITECTURE.md"
+
+
+def test_the_map_allows_what_the_table_of_layers_allows() -> None:
+    """Where the map names folders; cells in prose say the same more shortly."""
+    compared = []
+    for name, *_, allowed in [row for row in table_rows(MARKDOWN["ARCHITECTURE.md"]) if row[0].endswith("/")]:
+        folders = tuple(allowed.split(", ")) if allowed != "nothing" else ()
+        if set(folders) <= ALLOWED.keys():
+            assert folders == ALLOWED[name.rstrip("/")], f"what {name} may import"
+            compared.append(name)
+    assert {"types/", "raft/", "replica/", "storage/", "peers/", "runtime/", "frontends/"} <= set(compared)
 
 
 # The checks can fail.

@@ -41,14 +41,14 @@ def test_no_metric_is_named_outside_of_the_table() -> None:
     for module in package_modules():
         if module.name == "runtime.metrics":
             continue
-        texts = {node.value for node in ast.walk(module.tree) if isinstance(node, ast.Constant)}
+        texts = {node.value for node in module.nodes if isinstance(node, ast.Constant)}
         assert not texts & names, module.path
 
 
 def test_every_reason_is_explained() -> None:
     """Reasons are made in one module, from a word of their own or from the code of an error."""
     [status] = [module for module in package_modules() if module.name == "service.status"]
-    made = {node.value for node in ast.walk(status.tree) if isinstance(node, ast.Constant) and _is_code(node.value)}
+    made = {node.value for node in status.nodes if isinstance(node, ast.Constant) and _is_code(node.value)}
     section = page().partition("## Readiness")[2].partition("## Metrics")[0]
     explained = {code for row in table_rows(section) for code in re.findall(r"[A-Z_]{4,}", row[0])}
     assert made == explained - {error.row.name for error in ALL_ERRORS}
@@ -69,6 +69,6 @@ def test_the_examples_are_json() -> None:
 def _health_keys() -> list[str]:
     """The fields of the answer, from the function that makes it."""
     [status] = [module for module in package_modules() if module.name == "service.status"]
-    [function] = [node for node in ast.walk(status.tree) if isinstance(node, ast.FunctionDef) and node.name == "health"]
+    [function] = [node for node in status.nodes if isinstance(node, ast.FunctionDef) and node.name == "health"]
     [facts] = [node for node in ast.walk(function) if isinstance(node, ast.Dict)]
     return [key.value for key in facts.keys if isinstance(key, ast.Constant) and isinstance(key.value, str)]

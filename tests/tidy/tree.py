@@ -1,7 +1,9 @@
 """The repository as the tidy tests see it: its files, and its modules with their syntax trees."""
 
 import ast
+import gc
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -40,6 +42,8 @@ class Module:
     name: str
     text: str
     tree: ast.Module
+    #: All of the tree. Walking takes longer than parsing, and many a test looks at every node.
+    nodes: tuple[ast.AST, ...]
     is_package: bool = False
 
     @property
@@ -57,7 +61,8 @@ def parse(text: str, path: str) -> Module:
         below = ("spark", "pyspark_flotilla")
     if is_package:
         below = below[:-1]
-    return Module(path, ".".join(below), text, ast.parse(text, path), is_package)
+    tree = ast.parse(text, path)
+    return Module(path, ".".join(below), text, tree, tuple(ast.walk(tree)), is_package)
 
 
 def files(*tops: str) -> Iterator[Path]:
@@ -93,11 +98,28 @@ def texts() -> dict[str, str]:
 @cache
 def modules(*tops: str) -> tuple[Module, ...]:
     """Every Python file below the given tops, without generated code."""
-    return tuple(
-        parse(path.read_text("utf-8"), relative(path))
-        for path in files(*tops)
-        if path.suffix == ".py" and GENERATED not in path.parents
-    )
+    with _kept_for_good():
+        return tuple(
+            parse(path.read_text("utf-8"), relative(path))
+            for path in files(*tops)
+            if path.suffix == ".py" and GENERATED not in path.parents
+        )
+
+
+@contextmanager
+def _kept_for_good() -> Iterator[None]:
+    """What is made inside lives until the process ends, so the collector need not look at it, neither now nor then.
+
+    The trees are more than a million objects, and looking at them takes several times as long as parsing does.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        if was_enabled:
+            gc.enable()
 
 
 def package_modules() -> tuple[Module, ...]:
