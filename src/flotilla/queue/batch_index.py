@@ -6,7 +6,7 @@ size, and a batch with a time of its own costs 25 bytes. Nothing here knows of g
 """
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -121,12 +121,25 @@ class BatchIndex:
         for at in range(bisect_right(self.delayed_ends, offset), len(self.delayed_ends)):
             yield self._delayed(at, offset)
 
-    def due_from(self, offset: Offset, now_ms: int) -> Iterator[Stretch]:
-        """Those of delayed_from whose time has come."""
-        times_ms = self.delayed_times_ms
-        for at in range(bisect_right(self.delayed_ends, offset), len(times_ms)):
-            if times_ms[at] <= now_ms:
-                yield self._delayed(at, offset)
+    def delayed_priorities_present(self) -> list[int]:
+        """Of stretches with a time of delivery, past or to come; the highest last."""
+        present = self.delayed_priorities.tobytes()
+        return [priority for priority in range(PRIORITIES) if priority in present]
+
+    def next_due(
+        self, first: Offset, end: Offset, priority: int, now_ms: int, looks_max: int
+    ) -> tuple[Stretch | None, Offset]:
+        """The first in [first, end) that has this priority and whose time has come, and from where to look on.
+
+        None when so many stretches are others, or all are; then there is nothing to look on for, which is the end.
+        """
+        times_ms, priorities = self.delayed_times_ms, self.delayed_priorities
+        start = bisect_right(self.delayed_ends, first)
+        stop = min(start + looks_max, bisect_left(self.delayed_firsts, end))
+        for at in range(start, stop):
+            if times_ms[at] <= now_ms and priorities[at] == priority:
+                return self._delayed(at, first), self.delayed_ends[at]
+        return None, self.delayed_ends[stop - 1] if stop == start + looks_max else end
 
     def _delayed(self, at: int, offset: Offset) -> Stretch:
         first = max(self.delayed_firsts[at], offset)

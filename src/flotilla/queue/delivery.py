@@ -20,6 +20,7 @@ from random import Random
 from typing import Final, NamedTuple, TypeAlias
 
 from flotilla.queue.delays import Delays
+from flotilla.queue.due_reader import DUE_LIMIT, DueReader
 from flotilla.queue.group import Failure, GroupState
 from flotilla.queue.key_order import KeyOrder, KeysOf
 from flotilla.queue.lanes import Chosen, Lanes
@@ -27,7 +28,7 @@ from flotilla.queue.leases import EARLIER, EARLIER_LEASE, OWN, STALE, Lease, Lea
 from flotilla.queue.outbox import ACKING, DROPPING, EXPIRING, FAILING, KILLING, Outbox, Piece
 from flotilla.queue.pacing import Pacing
 from flotilla.queue.partition import PartitionMachine
-from flotilla.queue.runs import Run, RunMap, RunSet, filled, without
+from flotilla.queue.runs import Run, RunMap, RunSet, filled
 from flotilla.queue.wish import Wish, choose_wished
 from flotilla.types.errors import FlotillaError
 from flotilla.types.group_settings import GroupRules
@@ -55,7 +56,7 @@ _HELD: Final = frozenset((LEASED, ACKING, KILLING, EXPIRING, DROPPING, STAGED))
 LEASE_EXPIRED: Final = "lease expired"
 CONSUMER_LOST: Final = "consumer lost"
 
-#: Leases that run out in one go; more than that wait for the next.
+#: Leases that run out in one go, and retries that come; more than that wait for the next.
 _EXPIRE_LIMIT: Final = 4_096
 #: When to look again for a reservation that never came.
 _RESERVATION_MS: Final = 1_000
@@ -134,8 +135,6 @@ class GroupDelivery:
         self._polls = 0
         #: (time, first, end) of what waits; only what the map says to wait for that very time does.
         self._retries: list[tuple[int, Offset, Offset]] = []
-        #: Where this group stands in the list of what came due.
-        self.due_position = delays.position
         #: When a token will be there that somebody was refused for want of.
         self._token_ms: int | None = None
         #: The time of this group's entry among the leader's timers; others count for nothing.
@@ -145,8 +144,7 @@ class GroupDelivery:
                 self._wait(first, end, failure.not_before_ms)
         for first, end, _ in machine.transactions.staged_acks(name, self.generation, 0, machine.next_offset):
             self.taken.set(first, end, STAGED)
-        for stretch in machine.index.due_from(self.state.floor, delays.now_ms):
-            self._put_untaken(stretch.first, stretch.end)
+        self.due = DueReader(machine, delays, self.state, self.lanes)
 
     # Polls.
 
@@ -171,7 +169,9 @@ class GroupDelivery:
         return self._grants(lease_id, chosen)
 
     def _choose(self, max_messages: int, now_ms: int, keys_of: KeysOf | None, wish: Wish | None) -> list[Chosen]:
-        if not self._is_awake(now_ms) or (self.pacing.is_limited and not self.lanes.has_any()):
+        # One that looks behind what it finds may need all that can be had.
+        wanted = max_messages if keys_of is None and wish is None else DUE_LIMIT
+        if not self._is_awake(now_ms, wanted) or (self.pacing.is_limited and not self.lanes.has_any()):
             return []
         count_max = self.pacing.available(now_ms, max_messages)
         if not count_max:
@@ -205,13 +205,14 @@ class GroupDelivery:
 
     def has_ready(self, now_ms: int) -> bool:
         """Whether there is anything to deliver, apart from rate limits and pauses."""
-        return self._is_awake(now_ms) and self.lanes.has_any()
+        return self._is_awake(now_ms, DUE_LIMIT) and self.lanes.has_any()
 
-    def _is_awake(self, now_ms: int) -> bool:
-        """Whether it delivers at all by now; then the lanes know what has become ready by itself."""
+    def _is_awake(self, now_ms: int, wanted: int) -> bool:
+        """Whether it delivers at all by now; then the lanes know so many at least of what became ready by itself."""
         if not self._is_open and not self._open(now_ms):
             return False
-        self._read_due()
+        if self.due.is_behind:
+            self.due.read(wanted)
         if self._keys is not None:
             self._sweep_keys(self._keys)
         return True
@@ -220,16 +221,6 @@ class GroupDelivery:
         """Whether the time is over in which leases of the last leader are presented."""
         self._is_open = self._opens_ms is None or self._opens_ms <= now_ms
         return self._is_open
-
-    def _read_due(self) -> None:
-        if self.due_position < self._delays.position:
-            for stretch in self._delays.due_since(self.due_position, self._machine.log_start):
-                self._put_untaken(stretch.first, stretch.end)
-            self.due_position = self._delays.position
-
-    def _put_untaken(self, first: Offset, end: Offset) -> None:
-        for low, high in without(self.state.unsettled(first, end), self.taken):
-            self.lanes.put(low, high, self._delays.now_ms)
 
     # Order by key.
 
@@ -438,6 +429,8 @@ class GroupDelivery:
 
     def _by_limit(self, first: Offset, end: Offset, attempt: int, ending: Ending) -> list[tuple[Offset, Offset, bool]]:
         """Cut into those for which this attempt was the last one, and the others."""
+        if not ending.rules.max_deliveries:
+            return [(first, end, False)]
         if ending.last_attempt_of is not None:
             bounds = [(each, each + 1, ending.last_attempt_of(each)) for each in range(first, end)]
         else:
@@ -490,6 +483,10 @@ class GroupDelivery:
     def limit_deliveries(self, first: Offset, end: Offset, max_deliveries: int) -> None:
         for low, high in self.state.unsettled(first, end):
             self._limits.set(low, high, max_deliveries)
+
+    def last_attempt_of(self, offset: Offset, rules: GroupRules) -> int:
+        """Of one message, as far as it is known here that it has a bound of its own; 0: it is tried for ever."""
+        return rules.max_deliveries and (self._limits.get(offset) or rules.max_deliveries)
 
     def extend(
         self, member: str, held: Sequence[Held], visibility_ms: int, now_ms: int, lease_ms_max: int
@@ -568,7 +565,9 @@ class GroupDelivery:
         for first, end, _ in self.leases.expire(now_ms, _EXPIRE_LIMIT):
             self._fail(first, end, ending, None, 0)
         is_ready = False
-        while self._retries and self._retries[0][0] <= now_ms:
+        for _ in range(_EXPIRE_LIMIT):
+            if not self._retries or self._retries[0][0] > now_ms:
+                break
             due_ms, first, end = heappop(self._retries)
             for low, high, place in list(self.taken.within(first, end)):
                 if place == WAITING + due_ms:

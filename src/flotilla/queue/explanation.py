@@ -3,6 +3,9 @@
 Nothing here changes anything. The states are those of `states`.
 """
 
+from collections.abc import Iterator
+from typing import NamedTuple
+
 from flotilla.queue import endings, states
 from flotilla.queue.delays import Delays
 from flotilla.queue.delivery import ASIDE, LEASED, STAGED, WAITING, GroupDelivery
@@ -61,6 +64,38 @@ def describe_group(
     )
 
 
+class Owed(NamedTuple):
+    """What has waited longest, as far as its time has come; what is tried again later has begun, and counts."""
+
+    #: The oldest message without a time of delivery; None: all have one.
+    offset: Offset | None
+    #: The earliest time of delivery of the others; 0: there are none.
+    due_ms: int
+
+
+def owed_since(group: GroupDelivery, machine: PartitionMachine) -> Owed:
+    """Of what is ready only the foremost are looked at, whatever their number."""
+    plain: Offset | None = None
+    due_ms = 0
+    for offset in (*sorted(group.lanes.oldest()), *_taken_firsts(group)):
+        if plain is not None and offset > plain:
+            continue
+        deliver_at_ms = machine.index.deliver_at_ms_of(offset)
+        if not deliver_at_ms:
+            plain = offset
+        elif not due_ms or deliver_at_ms < due_ms:
+            due_ms = deliver_at_ms
+    return Owed(plain, due_ms)
+
+
+def _taken_firsts(group: GroupDelivery) -> Iterator[Offset]:
+    """The first message that is owed of each run that is taken."""
+    for first, end, _ in group.taken:
+        owed = next(group.state.unsettled(first, end), None)
+        if owed is not None:
+            yield owed[0]
+
+
 def _count_taken(group: GroupDelivery) -> tuple[int, int, int]:
     """Messages that are taken, those of them that are leased, and those that wait. What was cancelled is not owed."""
     taken = leased = waiting = 0
@@ -75,19 +110,21 @@ def _count_taken(group: GroupDelivery) -> tuple[int, int, int]:
 
 
 def explain_message(
-    group: GroupDelivery, machine: PartitionMachine, rules: GroupRules, offset: Offset, now_ms: int
+    group: GroupDelivery, machine: PartitionMachine, rules: GroupRules, offset: Offset, now_ms: int, token_ms: int
 ) -> Explanation:
-    """Raises OffsetOutOfRangeError for a message that is not there yet."""
+    """`token_ms` is how long the rate limit lets nothing go. Raises OffsetOutOfRangeError if it is not there yet."""
     if not 0 <= offset < machine.next_offset:
         raise OffsetOutOfRangeError(f"there is no message at offset {offset}")
     found = _explain_settled(group, machine, offset) if group.state.is_settled(offset) else None
     if found is None:
-        found = _explain_open(group, machine, rules, offset, now_ms)
+        found = _explain_open(group, machine, rules, offset, now_ms, token_ms)
     failure = group.state.failures.get(offset)
     if failure is not None:
         found.attempts = failure.attempts
         found.reason = failure.reason
-        found.history = [f"attempt {failure.attempts} of {rules.max_deliveries} failed: {failure.reason}"]
+        last = group.last_attempt_of(offset, rules)
+        bound = f" of {last}" if last else ""
+        found.history = [f"attempt {failure.attempts}{bound} failed: {failure.reason}"]
     return found
 
 
@@ -112,11 +149,11 @@ def _explain_settled(group: GroupDelivery, machine: PartitionMachine, offset: Of
 
 
 def _explain_open(
-    group: GroupDelivery, machine: PartitionMachine, rules: GroupRules, offset: Offset, now_ms: int
+    group: GroupDelivery, machine: PartitionMachine, rules: GroupRules, offset: Offset, now_ms: int, token_ms: int
 ) -> Explanation:
     place = group.taken.get(offset)
     if place is None:
-        return _explain_untaken(machine, rules, offset, now_ms)
+        return _explain_untaken(machine, rules, offset, now_ms, token_ms)
     if place == LEASED:
         held = group.leases.holder_of(offset)
         assert held is not None, "a message is leased without a lease"
@@ -137,10 +174,16 @@ def _explain_open(
     return Explanation(states.SETTLING, next=_SETTLING[place])
 
 
-def _explain_untaken(machine: PartitionMachine, rules: GroupRules, offset: Offset, now_ms: int) -> Explanation:
+def _explain_untaken(
+    machine: PartitionMachine, rules: GroupRules, offset: Offset, now_ms: int, token_ms: int
+) -> Explanation:
     deliver_at_ms = machine.index.deliver_at_ms_of(offset)
     if deliver_at_ms > now_ms:
         return Explanation(states.DELAYED, remaining_ms=deliver_at_ms - now_ms, next="its time of delivery comes")
     if rules.paused:
         return Explanation(states.READY, next="it is delivered when the group is not paused any more")
+    if token_ms:
+        return Explanation(
+            states.READY, remaining_ms=token_ms, next="the rate limit lets another message go, which may be this one"
+        )
     return Explanation(states.READY, next="the next poll may have it")

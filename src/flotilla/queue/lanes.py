@@ -43,18 +43,14 @@ class Lanes:
         #: By wish, the one that was asked for last behind the others.
         self._branches: dict[tuple[str, ...], Lanes] = {}
 
-    def branch(self, wish: tuple[str, ...], due_ms: int) -> "Lanes":
-        """Where polls with this wish choose. They take from everybody, but what they choose and leave they pass over.
-
-        `due_ms` as in `put`.
-        """
+    def branch(self, wish: tuple[str, ...]) -> "Lanes":
+        """Where polls with this wish choose: they take from all, but what they choose and leave they pass over."""
         found = self._branches.pop(wish, None)
         if found is None:
             found = Lanes(self._index, self._group, self._taken)
-            for returned in self._returned:
-                for first, end in returned:
-                    # Its cursors will find the rest.
-                    found.put(first, end, due_ms)
+            # What is ready here is ready there, at the same places: it need not be looked through.
+            found._cursors = self._cursors[:]
+            found._returned = [returned.copy() for returned in self._returned]
             if len(self._branches) >= BRANCHES_MAX:
                 del self._branches[next(iter(self._branches))]
         self._branches[wish] = found
@@ -63,7 +59,21 @@ class Lanes:
     # Choosing.
 
     def has_any(self) -> bool:
-        return any(self._head(priority) is not None for priority in _BY_PRIORITY)
+        return self.best_priority() >= 0
+
+    def best_priority(self) -> int:
+        """-1: there is nothing."""
+        plain_ends, returned = self._index.plain_ends, self._returned
+        for priority in _BY_PRIORITY:
+            if (plain_ends[priority] or returned[priority].count) and self._head(priority) is not None:
+                return priority
+        return -1
+
+    def oldest(self) -> list[Offset]:
+        """Of each priority the first message that never left, and the first that came back or came due."""
+        ahead = [self._ahead(priority) for priority in _BY_PRIORITY]
+        back = [self._back(priority) for priority in _BY_PRIORITY]
+        return [found[0] for found in (*ahead, *back) if found is not None]
 
     def choose(self, count_max: int, poll_number: int) -> list[Chosen]:
         """Takes out so many at most: by priority and then by offset, but a share for the oldest of all.
@@ -103,7 +113,7 @@ class Lanes:
             first, end = firsts[at], ends[at]
             if first < cursor:
                 first = cursor
-            free = (first, end) if first >= free_from else self._free(first, end)
+            free = (first, end) if first >= free_from else self.first_free(first, end)
             cursor = end
             if free is not None:
                 first, cursor = free
@@ -167,7 +177,7 @@ class Lanes:
         cursor = self._cursors[priority]
         for at in range(bisect_right(ends, cursor), len(ends)):
             first, end = firsts[at], ends[at]
-            free = self._free(first if first > cursor else cursor, end)
+            free = self.first_free(first if first > cursor else cursor, end)
             if free is not None:
                 self._cursors[priority] = free[0]
                 return free[0], free[1], priority
@@ -180,13 +190,13 @@ class Lanes:
         returned = self._returned[priority]
         while returned:
             first, end = next(iter(returned))
-            free = self._free(first, end)
+            free = self.first_free(first, end)
             if free is not None:
                 return free
             returned.discard(first, end)
         return None
 
-    def _free(self, first: Offset, end: Offset) -> Run | None:
+    def first_free(self, first: Offset, end: Offset) -> Run | None:
         """The first part of [first, end) that nobody has settled or taken."""
         group = self._group
         if first < group.floor:
@@ -217,6 +227,12 @@ class Lanes:
                 self._returned[stretch.priority].add(stretch.first, stretch_end)
         for branch in self._branches.values():
             branch.put(first, end, due_ms)
+
+    def put_due(self, first: Offset, end: Offset, priority: int) -> None:
+        """Messages of one stretch are ready whose time of delivery has come, and which nobody has settled or taken."""
+        self._returned[priority].add(first, end)
+        for branch in self._branches.values():
+            branch.put_due(first, end, priority)
 
     def withdraw(self, first: Offset, end: Offset) -> None:
         """Messages are taken without having been chosen; the cursors will find them taken."""

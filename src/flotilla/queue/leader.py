@@ -17,7 +17,7 @@ from flotilla.queue.batch_index import Stretch
 from flotilla.queue.commands import GroupSettlement, ReserveTokens, SettleRuns, StageSettlement
 from flotilla.queue.delays import Delays
 from flotilla.queue.delivery import CONSUMER_LOST, LEASE_EXPIRED, Ending, Grant, GroupDelivery, LastAttemptOf
-from flotilla.queue.explanation import describe_group, explain_message
+from flotilla.queue.explanation import Owed, describe_group, explain_message, owed_since
 from flotilla.queue.facts import BatchFacts
 from flotilla.queue.group import Death
 from flotilla.queue.key_order import KeysOf
@@ -71,6 +71,8 @@ class QueueLeader:
         #: Groups with something in their outbox, and groups that may want tokens.
         self._posting: dict[str, GroupDelivery] = {}
         self._thirsty: dict[str, GroupDelivery] = {}
+        #: Groups that have more to read of what is due: one of them goes on in each turn.
+        self._behind: dict[str, GroupDelivery] = {}
         #: Commands that were taken and of which nobody has told what became of them.
         self._under_way: list[tuple[SettleRuns, list[tuple[GroupDelivery, list[Piece]]]]] = []
         self._staging: list[tuple[StageSettlement, GroupDelivery, list[Piece]]] = []
@@ -95,6 +97,7 @@ class QueueLeader:
             del self._groups[name]
             self._posting.pop(name, None)
             self._thirsty.pop(name, None)
+            self._behind.pop(name, None)
         if state is None:
             return None
         group = GroupDelivery(
@@ -119,13 +122,15 @@ class QueueLeader:
         return group
 
     def _watch(self, group: GroupDelivery) -> None:
-        """Something has changed in the group: its timer and its outbox are looked after."""
+        """Something has changed in the group: its timer, its outbox and what it has to read are looked after."""
         event_ms = group.next_event_ms()
         if event_ms is not None and (group.timer_ms is None or event_ms < group.timer_ms):
             group.timer_ms = event_ms
             heappush(self._timers, (event_ms, group.name))
         if group.outbox:
             self._posting[group.name] = group
+        if group.due.is_reading:
+            self._behind[group.name] = group
 
     def _hear(self, now_ms: int) -> int:
         """Time does not go back here, whatever a clock does."""
@@ -193,21 +198,32 @@ class QueueLeader:
             found.limit_deliveries(first, end, max_deliveries)
 
     def has_ready(self, group: str, now_ms: int) -> bool:
-        """Whether a poll would get anything now. False for a group that does not exist."""
+        """Whether a poll would get anything now. False for a group that does not exist, or has to read on first."""
         now_ms = self._hear(now_ms)
         found = self._find(group)
         if found is None:
             return False
         rules = self._rules_of(group)
-        if rules.paused or not found.has_ready(now_ms):
+        if rules.paused or not self._has_ready(found, now_ms):
             return False
         self._limit(found, rules, now_ms)
         return found.pacing.available(now_ms, 1) > 0
 
+    def best_priority(self, group: str, now_ms: int) -> int:
+        """The highest of what is ready, apart from rate limits and pauses; -1: nothing is, or no such group."""
+        found = self._find(group)
+        return found.lanes.best_priority() if found is not None and self._has_ready(found, self._hear(now_ms)) else -1
+
+    def _has_ready(self, group: GroupDelivery, now_ms: int) -> bool:
+        is_ready = group.has_ready(now_ms)
+        # It may have to read on: whoever asks again later shall be told of that too.
+        self._watch(group)
+        return is_ready
+
     def has_unseen(self, group: str, wish: Wish) -> bool:
         """Whether there is something ready that polls with this wish have not looked at."""
         found = self._find(group)
-        return found is not None and found.lanes.branch(wish.types, self._delays.now_ms).has_any()
+        return found is not None and found.lanes.branch(wish.types).has_any()
 
     def retry_after_ms(self, group: str, now_ms: int) -> int:
         """Until the rate limit lets the next message go; 0 without one, or when a token is there."""
@@ -331,9 +347,13 @@ class QueueLeader:
     # Time.
 
     def advance(self, now_ms: int) -> bool:
-        """Runs out leases, and brings what is due. Whether anything became ready; look into the outbox too."""
+        """Runs out leases, and brings what is due, of all a bounded part. Whether anything became ready; look into
+        the outbox too.
+        """
         now_ms = self._hear(now_ms)
         is_ready = self._delays.advance(now_ms, self._machine.log_start)
+        if self._behind and self._read_on():
+            is_ready = True
         if len(self._delays) > self._due_checked_at:
             self._forget_due()
         due: list[GroupDelivery] = []
@@ -349,14 +369,29 @@ class QueueLeader:
             self._watch(found)
         return is_ready
 
+    def _read_on(self) -> bool:
+        """Of the groups that have more to read, the one that has waited longest does. Whether anything became ready."""
+        name, group = next(iter(self._behind.items()))
+        del self._behind[name]
+        if self._find(name) is not group:
+            return False
+        is_ready = group.due.read()
+        self._watch(group)
+        return is_ready
+
     def _forget_due(self) -> None:
         """What came due and every group has seen."""
-        positions = [group.due_position for group in self._groups.values()]
-        self._delays.forget(min(positions, default=self._delays.position), self._machine.log_start)
+        positions = [group.due.positions for group in self._groups.values()]
+        self._delays.forget(positions, self._machine.log_start)
         self._due_checked_at = max(_DUE_KEPT, 2 * len(self._delays))
 
     def next_event_ms(self, now_ms: int) -> int | None:
-        """When to call `advance` again, as a time and never before now; None: when something else has happened."""
+        """When to call `advance` again, as a time and never before now; None: when something else has happened.
+
+        Now: one call has done as much as it may, and there is more.
+        """
+        if self._behind:
+            return now_ms
         times = [self._timers[0][0]] if self._timers else []
         due_ms = self._delays.next_due_ms()
         if due_ms is not None:
@@ -438,14 +473,30 @@ class QueueLeader:
     # For people.
 
     def describe(self, group: str, now_ms: int) -> GroupDescription:
-        """All but oldest_age_ms, which needs the message. Raises NotFoundError."""
+        """All but oldest_age_ms, which needs the message. Raises NotFoundError.
+
+        What is due counts as delayed until `advance` has come to it, which takes a turn for each few hundred batches.
+        """
         found = self._get(group)
         return describe_group(found, self._machine, self._delays, self._rules_of(group), self._hear(now_ms))
 
-    def explain(self, group: str, offset: Offset, now_ms: int) -> Explanation:
-        """Where one message is for one group, why, and what comes next. Raises NotFoundError, OffsetOutOfRangeError."""
+    def owed_since(self, group: str, now_ms: int) -> Owed:
+        """For how long the group has owed what could have been delivered by now. Raises NotFoundError."""
         found = self._get(group)
-        return explain_message(found, self._machine, self._rules_of(group), offset, self._hear(now_ms))
+        self._has_ready(found, self._hear(now_ms))
+        return owed_since(found, self._machine)
+
+    def explain(self, group: str, offset: Offset, now_ms: int, token_ms: int = 0) -> Explanation:
+        """Where one message is for one group, why, and what comes next. Raises NotFoundError, OffsetOutOfRangeError.
+
+        `token_ms` is how long a rate limit that is kept elsewhere lets nothing go.
+        """
+        found = self._get(group)
+        rules = self._rules_of(group)
+        now_ms = self._hear(now_ms)
+        found.pacing.configure(rules.rate_limit_per_minute, rules.rate_limit_burst, now_ms)
+        token_ms = max(token_ms, found.pacing.next_token_ms(now_ms))
+        return explain_message(found, self._machine, rules, offset, now_ms, token_ms)
 
 
 def _runs_of(pieces: list[Piece]) -> tuple[Run, ...]:

@@ -39,6 +39,9 @@ class _Leaf(Generic[_V]):
         self.ends[at:stop] = array("Q", [piece[1] for piece in pieces])
         self.values[at:stop] = [piece[2] for piece in pieces]
 
+    def copy(self) -> "_Leaf[_V]":
+        return _Leaf(self.firsts[:], self.ends[:], self.values[:])
+
     def split(self) -> "_Leaf[_V]":
         """The upper half, which is here no more."""
         half = len(self.values) // 2
@@ -301,6 +304,14 @@ class RunSet(_Runs[None]):
     def __iter__(self) -> Iterator[Run]:
         return self.within(0, self.end)
 
+    def copy(self) -> "RunSet":
+        """Leaf by leaf, which costs little even for many runs."""
+        other = RunSet()
+        other._leaves = [leaf.copy() for leaf in self._leaves]
+        other._tops = self._tops[:]
+        other.count = self.count
+        return other
+
     def contains(self, offset: Offset) -> bool:
         number = bisect_right(self._tops, offset)
         if number == len(self._leaves):
@@ -387,19 +398,6 @@ class RunMap(_Runs[_V]):
     def within(self, first: Offset, end: Offset) -> Iterator[tuple[Offset, Offset, _V]]:
         """The pieces of runs inside [first, end). The map may not change while they are walked over."""
         return self._pieces(first, end)
-
-
-def without(runs: Iterable[Run], taken: RunMap[_V]) -> list[Run]:
-    """The parts of runs that have no value."""
-    found: list[Run] = []
-    for low, high in runs:
-        for first, end, _ in taken.within(low, high):
-            if low < first:
-                found.append((low, first))
-            low = end
-        if low < high:
-            found.append((low, high))
-    return found
 
 
 def filled(known: RunMap[_V], first: Offset, end: Offset, other: _V) -> list[tuple[Offset, Offset, _V]]:

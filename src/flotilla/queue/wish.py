@@ -27,7 +27,7 @@ class Wish(NamedTuple):
 
 def choose_wished(lanes: Lanes, wish: Wish, count_max: int, poll_number: int, due_ms: int) -> list[Chosen]:
     """At most so many. Raises FlotillaError if none can be told because the log cannot be read there."""
-    branch = lanes.branch(wish.types, due_ms)
+    branch = lanes.branch(wish.types)
     chosen: list[Chosen] = []
     left = count_max
     looks = LOOK_AHEAD + count_max

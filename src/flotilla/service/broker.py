@@ -166,6 +166,9 @@ class Broker:
     def cluster_id(self) -> str:
         return self.catalog.cluster_id
 
+    def now_ms(self) -> int:
+        return self._outside.now_ms()
+
     def close(self) -> None:
         """The node is about to stop: takes no more requests, and sends away those that only wait."""
         self._closed = UnavailableError("the node is stopping")
@@ -280,13 +283,29 @@ class Broker:
         done(ClusterReply(self.cluster_id, {self.node: str(self._settings.peer_advertised)}))
 
     def _enter_cluster(self, request: EnterCluster, done: Done) -> None:
-        """Tells who this node is and goes on in the background. One that is part of a cluster already stays there."""
+        """Tells who this node is and goes on in the background. One that is part of that cluster already stays there.
+
+        Raises AlreadyExistsError when it is part of another one.
+        """
         servers = [check_address("an address of the cluster", server) for server in request.servers]
         if not servers:
             raise InvalidArgumentError("a cluster to join has an address")
         if self._consensus.replica(METADATA_GROUP) is None:
             self._enter(servers)
+        else:
+            self._check_own_cluster(servers)
         done(ClusterReply(self.cluster_id, {self.node: str(self._settings.peer_advertised)}))
+
+    def _check_own_cluster(self, servers: list[str]) -> None:
+        """That these are of the cluster that this node is part of. One that has just come in knows nobody yet."""
+        brokers = self.catalog.brokers()
+        if brokers and not any(broker.client_address in servers for broker in brokers.values()):
+            others = [str(node) for node in sorted(brokers) if node != self.node]
+            members = f"with nodes {', '.join(others)}" if others else "alone"
+            raise AlreadyExistsError(
+                f"node {self.node} is part of another cluster named {self.cluster_id!r}, {members}; "
+                "a node comes into a cluster with an empty data directory"
+            )
 
     def _check_founders(self, nodes: dict[NodeId, str]) -> None:
         if len(nodes) > BROKER_COUNT_MAX:

@@ -83,18 +83,32 @@ class Catalog:
         """Those that were decided, as far as they are remembered."""
         return self.machine.state.transactions.transactions
 
+    @property
+    def is_complete(self) -> bool:
+        return self._why_incomplete() == ""
+
     def _check_complete(self) -> None:
         """That something is missing here means something: what was decided before the leader's term has been applied.
 
         A node that has just started knows less than it did; it must not say that a topic is gone.
         """
+        why = self._why_incomplete()
+        if why:
+            raise UnavailableError(why)
+
+    def _why_incomplete(self) -> str:
         replica = self._consensus.replica(METADATA_GROUP)
-        if replica is None or not self.cluster_id:
-            raise UnavailableError("the node is not part of a cluster yet")
-        raft = replica.raft
+        raft = None if replica is None else replica.raft
+        if replica is not None and raft is not None and raft.leader == NO_NODE and raft.configuration.voters:
+            away = [str(node) for node in raft.configuration.voters if not self._outside.is_up(node)]
+            missing = f"; from node {raft.id} these cannot be reached: {', '.join(away)}" if away else ""
+            return f"nobody is known to lead the cluster's metadata{missing}"
+        if replica is None or raft is None or not self.cluster_id:
+            return "the node is not part of a cluster yet"
         is_behind = replica.applied < raft.log.base or raft.log.term(replica.applied) != raft.term
         if raft.leader == NO_NODE or is_behind:
-            raise UnavailableError("the node has not caught up with the metadata yet")
+            return "the node has not caught up with the metadata yet"
+        return ""
 
     def not_leader(self, leader: NodeId) -> NotLeaderError:
         """Names the leader's client address, so that a client finds it in one step."""
@@ -159,9 +173,12 @@ class Catalog:
         return TopicInfo(topic.name, topic.topic_id, partitions, settings)
 
     def describe(self, names: list[str]) -> Metadata:
-        """Of all topics when none is named; what does not exist is left out."""
+        """Of all topics when none is named; what does not exist is left out.
+
+        Whoever cannot know all of them says so: a list that lacks some would look like any other.
+        """
         found = [self.find_topic(name) for name in dict.fromkeys(names)] if names else self.topics()
-        if None in found:
+        if not names or None in found:
             self._check_complete()
         brokers = [
             BrokerInfo(

@@ -6,7 +6,8 @@ that a repetition is recognised there; then the source's log says that it is bur
 takes up what the last leader did not finish. The producer is not one for all deaths: one that is not heard of
 for a day is forgotten, and would have to begin again at sequence 0.
 
-The topic is made when it is missing. A message that dies in a dead-letter topic goes nowhere: it is dropped.
+The topic is made when it is missing. It is where a message stays until somebody has dealt with it: there is nowhere
+to go from there, and so no failure is the last one. Only who rejects a dead letter drops it.
 """
 
 from collections.abc import Callable
@@ -23,7 +24,14 @@ from flotilla.queue.leader import QueueLeader
 from flotilla.queue.partition import PartitionMachine
 from flotilla.service.ports import Elsewhere, Outside
 from flotilla.service.queue_reading import QueueReader
-from flotilla.types.dead_letters import HEADER_PREFIX, dead_letter_topic, is_dead_letter_topic
+from flotilla.types.dead_letters import (
+    HEADER_PREFIX,
+    MAX_DELIVERIES_HEADER,
+    REDRIVE_GROUP,
+    TTL_HEADER,
+    dead_letter_topic,
+    is_dead_letter_topic,
+)
 from flotilla.types.errors import FlotillaError, NotFoundError
 from flotilla.types.group_settings import GroupRules
 from flotilla.types.limits import MIB, RECORD_HEADER_BYTES_MAX, RECORD_HEADER_COUNT_MAX
@@ -43,9 +51,17 @@ _INHERITED: Final = ("retention_ms", "retention_bytes", "retention_messages", "p
 
 
 def rules_of(topic: Topic, group: str) -> GroupRules:
-    """What is in force for a group. Dead letters have no dead letters, whatever is set: that could go on for ever."""
+    """What is in force for a group.
+
+    Dead letters have no dead letters, whatever is set: that could go on for ever. As they would be lost instead, they
+    may fail as often as they like. Who sends them again does not fail because of them, but because it was stopped: the
+    next one need not wait.
+    """
     rules = topic.rules_of(group)
-    return replace(rules, dead_letters=0) if is_dead_letter_topic(topic.name) else rules
+    if not is_dead_letter_topic(topic.name):
+        return rules
+    rules = replace(rules, dead_letters=0, max_deliveries=0)
+    return replace(rules, nack_backoff_ms=0) if group == REDRIVE_GROUP else rules
 
 
 class DeathSource(Protocol):
@@ -108,6 +124,11 @@ class DeadLetters:
         for name, group in self._source.machine.groups.items():
             if group.dying:
                 self.move(name)
+
+    @property
+    def is_moving(self) -> bool:
+        """Some are on their way, and do not wait for another try."""
+        return 0 in self._moving.values()
 
     def move(self, group: str) -> None:
         """Messages of the group have died."""
@@ -216,16 +237,20 @@ def _producer_id(source: DeathSource, group: str, born: int, number: int) -> int
 def _letter(record: Record, topic: Topic, partition: int, group: str, death: Death) -> Record:
     """The message with its story. Its time is that of its death, so that it is kept as long as the topic says."""
     story = {
-        "reason": death.reason,
-        "attempts": str(death.attempts),
-        "topic": topic.name,
-        "partition": str(partition),
-        "offset": str(death.offset),
-        "group": group,
-        "first-time": str(record.timestamp_ms),
-        "died-time": str(death.died_ms),
+        HEADER_PREFIX + "reason": death.reason,
+        HEADER_PREFIX + "attempts": str(death.attempts),
+        HEADER_PREFIX + "topic": topic.name,
+        HEADER_PREFIX + "partition": str(partition),
+        HEADER_PREFIX + "offset": str(death.offset),
+        HEADER_PREFIX + "group": group,
+        HEADER_PREFIX + "first-time": str(record.timestamp_ms),
+        HEADER_PREFIX + "died-time": str(death.died_ms),
     }
-    added = tuple((HEADER_PREFIX + name, text.encode()) for name, text in story.items())
+    if record.max_deliveries:
+        story[MAX_DELIVERIES_HEADER] = str(record.max_deliveries)
+    if record.ttl_ms:
+        story[TTL_HEADER] = str(record.ttl_ms)
+    added = tuple((name, text.encode()) for name, text in story.items())
     return Record(
         value=record.value,
         key=record.key,

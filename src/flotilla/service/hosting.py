@@ -28,6 +28,8 @@ from flotilla.types.ids import NO_NODE, GroupId, NodeId
 #: A new partition asks for votes this often, and so many times; after that an election timeout decides.
 CAMPAIGN_MS = 30
 CAMPAIGNS_MAX = 20
+#: What the metadata decided longer ago is known here before anything goes from a log: there may be a holder.
+INFORMED_MS = 10_000
 #: How often partitions are told again of transactions that the metadata waits for them to confirm.
 CONFIRM_MS = 2_000
 
@@ -58,6 +60,9 @@ class Hosting:
         #: Assigned, but without a log here yet.
         self._missing: tuple[GroupId, ...] = ()
         self._is_asking = False
+        #: When the metadata was last asked for the sake of retention, of what was answered.
+        self._informed_ms: int | None = None
+        self._is_learning = False
         #: Dropped since the last check: not to be confirmed yet.
         self._just_dropped: dict[GroupId, None] = {}
 
@@ -114,6 +119,7 @@ class Hosting:
             self._catalog.explain,
             self._queues,
             self._decisions,
+            self._is_informed,
         )
         if place.wanted[0] == self._node and replica.raft.leader == NO_NODE:
             self._campaign(group, CAMPAIGNS_MAX)
@@ -154,6 +160,30 @@ class Hosting:
         if now_ms >= self._confirm_ms:
             self._confirm_ms = now_ms + CONFIRM_MS
             self._confirm_transactions()
+
+    def _is_informed(self) -> bool:
+        """Whether what was decided until a moment ago is known here; if not, it is asked for.
+
+        A node that has just started knows what its last snapshot knew, and holders may have come since.
+        """
+        now_ms = self._outside.steady_ms()
+        if self._informed_ms is not None and now_ms - self._informed_ms < INFORMED_MS:
+            return True
+        if not self._is_learning:
+            self._is_learning = True
+            self._consensus.read(METADATA_GROUP, DescribeCluster(), lambda result: self._learned(now_ms, result))
+        return False
+
+    def _learned(self, asked_ms: int, result: object) -> None:
+        self._is_learning = False
+        if not isinstance(result, FlotillaError):
+            self._informed_ms = asked_ms
+            # Whoever asked need not wait for the next check, before which much time can pass.
+            self._outside.later(0, self._check_hosts)
+
+    def _check_hosts(self) -> None:
+        for host in list(self.hosts.values()):
+            host.check(self._outside.now_ms())
 
     def _confirm_transactions(self) -> None:
         """What a partition has confirmed may have been lost on its way, and what it never had it does not look for."""

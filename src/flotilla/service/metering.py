@@ -64,6 +64,9 @@ class MeteredService:
     def cluster_id(self) -> str:
         return self._service.cluster_id
 
+    def now_ms(self) -> int:
+        return self._service.now_ms()
+
     def lost(self, members: Sequence[str]) -> None:
         self._service.lost(members)
 

@@ -96,7 +96,9 @@ class PartitionHost:
         explain: Callable[[object], FlotillaError],
         queues: QueuePorts,
         decisions: Decisions,
+        is_informed: Callable[[], bool],
     ) -> None:
+        """`is_informed`: what the metadata has decided is known here, up to a moment ago."""
         self.number = number
         self.replica = replica
         self.machine = machine
@@ -112,7 +114,7 @@ class PartitionHost:
         #: What is staged here, while this node leads.
         self._transactions: PartitionTransactions | None = None
         self._decisions = decisions
-        self._retention = Retention(replica, machine, consensus)
+        self._retention = Retention(replica, machine, consensus, is_informed)
         self._under_way = UnderWay(explain)
         self._fetches = Fetches(replica, machine, consensus, outside, self._check_readable, explain)
         self._is_upkeep_under_way = False

@@ -25,6 +25,9 @@ class Service(Protocol):
     def cluster_id(self) -> str:
         """Empty while the node waits to become part of a cluster."""
 
+    def now_ms(self) -> int:
+        """The time of day here."""
+
     def handle(self, request: Request, done: Done) -> Cancel | None:
         """Starts an operation. Never raises for what a client sent. None: it was answered or cannot be given up.
 

@@ -27,6 +27,7 @@ from flotilla.service.queue_outbox import QueueOutbox
 from flotilla.service.queue_reading import BatchShelf, QueueReader, Reading
 from flotilla.service.queue_tokens import KEEPER, TokenShares
 from flotilla.service.reading import find_time
+from flotilla.service.retention import holders_of
 from flotilla.service.steady_clock import SteadyClock
 from flotilla.service.under_way import CommandTicket, UnderWay
 from flotilla.service.waiting_room import WaitingRoom
@@ -71,6 +72,26 @@ class Taker(NamedTuple):
     def row(self) -> tuple[bool, tuple[str, ...]]:
         """Who wants the same stands in one row."""
         return self.is_ordered, self.types
+
+
+class Room:
+    """What one poll may still get, over all its partitions. Its first message fits, whatever its size."""
+
+    __slots__ = ("bytes", "is_empty", "is_full", "messages")
+
+    def __init__(self, messages: int, bytes_max: int) -> None:
+        self.messages = messages
+        self.bytes = bytes_max
+        self.is_empty = True
+        #: Something was left behind for want of room, or there is none.
+        self.is_full = False
+
+    def fill(self, reading: Reading) -> None:
+        for delivery in reading.deliveries:
+            self.messages -= delivery.count
+            self.bytes -= len(delivery.batch)
+            self.is_empty = False
+        self.is_full = bool(reading.left) or self.messages <= 0 or self.bytes <= 0
 
 
 class Waiter(Protocol):
@@ -206,7 +227,18 @@ class PartitionQueue:
 
     # Taking.
 
-    def take(self, taker: Taker, max_messages: int, max_bytes: int) -> list[Delivery]:
+    @property
+    def knows_priorities(self) -> bool:
+        """Whether there may be messages in the log of another priority than the lowest."""
+        index = self.machine.index
+        return index.delayed_count > 0 or any(index.plain_ends[1:])
+
+    def best_priority(self, group: str) -> int:
+        """Of what is ready for the group; below all priorities when nothing is."""
+        self.catch_up()
+        return self.leader.best_priority(group, self.now_ms())
+
+    def take(self, taker: Taker, room: Room) -> list[Delivery]:
         """Leases what is ready. Raises CorruptionError, and then nothing is leased."""
         self.catch_up()
         now_ms = self.now_ms()
@@ -214,7 +246,7 @@ class PartitionQueue:
         wish = Wish(taker.types, self.reader.task_types) if taker.types else None
         for _ in range(_EXPIRED_ROUNDS_MAX):
             grants = self.leader.poll(
-                taker.group, taker.member, max_messages, taker.visibility_ms, now_ms, keys_of, wish
+                taker.group, taker.member, room.messages, taker.visibility_ms, now_ms, keys_of, wish
             )
             grants = self._within_limit(taker, grants, now_ms)
             if not grants:
@@ -222,8 +254,8 @@ class PartitionQueue:
                     # It has looked at as many as one poll may; whoever waits goes on from there.
                     self.wake_soon(taker.group)
                 break
-            reading = self._read(taker.group, grants, max_bytes, now_ms)
-            if reading.deliveries:
+            reading = self._read(taker.group, grants, room, now_ms)
+            if reading.deliveries or room.is_full:
                 self._look_ahead()
                 return reading.deliveries
         else:
@@ -242,7 +274,7 @@ class PartitionQueue:
 
         How many messages it took; with 0 `deliver` will not be called.
         """
-        deliveries = self.take(taker, max_messages, max_bytes)
+        deliveries = self.take(taker, Room(max_messages, max_bytes))
         if not deliveries:
             return 0
         held = [Held(one.lease_id, one.first, one.first + one.count) for one in deliveries]
@@ -291,13 +323,14 @@ class PartitionQueue:
             return self.leader.retry_after_ms(group, now_ms)
         return self._shares.retry_after_ms(group, now_ms)
 
-    def _read(self, group: str, grants: list[Grant], max_bytes: int, now_ms: int) -> Reading:
+    def _read(self, group: str, grants: list[Grant], room: Room, now_ms: int) -> Reading:
         try:
-            reading = self.reader.deliver(grants, max_bytes, now_ms)
+            reading = self.reader.deliver(grants, room.bytes, now_ms, is_first=room.is_empty)
         except FlotillaError:
             self._unspend(group, grants)
             self.leader.give_back(group, grants, now_ms)
             raise
+        room.fill(reading)
         if reading.left:
             self._unspend(group, reading.left)
             self.leader.give_back(group, reading.left, now_ms)
@@ -376,12 +409,20 @@ class PartitionQueue:
             self._timer()
             self._timer = None
 
-    def catch_up(self) -> None:
-        """What is due counts for whoever asks now, whether its timer has fired or not."""
+    def catch_up(self) -> bool:
+        """What is due counts for whoever asks now, whether its timer has fired or not.
+
+        Not all of it, if it is very much: whether it is, or the rest comes in the next turns.
+        """
+        if self._is_event_due():
+            self._advance()
+            return not self._is_event_due()
+        return True
+
+    def _is_event_due(self) -> bool:
         now_ms = self.now_ms()
         next_ms = self.leader.next_event_ms(now_ms)
-        if next_ms is not None and next_ms <= now_ms:
-            self._advance()
+        return next_ms is not None and next_ms <= now_ms
 
     def _advance(self) -> None:
         self._disarm()
@@ -439,19 +480,27 @@ class PartitionQueue:
             return False
         return True
 
+    @property
+    def is_burying(self) -> bool:
+        """Dead letters are on their way from here."""
+        return not self._is_ended and self._dead_letters.is_moving
+
     # Retention.
 
     def held_from(self) -> Offset | None:
-        """Retention must leave everything from here on: a group holds it, or it is on its way to the dead letters."""
-        positions = self.machine.positions.items()
-        lowest = min([at.offset for name, at in positions if self.rules(name).holds_retention], default=None)
-        for name, group in self.machine.groups.items():
-            held = group.lowest_dying()
-            if self.rules(name).holds_retention:
-                held = group.floor if held is None else min(group.floor, held)
-            if held is not None:
-                lowest = held if lowest is None else min(held, lowest)
-        return lowest
+        """Retention must leave everything from here on: a group holds it, or it is on its way to the dead letters.
+
+        A holder that has not come to this partition yet will begin with the oldest message: it holds all of them.
+        """
+        groups, positions = self.machine.groups, self.machine.positions
+        dying = [group.lowest_dying() for group in groups.values()]
+        held = [offset for offset in dying if offset is not None]
+        for name in holders_of(self.topic):
+            if name in groups:
+                held.append(groups[name].floor)
+            else:
+                held.append(positions[name].offset if name in positions else self.machine.log_start)
+        return min(held, default=None)
 
     # The end.
 

@@ -31,6 +31,9 @@ from flotilla.types.topics import check_group_name, check_setting
 MEMBER_LENGTH_MAX = 256
 #: A member that came over a connection which is gone has so long to come again, before what it holds is taken back.
 LOST_MS = 1_000
+#: One part in so many of polls over several partitions begins with any of them, as within each of them one part in as
+#: many messages is the oldest.
+_UNRANKED_SHARE = 4
 
 _VISIBILITY = GROUP_SETTING_BY_NAME["visibility_ms"]
 
@@ -202,12 +205,18 @@ class QueuePolls:
 
     # What waiters need.
 
-    def rotated(self, queues: dict[PartitionQueue, None]) -> list[PartitionQueue]:
-        """In their order, beginning with any of them: none is always asked last."""
+    def ranked(self, queues: dict[PartitionQueue, None], group: str) -> list[PartitionQueue]:
+        """Those first that have the highest priority ready; of the same, any: none is always asked last.
+
+        One time in four priority does not count, so that a partition which has only low ones is asked, too.
+        """
         found = list(queues)
         if len(found) > 1:
             first = self._random.randrange(len(found))
-            return found[first:] + found[:first]
+            found = found[first:] + found[:first]
+            # Most topics know one priority only, and then nobody looks for the highest.
+            if any(queue.knows_priorities for queue in found) and self._random.randrange(_UNRANKED_SHARE):
+                found.sort(key=lambda queue: queue.best_priority(group), reverse=True)
         return found
 
     def explain(self, error: FlotillaError) -> FlotillaError:

@@ -164,8 +164,8 @@ class QueueReader:
         #: A stored record of the batch that was read last: by this it is judged how much to read at once.
         self._average_bytes = 0
 
-    def deliver(self, grants: list[Grant], max_bytes: int, now_ms: int) -> Reading:
-        """At least one record is delivered, whatever its size, unless all that were granted have expired."""
+    def deliver(self, grants: list[Grant], max_bytes: int, now_ms: int, *, is_first: bool = True) -> Reading:
+        """With `is_first` one record is delivered, whatever its size, unless all that were granted have expired."""
         reading = Reading([], [], [], [])
         used_bytes = 0
         ahead: list[StoredBatch] = []
@@ -178,7 +178,9 @@ class QueueReader:
                     ahead = self._batches_from(at, grant.end, max_bytes - used_bytes)
                 batch = ahead[-1]
                 stop = min(grant.end, batch.end)
-                at, added_bytes = self._add(reading, grant, batch, at, stop, max_bytes - used_bytes, now_ms)
+                at, added_bytes = self._add(
+                    reading, grant, batch, at, stop, max_bytes - used_bytes, now_ms, is_first=is_first
+                )
                 used_bytes += added_bytes
                 if at < batch.end:
                     self._shelf.put(self._replica.group, batch)
@@ -197,6 +199,8 @@ class QueueReader:
         end: Offset,
         room_bytes: int,
         now_ms: int,
+        *,
+        is_first: bool,
     ) -> tuple[Offset, int]:
         """Delivers what fits of [first, end) in one batch: how far that went, and the bytes it took."""
         runs, is_whole = batch.alive(first, end, now_ms)
@@ -207,12 +211,13 @@ class QueueReader:
                 reading.expired.append(grant._replace(first=reached, end=run_first))
                 reached = run_first
             fit = batch.fitting(run_first, run_end, room_bytes - taken_bytes)
-            if fit == run_first and not reading.deliveries:
+            must_fit = is_first and not reading.deliveries
+            if fit == run_first and must_fit:
                 fit = run_first + 1
             if fit == run_first:
                 return reached, taken_bytes
             data = batch.piece(run_first, fit)
-            if reading.deliveries and taken_bytes + len(data) > room_bytes:
+            if not must_fit and taken_bytes + len(data) > room_bytes:
                 return reached, taken_bytes
             reading.deliveries.append(
                 Delivery(self._partition, grant.lease_id, run_first, fit - run_first, grant.attempt, data)

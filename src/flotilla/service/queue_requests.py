@@ -177,12 +177,17 @@ class QueueRequests:
 
     def explain(self, request: ExplainMessage, done: Done) -> None:
         self._check_open(request.group)
-        machine = self._queue.machine
+        queue = self._queue
+        machine = queue.machine
         if not 0 <= request.offset < machine.next_offset:
             raise OffsetOutOfRangeError(f"offset {request.offset} is not between 0 and {machine.next_offset}")
-        explanation = self._queue.leader.explain(request.group, request.offset, self._queue.now_ms())
+        if request.offset >= machine.log_start:
+            # As of an earlier lease: nobody may have delivered it here, and it may have a bound of its own.
+            queue.recall_limits(request.group, [Held(0, request.offset, request.offset + 1)])
+        token_ms = queue.retry_after_ms(request.group)
+        explanation = queue.leader.explain(request.group, request.offset, queue.now_ms(), token_ms)
         if request.has_record and request.offset >= machine.log_start:
-            explanation.batch = bytes(self._queue.reader.piece(request.offset))
+            explanation.batch = bytes(queue.reader.piece(request.offset))
         done(explanation)
 
     # Groups.
@@ -213,8 +218,17 @@ class QueueRequests:
         queue.catch_up()
         description = queue.leader.describe(group, queue.now_ms())
         if description.lag > 0:
-            description.oldest_age_ms = self._age_ms(description.floor)
+            description.oldest_age_ms = self._owed_ms(group)
         return description
+
+    def _owed_ms(self, group: str) -> int:
+        """Since when the group owes a message: from the time on at which it could be delivered."""
+        queue = self._queue
+        offset, due_ms = queue.leader.owed_since(group, queue.now_ms())
+        ages_ms = [] if offset is None else [self._age_ms(offset)]
+        if due_ms:
+            ages_ms.append(queue.now_ms() - due_ms)
+        return max(ages_ms, default=0)
 
     def _age_ms(self, offset: Offset) -> int:
         """How old a message is, or the oldest behind it that is still there. Raises CorruptionError."""

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from typing import Protocol
 
 from flotilla.service.ports import Cancel, Done, Outside
-from flotilla.service.queue_partition import PartitionQueue, Taker
+from flotilla.service.queue_partition import PartitionQueue, Room, Taker
 from flotilla.types.errors import FlotillaError
 from flotilla.types.limits import MIB
 from flotilla.types.queue_operations import Delivery, Poll, Polled, Pushed, Start, Subscribe
@@ -32,8 +32,8 @@ class Desk(Protocol):
     @property
     def outside(self) -> Outside: ...
 
-    def rotated(self, queues: dict[PartitionQueue, None]) -> list[PartitionQueue]:
-        """In their order, beginning with another one each time."""
+    def ranked(self, queues: dict[PartitionQueue, None], group: str) -> list[PartitionQueue]:
+        """In the order in which they are asked."""
 
     def explain(self, error: FlotillaError) -> FlotillaError:
         """As a client shall see it."""
@@ -121,7 +121,7 @@ class WaitingPoll(QueueWaiter):
 
     def begin(self) -> None:
         if self.taker.is_auto_ack:
-            if any(self._take_auto(queue) for queue in self._desk.rotated(self.queues)):
+            if any(self._take_auto(queue) for queue in self._desk.ranked(self.queues, self.taker.group)):
                 return
         elif self._take_all():
             return
@@ -134,21 +134,16 @@ class WaitingPoll(QueueWaiter):
     def _take_all(self) -> bool:
         """From one partition after the other, until the poll is full."""
         deliveries: list[Delivery] = []
-        left, left_bytes = self._max_messages, self._max_bytes
-        for queue in self._desk.rotated(self.queues):
+        room = Room(self._max_messages, self._max_bytes)
+        for queue in self._desk.ranked(self.queues, self.taker.group):
             try:
-                taken = queue.take(self.taker, left, left_bytes)
+                deliveries += queue.take(self.taker, room)
             except FlotillaError:
                 # What is leased already must reach its member; whoever polls again meets the error again.
                 if not deliveries:
                     raise
                 break
-            if not taken:
-                continue
-            deliveries += taken
-            left -= sum([delivery.count for delivery in taken])
-            left_bytes -= sum([len(delivery.batch) for delivery in taken])
-            if left <= 0 or left_bytes <= 0:
+            if room.is_full:
                 break
         if deliveries:
             self._answer(Polled(deliveries, self.taker.visibility_ms))
@@ -158,7 +153,7 @@ class WaitingPoll(QueueWaiter):
         try:
             if self.taker.is_auto_ack:
                 return self._take_auto(queue)
-            deliveries = queue.take(self.taker, self._max_messages, self._max_bytes)
+            deliveries = queue.take(self.taker, Room(self._max_messages, self._max_bytes))
         except FlotillaError as error:
             self.fail(error)
             return True
@@ -224,7 +219,7 @@ class QueueSubscription(QueueWaiter):
         if self._credit <= 0 or self._is_parked or self.is_over:
             return
         self._park()
-        for queue in self._desk.rotated(self.queues):
+        for queue in self._desk.ranked(self.queues, self.taker.group):
             queue.wake_soon()
 
     def offer(self, queue: PartitionQueue) -> bool:
@@ -234,7 +229,7 @@ class QueueSubscription(QueueWaiter):
                 count = queue.take_auto(self.taker, max_messages, PUSH_BYTES_MAX, self._committed)
                 self._spend(count)
                 return count > 0
-            deliveries = queue.take(self.taker, max_messages, PUSH_BYTES_MAX)
+            deliveries = queue.take(self.taker, Room(max_messages, PUSH_BYTES_MAX))
         except FlotillaError as error:
             self.fail(error)
             return True

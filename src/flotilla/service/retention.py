@@ -12,6 +12,7 @@ has ended.
 
 from collections.abc import Callable
 
+from flotilla.metadata.values import Topic
 from flotilla.queue.partition import PartitionMachine
 from flotilla.replica.replica import Replica
 from flotilla.service.ports import Consensus
@@ -26,13 +27,22 @@ RELEASE_MS = 60_000
 _STAMPS = 64
 
 
+def holders_of(topic: Topic) -> list[str]:
+    """Groups that hold retention, whether anybody has come for them yet or not."""
+    return [name for name, chosen in topic.groups if dict(chosen).get("holds_retention")]
+
+
 class Retention:
     """One partition's."""
 
-    def __init__(self, replica: Replica, machine: PartitionMachine, consensus: Consensus) -> None:
+    def __init__(
+        self, replica: Replica, machine: PartitionMachine, consensus: Consensus, is_informed: Callable[[], bool]
+    ) -> None:
+        """`is_informed`: who holds retention is known here, up to a moment ago."""
         self._replica = replica
         self._machine = machine
         self._consensus = consensus
+        self._is_informed = is_informed
         self._look_ms = 0
         #: Everything below was let go of; and since when the log holds what nobody needs.
         self._released: Offset = 0
@@ -48,11 +58,14 @@ class Retention:
         machine = self._machine
         if now_ms < self._look_ms or machine.log_start == machine.next_offset:
             return None
-        self._look_ms = now_ms + LOOK_MS
         old_ms = now_ms - settings.retention_ms
         aged = machine.stored.end_before(old_ms) if settings.retention_ms else machine.log_start
         excess = self._excess(settings)
-        if max(aged, excess) <= machine.log_start:
+        is_due = max(aged, excess) > machine.log_start
+        if is_due and not self._is_informed():
+            return None
+        self._look_ms = now_ms + LOOK_MS
+        if not is_due:
             return None
         held = held_from()
         end = machine.next_offset if held is None else min(held, machine.next_offset)

@@ -142,6 +142,9 @@ class QueueHost(GroupHost[QueueTerm]):
     def rules_of(self, group: str) -> GroupRules:
         return self._app.rules[group]
 
+    def holders(self) -> list[str]:
+        return [name for name, rules in self._app.rules.items() if rules.holds_retention]
+
     def read(self, query: object, answered: Callable[[object], None]) -> None:
         assert self.node.driver is not None
         self.node.driver.read(self.group, query, Told(answered))

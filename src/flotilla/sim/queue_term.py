@@ -102,6 +102,9 @@ class TermPorts(Protocol):
 
     def rules_of(self, group: str) -> GroupRules: ...
 
+    def holders(self) -> list[str]:
+        """Groups that hold retention, whether they have been opened or not."""
+
     def later(self, delay_ms: int, action: Callable[[], None]) -> None: ...
 
     def propose(self, data: bytes | memoryview, answered: Callable[[object], None]) -> bool: ...
@@ -472,11 +475,12 @@ class QueueTerm:
     def trim(self) -> None:
         """Retention: what is old enough goes, but for what a group holds or what is dying."""
         target = self.machine.next_offset - self._keep_messages
-        for name, group in self.machine.groups.items():
+        groups = self.machine.groups
+        for group in groups.values():
             dying = group.lowest_dying()
             target = target if dying is None else min(target, dying)
-            if self._ports.rules_of(name).holds_retention:
-                target = min(target, group.floor)
+        for name in self._ports.holders():
+            target = min(target, groups[name].floor if name in groups else self.machine.log_start)
         if target > self.machine.log_start:
             self._ports.seen("log trimmed")
             self.tell(f"trims the log to {target}")

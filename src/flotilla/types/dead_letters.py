@@ -8,6 +8,11 @@ from flotilla.types.topics import NAME_LENGTH_MAX
 PREFIX: Final = "dlq."
 #: Of the headers that a dead letter gets beside its own.
 HEADER_PREFIX: Final = "flotilla-dead-"
+#: Headers for what the letter itself must not have: it would expire, or be given up once more.
+MAX_DELIVERIES_HEADER: Final = HEADER_PREFIX + "max-deliveries"
+TTL_HEADER: Final = HEADER_PREFIX + "ttl-ms"
+#: The group of a dead-letter topic that works it off.
+REDRIVE_GROUP: Final = "flotilla.redrive"
 _DIGEST_LENGTH: Final = 16
 
 

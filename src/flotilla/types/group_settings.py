@@ -36,6 +36,7 @@ GROUP_SETTING_BY_NAME: Final[dict[str, Setting]] = {row.name: row for row in GRO
 class GroupRules:
     """The settings in force for one group, one field for each row of GROUP_SETTINGS and in its order."""
 
+    #: 0, which nobody can set: failures never end a message, whatever bound it has of its own.
     max_deliveries: int
     visibility_ms: int
     nack_backoff_ms: int

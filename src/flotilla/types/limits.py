@@ -77,6 +77,9 @@ CONNECTION_REQUEST_BYTES_MAX = 2 * CLIENT_FRAME_BYTES_MAX
 CONNECTION_OUTPUT_BYTES_MAX = 32 * MIB
 #: Requests that all clients of a node have under way: those up to 64 KiB, and the larger ones, each.
 SERVER_REQUEST_BYTES_MAX = 256 * MIB
+#: Answers that wait for all clients of a node to read; when it runs short, the reads of those who leave most unread
+#: are answered with OVERLOADED first.
+SERVER_OUTPUT_BYTES_MAX = 256 * MIB
 #: A frame, or an answer on its way out, may take this long, and longer by its size at this many bytes a second.
 TRANSFER_MS_MAX = 10_000
 TRANSFER_BYTES_PER_SECOND_MIN = 64 * KIB

@@ -262,3 +262,5 @@ class Welcome:
     frame_bytes_max: int
     #: How many requests may be in flight.
     requests_max: int
+    #: The broker's time of day; 0: it does not say.
+    time_ms: int = 0

@@ -266,7 +266,7 @@ class GroupDescription(Reply):
     log_start: Offset
     #: Messages not settled.
     lag: int
-    #: Age of the oldest message that is not settled; 0 when there is none.
+    #: For how long the oldest message waits that is not settled and whose time of delivery has come; 0: there is none.
     oldest_age_ms: int = 0
     ready: int = 0
     leased: int = 0

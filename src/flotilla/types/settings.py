@@ -133,7 +133,7 @@ class NodeSettings:
     http_listen: Address | None = field(
         default=Address("127.0.0.1", 7680),
         metadata=_row(
-            Endpoint("off", port_min=0), "Addresses", "Where HTTP is served: REST, tasks, console, health and metrics."
+            Endpoint("off", port_min=0), "Addresses", "Where HTTP is served: REST, tasks, health and metrics."
         ),
     )
     advertise: Address | None = field(

@@ -46,7 +46,14 @@ def test_it_knows_every_offset(rows, data):
     low = data.draw(st.integers(start, len(kinds)))
     delayed = list(index.delayed_from(low))
     assert delayed == sorted(delayed, key=lambda stretch: stretch.first)
-    assert list(index.due_from(low, 50)) == [stretch for stretch in delayed if stretch.deliver_at_ms <= 50]
+    looks_max = data.draw(st.integers(1, 4))
+    for priority in range(PRIORITIES):
+        due, at = [], low
+        while at < len(kinds):
+            stretch, at = index.next_due(at, len(kinds), priority, 50, looks_max)
+            due += [] if stretch is None else [stretch]
+        assert due == [each for each in delayed if each.deliver_at_ms <= 50 and each.priority == priority]
+    assert index.delayed_priorities_present() == sorted(set(index.delayed_priorities))
     assert {offset: piece for piece in delayed for offset in range(piece.first, piece.end)}.keys() == {
         offset for offset in range(low, len(kinds)) if kinds[offset][1]
     }

@@ -304,7 +304,7 @@ class QueueLife(RuleBasedStateMachine):
         leader = self.here.leader
         group = leader._find(GROUP)
         assert group is not None
-        group._read_due()
+        group.due.read()
         index = self.here.log.machine.index
         for offset in range(group.state.floor, self.here.log.machine.next_offset):
             stretch = index.stretch_at(offset)

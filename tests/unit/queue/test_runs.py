@@ -39,6 +39,20 @@ def offsets(pieces):
     return [offset for first, end in pieces for offset in range(first, end)]
 
 
+@given(st.lists(spans.filter(lambda span: span[0] < span[1])), st.lists(spans))
+def test_a_copy_goes_its_own_way(added, discarded):
+    found = RunSet(added)
+    before = list(found)
+    other = found.copy()
+    assert other == found
+    for first, end in discarded:
+        other.discard(first, end)
+    other.add(0, 1)
+    check_shape(other)
+    check_shape(found)
+    assert list(found) == before
+
+
 @given(st.lists(st.tuples(st.sampled_from(["add", "discard", "advance"]), spans), max_size=40), spans)
 def test_a_set_of_runs_is_a_set(steps, asked):
     found, model = RunSet(), set()

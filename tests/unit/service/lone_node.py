@@ -43,6 +43,9 @@ class SilentService:
         self.lost_members: list[str] = []
         self.at_once: Callable[[Request, Done], None] | None = None
 
+    def now_ms(self) -> int:
+        return 1_700_000_000_000
+
     def lost(self, members: Sequence[str]) -> None:
         self.lost_members += members
 

@@ -1,14 +1,28 @@
 """The way to the dead-letter topic: once, whatever fails on the way, and no further than that."""
 
+from collections.abc import Callable
+
 import pytest
 
 from flotilla.codec.batch_view import BatchView
 from flotilla.metadata.values import Topic
 from flotilla.service.dead_letters import RETRY_MS_MAX, rules_of
-from flotilla.types.dead_letters import dead_letter_topic
+from flotilla.types.dead_letters import REDRIVE_GROUP, dead_letter_topic
 from flotilla.types.errors import UnavailableError
 from flotilla.types.operations import CreateTopic, Fetch, Fetched, Produce
-from flotilla.types.queue_operations import FAIL, REJECT, DeleteGroup, Poll, Polled, ResetGroup, Settled, Start
+from flotilla.types.queue_operations import (
+    FAIL,
+    REJECT,
+    DeleteGroup,
+    Delivery,
+    ExplainMessage,
+    Explanation,
+    Poll,
+    Polled,
+    ResetGroup,
+    Settled,
+    Start,
+)
 from flotilla.types.records import CONTENT_JSON, Record
 from flotilla.types.topics import NAME_LENGTH_MAX, check_topic_name
 from tests.unit.service.fleet import Fleet, Node, lone, three
@@ -178,6 +192,41 @@ def test_a_reset_group_can_die_again(node: Node) -> None:
     assert len(buried(node.fleet)) == 2
 
 
+def lose(node: Node, group: str, found: list[Delivery]) -> None:
+    node.broker.lost(["a"])
+    node.fleet.advance(10_000)
+
+
+def run_out(node: Node, group: str, found: list[Delivery]) -> None:
+    node.fleet.advance(60_000)
+
+
+def fail(node: Node, group: str, found: list[Delivery]) -> None:
+    node.call(settle(found, FAIL, "cannot tell what it is", 0, group, DEAD))
+
+
+@pytest.mark.parametrize("end", [lose, run_out, fail])
+@pytest.mark.parametrize("group", [REDRIVE_GROUP, "triage"])
+def test_no_failure_of_a_dead_letter_is_the_last(
+    node: Node, group: str, end: Callable[[Node, str, list[Delivery]], None]
+) -> None:
+    """Whatever the topic and the letter say: it would be lost."""
+    store(node, b"a", max_deliveries=1)
+    reject(node)
+    store(node, b"by hand", topic=DEAD, max_deliveries=1)
+    for attempt in range(1, 12):
+        found = polled(node, Poll(DEAD, group, "a", max_messages=16, wait_ms=0))
+        assert [(one.first, one.count, one.attempt) for one in found] == [(0, 1, attempt), (1, 1, attempt)]
+        end(node, group, found)
+        if group != REDRIVE_GROUP:
+            node.fleet.advance(600_000)
+    totals = node.partition(DEAD).machine.groups[group].totals
+    assert (totals.dropped, totals.dead, totals.failed) == (0, 0, 22)
+    explained = node.call(ExplainMessage(DEAD, 0, 0, group)).result
+    assert isinstance(explained, Explanation)
+    assert explained.history[0].startswith("attempt 11 failed: ")
+
+
 def test_dead_letters_of_dead_letters_are_dropped(node: Node) -> None:
     store(node, b"a")
     reject(node)
@@ -187,6 +236,17 @@ def test_dead_letters_of_dead_letters_are_dropped(node: Node) -> None:
     node.fleet.advance(2_000)
     assert node.catalog.find_topic(dead_letter_topic("triage", DEAD)) is None
     assert node.partition(DEAD).machine.groups["triage"].totals.dropped == 1
+
+
+def test_a_letter_says_what_bounds_it_had_and_has_none_itself(node: Node) -> None:
+    store(node, b"a", max_deliveries=9, ttl_ms=60_000)
+    reject(node)
+    node.fleet.advance(3_600_000)
+    (record,) = buried(node.fleet)
+    assert (record.max_deliveries, record.ttl_ms) == (0, 0)
+    told = story(record)
+    assert (told["flotilla-dead-max-deliveries"], told["flotilla-dead-ttl-ms"]) == ("9", "60000")
+    assert polled(node, Poll(DEAD, "triage", "a"))
 
 
 def test_what_was_sent_back_tells_of_its_last_death_only(node: Node) -> None:

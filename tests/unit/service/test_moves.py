@@ -36,7 +36,7 @@ from flotilla.types.operations import (
     RemoveNode,
     TransferLeadership,
 )
-from tests.unit.service.fleet import Fleet, Node, batch, peer_address
+from tests.unit.service.fleet import Fleet, Node, batch, client_address, peer_address
 
 LONG_MS = 120_000
 
@@ -588,8 +588,26 @@ def test_a_waiting_node_is_told_where_to_go() -> None:
     assert waiting.entering == [["a:1"]]
     assert waiting.call(EnterCluster([])).code == "INVALID_ARGUMENT"
     assert waiting.call(EnterCluster(["nonsense"])).code == "INVALID_ARGUMENT"
-    assert fleet.nodes[1].call(EnterCluster(["a:1"])).code == "ClusterReply", "it is part of a cluster already"
-    assert fleet.nodes[1].entering == []
+
+
+def test_a_node_of_another_cluster_says_so_and_one_of_this_cluster_is_told_again_harmlessly() -> None:
+    box = Fleet(1).form().nodes[1]
+    refused = box.call(EnterCluster(["a:1", "b:1"]))
+    assert refused.code == "ALREADY_EXISTS"
+    assert "node 1 is part of another cluster named 'test', alone" in str(refused.result)
+    assert box.call(EnterCluster(["a:1", client_address(1)])).code == "ClusterReply"
+    box = Fleet(3).form().nodes[2]
+    assert "with nodes 1, 3" in str(box.call(EnterCluster(["a:1"])).result)
+    assert box.call(EnterCluster([client_address(3)])).code == "ClusterReply"
+    assert box.entering == []
+
+
+def test_a_node_that_has_just_come_in_and_knows_nobody_is_told_again_harmlessly() -> None:
+    fleet = Fleet(1).form()
+    newcomer = fleet.add(2)
+    newcomer.learn()
+    assert newcomer.call(EnterCluster(["a:1"])).code == "ClusterReply"
+    assert newcomer.entering == []
 
 
 # Everything at once.

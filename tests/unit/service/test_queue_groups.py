@@ -22,7 +22,7 @@ from flotilla.types.queue_operations import (
     Start,
 )
 from flotilla.types.records import Record
-from tests.unit.service.fleet import Node, lone
+from tests.unit.service.fleet import Node, lone, three
 from tests.unit.service.queue_driver import (
     GROUP,
     TOPIC,
@@ -172,15 +172,54 @@ def test_a_message_is_explained(node: Node) -> None:
     store(node, b"a")
 
     def explained() -> Explanation:
-        result = node.call(ExplainMessage(TOPIC, 0, 0, GROUP)).result
-        assert isinstance(result, Explanation)
-        return result
+        return explain(node)
 
     found = polled(node)
     assert (explained().state, explained().holder) == ("leased", "a")
     node.call(settle(found, FAIL, "why", delay_ms=5_000))
     assert (explained().state, explained().attempts, explained().reason) == ("retrying", 1, "why")
     assert explained().remaining_ms == 5_000
+
+
+def test_an_explanation_knows_the_bound_of_a_message_that_an_earlier_leader_delivered() -> None:
+    fleet = three()
+    fleet.create(TOPIC)
+    old = fleet.leader(TOPIC)
+    store(old, b"a", max_deliveries=2)
+    old.call(settle(polled(old), FAIL, "why", delay_ms=60_000))
+    assert explain(old).history == ["attempt 1 of 2 failed: why"]
+    fleet.isolate(old.node)
+    fleet.wait(
+        lambda: any(box is not old and box.partition(TOPIC).replica.is_serving() for box in fleet.nodes.values())
+    )
+    (new,) = [box for box in fleet.nodes.values() if box is not old and box.partition(TOPIC).replica.is_serving()]
+    assert explain(new).history == ["attempt 1 of 2 failed: why"]
+
+
+@pytest.mark.parametrize("partition", [0, 1])
+def test_an_explanation_tells_of_a_rate_limit_whoever_keeps_it(partition: int) -> None:
+    node = lone()
+    node.fleet.create(TOPIC, 2, rate_limit_per_minute="1")
+    node.fleet.leader(TOPIC, 1)
+    store(node, b"a", b"b", partition=partition)
+    answer = node.ask(poll(1, partitions=[partition], wait_ms=5_000))
+    node.fleet.advance(2_000)
+    assert values(deliveries(answer)) == [b"a"]
+    assert polled(node, poll(partitions=[partition])) == []
+    node.fleet.advance(1_000)
+    found = explain(node, partition, 1)
+    assert found.state == "ready"
+    assert "rate limit" in found.next
+    assert 50_000 < found.remaining_ms < 60_000
+    node.fleet.advance(found.remaining_ms)
+    found = explain(node, partition, 1)
+    assert (found.next, found.remaining_ms) == ("the next poll may have it", 0)
+
+
+def explain(node: Node, partition: int = 0, offset: int = 0) -> Explanation:
+    result = node.call(ExplainMessage(TOPIC, partition, offset, GROUP)).result
+    assert isinstance(result, Explanation)
+    return result
 
 
 @pytest.mark.parametrize(
@@ -213,3 +252,46 @@ def test_what_has_come_due_is_ready_for_whoever_looks() -> None:
     node.fleet.clock.now_ms += 6_000
     assert (describe(node).ready, describe(node).delayed) == (1, 0)
     assert values(polled(node, poll(1))) == [b"later"]
+
+
+def test_what_waits_for_its_time_has_no_age_and_ages_from_then_on() -> None:
+    node = lone()
+    node.fleet.create(TOPIC)
+    polled(node, poll(1))
+    store(node, b"later", deliver_at_ms=node.now_ms() + 100_000)
+    node.fleet.advance(72_000)
+    assert (describe(node).lag, describe(node).ready, describe(node).oldest_age_ms) == (1, 0, 0)
+    node.fleet.advance(30_000)
+    described = describe(node)
+    assert (described.ready, described.oldest_age_ms) == (1, 2_000)
+
+
+def test_the_oldest_message_is_told_behind_those_that_wait_or_came_due() -> None:
+    node = lone()
+    node.fleet.create(TOPIC)
+    polled(node, poll(1))
+    store(node, b"much later", deliver_at_ms=node.now_ms() + 1_000_000)
+    store(node, b"later", deliver_at_ms=node.now_ms() + 20_000)
+    node.fleet.advance(1_000)
+    store(node, b"now", priority=3)
+    node.fleet.advance(29_000)
+    # The one behind it waits for longer than the one that came due before it.
+    assert describe(node).oldest_age_ms == 29_000
+    now = polled(node, poll(1))
+    assert values(now) == [b"now"]
+    node.fleet.advance(1_000)
+    assert describe(node).oldest_age_ms == 30_000
+    ack(node, now)
+    assert describe(node).oldest_age_ms == 11_000
+    ack(node, polled(node, poll(1)))
+    assert (describe(node).lag, describe(node).oldest_age_ms) == (1, 0)
+
+
+def test_a_message_that_is_tried_again_later_ages_on() -> None:
+    node = lone()
+    node.fleet.create(TOPIC)
+    store(node, b"a")
+    node.call(settle(polled(node), FAIL, delay_ms=600_000))
+    node.fleet.advance(60_000)
+    described = describe(node)
+    assert (described.ready, described.delayed, described.oldest_age_ms) == (0, 1, 60_000)

@@ -38,6 +38,60 @@ def test_a_poll_takes_from_all_partitions_and_in_changing_order(node: Node) -> N
     assert {polled(node, poll(1))[0].partition for _ in range(40)} == {0, 1, 2}
 
 
+@pytest.mark.parametrize(("count", "size_bytes"), [(1, 2_500), (4, 1_700)])
+def test_a_poll_over_several_partitions_keeps_to_its_bytes(node: Node, count: int, size_bytes: int) -> None:
+    for partition in range(3):
+        for _ in range(count):
+            store(node, b"x" * size_bytes, partition=partition)
+    left = 3 * count
+    while left:
+        found = polled(node, poll(100, max_bytes=6_000))
+        assert 0 < sum([len(delivery.batch) for delivery in found]) <= 6_000
+        left -= len(found)
+
+
+def test_a_poll_gets_one_message_in_all_whatever_its_bytes(node: Node) -> None:
+    for partition in range(3):
+        store(node, b"x" * 1_700, partition=partition)
+    brought = [polled(node, poll(max_bytes=1)) for _ in range(4)]
+    assert [len(found) for found in brought] == [1, 1, 1, 0]
+    assert {found[0].partition for found in brought[:3]} == {0, 1, 2}
+    # What was looked at and left is ready, and no attempt of it was counted.
+    assert {found[0].attempt for found in brought[:3]} == {1}
+
+
+def test_what_does_not_fit_is_left_to_whoever_comes_next(node: Node) -> None:
+    for partition in range(3):
+        store(node, b"x" * 1_700, partition=partition)
+    assert len(polled(node, poll(max_bytes=2_000))) == 1
+    assert sum(describe(node, partition=number).leased for number in range(3)) == 1
+    assert sum(describe(node, partition=number).ready for number in range(3)) == 2
+
+
+def test_polls_prefer_the_partition_with_the_highest_priority(node: Node) -> None:
+    for partition, priority in ((0, 1), (1, 7), (2, 3)):
+        for _ in range(200):
+            store(node, b"%d" % priority, partition=partition, priority=priority)
+    first = [polled(node, poll(1))[0].partition for _ in range(120)]
+    # One poll in four begins with any of them: about 100 of 120 with the highest.
+    assert 85 <= first.count(1) < 120
+    # Nothing starves.
+    assert {0, 2} <= set(first)
+
+
+def test_a_partition_with_nothing_ready_is_asked_behind_the_others(node: Node) -> None:
+    polled(node)
+    store(node, b"later", partition=1, priority=7, deliver_at_ms=node.now_ms() + 60_000)
+    store(node, b"low", partition=2, priority=1)
+    assert node.partition(TOPIC, 0).queue().best_priority(GROUP) == -1
+    assert node.partition(TOPIC, 1).queue().best_priority(GROUP) == -1
+    assert node.partition(TOPIC, 2).queue().best_priority(GROUP) == 1
+    assert node.partition(TOPIC, 2).queue().best_priority("nobody") == -1
+    node.fleet.advance(60_000)
+    assert node.partition(TOPIC, 1).queue().best_priority(GROUP) == 7
+    assert values(polled(node)) in ([b"later", b"low"], [b"low", b"later"])
+
+
 def test_a_poll_of_named_partitions_takes_from_no_other(node: Node) -> None:
     for partition in range(3):
         store(node, b"x", partition=partition)

@@ -1,11 +1,15 @@
 """Retention: what goes and what stays, and that the disk of every replica is freed."""
 
+from collections.abc import Callable
+
 import pytest
 
 from flotilla.codec.batch_view import BatchView
 from flotilla.queue.commands import TrimTo, encode_command
 from flotilla.raft.messages import Append, Message
+from flotilla.service.catalog import METADATA_GROUP
 from flotilla.service.retention import LOOK_MS, RELEASE_MS
+from flotilla.types.errors import UnavailableError
 from flotilla.types.ids import GroupId
 from flotilla.types.operations import AlterTopic, CommitOffset, Fetch, Fetched
 from flotilla.types.queue_operations import REJECT, AlterGroup
@@ -140,6 +144,96 @@ def test_a_group_that_commits_offsets_holds_retention_too(node: Node) -> None:
     node.call(CommitOffset("archive", TOPIC, 0, 3))
     look(node)
     assert log_start(node) == 3
+
+
+def test_a_holder_that_nobody_has_polled_for_yet_holds_everything(node: Node) -> None:
+    node.fleet.create(TOPIC, retention_messages="10")
+    node.call(AlterGroup(TOPIC, GROUP, {"holds_retention": "1"}))
+    fill(node, 100)
+    look(node)
+    assert log_start(node) == 0
+    first = polled(node, poll(1_000))
+    assert len(values(first)) == 100
+    ack(node, first)
+    look(node)
+    assert log_start(node) == 90
+
+
+def test_a_holder_holds_partitions_too_to_which_it_has_not_come(node: Node) -> None:
+    node.fleet.create(TOPIC, partitions=2, retention_messages="1")
+    node.call(AlterGroup(TOPIC, GROUP, {"holds_retention": "1"}))
+    node.call(AlterGroup(TOPIC, "archive", {"holds_retention": "1"}))
+    node.call(CommitOffset("archive", TOPIC, 0, 0))
+    for partition in (0, 1):
+        for _ in range(5):
+            store(node, b"x", partition=partition)
+    ack(node, polled(node, poll(partitions=[0])))
+    node.call(CommitOffset("archive", TOPIC, 0, 5))
+    look(node)
+    assert [node.partition(TOPIC, number).machine.log_start for number in (0, 1)] == [4, 0]
+    ack(node, polled(node, poll(partitions=[1])))
+    look(node)
+    # The other holder has committed nothing there.
+    assert node.partition(TOPIC, 1).machine.log_start == 0
+    node.call(CommitOffset("archive", TOPIC, 1, 3))
+    look(node)
+    assert node.partition(TOPIC, 1).machine.log_start == 3
+
+
+def test_a_group_that_is_no_holder_any_more_holds_nothing(node: Node) -> None:
+    node.fleet.create(TOPIC, retention_messages="1")
+    node.call(AlterGroup(TOPIC, GROUP, {"holds_retention": "1"}))
+    fill(node, 5)
+    look(node)
+    assert log_start(node) == 0
+    node.call(AlterGroup(TOPIC, GROUP, {"holds_retention": ""}))
+    look(node)
+    assert log_start(node) == 4
+
+
+@pytest.mark.parametrize("nodes", [1, 3])
+def test_a_leader_that_has_just_started_asks_who_holds_before_anything_goes(nodes: int) -> None:
+    """It begins with the metadata of its last snapshot, which may know of no holder."""
+    fleet = Fleet(nodes).form()
+    fleet.create(TOPIC, retention_messages="1")
+    for box in fleet.nodes.values():
+        box.snapshot(METADATA_GROUP)
+    fleet.controller().call(AlterGroup(TOPIC, GROUP, {"holds_retention": "1"}))
+    leader = fleet.leader(TOPIC)
+    fleet.wait(lambda: bool(leader.partition(TOPIC)._topic.groups))
+    fill(leader, 5)
+    look(leader)
+    assert log_start(leader) == 0
+    numbers = list(fleet.nodes)
+    for number in numbers:
+        fleet.kill(number)
+    for number in numbers:
+        fleet.restart(number)
+    leader = fleet.leader(TOPIC)
+    fleet.wait(lambda: bool(leader.partition(TOPIC)._topic.groups))
+    look(leader)
+    assert log_start(leader) == 0
+    fleet.controller().call(AlterGroup(TOPIC, GROUP, {"holds_retention": ""}))
+    fleet.wait(lambda: log_start(fleet.leader(TOPIC)) == 4)
+
+
+def test_a_leader_that_cannot_ask_who_holds_lets_nothing_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    node = lone()
+    node.fleet.create(TOPIC, retention_messages="1")
+    asked: list[object] = []
+
+    def read(group: GroupId, query: object, reply: Callable[[object], None]) -> None:
+        asked.append(query)
+        node.later(100, lambda: reply(UnavailableError("nobody leads")))
+
+    monkeypatch.setattr(node, "read", read)
+    fill(node, 5)
+    look(node)
+    assert log_start(node) == 0
+    assert len(asked) > 1
+    monkeypatch.undo()
+    look(node)
+    assert log_start(node) == 4
 
 
 def test_the_dying_stay_until_they_are_buried(node: Node) -> None:

@@ -5,6 +5,7 @@ import pytest
 from flotilla.metadata import commands
 from flotilla.metadata.commands import encode_command
 from flotilla.service.catalog import METADATA_GROUP
+from flotilla.types.errors import UnavailableError
 from flotilla.types.operations import (
     AlterTopic,
     CreateTopic,
@@ -15,7 +16,7 @@ from flotilla.types.operations import (
     TopicInfo,
     TopicReply,
 )
-from tests.unit.service.fleet import Answer, Node, client_address, lone, three
+from tests.unit.service.fleet import Answer, Fleet, Node, client_address, lone, three
 
 
 def topic_of(answer: Answer) -> TopicInfo:
@@ -162,6 +163,33 @@ def test_creation_on_demand_while_leadership_is_handed_over_harms_nobody() -> No
         box.is_disk_stuck = False
     fleet.advance(5000)
     fleet.check_answers()
+
+
+def test_who_cannot_know_all_topics_lists_none() -> None:
+    fleet = three()
+    fleet.create("t")
+    fleet.advance(1000)
+    assert [names(box) for box in fleet.nodes.values()] == [["t"]] * 3
+    for node in fleet.nodes:
+        fleet.kill(node)
+    survivor = fleet.restart(1)
+    fleet.advance(5000)
+    refused = survivor.call(GetMetadata()).result
+    assert isinstance(refused, UnavailableError)
+    assert refused.retryable
+    assert "from node 1 these cannot be reached: 2, 3" in str(refused)
+    fleet.restart(2)
+    fleet.wait(lambda: survivor.ask(GetMetadata()).code == "Metadata")
+    assert names(survivor) == ["t"]
+
+
+def test_who_is_not_part_of_a_cluster_lists_no_topics() -> None:
+    fleet = Fleet(3)
+    for founder in fleet.nodes.values():
+        assert founder.ask(GetMetadata()).code == "UNAVAILABLE"
+    assert fleet.add(4).ask(GetMetadata()).code == "UNAVAILABLE"
+    fleet.wait(lambda: founder.ask(GetMetadata()).code == "Metadata")
+    assert names(founder) == []
 
 
 def test_a_leaderless_metadata_says_so() -> None:

@@ -373,6 +373,9 @@ class QueueBooks:
         offset = min(
             [command.offset, *(group.floor for group in self.groups.values() if group.generation > command.known)]
         )
+        absent = [name for name, rules in self._rules.items() if rules.holds_retention and name not in self.groups]
+        if absent and offset > self.log_start:
+            raise Violation("holders keep the log", f"trimmed to {offset}, and {absent[0]} has not come yet")
         for group in self.groups.values():
             if group.rules.holds_retention and offset > group.floor:
                 raise Violation("holders keep the log", f"trimmed to {offset}, and {group.name} needs {group.floor}")

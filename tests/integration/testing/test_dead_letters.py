@@ -1,0 +1,85 @@
+"""Dead letters at a broker in this process: what is sent again, to whom, and that nothing is lost on the way."""
+
+import pytest
+
+from flotilla.testing import HOUR_MS, MINUTE_MS, LocalBroker
+from tests.integration.testing.waiting import eventually, payloads
+
+TOPIC = "orders"
+
+
+@pytest.fixture
+def broker():
+    with LocalBroker() as broker:
+        yield broker
+
+
+def rejected(client, count, group="g"):
+    """So many messages die, for the reason that is their payload."""
+    with client.consumer(TOPIC, group=group) as consumer:
+        for message in consumer.poll(100):
+            message.reject(reason=message.payload.decode())
+    letters = client.dead_letters(TOPIC, group)
+    eventually(lambda: len(letters.list()) == count)
+    return letters
+
+
+def test_runs_that_lose_what_they_hold_lose_no_letters(broker, client):
+    """One that is killed and one that takes too long alike: what it passed over comes back as failed."""
+    client.produce_many(TOPIC, [b"garbage"] * 5 + [b"timeout"] * 7)
+    letters = rejected(client, 12)
+
+    def stall(so_far):
+        if so_far.done:
+            # Longer than leases are renewed; all seven times together less than letters are kept.
+            broker.advance(hours=13)
+
+    for _ in range(7):
+        broker.advance(minutes=10)
+        done = letters.redrive(reason="timeout", limit=1, progress=stall)
+        assert (done.done, done.skipped) == (1, 5)
+    assert client.describe_group(letters.topic, "flotilla.redrive").failed_total == 35
+    assert payloads(letters.list()) == [b"garbage"] * 5
+    # And nobody has to wait for them.
+    assert letters.redrive().done == 5
+    assert letters.list() == []
+
+
+def test_a_message_that_is_sent_again_has_its_own_bound_on_deliveries(client):
+    client.create_topic(TOPIC, max_deliveries=5)
+    client.produce(TOPIC, b"1", key=b"k", headers={"mine": b"1"}, priority=3, content_type=2, max_deliveries=2)
+    letters = client.dead_letters(TOPIC, "g")
+    for redriven in range(2):
+        with client.consumer(TOPIC, group="g") as consumer:
+            for attempt in (1, 2):
+                (message,) = consumer.poll()
+                assert (message.key, message.priority, message.content_type) == (b"k", 3, 2)
+                assert (message.headers[0], message.attempt) == (("mine", b"1"), attempt)
+                message.nack(delay_ms=0, reason="no")
+        (letter,) = eventually(letters.list)
+        assert (letter.attempts, letter.max_deliveries, letter.redriven) == (2, 2, redriven)
+        assert letters.redrive().done == 1
+
+
+def test_a_time_to_live_counts_anew_when_a_message_is_sent_again(broker, client):
+    client.produce(TOPIC, b"1", timestamp_ms=broker.now_ms() - 50 * MINUTE_MS, ttl_ms=HOUR_MS)
+    letters = rejected(client, 1)
+    assert letters.list()[0].ttl_ms == HOUR_MS
+    assert letters.redrive().done == 1
+    with client.consumer(TOPIC, group="g") as consumer:
+        broker.advance(minutes=30)
+        (message,) = consumer.poll()
+        message.release()
+        broker.advance(minutes=40)
+        assert consumer.poll(wait_ms=0) == []
+    eventually(lambda: client.describe_group(TOPIC, "g").expired_total == 1)
+
+
+def test_every_group_of_the_topic_gets_what_is_sent_again(client):
+    client.produce(TOPIC, b"1")
+    with client.consumer(TOPIC, group="other") as other:
+        other.ack(other.poll())
+        assert rejected(client, 1).redrive().done == 1
+        for group in ("g", "other"):
+            with client.consumer(TOPIC, group=group) as consumer:
+                assert payloads(consumer.poll()) == [b"1"]
