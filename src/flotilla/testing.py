@@ -14,6 +14,7 @@ retention are the real ones. Only its time can be moved, so that a delay of seve
 Time also runs by itself, as everywhere. Nothing is left behind when the broker is closed.
 """
 
+import asyncio
 from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,11 +22,14 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from flotilla.client.aio import AsyncClient
+from flotilla.client.clocks import CLOCKS_HERE
 from flotilla.client.loop_thread import LoopThread
 from flotilla.client.sync import Client
 from flotilla.runtime.clock import TurnedClock
 from flotilla.server import Server
-from flotilla.types.address import Address
+from flotilla.types.address import Address, parse_address
+from flotilla.types.errors import FlotillaError, NotLeaderError, UnavailableError
+from flotilla.types.ids import GroupId
 from flotilla.types.settings import NodeSettings
 
 SECOND_MS: Final = 1_000
@@ -34,6 +38,8 @@ HOUR_MS: Final = 60 * MINUTE_MS
 DAY_MS: Final = 24 * HOUR_MS
 
 _FREE = Address("127.0.0.1", 0)
+#: How long, in real time, what has become due may take.
+_DONE_MS_MAX: Final = 30_000
 
 
 class LocalBroker:
@@ -53,6 +59,8 @@ class LocalBroker:
         except BaseException:
             self._folder.cleanup()
             raise
+        self._door = parse_address(self.address)
+        CLOCKS_HERE[self._door] = self._clock.now_ms
 
     async def _start(self) -> Server:
         server = Server(self._settings, self._clock)
@@ -79,19 +87,53 @@ class LocalBroker:
     def advance(self, ms: int = 0, **duration: float) -> None:
         """Turns the broker's clock forwards: `advance(500)`, `advance(seconds=30)`, `advance(days=7)`.
 
-        What becomes due by it (the end of a lease, a delay, a retry) has happened when this returns.
+        What becomes due by it (the end of a lease, a delay, a retry, the way of a dead letter) has happened when this
+        returns. Raises TimeoutError when that cannot be.
         """
         turned_ms = ms + round(timedelta(**duration).total_seconds() * 1000)
         self._loop.run(self._turn(turned_ms))
 
     async def _turn(self, ms: int) -> None:
         self._clock.turn(ms)
+        async with asyncio.timeout(_DONE_MS_MAX / 1000):
+            for group in list(self._server.membership.hosts):
+                while not await self._settled(group):
+                    await self._server.node.runtime.turned()
+            await self._applied()
+
+    async def _settled(self, group: GroupId) -> bool:
+        """When the log of a partition knows what became of leases there. False: that is to be asked again."""
+        host = self._server.membership.hosts.get(group)
+        if host is None:
+            return True
+        try:
+            queue = host.queue()
+        except UnavailableError:
+            # It begins to lead, or has to ask whether it still does.
+            return False
+        except NotLeaderError:
+            return True
+        while not queue.catch_up():
+            await asyncio.sleep(0)
+        answer: asyncio.Future[FlotillaError | None] = asyncio.get_running_loop().create_future()
+        queue.outbox.push(lambda error: None if answer.done() else answer.set_result(error))
+        return await answer is None and not queue.is_burying
+
+    async def _applied(self) -> None:
+        """When whatever else was proposed is in force: retention, members that are gone, and the like."""
+        runtime = self._server.node.runtime
+        # What was put off to the end of a turn of the loop may be to propose something.
+        await asyncio.sleep(0)
+        wanted = [(replica, replica.raft.log.last_index) for replica in list(runtime.driver.replicas.values())]
+        while any(replica.applied < index for replica, index in wanted):
+            await runtime.turned()
 
     def now_ms(self) -> int:
         """The time of day at the broker."""
         return self._clock.now_ms()
 
     def close(self) -> None:
+        CLOCKS_HERE.pop(self._door, None)
         self._loop.stop(self._server.stop)
         self._folder.cleanup()
 

@@ -8,6 +8,7 @@ or leaves goes on doing so when nobody looks; `--wait` only looks.
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
@@ -29,7 +30,7 @@ from flotilla.cli.servers import (
     connect,
     read_duration,
 )
-from flotilla.types.errors import FlotillaError, InvalidArgumentError, UnavailableError
+from flotilla.types.errors import DeadlineError, FlotillaError, InvalidArgumentError, UnavailableError
 from flotilla.types.ids import NO_NODE
 from flotilla.types.operations import Metadata
 
@@ -84,9 +85,11 @@ def init(
 def _wait_formed(addresses: list[str], node_count: int, deadline: float) -> Metadata:
     with connect(",".join(addresses)) as client:
         while True:
-            metadata = client.metadata()
-            if metadata.controller != NO_NODE and len(metadata.brokers) >= node_count:
-                return metadata
+            # A node that knows no leader yet does not answer at all.
+            with suppress(DeadlineError, UnavailableError):
+                metadata = client.metadata()
+                if metadata.controller != NO_NODE and len(metadata.brokers) >= node_count:
+                    return metadata
             if time.monotonic() > deadline:
                 raise UnavailableError("the nodes have been told, but not all have found each other; check their logs")
             time.sleep(POLL_S)

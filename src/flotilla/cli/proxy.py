@@ -78,7 +78,7 @@ async def _run(servers: str, doors: dict[str, Address | None], *, stop_with_stdi
     gateway = Gateway(lambda: addresses, "proxy")
     opened: dict[str, GrpcServer | HttpServer] = {
         "--grpc-listen": GrpcServer(gateway),
-        "--http-listen": HttpServer(None, gateway),
+        "--http-listen": HttpServer(None, gateway, gateway.now_ms),
     }
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -13,11 +13,13 @@ from flotilla.client.aio_transaction import AsyncTransaction, abort_transaction,
 from flotilla.client.batches import Receipt
 from flotilla.client.calls import ONCE, READ, REPEATABLE
 from flotilla.client.dead_letters import AsyncDeadLetters
-from flotilla.client.fields import RecordFields, make_record
+from flotilla.client.exits import warn_unclosed
+from flotilla.client.fields import RecordFields
 from flotilla.client.group_info import GroupInfo
 from flotilla.client.groups import Groups
+from flotilla.client.leaving import TimeLimit, leaving
 from flotilla.client.messages import Message
-from flotilla.client.network import Network, time_of_day_ms
+from flotilla.client.network import Network
 from flotilla.client.positions import Start, commit_offset, list_offset, read_offset
 from flotilla.client.producer import ProducerOptions
 from flotilla.client.queue_options import QueueSettings, StartAt, read_queue_settings
@@ -48,7 +50,6 @@ from flotilla.types.cluster_operations import (
 )
 from flotilla.types.errors import (
     ConnectionClosedError,
-    FlotillaError,
     InvalidArgumentError,
 )
 from flotilla.types.ids import NO_NODE, NodeId, Offset
@@ -91,14 +92,14 @@ class AsyncClient:
         name: str = "",
     ) -> None:
         """`name` tells people at the broker who is connected."""
+        #: Whatever has to be closed with the client.
+        self._producers: dict[AsyncProducer, None] = {}
         self._addresses = read_addresses(addresses)
         self._timeout_ms = timeout_ms
         self._name = name
         self._network: Network | None = None
         #: For `produce`, by topic.
         self._own_producers: dict[str, AsyncProducer] = {}
-        #: Whatever has to be closed with the client.
-        self._producers: dict[AsyncProducer, None] = {}
         self._consumers: dict[AsyncConsumer, None] = {}
         self._queue_consumers: dict[AsyncQueueConsumer, None] = {}
         self._stream_consumers: dict[AsyncStreamConsumer, None] = {}
@@ -172,9 +173,9 @@ class AsyncClient:
         It is stored once, however often the client has to repeat itself on the way. Records with a key go to the
         partition of that key unless one is named.
         """
-        record = make_record(payload, key, fields, time_of_day_ms())
-        producer = self._own_producer(topic)
-        return await (await producer.send_record(record, partition, self._limit_ms(timeout_ms)))
+        producer, limit_ms = self._own_producer(topic), self._limit_ms(timeout_ms)
+        record = await producer.make_record(payload, key, fields, limit_ms)
+        return await (await producer.send_record(record, partition, limit_ms))
 
     async def produce_many(
         self,
@@ -524,21 +525,24 @@ class AsyncClient:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
-            await self.close()
-        except FlotillaError:
-            # What went wrong first is what is told.
-            if error is None:
-                raise
+        with leaving(error, "a client") as limit_ms:
+            await self.close(timeout_ms=limit_ms)
+
+    def __del__(self) -> None:
+        # No loop is left to send it now.
+        unsent = [batch for producer in self._producers for batch in producer.unresolved()]
+        if unsent and not self._is_closed:
+            warn_unclosed("a client", unsent)
 
     async def _close_all(self, timeout_ms: int | None) -> None:
+        limit = TimeLimit(timeout_ms)
         members: list[AsyncQueueConsumer | AsyncStreamConsumer] = [*self._queue_consumers, *self._stream_consumers]
         closing = [consumer.close(timeout_ms=timeout_ms) for consumer in members]
         for consumer in list(self._consumers):
             await consumer.close()
         # Producers last: a handler that is being drained may still send something.
         outcomes = await asyncio.gather(*closing, return_exceptions=True)
-        sending = [producer.close(timeout_ms=timeout_ms) for producer in list(self._producers)]
+        sending = [producer.close(timeout_ms=limit.left_ms) for producer in list(self._producers)]
         for outcome in (*outcomes, *await asyncio.gather(*sending, return_exceptions=True)):
             if isinstance(outcome, BaseException):
                 raise outcome

@@ -8,12 +8,13 @@ from types import TracebackType
 from typing import Any, Self, Unpack
 
 from flotilla.client.batches import Batch, Delivery, Receipt
-from flotilla.client.fields import RecordFields, as_record, make_record, plain_values
+from flotilla.client.fields import RecordFields, as_records, make_record, plain_values
+from flotilla.client.leaving import leaving, report_unanswered
 from flotilla.client.network import Network, now_ms, time_of_day_ms
 from flotilla.client.positions import find_topic
 from flotilla.client.producer import ProducerCore, ProducerOptions, RecordBuffer, buffer_full, record_bytes
 from flotilla.client.receipts import Receipts, raise_first
-from flotilla.types.errors import ConnectionClosedError, FlotillaError
+from flotilla.types.errors import ConnectionClosedError
 from flotilla.types.records import Record
 
 
@@ -82,7 +83,7 @@ class AsyncProducer:
             if batch is not None:
                 # That it has to leave was said with its first record.
                 return AsyncDelivery(batch, batch.count - 1)
-        record = make_record(payload, key, fields, time_ms)
+        record = await self.make_record(payload, key, fields, self._options.timeout_ms)
         return await self.send_record(record, partition, self._options.timeout_ms)
 
     async def flush(self, *, timeout_ms: int | None = None) -> None:
@@ -94,7 +95,7 @@ class AsyncProducer:
         self._core.flush(now_ms())
         self._network.wake()
         async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
-            await wait_for(list(self._buffer.unresolved))
+            await wait_for(self.unresolved())
         failure, self._failure = self._failure, None
         if failure is not None and failure.error is not None and not failure.is_observed:
             failure.is_observed = True
@@ -111,6 +112,7 @@ class AsyncProducer:
         except TimeoutError:
             pass
         finally:
+            report_unanswered(self.topic, self.unresolved())
             self._core.abandon(ConnectionClosedError("the producer was closed before an answer came"))
             self._network.wake()
             self._closed(self)
@@ -121,18 +123,30 @@ class AsyncProducer:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
-            await self.close()
-        except FlotillaError:
-            # What went wrong first is what is told.
-            if error is None:
-                raise
+        with leaving(error, f"a producer of {self.topic}") as limit_ms:
+            await self.close(timeout_ms=limit_ms)
 
     # What the client uses too.
+
+    def unresolved(self) -> list[Batch]:
+        """Everything without an answer."""
+        return list(self._buffer.unresolved)
 
     def adapt(self) -> None:
         """The topic may have got more partitions."""
         self._core.adapt()
+
+    async def make_record(self, payload: bytes, key: bytes | None, fields: RecordFields, timeout_ms: int) -> Record:
+        """Raises InvalidArgumentError for one that no broker would take, without asking any."""
+        time_ms = time_of_day_ms()
+        if not fields:
+            return make_record(payload, key, fields, time_ms)
+        record = make_record(payload, key, fields, time_ms, self._network.difference)
+        if self._buffer.partitions:
+            return record
+        # What counts from now on needs the time of a broker, and who tells of the topic has told that before.
+        await self._make_ready(0, timeout_ms)
+        return make_record(payload, key, fields, time_ms, self._network.difference)
 
     async def send_record(self, record: Record, partition: int | None, timeout_ms: int) -> AsyncDelivery:
         size_bytes = record_bytes(record)
@@ -156,7 +170,7 @@ class AsyncProducer:
         values = plain_values(listed, key, fields)
         if values is None:
             return await self._send_records(listed, key, partition, timeout_ms, fields)
-        template = make_record(b"", None, fields, time_of_day_ms())
+        template = await self.make_record(b"", None, fields, timeout_ms)
         batches = []
         await self._make_ready(0, timeout_ms)
         if partition is not None:
@@ -178,7 +192,10 @@ class AsyncProducer:
         fields: RecordFields,
     ) -> Sequence[Receipt]:
         time_ms = time_of_day_ms()
-        records = [as_record(payload, key, fields, time_ms) for payload in payloads]
+        records = as_records(payloads, key, fields, time_ms, self._network.difference)
+        if not self._buffer.partitions:
+            await self._make_ready(0, timeout_ms)
+            records = as_records(payloads, key, fields, time_ms, self._network.difference)
         sent = [await self.send_record(record, partition, timeout_ms) for record in records]
         self._core.flush(now_ms())
         self._network.wake()

@@ -1,16 +1,15 @@
 """A member of a queue group for coroutines: messages under leases, each to be settled."""
 
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
+from flotilla.client.leaving import leaving
 from flotilla.client.network import Network
 from flotilla.client.queue_feed import QueueFeed
 from flotilla.client.queue_message import Leased, masks_of
 from flotilla.client.queue_options import QueueOptions
 from flotilla.client.verdicts import DONE, Verdict, failed, is_decision, rejected, released, verdict_of
-from flotilla.types.errors import FlotillaError
 
 
 class AsyncQueueMessage(Leased["AsyncQueueConsumer"]):
@@ -144,12 +143,8 @@ class AsyncQueueConsumer:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is None:
-            await self.close()
-        else:
-            # What went wrong first is what is told.
-            with suppress(FlotillaError):
-                await self.close()
+        with leaving(error, f"a consumer of {self.topic}") as limit_ms:
+            await self.close(timeout_ms=limit_ms)
 
     # What messages use.
 

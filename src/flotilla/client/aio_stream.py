@@ -10,6 +10,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
+from flotilla.client.leaving import TimeLimit, leaving
 from flotilla.client.messages import Message
 from flotilla.client.network import Network, now_ms
 from flotilla.client.positions import Start
@@ -153,12 +154,9 @@ class AsyncStreamConsumer:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is None:
-            await self.close()
-        else:
-            # What went wrong first is what is told, and what was in hand then is not done.
-            with suppress(FlotillaError):
-                await self._close(None, is_handled=False)
+        with leaving(error, f"a consumer of {self.topic}") as limit_ms:
+            # What was in hand when something went wrong is not done.
+            await self._close(limit_ms, is_handled=error is None)
 
     # Inside.
 
@@ -191,25 +189,25 @@ class AsyncStreamConsumer:
             if marks:
                 self._feed.commit_soon(marks, is_automatic=True)
 
-    async def _give_up(self, recall: Recall) -> None:
+    async def _give_up(self, recall: Recall, timeout_ms: int | None = None) -> None:
         reading = self._reading
         partitions = reading.held(recall.partitions)
         try:
             if partitions:
                 await _call(self._options.on_revoke, partitions, recall.is_lost)
                 if not recall.is_lost:
-                    await self._save(partitions)
+                    await self._save(partitions, timeout_ms)
         finally:
             reading.remove(reading.held(recall.partitions))
             self._feed.gave_up(recall.partitions)
 
-    async def _save(self, partitions: list[int]) -> None:
+    async def _save(self, partitions: list[int], timeout_ms: int | None) -> None:
         """Commits what was handled, where that happens by itself."""
         if not self._options.auto_commit_ms:
             return
         self._reading.note(self._feed.confirmed)
         try:
-            await self._feed.commit(self._reading.unsaved(partitions))
+            await self._feed.commit(self._reading.unsaved(partitions), timeout_ms)
         except StaleGenerationError:
             # Somebody else is further, or begins where the last commit was.
             return
@@ -224,17 +222,18 @@ class AsyncStreamConsumer:
         if is_handled:
             self._reading.handled()
         member = self._feed.member
+        limit = TimeLimit(timeout_ms)
         try:
             while member.changes:
                 change = member.take_change()
                 if isinstance(change, Recall):
-                    await self._give_up(change)
-            await self._give_up(Recall(dict(self._reading.epochs), is_lost=False))
-            await self._feed.flush(timeout_ms)
+                    await self._give_up(change, limit.left_ms)
+            await self._give_up(Recall(dict(self._reading.epochs), is_lost=False), limit.left_ms)
+            await self._feed.flush(limit.left_ms)
         finally:
             self._is_closed = True
             self._closed(self)
-            await self._feed.close(timeout_ms)
+            await self._feed.close(limit.left_ms)
         self._feed.raise_error()
 
     async def _wait(self, wait_ms: int | None) -> None:

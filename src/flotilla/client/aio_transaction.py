@@ -15,8 +15,9 @@ from typing import Any, Final, Self, Unpack
 
 from flotilla.client.batches import Receipt
 from flotilla.client.calls import READ, REPEATABLE
-from flotilla.client.fields import RecordFields, as_record, make_record
+from flotilla.client.fields import RecordFields, as_records
 from flotilla.client.lane import new_producer_id
+from flotilla.client.leaving import limit_after
 from flotilla.client.network import Network, time_of_day_ms
 from flotilla.client.positions import find_topic
 from flotilla.client.queue_message import Leased
@@ -88,9 +89,8 @@ class AsyncTransaction:
         **fields: Unpack[RecordFields],
     ) -> None:
         """Adds one record. It may stay here until the commit; nobody sees it before."""
-        record = make_record(payload, key, fields, time_of_day_ms())
+        await self._add(topic, [payload], key, partition, fields)
         gathered = self._open()
-        await self._add(topic, [record], partition)
         if gathered.size_bytes >= BUFFER_BYTES:
             await self._flush()
 
@@ -104,9 +104,7 @@ class AsyncTransaction:
         **fields: Unpack[RecordFields],
     ) -> None:
         """Adds many records, and returns when the cluster holds them: now any process may commit."""
-        now_ms = time_of_day_ms()
-        self._open()
-        await self._add(topic, [as_record(payload, key, fields, now_ms) for payload in payloads], partition)
+        await self._add(topic, list(payloads), key, partition, fields)
         await self._flush()
 
     async def ack(self, *messages: Leased[Any]) -> None:
@@ -154,7 +152,7 @@ class AsyncTransaction:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is not None:
-            await self._abort_quietly()
+            await self._abort_quietly(limit_after(error))
         elif not self._is_over:
             await self.commit()
 
@@ -167,9 +165,22 @@ class AsyncTransaction:
             self._gathered = Gathered(new_producer_id(self._opened().session))
         return self._gathered
 
-    async def _add(self, topic: str, records: Sequence[Record], partition: int | None) -> None:
+    async def _add(
+        self,
+        topic: str,
+        payloads: Sequence[bytes | Record],
+        key: bytes | None,
+        partition: int | None,
+        fields: RecordFields,
+    ) -> None:
+        time_ms = time_of_day_ms()
+        # What no broker would take is refused before any is asked.
+        as_records(payloads, key, fields, time_ms)
+        self._open()
         network = self._opened()
         found = await find_topic(network, topic, self._timeout_ms, create=True)
+        # What counts from now on needs the time of a broker, and who told of the topic has told that before.
+        records = as_records(payloads, key, fields, time_ms, network.difference)
         unkeyed = self._unkeyed.setdefault(topic, network.session.chance.getrandbits(31))
         gathered = self._open()
         for record in records:
@@ -204,12 +215,13 @@ class AsyncTransaction:
         route = Route(request.topic, request.partition)
         await self._opened().call(request, route, self._timeout_ms, REPEATABLE)
 
-    async def _abort_quietly(self) -> None:
+    async def _abort_quietly(self, timeout_ms: int | None = None) -> None:
         """What went wrong first is what is told. Who cannot be reached now aborts by itself later."""
         self._is_over = True
         if self._gathered is not None:
             with suppress(FlotillaError):
-                await abort_transaction(self._opened(), self._id, self.partitions, self._timeout_ms)
+                limit_ms = self._timeout_ms if timeout_ms is None else timeout_ms
+                await abort_transaction(self._opened(), self._id, self.partitions, limit_ms)
 
 
 async def commit_transaction(

@@ -9,7 +9,7 @@ the two sees the end and the waiting together first.
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -226,6 +226,10 @@ class Batch:
             except IndexError:
                 return
             callback()
+
+
+def count_records(batches: Iterable[Batch]) -> int:
+    return sum([batch.count for batch in batches])
 
 
 class Delivery:

@@ -50,6 +50,11 @@ class Connection(Generic[Token]):
         return self._welcome is not None and len(self._waiting) < self._welcome.requests_max
 
     @property
+    def welcomed_ms(self) -> int:
+        """The broker's time of day when it said Welcome; 0: it has not, or did not tell."""
+        return 0 if self._welcome is None else self._welcome.time_ms
+
+    @property
     def request_count(self) -> int:
         """Requests that the broker has not answered."""
         return len(self._waiting)

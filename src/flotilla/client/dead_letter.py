@@ -6,12 +6,15 @@ from typing import Any, TypedDict
 
 from flotilla.client.messages import Message
 from flotilla.client.queue_message import Leased
-from flotilla.types.dead_letters import HEADER_PREFIX
+from flotilla.types.dead_letters import HEADER_PREFIX, MAX_DELIVERIES_HEADER, TTL_HEADER
 from flotilla.types.ids import Offset
+from flotilla.types.limits import DELIVERY_COUNT_MAX, TIME_MS_MAX
 from flotilla.types.records import Headers
 
 #: How often a message was sent again from the dead letters, counted by the client that does it.
 REDRIVEN_HEADER = "flotilla-redriven"
+#: Of a number in a header; any that a broker writes is shorter.
+_DIGITS_MAX = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,9 @@ class DeadLetter:
     died_ms: int
     #: How often it was sent again from here before.
     redriven: int
+    #: As the message had them at first; 0: none of its own. Here it neither expires nor fails for the last time.
+    max_deliveries: int = 0
+    ttl_ms: int = 0
 
 
 class DeadLetterFilter(TypedDict, total=False):
@@ -71,6 +77,8 @@ def read_letter(message: Message | Leased[Any]) -> DeadLetter:
         attempts=_number(told, HEADER_PREFIX + "attempts"),
         died_ms=_number(told, HEADER_PREFIX + "died-time") or message.timestamp_ms,
         redriven=_number(told, REDRIVEN_HEADER),
+        max_deliveries=_number_up_to(DELIVERY_COUNT_MAX, told, MAX_DELIVERIES_HEADER),
+        ttl_ms=_number_up_to(TIME_MS_MAX, told, TTL_HEADER),
     )
 
 
@@ -99,4 +107,10 @@ def _text(told: dict[str, bytes], name: str) -> str:
 
 def _number(told: dict[str, bytes], name: str) -> int:
     text = told.get(name, b"0")
-    return int(text) if text.isdigit() else 0
+    return int(text) if text.isdigit() and len(text) <= _DIGITS_MAX else 0
+
+
+def _number_up_to(most: int, told: dict[str, bytes], name: str) -> int:
+    """0 for one that no broker would take: a letter that cannot be sent again would keep all others from it, too."""
+    found = _number(told, name)
+    return found if found <= most else 0

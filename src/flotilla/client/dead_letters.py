@@ -3,7 +3,8 @@
 The dead-letter topic is a topic like any other, and who works it off is a queue group of it, `flotilla.redrive`: so a
 redrive that is interrupted goes on where it was, two at a time share the work, and nothing is done twice. Sending again
 is an idempotent produce to the topic of origin, then an acknowledgement. What is not meant, and what was sent again too
-often, is leased until the end of the run, and given back then.
+often, is leased until the end of the run, because it would come again otherwise, and given back then. A run that does
+not come to its end loses nothing: no failure of a dead letter is its last (service/dead_letters).
 
 Looking changes nothing: it reads the topic, and asks the group what it has settled.
 """
@@ -15,8 +16,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, Unpack
 
 from flotilla.client.aio_queue import AsyncQueueConsumer, AsyncQueueMessage
 from flotilla.client.dead_letter import REDRIVEN_HEADER, DeadLetter, DeadLetterFilter, is_meant, read_letter
-from flotilla.types.dead_letters import dead_letter_topic
+from flotilla.types.dead_letters import REDRIVE_GROUP, dead_letter_topic
 from flotilla.types.errors import InvalidArgumentError, NotFoundError
+from flotilla.types.group_settings import GROUP_SETTING_BY_NAME
 from flotilla.types.ids import Offset
 from flotilla.types.records import Record
 
@@ -28,12 +30,13 @@ Result = TypeVar("Result")
 Letters: TypeAlias = list[DeadLetter]
 _Messages: TypeAlias = list[AsyncQueueMessage]
 
-REDRIVE_GROUP = "flotilla.redrive"
 #: How often a message may be sent again before that has to be forced: it would only die again.
 REDRIVEN_MAX = 3
 #: Messages of one step.
 _STEP_MESSAGES = 100
 _PEEK_MESSAGES = 100
+#: What a run passes over stays out of its way for as long as a broker allows.
+_LEASE_MS_MAX = GROUP_SETTING_BY_NAME["lease_ms_max"].maximum
 #: How long to wait for what should be there.
 _END_MS = 10_000
 #: So often in a row nothing may come although something is there; then it is kept from us.
@@ -100,9 +103,9 @@ class AsyncDeadLetters:
         progress: Progress | None = None,
         **wanted: Unpack[DeadLetterFilter],
     ) -> Redriven:
-        """Sends dead letters to their topic again, with their key, headers and priority.
+        """Sends dead letters to their topic again, where every group gets them, with all that they had at first.
 
-        One that was sent again three times already is left where it is, unless `force` is set.
+        A time to live counts anew. What was sent again three times already stays where it is, unless `force` is set.
         """
         run = _Run(limit, rate_per_second, progress, wanted, REDRIVEN_MAX if not force else None)
         return await self._dry_run(run) if dry_run else await self._work(run, self._send_again)
@@ -165,7 +168,9 @@ class AsyncDeadLetters:
     # Working off.
 
     async def _work(self, run: "_Run", send: Callable[[Letters], Coroutine[Any, Any, None]] | None) -> Redriven:
-        consumer = self._client.consumer(self.topic, group=REDRIVE_GROUP, timeout_ms=self._timeout_ms)
+        consumer = self._client.consumer(
+            self.topic, group=REDRIVE_GROUP, max_lease_ms=_LEASE_MS_MAX, timeout_ms=self._timeout_ms
+        )
         async with consumer:
             empty_polls = 0
             while not run.is_over and empty_polls < _EMPTY_POLLS_MAX:
@@ -217,6 +222,9 @@ class AsyncDeadLetters:
             (*letter.headers, (REDRIVEN_HEADER, b"%d" % (letter.redriven + 1))),
             priority=letter.priority,
             content_type=letter.content_type,
+            # Counted from now on: one that is sent again is wanted, however old it is.
+            ttl_ms=letter.ttl_ms,
+            max_deliveries=letter.max_deliveries,
             idempotency_key=f"redrive/{self.topic}/{letter.partition}/{letter.offset}".encode(),
         )
 
@@ -273,6 +281,9 @@ class _Run:
 
     async def pace(self) -> None:
         """Waits until the rate allows the next step."""
+        if self.is_over:
+            # There is none, and what was left out is to go back at once.
+            return
         time = asyncio.get_running_loop().time()
         if self._begun is None:
             self._begun = time
@@ -315,9 +326,9 @@ class DeadLetters:
         progress: Progress | None = None,
         **wanted: Unpack[DeadLetterFilter],
     ) -> Redriven:
-        """Sends dead letters to their topic again, with their key, headers and priority.
+        """Sends dead letters to their topic again, where every group gets them, with all that they had at first.
 
-        One that was sent again three times already is left where it is, unless `force` is set.
+        A time to live counts anew. What was sent again three times already stays where it is, unless `force` is set.
         """
         work = self._inner.redrive(
             limit=limit, dry_run=dry_run, rate_per_second=rate_per_second, force=force, progress=progress, **wanted

@@ -85,10 +85,19 @@ Answer = TypeVar("Answer", bound=Reply)
 class Gateway:
     """Belongs to the loop on which it is first used. Nothing is connected before that."""
 
-    def __init__(self, addresses: Callable[[], Sequence[Address]], name: str = "gateway") -> None:
-        """`addresses` is asked for brokers when the first connection is needed: one that answers is enough."""
+    def __init__(
+        self,
+        addresses: Callable[[], Sequence[Address]],
+        name: str = "gateway",
+        clock: Callable[[], int] | None = None,
+    ) -> None:
+        """`addresses` is asked for brokers when the first connection is needed: one that answers is enough.
+
+        `clock` is the time of day at a broker; None: none is here, and they tell it themselves.
+        """
         self._addresses = addresses
         self._name = name
+        self._clock = clock
         self._trunks = Trunks(self._open_network, self._link_lost)
         self._main: Trunk | None = None
         self._producers: dict[str, AsyncProducer] = {}
@@ -96,6 +105,8 @@ class Gateway:
         self._limits: dict[str, tuple[TopicInfo, RecordLimits]] = {}
         self._loans = Loans()
         self._turns = count()
+        #: One that is asked on the first connection tells its time, if it is of a version that does.
+        self._has_met_broker = False
         self._is_closed = False
 
     async def close(self) -> None:
@@ -109,6 +120,20 @@ class Gateway:
         await self._trunks.close()
         if self._main is not None:
             await self._main.network.close()
+
+    # The time of day at the brokers, by which delays end.
+
+    async def learn_time(self) -> None:
+        """Until a broker has told its time, if that is needed. Raises FlotillaError."""
+        if self._clock is None and not self._has_met_broker:
+            await self.ask(ops.InitCluster({}))
+            self._has_met_broker = True
+
+    def now_ms(self) -> int:
+        """By this machine, as long as no broker has told."""
+        if self._clock is not None:
+            return self._clock()
+        return time_of_day_ms() + (0 if self._main is None else self._main.network.difference.most_ms)
 
     # Any request.
 
@@ -272,7 +297,7 @@ class Gateway:
     def _checked(self, topic: str, records: Sequence[Record]) -> list[Record]:
         """Records that a broker will take, with their time. Raises InvalidArgumentError."""
         limits = self._limits_of(self._opened().network.session.routes.topics[topic])
-        time_ms = time_of_day_ms()
+        time_ms = self.now_ms()
         stamped = []
         for record in records:
             check_record(record, limits)

@@ -26,7 +26,7 @@ class GroupInfo:
 
     @property
     def oldest_age_ms(self) -> int:
-        """Age of the oldest message that is not settled; 0 when there is none."""
+        """For how long the oldest message waits that is not settled and whose time has come; 0 when there is none."""
         return max([part.oldest_age_ms for part in self.partitions.values()], default=0)
 
     @property

@@ -137,7 +137,9 @@ class Groups:
     async def delete(self, group: str, partitions: Sequence[int] | None = None) -> None:
         """Raises NotFoundError when nobody knows the group, and GroupInUseError when it is a stream group with members.
 
-        The coordinator is asked first, so that nobody joins a group that is half deleted without founding it anew.
+        The coordinator is asked first, so that nobody joins a group that is half deleted without founding it anew. What
+        is set for the group goes last, so that one that is paused gets nothing on its way out; in some partitions
+        only, it stays.
         """
         numbers = await self._numbers(partitions)
         is_known = await self._forget_stream(group) if partitions is None else False
@@ -147,6 +149,8 @@ class Groups:
                 await self._ask(Reply, number, DeleteGroup(self._topic, number, group), REPEATABLE)
             except NotFoundError as error:
                 missing.append(error)
+        if partitions is None and await self._forget_settings(group):
+            is_known = True
         if len(missing) == len(numbers) and not is_known:
             raise missing[0]
 
@@ -157,6 +161,13 @@ class Groups:
         except NotFoundError:
             return False
         return True
+
+    async def _forget_settings(self, group: str) -> bool:
+        """Whether there were any. They are asked for: a later broker may know more of them than this client."""
+        found = await self.alter(group, {})
+        if found:
+            await self.alter(group, dict.fromkeys(found, ""))
+        return bool(found)
 
     async def alter(self, group: str, settings: dict[str, str]) -> dict[str, str]:
         request = AlterGroup(self._topic, group, settings)

@@ -10,13 +10,18 @@ have been stored keeps its old number until that is certain: under a new number 
 So it is sent again as it was; the answer is its offset, or SEQUENCE_GAP, which says that it is not there.
 
 Records whose idempotency key is known are taken out of their batch when a broker says so, and the rest goes on.
+
+Thousands of batches may wait here, because each time of delivery takes one of its own. So those that were never
+sent are apart from the few that were, and no step walks through them.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
 
 from flotilla.client.batches import UNNUMBERED, Batch
 from flotilla.client.calls import REPEATABLE, Call, Outcome, deadline_passed, is_passing, outcome_unknown
+from flotilla.client.deadlines import Deadlines
 from flotilla.client.routes import Route
 from flotilla.client.session import Session
 from flotilla.client.timers import Timer
@@ -59,8 +64,12 @@ class Lane:
         self._producer_id = producer_id
         self._epoch = 0
         self._next_sequence = 0
-        #: Batches without an end, in their order.
-        self._batches: dict[Batch, None] = {}
+        #: Batches without an end, in their order: those that were sent at least once, which are never more than may
+        #: be in flight, and behind them those that never were. Only the first have numbers.
+        self._tried: dict[Batch, None] = {}
+        self._fresh: OrderedDict[Batch, None] = OrderedDict()
+        #: Of the second.
+        self._deadlines: Deadlines[Batch] = Deadlines()
         self._flying_count = 0
         #: An attempt failed: nothing is sent before all others are back and the timer, if any, has run out.
         self._is_holding = False
@@ -77,21 +86,24 @@ class Lane:
 
         a batch costs its brokers the same whatever it holds, and what waits leaves with the next answer.
         """
-        return len(self._batches) < min(self._in_flight_max, _EARLY_MAX)
+        return len(self._tried) + len(self._fresh) < min(self._in_flight_max, _EARLY_MAX)
 
     @property
     def is_empty(self) -> bool:
-        return not self._batches
+        return not self._tried and not self._fresh
 
     def add(self, batch: Batch) -> None:
-        self._batches[batch] = None
+        self._fresh[batch] = None
+        self._deadlines.put(batch, batch.deadline_ms)
         self._pump()
 
     def abandon(self, error: FlotillaError) -> None:
         """Nobody waits any longer: every batch ends now."""
-        for batch in list(self._batches):
-            batch.is_unsure = batch.is_unsure or (batch.call is not None and batch.call.is_perhaps_done)
-            self._fail(batch, error)
+        for batch in (*self._tried, *self._fresh):
+            # As in `_expire`: the end of one may have ended others.
+            if not batch.is_done:
+                batch.is_unsure = batch.is_unsure or (batch.call is not None and batch.call.is_perhaps_done)
+                self._fail(batch, error)
 
     def _pump(self) -> None:
         self._expire()
@@ -106,14 +118,13 @@ class Lane:
         self._is_holding = False
         if self._flying_count >= self._in_flight_max:
             return None
-        waiting = [batch for batch in self._batches if not batch.is_flying]
+        waiting = [batch for batch in self._tried if not batch.is_flying]
         if self._is_broken:
             unsure = [batch for batch in waiting if batch.is_unsure]
             if unsure or self._flying_count:
-                waiting = unsure
-            else:
-                self._begin_epoch()
-        return waiting[0] if waiting else None
+                return unsure[0] if unsure else None
+            self._begin_epoch()
+        return waiting[0] if waiting else next(iter(self._fresh), None)
 
     def _begin_epoch(self) -> None:
         self._is_broken = False
@@ -122,10 +133,13 @@ class Lane:
         if self._epoch > _EPOCH_MAX:
             self._epoch = 0
             self._producer_id = new_producer_id(self._session)
-        for batch in self._batches:
+        for batch in self._tried:
             batch.sequence = UNNUMBERED
 
     def _send(self, batch: Batch) -> None:
+        if batch in self._fresh:
+            self._take_out(batch)
+            self._tried[batch] = None
         if batch.sequence == UNNUMBERED:
             try:
                 batch.number(self._producer_id, self._epoch, self._next_sequence, self._compression)
@@ -169,7 +183,7 @@ class Lane:
         except InvalidArgumentError as error:
             self._fail(batch, UnknownError(str(error)))
             return
-        others = list(self._batches)
+        others = list(self._tried)
         if any(behind.sequence != UNNUMBERED for behind in others[others.index(batch) + 1 :]):
             # What was numbered after it leaves a gap that nothing can close.
             self._is_broken = True
@@ -189,7 +203,7 @@ class Lane:
             self._fail(batch, error)
         else:
             # A gap before the oldest batch is one that nothing under way can close.
-            self._is_broken = self._is_broken or is_forgotten or (is_gap and batch is next(iter(self._batches)))
+            self._is_broken = self._is_broken or is_forgotten or (is_gap and batch is next(iter(self._tried)))
             self._hold(error)
 
     def _hold(self, error: FlotillaError) -> None:
@@ -209,18 +223,29 @@ class Lane:
 
     def _expire(self) -> None:
         now_ms = self._session.now_ms
-        for batch in list(self._batches):
+        for batch in list(self._tried):
             # The end of one may bring the next, and with it end the others: they are not to end twice.
-            if batch in self._batches and not batch.is_flying and batch.deadline_ms <= now_ms:
+            if batch in self._tried and not batch.is_flying and batch.deadline_ms <= now_ms:
                 self._fail(batch, deadline_passed(batch.last_error))
+        while (overdue := self._deadlines.pop_overdue(now_ms)) is not None:
+            self._fail(overdue, deadline_passed(None))
 
     def _watch(self) -> None:
-        """Sees to it that waiting batches end in time; those in flight are the session's matter."""
-        due_ms = min([batch.deadline_ms for batch in self._batches if not batch.is_flying], default=0)
-        if self._expiry is not None and (self._expiry.action is None or self._expiry.when_ms != due_ms):
+        """Sees to it that waiting batches end in time; those in flight are the session's matter.
+
+        A timer that is too early stays: it sets the next one, and so there is one in many batches, not one for each.
+        """
+        ends = [batch.deadline_ms for batch in self._tried if not batch.is_flying]
+        next_ms = self._deadlines.next_ms
+        if next_ms is not None:
+            ends.append(next_ms)
+        if not ends:
+            return
+        due_ms = min(ends)
+        if self._expiry is not None and (self._expiry.action is None or self._expiry.when_ms > due_ms):
             self._expiry.cancel()
             self._expiry = None
-        if due_ms and self._expiry is None:
+        if self._expiry is None:
             self._expiry = self._session.timers.at(due_ms, self._pump)
 
     def _fail(self, batch: Batch, error: FlotillaError) -> None:
@@ -232,9 +257,16 @@ class Lane:
         self._end(batch, -1, error)
 
     def _end(self, batch: Batch, base_offset: int, error: FlotillaError | None) -> None:
-        del self._batches[batch]
+        self._take_out(batch)
         batch.resolve(base_offset, error)
         self._resolved(batch)
+
+    def _take_out(self, batch: Batch) -> None:
+        if batch in self._tried:
+            del self._tried[batch]
+        else:
+            del self._fresh[batch]
+            self._deadlines.discard(batch)
 
 
 def new_producer_id(session: Session) -> int:

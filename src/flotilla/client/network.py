@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import cast
 
 from flotilla.client.calls import READ, Call, Outcome
+from flotilla.client.clocks import AGREED, ClockDifference, ToldTime, difference_here, difference_of
 from flotilla.client.links import Close, Dial, LinkId, Write
 from flotilla.client.routes import Route
 from flotilla.client.session import Session
@@ -76,6 +77,9 @@ class Network:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
         self._is_scheduled = False
+        #: What a broker has told of its time, and what came of it.
+        self._told: ToldTime | None = None
+        self._difference = AGREED
         #: Set while no connection and no attempt at one exists.
         self._is_empty = asyncio.Event()
         self._is_empty.set()
@@ -123,6 +127,11 @@ class Network:
             self._is_scheduled = True
             self._loop.call_soon(self.perform)
 
+    @property
+    def difference(self) -> ClockDifference:
+        """How far the brokers' clock is ahead of ours, as the last one of them told it. Any thread may ask."""
+        return difference_here(self._told, time_of_day_ms()) or self._difference
+
     async def close(self) -> None:
         """Ends every call and connection, and waits until the last one is gone."""
         self.session.close()
@@ -141,6 +150,11 @@ class Network:
 
     def received(self, link: LinkId, data: bytes | int) -> None:
         self.session.received(link, data, now_ms())
+        told = self.session.told
+        if told is not None and told is not self._told:
+            self._told = told
+            day_ms = time_of_day_ms()
+            self._difference = difference_of(told, now_ms(), day_ms)
         self.perform()
 
     def disconnected(self, link: LinkId, reason: str) -> None:

@@ -11,7 +11,7 @@ second belongs to the session's thread.
 """
 
 from bisect import bisect_right
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -20,6 +20,7 @@ from random import Random
 from typing import TypeAlias
 
 from flotilla.client.batches import Batch
+from flotilla.client.deadlines import Deadlines
 from flotilla.client.lane import Lane, new_producer_id
 from flotilla.client.partitioner import StickyPartition, partition_of
 from flotilla.client.routes import Route
@@ -81,9 +82,13 @@ class RecordBuffer:
         self.partitions = 0
         #: Of records without an answer.
         self.used_bytes = 0
-        #: Batches that still take records, the oldest first, and those that are full, in order.
-        self._open: dict[_Key, Batch] = {}
+        #: Batches that still take records, by their partition, the oldest first, and those that are full, in order.
+        #: There may be thousands of the first while a lane is busy, each with its own time of delivery.
+        self._open: dict[int, OrderedDict[_Key, Batch]] = {}
         self._full: deque[Batch] = deque()
+        #: Of the open ones: when they are overdue, and when those that still linger have done so for long enough.
+        self._deadlines: Deadlines[_Key] = Deadlines()
+        self._lingering: Deadlines[_Key] = Deadlines()
         #: The open batch that takes the next plain value, if one does.
         self._plain: Batch | None = None
         self._plain_bytes_max = min(options.batch_bytes, VALUE_BYTES_MAX)
@@ -135,7 +140,8 @@ class RecordBuffer:
         while True:
             number = self._choose(record) if partition is None else partition
             place = (number, record.priority, record.deliver_at_ms)
-            batch = self._open.get(place)
+            opened = self._open.get(number)
+            batch = opened.get(place) if opened else None
             if batch is None:
                 break
             if batch.size_bytes + size_bytes <= self._options.batch_bytes and record.idempotency_key not in batch.keys:
@@ -143,12 +149,13 @@ class RecordBuffer:
             self._seal(place)
         deadline_ms = now_ms + timeout_ms
         if batch is None:
-            batch = self._open[place] = self._begin(Batch(number, now_ms, deadline_ms))
+            batch = self._open_at(place, now_ms, deadline_ms)
             if partition is None and timeout_ms == self._options.timeout_ms and _is_plain(record):
                 batch.template = record
                 self._plain = batch
         elif deadline_ms < batch.deadline_ms:
             batch.deadline_ms = deadline_ms
+            self._deadlines.put(place, deadline_ms)
         self._put(batch, record)
         batch.count += 1
         batch.size_bytes += size_bytes
@@ -226,8 +233,20 @@ class RecordBuffer:
         self.unresolved[batch] = None
         return batch
 
+    def _open_at(self, place: _Key, now_ms: int, deadline_ms: int) -> Batch:
+        batch = self._begin(Batch(place[0], now_ms, deadline_ms))
+        self._open.setdefault(place[0], OrderedDict())[place] = batch
+        self._deadlines.put(place, deadline_ms)
+        self._lingering.put(place, now_ms + self._options.linger_ms)
+        return batch
+
     def _seal(self, place: _Key) -> None:
-        batch = self._open.pop(place)
+        opened = self._open[place[0]]
+        batch = opened.pop(place)
+        if not opened:
+            del self._open[place[0]]
+        self._deadlines.discard(place)
+        self._lingering.discard(place)
         self._full.append(batch)
         if batch is self._plain:
             self._plain = None
@@ -237,21 +256,23 @@ class RecordBuffer:
     def take(self, now_ms: int, has_room: Callable[[int], bool], *, is_flushing: bool) -> list[Batch]:
         """Batches that should leave now: full ones in any case, the others if they waited and their lane has room."""
         linger_ms = 0 if is_flushing else self._options.linger_ms
-        for place, batch in list(self._open.items()):
-            is_ready = batch.opened_ms + linger_ms <= now_ms and has_room(place[0])
-            # One that is overdue ends in its lane.
-            if is_ready or batch.deadline_ms <= now_ms:
-                self._seal(place)
+        for partition, opened in list(self._open.items()):
+            if has_room(partition):
+                while opened and (oldest := next(iter(opened.items())))[1].opened_ms + linger_ms <= now_ms:
+                    self._seal(oldest[0])
+        # One that is overdue ends in its lane.
+        while (overdue := self._deadlines.pop_overdue(now_ms)) is not None:
+            self._seal(overdue)
         taken = list(self._full)
         self._full.clear()
         return taken
 
     def next_due_ms(self, now_ms: int) -> int | None:
         """When `take` must be called again although nothing is added and no lane gets room."""
-        linger_ms = self._options.linger_ms
-        ends = [batch.opened_ms + linger_ms for batch in self._open.values()]
-        ends += [batch.deadline_ms for batch in self._open.values()]
-        return min([end_ms for end_ms in ends if end_ms > now_ms], default=None)
+        while self._lingering.pop_overdue(now_ms) is not None:
+            pass
+        ends = (self._lingering.next_ms, self._deadlines.next_ms)
+        return min([end_ms for end_ms in ends if end_ms is not None and end_ms > now_ms], default=None)
 
     def release(self, batch: Batch) -> None:
         """The batch has its answer."""

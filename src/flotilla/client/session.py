@@ -20,6 +20,7 @@ from random import Random
 
 from flotilla.client.backoff import Backoff
 from flotilla.client.calls import READ, REPEATABLE, REPLIES, Call, Outcome, outcome_unknown
+from flotilla.client.clocks import ToldTime
 from flotilla.client.links import Action, Close, Dial, Link, LinkId, Write
 from flotilla.client.routes import ANY, CONTROLLER, Route, Routes
 from flotilla.client.timers import Timer, Timers
@@ -68,6 +69,8 @@ class Session:
         self.chance = chance
         self.options = options
         self.is_closed = False
+        #: What the last broker that told its time has said.
+        self.told: ToldTime | None = None
         self._place = chance.getrandbits(16)
         self._links: dict[LinkId, Link] = {}
         self._by_address: dict[Address, Link] = {}
@@ -221,12 +224,18 @@ class Session:
         else:
             found.heard_ms = now_ms
             if found.connection.is_open and not was_open:
-                self.routes.measured(found.address, now_ms - found.greeted_ms)
+                self._welcomed(found)
             self.routes.heard(found.address)
             for call, outcome in answered:
                 self._answered(call, outcome)
             self._send_queued(found)
         self._settle()
+
+    def _welcomed(self, link: Link) -> None:
+        self.routes.measured(link.address, self.now_ms - link.greeted_ms)
+        time_ms = link.connection.welcomed_ms
+        if time_ms:
+            self.told = ToldTime(link.address, time_ms, link.greeted_ms)
 
     def lost(self, link: LinkId, reason: str, now_ms: int) -> None:
         """The connection ended, or could not be made."""

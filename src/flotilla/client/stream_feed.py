@@ -82,10 +82,11 @@ class StreamFeed:
         found = zip(positions.items(), ends, strict=True)
         return {partition: max(end - position, 0) for (partition, position), end in found}
 
-    async def commit(self, marks: Mapping[int, Mark]) -> dict[int, Offset]:
+    async def commit(self, marks: Mapping[int, Mark], timeout_ms: int | None = None) -> dict[int, Offset]:
         """Where the group stands afterwards. Raises the first error; the others are committed all the same."""
+        limit_ms = self._options.timeout_ms if timeout_ms is None else timeout_ms
         outcomes = await asyncio.gather(
-            *[self._commit(partition, mark) for partition, mark in marks.items()], return_exceptions=True
+            *[self._commit(partition, mark, limit_ms) for partition, mark in marks.items()], return_exceptions=True
         )
         found: dict[int, Offset] = {}
         for partition, outcome in zip(marks, outcomes, strict=True):
@@ -94,10 +95,10 @@ class StreamFeed:
             found[partition] = outcome
         return found
 
-    async def _commit(self, partition: int, mark: Mark) -> Offset:
+    async def _commit(self, partition: int, mark: Mark, timeout_ms: int) -> Offset:
         request = CommitOffset(self._group, self._topic, partition, mark.offset, epoch=mark.epoch)
         try:
-            offset = await commit_offset(self._network, request, self._options.timeout_ms)
+            offset = await commit_offset(self._network, request, timeout_ms)
         except StaleGenerationError:
             self.member.lost(partition, mark.epoch, now_ms())
             self._network.wake()

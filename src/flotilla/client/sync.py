@@ -5,7 +5,6 @@ what has to be quick has a path of its own: producing and polling.
 """
 
 import threading
-import warnings
 import weakref
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from types import TracebackType
@@ -14,11 +13,13 @@ from typing import Any, Literal, Self, TypeVar, Unpack, cast, overload
 from flotilla.client.aio import AsyncClient
 from flotilla.client.batches import Receipt
 from flotilla.client.dead_letters import DeadLetters
-from flotilla.client.fields import RecordFields, make_record
+from flotilla.client.exits import warn_unclosed
+from flotilla.client.fields import RecordFields
 from flotilla.client.group_info import GroupInfo
+from flotilla.client.leaving import TimeLimit, leaving
 from flotilla.client.loop_thread import LoopThread
 from flotilla.client.messages import Message
-from flotilla.client.network import Network, now_ms, time_of_day_ms
+from flotilla.client.network import Network
 from flotilla.client.positions import Start
 from flotilla.client.producer import ProducerOptions
 from flotilla.client.queue_options import QueueSettings, StartAt, read_queue_settings
@@ -49,7 +50,9 @@ class Client:
     otherwise, and has one of three outcomes: it returns, so it is done; it raises OutcomeUnknownError, so it may
     be done or not; it raises anything else, so it is certainly not done. A call that is interrupted may be done.
 
-    After a fork the child must open a client of its own; one that came along refuses to work.
+    Close it, or use it as a context manager. What a process has sent and not waited for is sent at its end all the
+    same, for a few seconds; consumers are not closed then. After a fork the child must open a client of its own; one
+    that came along refuses to work.
     """
 
     def __init__(
@@ -149,8 +152,9 @@ class Client:
         It is stored once, however often the client has to repeat itself on the way. Records with a key go to the
         partition of that key unless one is named.
         """
-        record = make_record(payload, key, fields, time_of_day_ms())
-        return self._own_producer(topic).send_record(record, partition, self._limit_ms(timeout_ms)).result()
+        producer, limit_ms = self._own_producer(topic), self._limit_ms(timeout_ms)
+        record = producer.make_record(payload, key, fields, limit_ms)
+        return producer.send_record(record, partition, limit_ms).result()
 
     def produce_many(
         self,
@@ -511,19 +515,16 @@ class Client:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
-            self.close()
-        except FlotillaError:
-            # What went wrong first is what is told.
-            if error is None:
-                raise
+        with leaving(error, "a client") as limit_ms:
+            self.close(timeout_ms=limit_ms)
 
     def __del__(self) -> None:
         if not self._is_closed and self._open is not None and not self._open[0].is_foreign:
-            warnings.warn("a client was not closed", ResourceWarning, stacklevel=2)
+            # Nothing is unsent: the loop keeps whoever waits for an answer.
+            warn_unclosed("a client")
 
     def _close_all(self, timeout_ms: int | None) -> None:
-        deadline_ms = None if timeout_ms is None else now_ms() + timeout_ms
+        limit = TimeLimit(timeout_ms)
         for consumer in list(self._consumers):
             consumer.close()
         first: FlotillaError | None = None
@@ -532,7 +533,7 @@ class Client:
         closing = [*self._queue_consumers, *self._stream_consumers, *self._producers]
         for each in closing:
             try:
-                each.close(timeout_ms=None if deadline_ms is None else max(deadline_ms - now_ms(), 0))
+                each.close(timeout_ms=limit.left_ms)
             except FlotillaError as error:
                 first = first or error
         if first is not None:

@@ -10,13 +10,15 @@ from types import TracebackType
 from typing import Self, Unpack
 
 from flotilla.client.batches import Batch, Delivery, Receipt
-from flotilla.client.fields import RecordFields, as_record, make_record, plain_values
+from flotilla.client.exits import flush_at_exit
+from flotilla.client.fields import RecordFields, as_records, make_record, plain_values
+from flotilla.client.leaving import leaving, report_unanswered
 from flotilla.client.loop_thread import WAIT_MS_MAX, Gate, LoopThread
 from flotilla.client.network import Network, now_ms, time_of_day_ms
 from flotilla.client.positions import find_topic
 from flotilla.client.producer import ProducerCore, ProducerOptions, RecordBuffer, buffer_full, record_bytes
 from flotilla.client.receipts import Receipts, raise_first
-from flotilla.types.errors import ConnectionClosedError, FlotillaError
+from flotilla.types.errors import ConnectionClosedError
 from flotilla.types.records import Record
 
 
@@ -71,6 +73,7 @@ class Producer:
         self._is_posted = False
         #: The first batch that failed since the last flush.
         self._failure: Batch | None = None
+        flush_at_exit(self)
 
     def send(
         self, payload: bytes, *, key: bytes | None = None, partition: int | None = None, **fields: Unpack[RecordFields]
@@ -88,7 +91,7 @@ class Producer:
                 if batch is not None:
                     # That it has to leave was said with its first record.
                     return SyncDelivery(batch, batch.count - 1)
-        record = make_record(payload, key, fields, time_ms)
+        record = self.make_record(payload, key, fields, self._options.timeout_ms)
         return self.send_record(record, partition, self._options.timeout_ms)
 
     def flush(self, *, timeout_ms: int | None = None) -> None:
@@ -97,10 +100,11 @@ class Producer:
         Raises the error of the first record that failed since the last flush, unless somebody was told already;
         and TimeoutError when that takes longer than `timeout_ms`. Without that it ends with the last delivery.
         """
-        with self._lock:
-            unresolved = list(self._buffer.unresolved)
+        if self._thread.is_foreign:
+            self._thread.check()
+        unresolved = self.unresolved()
         if unresolved:
-            self._thread.post(self._flush)
+            self.hurry()
             if not wait_for_batches(unresolved, timeout_ms):
                 raise TimeoutError(f"records have no answer after {timeout_ms} ms")
         failure, self._failure = self._failure, None
@@ -110,6 +114,10 @@ class Producer:
 
     def close(self, *, timeout_ms: int | None = None) -> None:
         """Flushes, and takes no more records. What has no answer by the time limit fails."""
+        if self._thread.is_foreign:
+            # Another process sends what is here, and its thread may hold the lock for good.
+            self._is_closed = True
+            return
         with self._lock:
             if self._is_closed:
                 return
@@ -121,7 +129,9 @@ class Producer:
             pass
         finally:
             self._closed(self)
-            if self._buffer.unresolved and not self._thread.is_foreign:
+            unresolved = self.unresolved()
+            report_unanswered(self.topic, unresolved)
+            if unresolved:
                 self._thread.post(self.abandon)
 
     def __enter__(self) -> Self:
@@ -130,14 +140,37 @@ class Producer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
-            self.close()
-        except FlotillaError:
-            # What went wrong first is what is told.
-            if error is None:
-                raise
+        with leaving(error, f"a producer of {self.topic}") as limit_ms:
+            self.close(timeout_ms=limit_ms)
 
     # What the client uses too.
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether it can send anything."""
+        return self._thread.is_usable and not self._is_closed
+
+    def unresolved(self) -> list[Batch]:
+        """Everything without an answer."""
+        with self._lock:
+            return list(self._buffer.unresolved)
+
+    def hurry(self) -> None:
+        """Nothing lingers any more. Raises ConnectionClosedError."""
+        self._thread.post(self._flush)
+
+    def make_record(self, payload: bytes, key: bytes | None, fields: RecordFields, timeout_ms: int) -> Record:
+        """Raises InvalidArgumentError for one that no broker would take, without asking any."""
+        time_ms = time_of_day_ms()
+        if not fields:
+            return make_record(payload, key, fields, time_ms)
+        record = make_record(payload, key, fields, time_ms, self._network.difference)
+        if self._buffer.partitions:
+            return record
+        # What counts from now on needs the time of a broker, and who tells of the topic has told that before.
+        with self._lock:
+            self._make_ready(0, timeout_ms)
+        return make_record(payload, key, fields, time_ms, self._network.difference)
 
     def send_record(self, record: Record, partition: int | None, timeout_ms: int) -> SyncDelivery:
         size_bytes = record_bytes(record)
@@ -166,7 +199,7 @@ class Producer:
         values = plain_values(listed, key, fields)
         if values is None:
             return self._send_records(listed, key, partition, timeout_ms, fields)
-        template = make_record(b"", None, fields, time_of_day_ms())
+        template = self.make_record(b"", None, fields, timeout_ms)
         batches = []
         with self._lock:
             self._make_ready(0, timeout_ms)
@@ -190,7 +223,11 @@ class Producer:
         fields: RecordFields,
     ) -> Sequence[Receipt]:
         time_ms = time_of_day_ms()
-        records = [as_record(payload, key, fields, time_ms) for payload in payloads]
+        records = as_records(payloads, key, fields, time_ms, self._network.difference)
+        if not self._buffer.partitions:
+            with self._lock:
+                self._make_ready(0, timeout_ms)
+            records = as_records(payloads, key, fields, time_ms, self._network.difference)
         sent = [self.send_record(record, partition, timeout_ms) for record in records]
         self._thread.post(self._flush)
         batches = list(dict.fromkeys(delivery.batch for delivery in sent))

@@ -6,10 +6,10 @@ handler blocks. Any number of threads may iterate one consumer, each getting oth
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from types import TracebackType
 from typing import Any, Protocol, Self
 
+from flotilla.client.leaving import leaving
 from flotilla.client.loop_thread import Gate, LoopThread
 from flotilla.client.network import Network
 from flotilla.client.queue_feed import QueueFeed, consumer_closed
@@ -166,12 +166,8 @@ class QueueConsumer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is None:
-            self.close()
-        else:
-            # What went wrong first is what is told.
-            with suppress(FlotillaError):
-                self.close()
+        with leaving(error, f"a consumer of {self.topic}") as limit_ms:
+            self.close(timeout_ms=limit_ms)
 
     # What messages use.
 

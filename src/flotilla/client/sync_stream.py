@@ -6,11 +6,11 @@ and heartbeats are made by the client's thread, also while the application works
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from functools import partial
 from types import TracebackType
 from typing import Self
 
+from flotilla.client.leaving import TimeLimit, leaving
 from flotilla.client.loop_thread import WAIT_MS_MAX, LoopThread
 from flotilla.client.messages import Message
 from flotilla.client.network import Network, now_ms
@@ -150,12 +150,9 @@ class StreamConsumer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is None:
-            self.close()
-        else:
-            # What went wrong first is what is told, and what was in hand then is not done.
-            with suppress(FlotillaError):
-                self._close(None, is_handled=False)
+        with leaving(error, f"a consumer of {self.topic}") as limit_ms:
+            # What was in hand when something went wrong is not done.
+            self._close(limit_ms, is_handled=error is None)
 
     # Inside.
 
@@ -193,7 +190,7 @@ class StreamConsumer:
             if marks:
                 self._commit_soon(marks, is_automatic=True)
 
-    def _give_up(self, recall: Recall) -> None:
+    def _give_up(self, recall: Recall, timeout_ms: int | None = None) -> None:
         reading = self._reading
         partitions = reading.held(recall.partitions)
         try:
@@ -201,18 +198,18 @@ class StreamConsumer:
                 if self._options.on_revoke is not None:
                     self._options.on_revoke(partitions, recall.is_lost)
                 if not recall.is_lost:
-                    self._save(partitions)
+                    self._save(partitions, timeout_ms)
         finally:
             reading.remove(reading.held(recall.partitions))
             self._thread.post(self._feed.gave_up, recall.partitions)
 
-    def _save(self, partitions: list[int]) -> None:
+    def _save(self, partitions: list[int], timeout_ms: int | None) -> None:
         """Commits what was handled, where that happens by itself."""
         if not self._options.auto_commit_ms:
             return
         self._reading.note(self._feed.confirmed)
         try:
-            self._thread.run(self._feed.commit(self._reading.unsaved(partitions)))
+            self._thread.run(self._feed.commit(self._reading.unsaved(partitions), timeout_ms))
         except StaleGenerationError:
             # Somebody else is further, or begins where the last commit was.
             return
@@ -231,17 +228,18 @@ class StreamConsumer:
         if is_handled:
             self._reading.handled()
         member = self._feed.member
+        limit = TimeLimit(timeout_ms)
         try:
             while member.changes:
                 change = member.take_change()
                 if isinstance(change, Recall):
-                    self._give_up(change)
-            self._give_up(Recall(dict(self._reading.epochs), is_lost=False))
-            self._thread.run(self._feed.flush(timeout_ms))
+                    self._give_up(change, limit.left_ms)
+            self._give_up(Recall(dict(self._reading.epochs), is_lost=False), limit.left_ms)
+            self._thread.run(self._feed.flush(limit.left_ms))
         finally:
             self._is_closed = True
             self._closed(self)
-            self._thread.run(self._feed.close(timeout_ms))
+            self._thread.run(self._feed.close(limit.left_ms))
         self._feed.raise_error()
 
     def _commit_soon(self, marks: Mapping[int, Mark], *, is_automatic: bool) -> None:

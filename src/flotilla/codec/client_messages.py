@@ -237,7 +237,7 @@ REQUEST_ROWS: tuple[Row, ...] = (
 )
 
 REPLY_ROWS: tuple[Row, ...] = (
-    plain(Welcome, "welcome", "version", "node", "cluster_id", "frame_bytes_max", "requests_max"),
+    plain(Welcome, "welcome", "version", "node", "cluster_id", "frame_bytes_max", "requests_max", "time_ms"),
     Row(Produced, "produced", _write_produced, _read_produced),
     Row(Fetched, "fetched", _write_fetched, _read_fetched, has_attachment=True),
     plain(OffsetFound, "offset_found", "offset"),

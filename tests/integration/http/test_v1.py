@@ -185,8 +185,10 @@ def test_groups(topic: Topic) -> None:
     assert moved["partitions"] == [{"partition": 0, "from_offset": 0, "to_offset": 1}]
     assert [each["offset"] for each in topic.poll(wait_ms=10_000)] == [1]
     assert topic.http.post(f"{path}/reset", json={"start": {"offset": 1, "at": "latest"}}).status_code == 400
+    topic.http.patch(path, json={"settings": {"paused": "1"}})
     assert topic.http.delete(path).json() == {"group": "g"}
     assert topic.http.get(path).status_code == 404
+    assert [each["offset"] for each in topic.poll(wait_ms=10_000)] == [0, 1]
 
 
 def test_a_stream_group_is_moved_and_deleted_when_nobody_is_in_it(topic: Topic, broker: LocalBroker) -> None:

@@ -6,6 +6,7 @@ by a function that looks at each request first.
 """
 
 import itertools
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -124,6 +125,8 @@ class MemoryCluster:
         self.settings: dict[str, dict[str, str]] = {}
         self.controller = 1
         self.auto_create = False
+        #: How far the nodes' clocks are ahead of the machine's; None: they do not tell their time.
+        self.ahead_ms: int | None = 0
         self.fault: Fault = lambda node, request: None
         self.requests: list[tuple[int, Request]] = []
         self._parked: list[Callable[[], bool]] = []
@@ -271,6 +274,9 @@ class MemoryCluster:
                     return OffsetFound(base + position)
         return OffsetFound(-1)
 
+    def now_ms(self) -> int:
+        return 0 if self.ahead_ms is None else time.time_ns() // 1_000_000 + self.ahead_ms
+
     def _partition(self, node: int, topic: str, number: int) -> Partition:
         parts = self.topics.get(topic)
         if parts is None:
@@ -293,6 +299,9 @@ class MemoryNode:
     @property
     def cluster_id(self) -> str:
         return self._cluster.cluster_id
+
+    def now_ms(self) -> int:
+        return self._cluster.now_ms()
 
     def handle(self, request: Request, done: Done) -> Cancel | None:
         return self._cluster.handle(self.node, request, done)

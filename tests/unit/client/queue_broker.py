@@ -219,6 +219,8 @@ class QueueCluster(MemoryCluster):
                 return NotLeaderError(self.controller, self.addresses[self.controller])
             chosen = self.group_settings.setdefault((request.topic, request.group), {})
             chosen.update(request.settings)
+            for name in [name for name, text in chosen.items() if not text]:
+                del chosen[name]
             return ops.GroupReply(dict(chosen))
         if type(request).__module__ != ops.__name__:
             return super()._answer(node, request)

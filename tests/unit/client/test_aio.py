@@ -1,10 +1,15 @@
 """What only tasks can do to a client."""
 
 import asyncio
+import gc
+import time
+import warnings
 
 import pytest
+import uvloop
 
 from flotilla import AsyncClient, ConnectionClosedError, OutcomeUnknownError, Receipt
+from flotilla.client.setup import TIMEOUT_MS_DEFAULT
 from flotilla.types.operations import Fetch, GetMetadata, Produce
 from tests.unit.client.test_sync import Held
 
@@ -94,6 +99,54 @@ def test_a_close_that_is_cancelled_leaves_nothing(doors):
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
     run(work())
+
+
+@pytest.mark.slow
+def test_a_task_that_is_cancelled_in_a_with_block_ends_in_time(doors, caplog):
+    doors.cluster.create("orders")
+    held = Held(doors, Produce)
+
+    async def send() -> None:
+        async with AsyncClient(doors.addresses) as client, client.producer("orders") as producer:
+            await producer.send(b"x")
+            await (await producer.send(b"y"))
+
+    async def work() -> None:
+        task = asyncio.ensure_future(send())
+        await seen(held)
+        task.cancel()
+        began = time.monotonic()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert time.monotonic() - began < TIMEOUT_MS_DEFAULT / 1000 / 2
+
+    run(work())
+    assert [record.getMessage() for record in caplog.records] == [
+        "a producer of orders was closed before 2 of its records had an answer"
+    ]
+
+
+@pytest.mark.parametrize("library", [asyncio, uvloop])
+def test_a_client_that_was_forgotten_with_records_is_reported(doors, library):
+    doors.cluster.create("orders")
+
+    async def work() -> None:
+        producer = AsyncClient(doors.addresses).producer("orders", linger_ms=60_000)
+        for _ in range(7):
+            await producer.send(b"x")
+
+    def forget() -> None:
+        loop = library.new_event_loop()
+        loop.run_until_complete(work())
+        loop.close()
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        forget()
+        gc.collect()
+    # A loop that ends before its connections has something to say of its own.
+    own = [str(warning.message) for warning in caught if "client" in str(warning.message)]
+    assert own == ["a client was not closed when 7 of its records had no answer"]
 
 
 @pytest.mark.parametrize("turns", [1, 2, 3, 4, 5, 6])

@@ -44,7 +44,7 @@ PAIRS = [
 #: Names that the language gives to the same thing.
 TWINS = {"__enter__": "__aenter__", "__exit__": "__aexit__", "__iter__": "__aiter__", "__next__": "__anext__"}
 #: What shells share with each other, not with users.
-INTERNAL = {"send_record", "send_all", "adapt", "abandon", "batch", "settle"}
+INTERNAL = {"send_record", "send_all", "adapt", "abandon", "batch", "settle", "hurry", "is_usable"}
 
 
 def names(kind: type) -> set[str]:

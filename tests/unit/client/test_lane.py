@@ -197,6 +197,36 @@ def test_what_follows_the_end_of_one_batch_does_not_end_others_twice():
     assert all(batch.is_done for batch in waiting)
 
 
+def test_each_batch_that_waits_ends_in_its_own_time_and_the_others_keep_their_order():
+    sender = Sender(in_flight_max=1)
+    sender.send(b"warm")
+    sender.world.run()
+    sender.world.silent = {1}
+    timeouts_ms = (600, 900, 300, 700, 300, 800)
+    sender.send(b"flying")
+    for number, timeout_ms in enumerate(timeouts_ms):
+        sender.send(b"%d" % number, timeout_ms=timeout_ms)
+    for now_ms in (299, 300, 599, 600, 700):
+        sender.world.pass_ms(1_000 + now_ms - sender.world.now_ms)
+        ended = [isinstance(batch.error, DeadlineError) for batch in sender.batches[2:]]
+        assert ended == [timeout_ms <= now_ms for timeout_ms in timeouts_ms], now_ms
+    sender.world.silent = set()
+    sender.world.run()
+    assert sender.stored == [b"warm", b"flying", b"1", b"5"]
+    assert sender.lane.is_empty
+
+
+def test_a_lane_has_few_timers_however_many_wait():
+    sender = Sender(in_flight_max=1)
+    sender.send(b"warm")
+    sender.world.run()
+    for number in range(100):
+        sender.send(b"%d" % number, timeout_ms=10_000 + number)
+    sender.world.run()
+    assert len(sender.stored) == 101
+    assert len(sender.world.session.timers._heap) <= 2
+
+
 def test_a_deadline_before_anything_was_sent_is_certain():
     sender = Sender()
     sender.world.down = {1}

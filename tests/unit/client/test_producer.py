@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flotilla.client import producer
 from flotilla.client.batches import Batch
 from flotilla.client.partitioner import partition_of
 from flotilla.client.producer import ProducerCore, ProducerOptions, RecordBuffer, record_bytes
@@ -164,6 +165,60 @@ def test_records_of_one_batch_share_priority_and_time():
     assert len(set(batches)) == 3
     bench.pump()
     assert sorted(bench.cluster.stored("orders")) == [b"a", b"b", b"c", b"d"]
+
+
+class WatchedBatch(Batch):
+    """Counts how often anybody looks at any of them."""
+
+    looks = 0
+
+    def __getattribute__(self, name):
+        WatchedBatch.looks += 1
+        return super().__getattribute__(name)
+
+
+@pytest.mark.parametrize("linger_ms", [0, 50])
+def test_what_a_batch_costs_does_not_grow_with_how_many_wait(monkeypatch, linger_ms):
+    """A time of delivery takes a batch of its own: so thousands of them wait for their lane, and in it."""
+    monkeypatch.setattr(producer, "Batch", WatchedBatch)
+
+    def looks_per_batch(count):
+        bench = Bench(linger_ms=linger_ms)
+        WatchedBatch.looks = 0
+        for first in (1, 1 + count):
+            # The first half is in the lane when the second comes, which has to wait for room there.
+            for number in range(first, first + count):
+                bench.add(Record(b"%d" % number, deliver_at_ms=number))
+                bench.core.pump(bench.world.now_ms)
+            bench.world.now_ms += linger_ms
+            bench.core.pump(bench.world.now_ms)
+        bench.world.pass_ms(100)
+        assert len(bench.released) == 2 * count
+        assert bench.cluster.stored("orders") == [b"%d" % number for number in range(1, 1 + 2 * count)]
+        return WatchedBatch.looks / count
+
+    assert looks_per_batch(400) < 1.2 * looks_per_batch(50)
+
+
+def test_an_early_deadline_is_kept_among_batches_that_wait_for_room():
+    bench = Bench()
+    bench.add(Record(b"warm"))
+    bench.pump()
+    bench.world.silent = {1}
+    for number in range(1, 4):
+        bench.add(Record(b"%d" % number, deliver_at_ms=number))
+        bench.pump()
+    waiting = [bench.add(Record(b"w", priority=1), timeout_ms=timeout_ms) for timeout_ms in (5_000, 200)]
+    later = bench.add(Record(b"l", priority=2), timeout_ms=300)
+    bench.pump()
+    assert waiting[0] is waiting[1]
+    bench.world.pass_ms(199)
+    assert not waiting[0].is_done
+    bench.world.pass_ms(1)
+    assert isinstance(waiting[0].error, DeadlineError)
+    assert not later.is_done
+    bench.world.pass_ms(100)
+    assert isinstance(later.error, DeadlineError)
 
 
 def test_memory_is_bounded_and_released():

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from flotilla import InvalidArgumentError, LeaseExpiredError, NotFoundError, Receipt, Reject, Retry
+from flotilla import AsyncClient, InvalidArgumentError, LeaseExpiredError, NotFoundError, Receipt, Reject, Retry
 from flotilla.types.errors import OutcomeUnknownError, UnavailableError
 from flotilla.types.queue_operations import Extend, Poll, Settle
 from tests.unit.client.queue_doors import queue_doors
@@ -359,6 +359,24 @@ def test_groups_are_listed_described_reset_paused_and_deleted(client):
         client.delete_group("orders", "workers")
 
 
+def test_a_deleted_group_takes_its_settings_with_it(client):
+    client.produce_many("orders", many(2))
+    with client.consumer("orders", group="workers") as consumer:
+        consumer.ack(consumer.poll(1))
+    client.alter_group("orders", "other", paused=1)
+    client.alter_group("orders", "workers", paused=1, max_deliveries=9)
+    client.delete_group("orders", "workers")
+    assert client.alter_group("orders", "workers") == {}
+    assert client.alter_group("orders", "other") == {"paused": "1"}
+    with client.consumer("orders", group="workers") as consumer:
+        assert payloads(consumer.poll(wait_ms=20_000)) == many(2)
+    # One that was only set up is there to be deleted, too; and so is what an interrupted deletion has left.
+    client.delete_group("orders", "other")
+    assert client.alter_group("orders", "other") == {}
+    with pytest.raises(NotFoundError):
+        client.delete_group("orders", "other")
+
+
 def test_cancelled_messages_are_not_delivered(client):
     client.produce_many("orders", many(3))
     client.produce("orders", b"keyed", idempotency_key="order-42")
@@ -433,6 +451,24 @@ def test_redrive_sends_again_what_is_meant_and_leaves_the_rest(client, doors):
         again.ack()
     assert letters.redrive(rate_per_second=1_000, limit=5).done == 1
     assert letters.list() == []
+
+
+def test_what_a_redrive_passes_over_is_kept_for_as_long_as_may_be_and_no_longer_than_needed(client, doors, monkeypatch):
+    letters = kill(client, doors, (b"a", {}), (b"b", {}))
+    asked = []
+    consumer = AsyncClient.consumer
+
+    def noted(self, topic, **settings):
+        asked.append(settings.get("max_lease_ms"))
+        return consumer(self, topic, **settings)
+
+    monkeypatch.setattr(AsyncClient, "consumer", noted)
+    began = time.monotonic()
+    assert letters.redrive(reason="bad b", rate_per_second=0.01, limit=1).done == 1
+    # It does not wait for a next one with the first in its hands.
+    assert time.monotonic() - began < 60
+    assert asked == [12 * 3_600_000]
+    assert client.explain(letters.topic, 0, 0, "flotilla.redrive").state == "ready"
 
 
 def test_a_message_is_not_sent_round_in_a_circle(client, doors):

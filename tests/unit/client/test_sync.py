@@ -4,11 +4,14 @@ import gc
 import os
 import signal
 import threading
+import time
 import warnings
+import weakref
 
 import pytest
 
 from flotilla import Client, ConnectionClosedError, OutcomeUnknownError
+from flotilla.client.setup import TIMEOUT_MS_DEFAULT
 from flotilla.types.operations import Fetch, GetMetadata, Produce
 
 
@@ -59,18 +62,29 @@ def test_an_interrupt_ends_a_wait_and_leaves_a_client_that_can_be_closed(doors, 
         client.close(timeout_ms=10)
 
 
-def test_an_interrupt_in_a_with_block_ends_in_time(doors):
+@pytest.mark.slow
+def test_an_interrupt_in_a_with_block_ends_in_time(doors, caplog):
     doors.cluster.create("orders")
     held = Held(doors, Produce)
+    interrupted = []
 
     def work():
-        with Client(doors.addresses, timeout_ms=1_500) as client, client.producer("orders") as producer:
-            producer.send(b"x").result()
+        with Client(doors.addresses) as client, client.producer("orders") as producer:
+            for _ in range(3):
+                delivery = producer.send(b"x")
+            try:
+                delivery.result()
+            finally:
+                interrupted.append(time.monotonic())
 
     thread = interrupt_when(held.seen)
     with pytest.raises(KeyboardInterrupt):
         work()
+    assert time.monotonic() - interrupted[0] < TIMEOUT_MS_DEFAULT / 1000 / 2
     thread.join()
+    assert [record.getMessage() for record in caplog.records] == [
+        "a producer of orders was closed before 3 of its records had an answer"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -143,6 +157,51 @@ def _use_in_child(client, producer) -> int:
             refused += "each process" in str(error)
     client.close()
     return 0 if refused == 3 else 1
+
+
+def test_a_child_process_can_leave_what_its_parent_has_not_sent(doors):
+    doors.cluster.create("orders")
+    with Client(doors.addresses) as client, client.producer("orders", linger_ms=60_000) as producer:
+        producer.send(b"parent")
+        pid = os.fork()
+        if not pid:
+            producer.close()
+            try:
+                producer.flush()
+            except ConnectionClosedError:
+                os._exit(0)
+            os._exit(1)
+        assert exit_code(pid) == 0
+    assert doors.cluster.stored("orders") == [b"parent"]
+
+
+def exit_code(pid: int) -> int:
+    """Of a child that should be at its end soon."""
+    end = time.monotonic() + 20
+    while True:
+        found, status = os.waitpid(pid, os.WNOHANG)
+        if found:
+            return os.waitstatus_to_exitcode(status)
+        if time.monotonic() > end:
+            os.kill(pid, signal.SIGKILL)
+        time.sleep(0.005)
+
+
+def test_a_client_that_was_forgotten_sends_what_it_has_and_is_reported(doors):
+    doors.cluster.create("orders")
+    client = Client(doors.addresses)
+    reference = weakref.ref(client)
+    client.producer("orders", linger_ms=50).send(b"x")
+    del client
+    end = time.monotonic() + 20
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        while reference() is not None:
+            gc.collect()
+            assert time.monotonic() < end
+            time.sleep(0.005)
+    assert [str(warning.message) for warning in caught] == ["a client was not closed"]
+    assert doors.cluster.stored("orders") == [b"x"]
 
 
 def test_a_client_that_was_forgotten_is_reported_and_its_thread_ends(doors):

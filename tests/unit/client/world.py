@@ -135,7 +135,8 @@ class World:
     def _serve(self, link: _Link, frame: memoryview) -> None:
         correlation_id, request = decode_request(frame)
         if isinstance(request, Hello):
-            welcome = Welcome(1, link.node, self.cluster.cluster_id, CLIENT_FRAME_BYTES_MAX, self.requests_max)
+            name, time_ms = self.cluster.cluster_id, self.cluster.now_ms()
+            welcome = Welcome(1, link.node, name, CLIENT_FRAME_BYTES_MAX, self.requests_max, time_ms)
             link.answers.append(b"".join(encode_response(correlation_id, welcome)))
         else:
             assert isinstance(request, Request)

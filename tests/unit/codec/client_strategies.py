@@ -160,7 +160,9 @@ REQUESTS: dict[type, st.SearchStrategy[Any]] = {
 }
 
 REPLIES: dict[type, st.SearchStrategy[Any]] = {
-    op.Welcome: st.builds(op.Welcome, version=u32, node=u64, cluster_id=text, frame_bytes_max=u32, requests_max=u32),
+    op.Welcome: st.builds(
+        op.Welcome, version=u32, node=u64, cluster_id=text, frame_bytes_max=u32, requests_max=u32, time_ms=u64
+    ),
     op.Produced: st.builds(
         op.Produced, base_offset=u64, duplicate=flags, known=st.lists(st.tuples(u32, u64), max_size=3)
     ),

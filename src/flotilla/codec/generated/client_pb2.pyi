@@ -193,18 +193,20 @@ class Hello(_message.Message):
     def __init__(self, version_min: _Optional[int] = ..., version_max: _Optional[int] = ..., client: _Optional[str] = ..., is_door: _Optional[bool] = ...) -> None: ...
 
 class Welcome(_message.Message):
-    __slots__ = ("version", "node", "cluster_id", "frame_bytes_max", "requests_max")
+    __slots__ = ("version", "node", "cluster_id", "frame_bytes_max", "requests_max", "time_ms")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     NODE_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     FRAME_BYTES_MAX_FIELD_NUMBER: _ClassVar[int]
     REQUESTS_MAX_FIELD_NUMBER: _ClassVar[int]
+    TIME_MS_FIELD_NUMBER: _ClassVar[int]
     version: int
     node: int
     cluster_id: str
     frame_bytes_max: int
     requests_max: int
-    def __init__(self, version: _Optional[int] = ..., node: _Optional[int] = ..., cluster_id: _Optional[str] = ..., frame_bytes_max: _Optional[int] = ..., requests_max: _Optional[int] = ...) -> None: ...
+    time_ms: int
+    def __init__(self, version: _Optional[int] = ..., node: _Optional[int] = ..., cluster_id: _Optional[str] = ..., frame_bytes_max: _Optional[int] = ..., requests_max: _Optional[int] = ..., time_ms: _Optional[int] = ...) -> None: ...
 
 class Produce(_message.Message):
     __slots__ = ("topic", "partition")

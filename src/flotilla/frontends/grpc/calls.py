@@ -7,7 +7,6 @@ from typing import Any, TypeAlias
 import grpc
 
 from flotilla.client.gateway import Gateway
-from flotilla.client.network import time_of_day_ms
 from flotilla.codec import api
 from flotilla.codec.api_queue import read_produce, write_produced, write_receipts
 from flotilla.codec.api_values import (
@@ -103,7 +102,8 @@ class Calls:
             await fail(context, error)
 
     async def _store(self, message: Any, context: Context) -> Any:
-        asked = read_produce(message, time_of_day_ms())
+        await self._gateway.learn_time()
+        asked = read_produce(message, self._gateway.now_ms())
         if isinstance(asked, ProduceRecords):
             # Not by `produce`: that the deadline is kept is gRPC's own matter.
             sent = await self._gateway.send(asked.topic, asked.records, partition=asked.partition)

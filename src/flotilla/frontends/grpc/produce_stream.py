@@ -11,7 +11,6 @@ from typing import Any, Final, Protocol
 
 from flotilla.client.gateway import Gateway
 from flotilla.client.gateway_sending import Sent
-from flotilla.client.network import time_of_day_ms
 from flotilla.codec.api_queue import read_produce, write_failure, write_produced, write_receipts, write_replies
 from flotilla.codec.api_values import ProduceRecords
 from flotilla.frontends.grpc.admission import Admission
@@ -88,7 +87,8 @@ class ProduceStream:
 
     async def _start(self, message: Any) -> _Pending:
         try:
-            asked = read_produce(message, time_of_day_ms())
+            await self._gateway.learn_time()
+            asked = read_produce(message, self._gateway.now_ms())
             if isinstance(asked, ProduceRecords):
                 return _Records(await self._gateway.send(asked.topic, asked.records, partition=asked.partition))
             return _Batch(self._gateway, asked)

@@ -126,6 +126,7 @@ class RecordDoor:
         ]  # fmt: skip
 
     async def produce(self, call: Call) -> Answer:
+        await self._gateway.learn_time()
         now_ms = self._now_ms()
         given = enumerate(call.body["records"])
         records = [read_record(each, f"the body.records[{at}]", now_ms) for at, each in given]

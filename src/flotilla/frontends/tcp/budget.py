@@ -1,6 +1,7 @@
-"""How many bytes of requests all connections together may hold: whoever finds none left waits for its turn.
+"""How many bytes all connections together may hold: of requests, where whoever finds none left waits for its turn,
+and of answers that their clients leave unread, where nobody waits and what can be asked again is refused.
 
-A holder always gives back without needing more: a frame being received has taken all it needs, and a
+A holder of requests always gives back without needing more: a frame being received has taken all it needs, and a
 request with the service is answered. So waiting ends, and nobody waits in a circle.
 """
 
@@ -50,3 +51,23 @@ class ByteBudget:
             del self._waiting[who]
             self.used_bytes += count
             granted()
+
+
+class OutputBudget:
+    """Nobody may hold more than is left for all others: who holds much is refused first, and there is always
+    something left for who holds nothing, however many do not read.
+    """
+
+    def __init__(self, bytes_max: int) -> None:
+        assert bytes_max > 0
+        self.bytes_max = bytes_max
+        self.used_bytes = 0
+
+    def hold(self, change: int) -> None:
+        """So much more is unread, or less. What must be said is never refused, and may go over the bound."""
+        self.used_bytes += change
+        assert self.used_bytes >= 0
+
+    def has_room(self, held: int, more: int = 0) -> bool:
+        """Whether a connection that holds so much may hold more; something larger than the whole is let in alone."""
+        return not self.used_bytes or held + more < self.bytes_max - self.used_bytes - more

@@ -73,6 +73,8 @@ class Channel(asyncio.BufferedProtocol):
         if transport is None or self._is_ended or transport.is_closing():
             return
         connection = self.connection
+        # What was written in earlier turns: the loop has had its chance to send that.
+        connection.set_unwritten(transport.get_write_buffer_size())
         if not self._is_congested:
             buffers = connection.take_output()
             if buffers:
@@ -91,12 +93,13 @@ class Channel(asyncio.BufferedProtocol):
         transport = self._transport
         if transport is None:
             return
+        unwritten = transport.get_write_buffer_size()
+        self.connection.set_unwritten(unwritten)
         is_ending = self._is_ended or transport.is_closing()
         if not is_ending and not self._is_congested:
             self.connection.tick()
             return
         self._waited_ticks += 1
-        unwritten = transport.get_write_buffer_size()
         if unwritten and is_too_slow(self._waited_ticks, self._unwritten_bytes - unwritten):
             self.cut("does not read its answers")
         elif is_ending and not unwritten and self._waited_ticks > LINGER_TICKS_MAX:
@@ -160,15 +163,15 @@ class Channel(asyncio.BufferedProtocol):
         self._is_congested = True
         if self._transport is not None:
             self._watch(self._transport)
-            self.connection.unwritten_bytes = self._unwritten_bytes
+            self.connection.set_unwritten(self._unwritten_bytes)
 
     def resume_writing(self) -> None:
         self._is_congested = False
-        self.connection.unwritten_bytes = 0
         self._owner.schedule(self)
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
         self.connection.finish("" if error is None else str(error))
         self.connection.take_output()
+        self.connection.set_unwritten(0)
         self._owner.lost(self)

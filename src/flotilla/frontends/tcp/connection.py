@@ -7,7 +7,8 @@
 
 A request counts as under way until its answer has been handed to the socket, so that a client that
 does not read is soon not read from either, and no client gets more than its bound of requests
-into one turn of the loop. Its batch counts, here and in the budget of the server, until it is answered.
+into one turn of the loop. Its batch counts, here and in the budget of the server, until it is answered, and its
+answer until the client has taken it. Who leaves much unread is told to ask again later.
 A subscription is a request that is answered many times and stays under way until somebody ends it.
 Time is counted in ticks: after a pause of this process one tick finds old silence, not many.
 """
@@ -25,13 +26,13 @@ from flotilla.codec.client import (
     decode_request,
     encode_response,
 )
-from flotilla.frontends.tcp.budget import ByteBudget
+from flotilla.frontends.tcp.budget import ByteBudget, OutputBudget
 from flotilla.frontends.tcp.inbox import LARGE_BYTES_MIN, Inbox
 from flotilla.service.ports import Cancel, Subscription
 from flotilla.types import limits
 from flotilla.types.errors import FlotillaError, InvalidArgumentError, OverloadedError, UnavailableError
 from flotilla.types.ids import NodeId
-from flotilla.types.operations import Done, Fetched, Hello, Metadata, Produce, Reply, Request, Welcome
+from flotilla.types.operations import Done, Fetch, Fetched, Hello, Metadata, Produce, Reply, Request, Welcome
 from flotilla.types.queue_operations import AddCredit, Extend, Poll, Polled, Pushed, Subscribe, Unsubscribe, Withdraw
 from flotilla.types.transaction_operations import Stage
 
@@ -63,11 +64,16 @@ class ConnectionLimits:
 class Budgets:
     """What all connections share: small frames and large ones apart, so that slow large ones stop nobody else."""
 
-    __slots__ = ("large", "small")
+    __slots__ = ("large", "output", "small")
 
-    def __init__(self, bytes_max: int = limits.SERVER_REQUEST_BYTES_MAX) -> None:
+    def __init__(
+        self,
+        bytes_max: int = limits.SERVER_REQUEST_BYTES_MAX,
+        output_bytes_max: int = limits.SERVER_OUTPUT_BYTES_MAX,
+    ) -> None:
         self.small = ByteBudget(bytes_max)
         self.large = ByteBudget(bytes_max)
+        self.output = OutputBudget(output_bytes_max)
 
     def of(self, length: int) -> ByteBudget:
         return self.small if length < LARGE_BYTES_MIN else self.large
@@ -81,6 +87,8 @@ class Host(Protocol):
 
     @property
     def cluster_id(self) -> str: ...
+
+    def now_ms(self) -> int: ...
 
     def lost(self, members: Sequence[str]) -> None: ...
 
@@ -105,6 +113,12 @@ def is_too_slow(ticks: int, moved_bytes: int) -> bool:
     """Whether a transfer that has lasted so long should have come further."""
     allowed_ms = limits.TRANSFER_MS_MAX + moved_bytes * 1000 // limits.TRANSFER_BYTES_PER_SECOND_MIN
     return ticks * TICK_MS > allowed_ms
+
+
+def _overloaded(message: str) -> OverloadedError:
+    error = OverloadedError(message)
+    error.retry_after_ms = _OVERLOADED_RETRY_MS
+    return error
 
 
 class Connection:
@@ -138,8 +152,7 @@ class Connection:
         self._batch_bytes = 0
         self._output: Buffers = []
         self.output_bytes = 0
-        #: What the socket's side holds because the client does not take it; kept up to date by that side.
-        self.unwritten_bytes = 0
+        self._unwritten_bytes = 0
         #: How many requests are answered in `_output`.
         self._output_count = 0
         self._heard = True
@@ -168,7 +181,20 @@ class Connection:
 
     @property
     def _is_overfull(self) -> bool:
-        return self.output_bytes + self.unwritten_bytes >= self._limits.output_bytes_max
+        return self.unread_bytes >= self._limits.output_bytes_max
+
+    @property
+    def unread_bytes(self) -> int:
+        return self.output_bytes + self._unwritten_bytes
+
+    def _has_output_room(self, more: int = 0) -> bool:
+        """Whether what all clients of the node leave unread allows more for this one."""
+        return self._budgets.output.has_room(self.unread_bytes, more)
+
+    def set_unwritten(self, count: int) -> None:
+        """What the socket's side holds because the client does not take it; kept up to date by that side."""
+        self._budgets.output.hold(count - self._unwritten_bytes)
+        self._unwritten_bytes = count
 
     def room(self) -> memoryview | None:
         """Where the next bytes shall be received; None: anywhere, to be handed over by `feed`."""
@@ -262,6 +288,10 @@ class Connection:
             self._withdraw(request.request)
             self._send(correlation_id, Done())
             return None
+        if self.state == OPEN and isinstance(request, Fetch | Poll) and not self._has_output_room():
+            # Before anything is read or leased for it.
+            self._send(correlation_id, _overloaded("too many answers of this node wait to be read"))
+            return None
         if self.state == OPEN and isinstance(request, Request):
             if not self._is_door and isinstance(request, _OF_MEMBERS) and len(self._members) < _MEMBER_COUNT_MAX:
                 self._members[request.member] = None
@@ -325,7 +355,8 @@ class Connection:
         self._is_door = hello.is_door
         self._inbox.frame_bytes_max = self._limits.frame_bytes_max
         host = self._host
-        welcome = Welcome(high, host.node, host.cluster_id, self._limits.frame_bytes_max, self._limits.requests_max)
+        frame_bytes_max, requests_max = self._limits.frame_bytes_max, self._limits.requests_max
+        welcome = Welcome(high, host.node, host.cluster_id, frame_bytes_max, requests_max, host.now_ms())
         self._send(correlation_id, welcome)
 
     # Answers in, bytes out.
@@ -340,14 +371,16 @@ class Connection:
         if self.state == CLOSING:
             return
         if type(answer) in _REPEATABLE and self._is_overfull:
-            answer = OverloadedError("too many answers wait to be read on this connection")
-            answer.retry_after_ms = _OVERLOADED_RETRY_MS
+            answer = _overloaded("too many answers wait to be read on this connection")
+        elif isinstance(answer, Fetched) and not self._has_output_room(sum(map(len, answer.batches))):
+            answer = _overloaded("too many answers of this node wait to be read")
         self._send(ticket.correlation_id, answer)
 
     def take_output(self) -> Buffers:
         """Everything there is to write; the requests it answers are under way no longer."""
         output = self._output
         self._output = []
+        self._budgets.output.hold(-self.output_bytes)
         self.output_bytes = 0
         self._output_count = 0
         return output
@@ -369,8 +402,9 @@ class Connection:
             self._wake()
         self._output += buffers
         self._output_count += 1
-        for buffer in buffers:
-            self.output_bytes += len(buffer)
+        size = sum(map(len, buffers))
+        self.output_bytes += size
+        self._budgets.output.hold(size)
 
     # The end.
 

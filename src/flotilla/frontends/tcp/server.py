@@ -11,7 +11,7 @@ from flotilla.frontends.tcp.channel import Channel
 from flotilla.frontends.tcp.connection import TICK_MS, Budgets, Connection, ConnectionLimits, Ticket
 from flotilla.service.ports import Service
 from flotilla.types.errors import OverloadedError
-from flotilla.types.limits import CONNECTION_COUNT_MAX, KIB, SERVER_REQUEST_BYTES_MAX
+from flotilla.types.limits import CONNECTION_COUNT_MAX, KIB, SERVER_OUTPUT_BYTES_MAX, SERVER_REQUEST_BYTES_MAX
 
 #: One read takes at most this much of small frames.
 SCRATCH_BYTES = 128 * KIB
@@ -27,12 +27,13 @@ class TcpServer:
         connections_max: int = CONNECTION_COUNT_MAX,
         connection_limits: ConnectionLimits | None = None,
         request_bytes_max: int = SERVER_REQUEST_BYTES_MAX,
+        output_bytes_max: int = SERVER_OUTPUT_BYTES_MAX,
         tick_ms: int = TICK_MS,
     ) -> None:
         self._service = service
         self._connections_max = connections_max
         self._limits = connection_limits or ConnectionLimits()
-        self._budgets = Budgets(request_bytes_max)
+        self._budgets = Budgets(request_bytes_max, output_bytes_max)
         self._tick_ms = tick_ms
         self._scratch = memoryview(bytearray(SCRATCH_BYTES))
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -97,9 +98,7 @@ class TcpServer:
             "requests_total": self._request_count,
             "requests_under_way": sum(channel.connection.request_count for channel in channels),
             "request_bytes_under_way": small.used_bytes + large.used_bytes,
-            "output_bytes_waiting": sum(
-                channel.connection.output_bytes + channel.connection.unwritten_bytes for channel in channels
-            ),
+            "output_bytes_waiting": self._budgets.output.used_bytes,
             "connections_waiting_for_memory": small.waiting_count + large.waiting_count,
             "received_bytes_total": self._received_bytes + sum(channel.received_bytes for channel in channels),
             "sent_bytes_total": self._sent_bytes + sum(channel.sent_bytes for channel in channels),

@@ -190,8 +190,13 @@ def test_groups_of_several_partitions_are_told_together(door: Door) -> None:
         )
         assert {number: move.to_offset for number, move in reset.partitions.items()} == {0: 1, 1: 1, 2: 1}
         assert dict((await stub.ListGroups(pb.ListGroupsRequest(topic=topic))).groups) == {"g": "queue"}
+        await stub.AlterGroup(pb.AlterGroupRequest(topic=topic, group="g", settings={"paused": "1"}))
+        await stub.DeleteGroup(pb.DeleteGroupRequest(topic=topic, group="g", partitions=[0]))
+        kept = await stub.AlterGroup(pb.AlterGroupRequest(topic=topic, group="g"))
+        assert dict(kept.settings) == {"paused": "1"}
         await stub.DeleteGroup(pb.DeleteGroupRequest(topic=topic, group="g"))
         assert dict((await stub.ListGroups(pb.ListGroupsRequest(topic=topic))).groups) == {}
+        assert dict((await stub.AlterGroup(pb.AlterGroupRequest(topic=topic, group="g"))).settings) == {}
 
     door.play(work)
 

@@ -30,6 +30,9 @@ class EchoService:
         #: While set, produces are kept here and not answered.
         self.held: list[Done] | None = None
 
+    def now_ms(self) -> int:
+        return 1_700_000_000_000
+
     def lost(self, members: Sequence[str]) -> None:
         """Nobody holds anything here."""
 

@@ -49,6 +49,9 @@ class Host:
     def __init__(self):
         self.lost_members = []
 
+    def now_ms(self):
+        return 1_700_000_000_123
+
     def lost(self, members):
         self.lost_members += members
 
@@ -98,7 +101,7 @@ def test_hello_is_welcomed():
     assert client.connection.state == NEW
     assert client.send(asked(9, Hello(1, 5))) == []
     assert client.wakes == 1
-    assert client.read() == [(9, Welcome(1, 7, "blue", limits.CLIENT_FRAME_BYTES_MAX, 256))]
+    assert client.read() == [(9, Welcome(1, 7, "blue", limits.CLIENT_FRAME_BYTES_MAX, 256, 1_700_000_000_123))]
     assert client.connection.state == OPEN
 
 

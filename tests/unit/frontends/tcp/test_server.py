@@ -34,7 +34,7 @@ def test_a_batch_goes_in_and_comes_out():
     async def test(door):
         client = await door.dial(greet=False)
         welcome = await client.call(1, Hello(1, 1, "test"))
-        assert welcome == Welcome(1, 3, "test", limits.CLIENT_FRAME_BYTES_MAX, 256)
+        assert welcome == Welcome(1, 3, "test", limits.CLIENT_FRAME_BYTES_MAX, 256, 1_700_000_000_000)
         assert await client.call(2, Produce("t", 0, b"one")) == Produced(0)
         assert await client.call(3, FETCH_ALL) == Fetched([b"one"], 0, 1)
         assert type(await client.call(4, DeleteTopic("t"))) is NotFoundError

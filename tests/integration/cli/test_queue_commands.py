@@ -1,0 +1,229 @@
+"""Queue groups, single messages, dead letters and workers of one real broker, through the command."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flotilla import Client
+from flotilla.cli.local_cluster import LocalCluster
+from tests.integration.cli.test_processes import SOURCE
+from tests.integration.testing.waiting import eventually
+
+pytestmark = pytest.mark.slow
+
+HANDLER = """
+import time
+from pathlib import Path
+
+def handle(message):
+    print("began", message.payload.decode(), flush=True)
+    if message.payload == b"bad":
+        raise OSError("not this one")
+    while not Path("go").exists():
+        time.sleep(0.01)
+    print("ended", message.payload.decode(), flush=True)
+
+not_a_function = 5
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """In the place of three: nothing here is about more than one of them."""
+    with LocalCluster.on_free_ports(tmp_path_factory.mktemp("broker"), node_count=1) as started:
+        started.start()
+        started.wait_ready()
+        yield started
+
+
+@pytest.fixture
+def asked(flotilla: Callable[..., Any]) -> Callable[..., Any]:
+    """What a command answers as JSON."""
+
+    def ask(*words: str) -> Any:
+        return json.loads(flotilla(*words, "--json").stdout)
+
+    return ask
+
+
+def produce(flotilla: Callable[..., Any], topic: str, *payloads: str) -> None:
+    flotilla("produce", topic, stdin="".join(f"{payload}\n" for payload in payloads))
+
+
+def test_members_of_a_queue_group_share_messages_and_each_is_printed_once(flotilla, asked):
+    produce(flotilla, "shared", "a", "b", "c")
+    first = flotilla("consume", "shared", "--group", "g", "-n", "2", "--json").stdout.splitlines()
+    assert [(json.loads(line)["offset"], json.loads(line)["payload"]) for line in first] == [(0, "a"), (1, "b")]
+    assert flotilla("consume", "shared", "-g", "g", "-n", "1").stdout == "c\n"
+    (listed,) = asked("group", "list", "shared")
+    assert (listed["group"], listed["kind"], listed["lag"], listed["acked_total"]) == ("g", "queue", 0, 3)
+    assert flotilla("consume", "shared", "-g", "g").stdout == ""
+    assert flotilla("consume", "shared", "-g", "other", "--from", "2", "-n", "1").stdout == "c\n"
+
+
+def test_a_group_is_paused_resumed_and_altered(flotilla, asked):
+    produce(flotilla, "held", "a", "b")
+    flotilla("consume", "held", "-g", "g", "-n", "1")
+    altered = asked("group", "alter", "held", "g", "--set", "max_deliveries=2", "--set", "visibility_ms=10s")
+    assert altered == asked("group", "describe", "held", "g")["settings"]
+    assert (altered["max_deliveries"], set(altered)) == ("2", {"max_deliveries", "visibility_ms"})
+    unset = flotilla("group", "alter", "held", "g", "--unset", "max_deliveries", "--unset", "visibility_ms")
+    assert unset.stdout == "g: as its topic says\n"
+    assert asked("group", "describe", "held", "g")["settings"] == {}
+
+    assert flotilla("group", "pause", "held", "g").stdout == "g is paused\n"
+    assert asked("group", "describe", "held", "g")["is_paused"]
+    assert flotilla("consume", "held", "-g", "g").stdout == ""
+    assert "paused" in asked("why", "held", "0", "1", "-g", "g")["next"]
+    assert flotilla("group", "resume", "held", "g").stdout == "g goes on\n"
+    assert flotilla("consume", "held", "-g", "g", "-n", "1").stdout == "b\n"
+
+
+def test_single_messages_are_looked_at_explained_and_taken_back(flotilla, asked):
+    produce(flotilla, "single", "a", "b")
+    flotilla("produce", "single", "later", "--delay", "1h", "--idempotency-key", "k")
+    flotilla("consume", "single", "-g", "g", "-n", "1")
+    assert flotilla("peek", "single", "--format", "text").stdout.split() == ["a", "b", "later"]
+    found = flotilla("peek", "single", "-o", "1", "-n", "1", "--json").stdout
+    assert (json.loads(found)["offset"], json.loads(found)["payload"]) == (1, "b")
+    empty = flotilla("peek", "single", "-o", "3")
+    assert (empty.stdout, "there is nothing" in empty.stderr) == ("", True)
+
+    found = asked("why", "single", "0", "2", "-g", "g")
+    assert (found["state"], 3_500_000 < found["remaining_ms"] <= 3_600_000) == ("delayed", True)
+    told = flotilla("why", "single", "0", "0", "--group", "g").stdout
+    assert told.splitlines()[0] == "single 0:0 is acked for g"
+
+    assert asked("cancel", "single", "-p", "0", "-o", "1") == [{"partition": 0, "offset": 1}]
+    assert flotilla("cancel", "single", "--idempotency-key", "k").stdout == "cancelled 0:2\n"
+    assert [asked("why", "single", "0", str(offset), "-g", "g")["state"] for offset in (1, 2)] == ["cancelled"] * 2
+    assert flotilla("consume", "single", "-g", "g").stdout == ""
+    assert asked("cancel", "single", "-k", "nobody's") == []
+
+
+def test_dead_letters_are_listed_looked_at_sent_again_and_thrown_away(flotilla, asked, cluster: LocalCluster):
+    produce(flotilla, "deadly", "timeout", "garbage")
+    with Client(cluster.servers) as client, client.consumer("deadly", group="g") as consumer:
+        for message in consumer.poll(2):
+            message.reject(reason=f"because of {message.payload.decode()}")
+
+    def places(*words: str) -> list[str]:
+        return [letter["place"] for letter in asked("dlq", "list", "deadly", "-g", "g", *words)]
+
+    assert eventually(lambda: len(places()) == 2 and places()) == ["0:0", "0:1"]
+    (place,) = places("--reason", "g.rbage")
+    garbage = ("deadly", "-g", "g", "-p", "0", "-o", place.removeprefix("0:"))
+    assert places("--until", "1h") == []
+    assert "because of garbage" in flotilla("dlq", "list", "deadly", "-g", "g", "-n", "2").stdout
+    letter = asked("dlq", "peek", *garbage)
+    assert (letter["payload"], letter["origin"], letter["attempts"]) == ("garbage", "deadly 0:1", 1)
+    assert "because of garbage" in flotilla("dlq", "peek", *garbage).stdout
+
+    chosen = ("deadly", "-g", "g", "--reason", "timeout")
+    assert asked("dlq", "redrive", *chosen, "--dry-run")["done"] == 1
+    assert len(places()) == 2
+    assert asked("dlq", "redrive", *chosen) == {"done": 1, "refused": 0, "skipped": 1}
+    assert flotilla("consume", "deadly", "-g", "g", "-n", "1").stdout == "timeout\n"
+
+    kept = flotilla("dlq", "purge", "deadly", "-g", "g", stdin="n\n", code=1)
+    assert "nothing was thrown away" in kept.stderr
+    assert places() == [place]
+    assert asked("dlq", "purge", *garbage, "--yes") == {"done": 1, "refused": 0, "skipped": 0}
+    assert places() == []
+
+
+def test_a_worker_ends_what_it_began_when_it_is_told_to_stop_and_gives_the_rest_back(
+    flotilla, asked, cluster: LocalCluster, tmp_path: Path
+):
+    tmp_path.joinpath("queue_handlers.py").write_text(HANDLER)
+    produce(flotilla, "work", "bad", "slow", "never")
+    words = ["worker", "queue_handlers:handle", "--topic", "work", "--group", "g", "-c", "1"]
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("FLOTILLA_")}
+    worker = subprocess.Popen(
+        [sys.executable, "-m", "flotilla.cli", *words, "--servers", ",".join(cluster.servers)],
+        cwd=tmp_path,
+        env={**environ, "PYTHONPATH": SOURCE},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert worker.stdout is not None
+    assert worker.stderr is not None
+    try:
+        assert [worker.stdout.readline(), worker.stdout.readline()] == ["began bad\n", "began slow\n"]
+        worker.send_signal(signal.SIGTERM)
+        while "draining" not in (told := worker.stderr.readline()):
+            assert told, "it ended without a word"
+        assert worker.poll() is None, "its handler has not ended"
+        tmp_path.joinpath("go").touch()
+        output, errors = worker.communicate(timeout=30)
+    finally:
+        worker.kill()
+    assert (worker.returncode, output) == (0, "ended slow\n"), errors
+    assert "draining 1 running handlers" in told
+    assert "2 handled, 1 of them failed" in errors
+    states = [asked("why", "work", "0", str(offset), "-g", "g")["state"] for offset in range(3)]
+    assert states[1:] == ["acked", "ready"]
+    assert states[0] in ("retrying", "ready")
+    assert "not this one" in asked("why", "work", "0", "0", "-g", "g")["reason"]
+
+
+MISTAKES = {
+    3: [
+        "consume nowhere -g g",
+        "peek nowhere",
+        "peek some -p 7",
+        "why nowhere 0 0 -g g",
+        "why some 0 0 -g nobody",
+        "cancel nowhere -p 0 -o 0",
+        "cancel some -k nobodys",
+        "group pause nowhere g",
+        "group resume nowhere g",
+        "group alter nowhere g --set max_deliveries=2",
+        "group describe some nobody",
+        "dlq peek some -g nobody",
+    ],
+    2: [
+        "consume some -g g --from yesterdayish",
+        "consume some -g g -p 7",
+        "why some 0 99 -g g",
+        "why some 0 0",
+        "why some zero 0 -g g",
+        "cancel some",
+        "group alter some g",
+        "group alter some g --set max_delivery=2",
+        "group alter some g --set max_deliveries=many",
+        "group alter some g --set max_deliveries",
+        "dlq list some",
+        "dlq list some -g g --reason (",
+        "dlq redrive some -g g --since yesterdayish",
+        "worker nowhere:handle -t some -g g",
+        "worker queue_handlers -t some -g g",
+        "worker queue_handlers:nothing -t some -g g",
+        "worker queue_handlers:not_a_function -t some -g g",
+        "worker queue_handlers:handle -t some",
+        "worker queue_handlers:handle -t some -g g --drain soon",
+    ],
+}
+
+
+def test_a_mistake_of_the_user_is_one_line_and_an_exit_code(flotilla, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    tmp_path.joinpath("queue_handlers.py").write_text(HANDLER)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    produce(flotilla, "some", "a")
+    flotilla("consume", "some", "-g", "g", "-n", "1")
+    for code, typed in MISTAKES.items():
+        for line in typed:
+            refused = flotilla(*line.split(), code=code)
+            assert refused.stdout == "", line
+            assert "Traceback" not in refused.stderr, line
+            last = refused.stderr.splitlines()[-1]
+            assert last.startswith("flotilla: ") or "Usage: flotilla" in refused.stderr, (line, refused.stderr)

@@ -1,0 +1,80 @@
+"""Doors in a process without data: what counts from now on counts by the brokers' clock, from the first record on."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import grpc
+import httpx
+import pytest
+
+from flotilla.client.gateway import Gateway
+from flotilla.client.setup import read_addresses
+from flotilla.codec.batch_view import BatchView
+from flotilla.codec.generated import flotilla_pb2 as pb
+from flotilla.codec.generated.flotilla_pb2_grpc import FlotillaStub
+from flotilla.frontends.grpc.server import GrpcServer
+from flotilla.frontends.http.server import HttpServer
+from tests.unit.client.shells import Doors
+
+HOUR_MS = 3_600_000
+#: What a machine that is busy may take for something quick.
+SLACK_MS = 60_000
+SECONDS_MAX = 60
+
+
+@pytest.fixture
+def doors() -> Iterator[Doors]:
+    opened = Doors()
+    opened.cluster.create("orders")
+    yield opened
+    opened.close()
+
+
+async def by_http(gateway: Gateway) -> None:
+    server = HttpServer(None, gateway, gateway.now_ms)
+    port = await server.start("127.0.0.1", 0)
+    try:
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=SECONDS_MAX) as client:
+            body = {"records": [{"payload": "MQ==", "delay_ms": HOUR_MS, "ttl_ms": 2 * HOUR_MS}]}
+            answer = await client.post("/v1/topics/orders/records", json=body)
+            assert answer.status_code == 201, answer.text
+    finally:
+        await server.close()
+
+
+async def by_grpc(gateway: Gateway, *, is_stream: bool) -> None:
+    server = GrpcServer(gateway)
+    port = await server.start("127.0.0.1", 0)
+    record = pb.Record(payload=b"1", delay_ms=HOUR_MS, ttl_ms=2 * HOUR_MS)
+    request = pb.ProduceRequest(topic="orders", records=[record])
+    try:
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+            stub: Any = FlotillaStub(channel)
+            if is_stream:
+                assert [reply async for reply in stub.ProduceStream(iter([request]), timeout=SECONDS_MAX)]
+            else:
+                await stub.Produce(request, timeout=SECONDS_MAX)
+    finally:
+        await server.close(0)
+
+
+@pytest.mark.parametrize("ahead_ms", [24 * HOUR_MS, -24 * HOUR_MS])
+@pytest.mark.parametrize("way", ["http", "grpc", "grpc stream"])
+def test_the_first_record_counts_by_the_brokers_clock(doors: Doors, way: str, ahead_ms: int) -> None:
+    doors.cluster.ahead_ms = ahead_ms
+
+    async def play() -> None:
+        gateway = Gateway(lambda: read_addresses(doors.addresses), "proxy")
+        try:
+            await (by_http(gateway) if way == "http" else by_grpc(gateway, is_stream=way == "grpc stream"))
+        finally:
+            await gateway.close()
+
+    broker_ms = time.time_ns() // 1_000_000 + ahead_ms
+    asyncio.run(play())
+    (batch,) = doors.cluster.topics["orders"][0].batches
+    (record,) = BatchView(batch).records()
+    assert 0 <= record.deliver_at_ms - broker_ms - HOUR_MS < SLACK_MS
+    assert 0 <= record.timestamp_ms + record.ttl_ms - broker_ms - 2 * HOUR_MS < SLACK_MS
