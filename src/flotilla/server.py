@@ -39,6 +39,7 @@ from flotilla.runtime.logs import get_logger
 from flotilla.runtime.ticker import TICK_MS
 from flotilla.service.broker import Broker
 from flotilla.service.catalog import METADATA_GROUP, Catalog, CatalogMachine
+from flotilla.service.chronicle import LOOK_MS, Chronicle
 from flotilla.service.membership import Membership
 from flotilla.service.metering import MeteredService
 from flotilla.service.ports import Cancel, Done
@@ -192,7 +193,7 @@ class Server:
             cluster=settings.cluster_digest,
             data=Path(settings.data_dir),
             listen=settings.peer_listen,
-            peers=settings.other_peers,
+            peers={},
             store=StoreOptions(
                 journal_bytes=settings.journal_file_bytes,
                 segment_bytes=settings.segment_file_bytes,
@@ -227,7 +228,7 @@ class Server:
             self.node.runtime, self.node.network, self.catalog, metered, self._tcp.statistics, self.membership.hosts
         )
         #: The cluster, for doors that lead to all of it: this node is their way in like any other.
-        self.gateway = Gateway(self._way_in)
+        self.gateway = Gateway(self._way_in, clock=self._outside.now_ms)
         self._grpc = GrpcServer(self.gateway, self.status.is_member)
         self._http = HttpServer(self.status, self.gateway, self._outside.now_ms)
         #: Where this node reaches its own door.
@@ -235,13 +236,22 @@ class Server:
         #: How this node registers; known once its doors are open.
         self._own: RegisterBroker | None = None
         self._joining: asyncio.Task[None] | None = None
+        driver = self.node.runtime.driver
+        self._chronicle = Chronicle(settings.node_id, self.catalog, driver.replicas, driver.repaired)
+        self._stop_looking: Cancel | None = None
 
     async def start(self) -> None:
         """Listens to clients and peers, and takes up or founds what this node is part of."""
         settings = self.settings
+        others = {peer: str(address) for peer, address in settings.other_peers.items()}
+        if self._is_alone() and (others or settings.join):
+            self._warn_alone()
+            # They would take part in a cluster of the same name and other contents.
+            others = {}
+        self._connect(others)
         await self.node.start()
         if not settings.join and not settings.await_init:
-            self._found({peer: str(address) for peer, address in settings.other_peers.items()})
+            self._found(others)
         port = await self._tcp.start(settings.listen.host, settings.listen.port)
         self._own_door = Address("127.0.0.1" if settings.listen.is_wildcard else settings.listen.host, port)
         http = settings.http_listen
@@ -253,7 +263,20 @@ class Server:
         self.membership.start(own, self._incarnation)
         if settings.join:
             self._enter([str(address) for address in settings.join])
-        log.info("listening", node=settings.node_id, clients=own.client_address, peers=own.peer_address)
+        log.info(
+            "listening",
+            node=settings.node_id,
+            cluster=settings.cluster_id,
+            clients=own.client_address,
+            peers=own.peer_address,
+            http=own.http_address or "off",
+            grpc=own.grpc_address or "off",
+        )
+        self._look()
+
+    def _look(self) -> None:
+        self._chronicle.look()
+        self._stop_looking = self._outside.later(LOOK_MS, self._look)
 
     async def stop(self) -> None:
         """Takes no more requests, finishes those under way, hands leadership over, and closes."""
@@ -264,6 +287,9 @@ class Server:
         # Before leadership goes: what is under way there may need it.
         await self._grpc.close(DRAIN_MS)
         await self.node.runtime.hand_over()
+        if self._stop_looking is not None:
+            self._stop_looking()
+            self._chronicle.look()
         self.broker.close()
         await self.gateway.close()
         await self._elsewhere.close()
@@ -301,10 +327,30 @@ class Server:
             now_ms=self._outside.now_ms(),
         )
 
-    def _found(self, others: dict[NodeId, str]) -> None:
-        """Becomes a founder of a cluster with these nodes; without effect for a node that is part of one."""
+    def _is_alone(self) -> bool:
+        """Whether this node is a whole cluster by itself."""
+        replica = self._consensus.replica(METADATA_GROUP)
+        return replica is not None and replica.raft.configuration.members() == (self.settings.node_id,)
+
+    def _warn_alone(self) -> None:
+        settings = self.settings
+        given = {"--join": bool(settings.join), "--peers": bool(settings.other_peers)}
+        log.warning(
+            "the data directory belongs to a cluster that this node is alone in: it stays there",
+            node=settings.node_id,
+            cluster=settings.cluster_id,
+            data_dir=settings.data_dir,
+            ignored=[flag for flag, is_given in given.items() if is_given],
+            advice="a node comes into another cluster with an empty data directory",
+        )
+
+    def _connect(self, others: dict[NodeId, str]) -> None:
         for node, address in others.items():
             self._outside.connect(node, address)
+
+    def _found(self, others: dict[NodeId, str]) -> None:
+        """Becomes a founder of a cluster with these nodes; without effect for a node that is part of one."""
+        self._connect(others)
         voters = tuple(sorted((self.settings.node_id, *others)))
         self.node.create_group(METADATA_GROUP, Configuration(voters=voters))
         if not others:
@@ -338,6 +384,9 @@ class Server:
                         http=own.http_address,
                         incarnation=self._incarnation,
                     )
+                    if reply.peers.keys() <= {own.node}:
+                        # Nobody would ever speak with it.
+                        raise UnavailableError("the cluster has let it in, but does not name its own nodes yet")
             except FlotillaError as error:
                 log.warning("joining failed, trying again", error=str(error))
                 await asyncio.sleep(JOIN_RETRY_MS / 1000)

@@ -14,6 +14,7 @@ from typing import Protocol, cast
 
 from flotilla.peers.frame_buffer import PING, Buffer, FrameBuffer, FrameTooLongError
 from flotilla.peers.handshake import HANDSHAKE_BYTES_MAX
+from flotilla.types.address import Address
 from flotilla.types.limits import MIB, PEER_FRAME_BYTES_MAX
 
 #: Every connection is looked at this often; if it was not written to since, it gets a ping.
@@ -64,6 +65,12 @@ class Connection(asyncio.BufferedProtocol):
         assert not self.is_open
         self.is_open = True
         self._frames.frame_bytes_max = PEER_FRAME_BYTES_MAX
+
+    @property
+    def remote(self) -> str:
+        """Where the other side is, for people; empty when it is gone."""
+        name = None if self._transport is None else self._transport.get_extra_info("peername")
+        return str(Address(*name[:2])) if name else ""
 
     def write(self, buffers: list[Buffer]) -> None:
         """Hands whole frames to the socket. The buffers must not change afterwards."""

@@ -45,6 +45,9 @@ class LinkOwner(Protocol):
 
     def link_closed(self, peer: NodeId) -> None: ...
 
+    def link_refused(self, peer: NodeId, address: Address, reason: str) -> None:
+        """The handshake failed, for another reason than the last time if there was one since the link was open."""
+
 
 @dataclass(slots=True)
 class LinkCounters:
@@ -74,6 +77,8 @@ class Link:
         self._unsent: list[tuple[GroupId, Message]] = []
         #: Why the last attempt failed or the last connection ended; for people.
         self.last_failure = ""
+        #: Why the last handshake failed; empty: it did not.
+        self._refusal = ""
         self._hello = hello
         self._owner = owner
         self._chance = chance
@@ -194,8 +199,12 @@ class Link:
         if failure:
             self.counters.refused += 1
             connection.cut(failure)
+            if failure != self._refusal:
+                self._refusal = failure
+                self._owner.link_refused(self.peer, self.address, failure)
             return
         connection.open()
+        self._refusal = ""
         self._backoff_ms = BACKOFF_MIN_MS
         self.last_failure = ""
         self._owner.link_opened(self.peer)

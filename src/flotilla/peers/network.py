@@ -33,6 +33,10 @@ class PeerEvents(Protocol):
 
     def peer_down(self, peer: NodeId) -> None: ...
 
+    def peer_refused(self, peer: NodeId, address: str, reason: str) -> None: ...
+
+    def refused_by_peer(self, peer: NodeId, address: str, reason: str) -> None: ...
+
 
 @dataclass(frozen=True, slots=True)
 class PeerHealth:
@@ -182,6 +186,14 @@ class PeerNetwork:
 
     def link_closed(self, peer: NodeId) -> None:
         self._weigh(peer)
+
+    def link_refused(self, peer: NodeId, address: Address, reason: str) -> None:
+        if self._events is not None:
+            self._events.refused_by_peer(peer, str(address), reason)
+
+    def peer_refused(self, peer: NodeId, address: str, reason: str) -> None:
+        if self._events is not None:
+            self._events.peer_refused(peer, address, reason)
 
     def peer_entered(self, peer: NodeId) -> None:
         # It lives: do not sit out the back-off.

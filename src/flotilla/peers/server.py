@@ -29,8 +29,11 @@ from flotilla.peers.handshake import (
 )
 from flotilla.raft.messages import Message
 from flotilla.types.errors import InvalidArgumentError
-from flotilla.types.ids import GroupId, NodeId
+from flotilla.types.ids import NO_NODE, GroupId, NodeId
 from flotilla.types.limits import PEER_HANDSHAKE_COUNT_MAX
+
+#: Anybody can come under any id: of so many it is remembered that they were refused, and of others nothing is told.
+_REFUSALS_MAX = 64
 
 
 class ServerOwner(Protocol):
@@ -39,6 +42,9 @@ class ServerOwner(Protocol):
     def peer_entered(self, peer: NodeId) -> None: ...
 
     def peer_left(self, peer: NodeId) -> None: ...
+
+    def peer_refused(self, peer: NodeId, address: str, reason: str) -> None:
+        """Somebody was not let in, for another reason than the last time; NO_NODE: it did not say who it is."""
 
 
 @dataclass(slots=True)
@@ -64,6 +70,8 @@ class PeerServer:
         #: Of each peer inside: its connection, and how it introduced itself.
         self._inside: dict[NodeId, tuple[Connection, Hello]] = {}
         self._names: dict[Connection, NodeId] = {}
+        #: Who was refused, and why, since it was last let in.
+        self._refusals: dict[NodeId, str] = {}
         self._listener: asyncio.Server | None = None
 
     async def start(self, host: str, port: int) -> int:
@@ -140,7 +148,7 @@ class PeerServer:
         try:
             hello = decode_hello(frame)
         except HandshakeError as error:
-            self.counters.refused += 1
+            self._refused(connection, NO_NODE, str(error))
             connection.cut(str(error))
             return
         verdict = judge(hello, cluster=self._cluster, node=self._node, members=self.members)
@@ -152,8 +160,16 @@ class PeerServer:
         if verdict == ACCEPTED:
             self._admit(connection, hello)
         else:
-            self.counters.refused += 1
+            self._refused(connection, hello.sender, VERDICT_TEXT[verdict])
             connection.finish(VERDICT_TEXT[verdict])
+
+    def _refused(self, connection: Connection, peer: NodeId, reason: str) -> None:
+        """A peer tries again and again: told once, and no more of them than can be remembered."""
+        self.counters.refused += 1
+        is_bounded = peer in self._refusals or len(self._refusals) < _REFUSALS_MAX
+        if is_bounded and self._refusals.get(peer) != reason:
+            self._refusals[peer] = reason
+            self._owner.peer_refused(peer, connection.remote, reason)
 
     def _is_taken(self, hello: Hello) -> bool:
         """Whether a live connection of another process holds this node id."""
@@ -163,6 +179,7 @@ class PeerServer:
     def _admit(self, connection: Connection, hello: Hello) -> None:
         connection.open()
         self.counters.accepted += 1
+        self._refusals.pop(hello.sender, None)
         del self._strangers[connection]
         self._names[connection] = hello.sender
         replaced = self._inside.get(hello.sender)

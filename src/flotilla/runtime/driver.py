@@ -64,6 +64,8 @@ class Driver:
         self.storage_error: FlotillaError | None = None
         #: Why the last background job failed: what is acknowledged is safe, but the journal cannot be recycled.
         self.background_error: FlotillaError | None = None
+        #: Entries of each group that came from other replicas because they were damaged here.
+        self.repaired: dict[GroupId, int] = {}
         self._store = store
         self._ports = ports
         self._random = random
@@ -97,7 +99,7 @@ class Driver:
     def remove_replica(self, group: GroupId) -> None:
         """Leaves a group and forgets its data."""
         self._store.remove_group(group)
-        for table in (self.replicas, self._touched, self._awake):
+        for table in (self.replicas, self._touched, self._awake, self.repaired):
             table.pop(group, None)
         self._asking = {asked: token for asked, token in self._asking.items() if asked[0] != group}
 
@@ -245,6 +247,8 @@ class Driver:
                     repaired=ready.repaired,
                     truncate_from=ready.truncate_from,
                 )
+            if ready.repaired:
+                self.repaired[replica.group] = self.repaired.get(replica.group, 0) + len(ready.repaired)
             if must_save or replica.unadvanced:
                 self._saved.append((replica, ready))
                 replica.unadvanced += 1

@@ -114,7 +114,9 @@ MESSAGES_DEAD_LETTERED = _queue(
 )
 GROUP_LAG_MESSAGES = _queue(GAUGE, "flotilla_group_lag_messages", "Messages that the group has not finished.")
 GROUP_LAG_SECONDS = _queue(
-    GAUGE, "flotilla_group_lag_seconds", "Age of the oldest message that the group has not finished; 0 without one."
+    GAUGE,
+    "flotilla_group_lag_seconds",
+    "For how long the oldest message waits that the group has not finished and whose time has come; 0 without one.",
 )
 QUEUE_READY = _queue(GAUGE, "flotilla_queue_ready", "Messages that the next poll of the group could get.")
 QUEUE_LEASED = _queue(GAUGE, "flotilla_queue_leased", "Messages that members of the group hold.")

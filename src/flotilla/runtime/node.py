@@ -83,6 +83,8 @@ class NodeRuntime:
         self._unwritten: Block | None = None
         self._open = OpenRequests()
         self._replies: list[tuple[OpenRequest, object]] = []
+        #: Somebody waits for the end of the next turn.
+        self._next_turn: asyncio.Future[None] | None = None
         self._stopped: asyncio.Future[None] | None = None
         #: Works on what comes in; takes requests on. A node that stops does only the first for a while.
         self._is_running = False
@@ -111,6 +113,12 @@ class NodeRuntime:
         """Returns when the node was stopped; raises what broke it."""
         assert self._stopped is not None, "the node was not started"
         await asyncio.shield(self._stopped)
+
+    async def turned(self) -> None:
+        """Until the node has done something more, or the next tick has come."""
+        if self._next_turn is None:
+            self._next_turn = asyncio.get_running_loop().create_future()
+        await asyncio.shield(self._next_turn)
 
     # Requests. The answer comes by `reply`, also when it is an error.
 
@@ -187,10 +195,18 @@ class NodeRuntime:
         self._input(self.driver.receive, messages)
 
     def peer_up(self, peer: NodeId) -> None:
+        log.info("peer up", node=self.node, peer=peer)
         self._input(self.driver.peer_up, peer)
 
     def peer_down(self, peer: NodeId) -> None:
+        log.info("peer down", node=self.node, peer=peer)
         self._input(self.driver.peer_down, peer)
+
+    def peer_refused(self, peer: NodeId, address: str, reason: str) -> None:
+        log.warning("refused a peer", node=self.node, peer=peer, address=address, reason=reason)
+
+    def refused_by_peer(self, peer: NodeId, address: str, reason: str) -> None:
+        log.warning("refused by a peer", node=self.node, peer=peer, address=address, reason=reason)
 
     def _tick(self, count: int) -> None:
         self._vigil.tick()
@@ -249,6 +265,9 @@ class NodeRuntime:
                 self.journal.submit(block)
         except Exception as failure:
             self._break(failure)
+        if self._next_turn is not None:
+            self._next_turn.set_result(None)
+            self._next_turn = None
 
     def _forget_due_turn(self) -> None:
         if self._due_turn is not None:

@@ -16,6 +16,12 @@ class LinkEvents(Protocol):
     def peer_down(self, peer: NodeId) -> None:
         """The peer cannot be reached or has fallen silent. A hint: it may be wrong."""
 
+    def peer_refused(self, peer: NodeId, address: str, reason: str) -> None:
+        """It was not let in; told once for each reason, not at every attempt. NO_NODE: it did not say who it is."""
+
+    def refused_by_peer(self, peer: NodeId, address: str, reason: str) -> None:
+        """It did not let us in, or is not whom we dialled; told likewise."""
+
 
 class Links(Protocol):
     async def start(self, events: LinkEvents) -> None: ...

@@ -109,7 +109,7 @@ class Broker:
 
     def logged(self) -> str:
         """The end of what it wrote."""
-        return self.log.read_text(errors="replace")[-4_000:] if self.log.exists() else ""
+        return self.log.read_text(errors="replace")[-20_000:] if self.log.exists() else ""
 
 
 class BrokerCluster:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from flotilla.client.aio import AsyncClient
-from flotilla.types.errors import AlreadyExistsError, ConfigurationChangeError, InvalidArgumentError
+from flotilla.types.errors import AlreadyExistsError, ConfigurationChangeError, DeadlineError, InvalidArgumentError
 from tests.integration.broker.cluster import BrokerCluster, run, wait_for, wait_until
 from tests.integration.broker.ledger import Traffic, read_all
 
@@ -78,7 +78,11 @@ def test_waiting_nodes_become_a_cluster_when_they_are_told_and_telling_them_agai
 
     async def form() -> None:
         async with cluster.client() as client:
-            await wait_for(client.metadata, "nodes that wait", is_enough=lambda found: not found.brokers)
+            await wait_for(
+                lambda: client.init_cluster({}), "nodes that wait", is_enough=lambda found: not found.cluster_id
+            )
+            with pytest.raises(DeadlineError, match="not part of a cluster yet"):
+                await client.metadata(timeout_ms=1_000)
         await tell_all()
         await tell_all()
 

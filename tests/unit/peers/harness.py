@@ -47,6 +47,8 @@ class Recorder:
     def __init__(self) -> None:
         self.messages: list[tuple[int, Message]] = []
         self.changes: list[tuple[str, int]] = []
+        #: Who refused, the peer, and why.
+        self.refusals: list[tuple[str, int, str]] = []
         self._news = asyncio.Event()
 
     def receive(self, messages: list[tuple[int, Message]]) -> None:
@@ -59,6 +61,16 @@ class Recorder:
 
     def peer_down(self, peer: int) -> None:
         self.changes.append(("down", peer))
+        self._news.set()
+
+    def peer_refused(self, peer: int, address: str, reason: str) -> None:
+        assert address
+        self.refusals.append(("here", peer, reason))
+        self._news.set()
+
+    def refused_by_peer(self, peer: int, address: str, reason: str) -> None:
+        assert address
+        self.refusals.append(("there", peer, reason))
         self._news.set()
 
     async def wait_until(self, condition: Callable[[], bool]) -> None:

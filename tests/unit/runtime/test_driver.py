@@ -364,6 +364,7 @@ def test_damage_that_a_reader_meets_is_asked_for_again():
     bench.settle()
     bench.tick(1)
     assert not bench.driver.replicas[1].raft.damaged
+    assert bench.driver.repaired == {1: len(entries)}
     assert len(bench.store.groups[1].entries(1, 4, 1 << 20)) == 3
 
 

@@ -381,6 +381,35 @@ def test_a_failing_disk_is_reported_and_work_goes_on_when_it_works_again(
     assert caplog.records[0].fields == {"node": 1, "code": error.code, "error": str(error)}  # type: ignore[attr-defined]
 
 
+def test_peers_that_come_go_and_are_refused_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "flotilla.runtime")
+
+    async def scenario(cluster: Cluster) -> None:
+        events = cluster.wire.ends[1].events
+        assert events is not None
+        events.peer_up(2)
+        events.peer_down(2)
+        events.peer_refused(3, "10.0.0.3:50000", "the node belongs to another cluster")
+        events.refused_by_peer(3, "10.0.0.3:7601", "the node is not a member")
+
+    run(tmp_path, (1,), scenario)
+    told = [(record.levelname, record.message, record.fields) for record in caplog.records]  # type: ignore[attr-defined]
+    assert told == [
+        ("INFO", "peer up", {"node": 1, "peer": 2}),
+        ("INFO", "peer down", {"node": 1, "peer": 2}),
+        (
+            "WARNING",
+            "refused a peer",
+            {"node": 1, "peer": 3, "address": "10.0.0.3:50000", "reason": "the node belongs to another cluster"},
+        ),
+        (
+            "WARNING",
+            "refused by a peer",
+            {"node": 1, "peer": 3, "address": "10.0.0.3:7601", "reason": "the node is not a member"},
+        ),
+    ]
+
+
 class WrongLedger(Ledger):
     def apply(self, entry: Entry) -> object:
         raise ZeroDivisionError("a wrong program")
