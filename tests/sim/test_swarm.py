@@ -8,7 +8,9 @@ from random import SystemRandom
 
 import pytest
 
-from flotilla.sim.swarm import Order, run_swarm
+from flotilla.runtime.driver import CRASH_POINTS
+from flotilla.sim.sometimes import crashed_at
+from flotilla.sim.swarm import Order, Totals, run_swarm
 
 FIRST = int(os.environ.get("FLOTILLA_SIM_SEED", "0")) or SystemRandom().randrange(1, 10**9)
 CHUNK = 25
@@ -32,16 +34,27 @@ ALWAYS = (
 )
 
 
+def report(totals: Totals) -> str:
+    return "\n".join(f"{result.command}\n{result.failure}" for result in totals.failures)
+
+
 @pytest.mark.parametrize("chunk", range(8))
 def test_fresh_seeds(chunk: int) -> None:
     first = FIRST + chunk * CHUNK
     totals = run_swarm(range(first, first + CHUNK), Order(ticks=300), workers=1)
-    report = "\n".join(f"{result.command}\n{result.failure}" for result in totals.failures)
-    assert not totals.failures, report
+    assert not totals.failures, report(totals)
     assert totals.acknowledged > 0
 
 
 def test_the_generator_reaches_what_it_should() -> None:
-    totals = run_swarm(range(1, 41), Order(ticks=600), workers=1)
-    assert not totals.failures, "\n".join(f"{result.command}\n{result.failure}" for result in totals.failures)
+    totals = run_swarm(range(1, 41), Order(ticks=500), workers=1)
+    assert not totals.failures, report(totals)
     assert [name for name in ALWAYS if not totals.sometimes.get(name)] == []
+
+
+def test_the_power_fails_at_every_named_point() -> None:
+    # Snapshots are installed where somebody was away while the others took theirs.
+    order = Order(ticks=1200, faults=("point", "isolate", "snapshot"))
+    totals = run_swarm(range(1, 9), order, workers=1)
+    assert not totals.failures, report(totals)
+    assert [point for point in CRASH_POINTS if not totals.sometimes[crashed_at(point)]] == []

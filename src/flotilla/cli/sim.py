@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from flotilla.sim.mutants import MUTANTS, applied
-from flotilla.sim.plan import DEFAULT_TICKS, FAULTS, WORKLOADS
+from flotilla.sim.plan import DEFAULT_TICKS, FAULTS, NODES_MIN, WORKLOADS
 from flotilla.sim.run import Result, simulate
 from flotilla.sim.sometimes import missing
 from flotilla.sim.swarm import Order, Totals, run_swarm
@@ -28,15 +28,17 @@ console = Console(highlight=False)
 def sim(
     seed: Annotated[int, typer.Option(help="Run this seed and tell its story.")] = 1,
     seeds: Annotated[str, typer.Option(help="Run a swarm: FIRST:END, or a count of seeds from 1 on.")] = "",
-    nodes: Annotated[int | None, typer.Option(help="Size of the cluster instead of the drawn one.")] = None,
-    ticks: Annotated[int, typer.Option(help="Length of the chaos, in ticks of 100 ms.")] = DEFAULT_TICKS,
+    nodes: Annotated[
+        int | None, typer.Option(min=NODES_MIN, help="Size of the cluster instead of the drawn one: three or more.")
+    ] = None,
+    ticks: Annotated[int, typer.Option(min=0, help="Length of the chaos, in ticks of 100 ms.")] = DEFAULT_TICKS,
     faults: Annotated[str, typer.Option(help="Faults instead of the drawn ones: a,b,c, or 'all', or 'none'.")] = "",
     mutant: Annotated[str, typer.Option(help="Break the code on purpose, with the mutant of this name.")] = "",
     mutants: Annotated[bool, typer.Option("--mutants", help="Try every mutant; all must be caught.")] = False,
     workload: Annotated[
         str, typer.Option(help="Use the cluster as a ledger, a queue or a stream; drawn by default.")
     ] = "",
-    workers: Annotated[int | None, typer.Option(help="Processes of a swarm; all cores by default.")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Processes of a swarm; all cores by default.")] = None,
 ) -> None:
     """Simulate a cluster under faults and check every promise after every event."""
     if mutant and mutant not in MUTANTS:
@@ -70,9 +72,12 @@ def _parse_faults(text: str) -> tuple[str, ...] | None:
 def _parse_seeds(text: str) -> range:
     first, colon, end = text.partition(":")
     try:
-        return range(int(first), int(end)) if colon else range(1, int(first) + 1)
+        seeds = range(int(first), int(end)) if colon else range(1, int(first) + 1)
     except ValueError:
         raise typer.BadParameter("expected FIRST:END or a count", param_hint="--seeds") from None
+    if not seeds:
+        raise typer.BadParameter(f"there is no seed in {text}; END is the one behind the last", param_hint="--seeds")
+    return seeds
 
 
 def _tell(seed: int, order: Order) -> bool:

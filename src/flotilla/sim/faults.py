@@ -2,7 +2,8 @@
 
 A fault is drawn every now and then from those the seed has chosen. Many aim: at the leader, at the
 follower that would take over, at whoever answered last, at a node that is joining; crashes wait for
-a named point of the driver. Whatever lasts ends by itself, and all of it ends with `heal`.
+a named point of the driver, at the rare ones for as long as it takes. Whatever else lasts ends by itself,
+and all of it ends with `heal`.
 """
 
 from collections.abc import Callable
@@ -15,15 +16,60 @@ from flotilla.sim.network import Weather
 from flotilla.sim.node import DOWN, PAUSED, RUNNING, SimNode
 from flotilla.sim.plan import FAULTS, draw_weather
 from flotilla.sim.queue_workload import QueueWorkload
+from flotilla.sim.sometimes import crashed_at
 from flotilla.sim.stream_workload import StreamWorkload
 from flotilla.sim.workload import Workload
 from flotilla.sim.world import MS, SECOND
+from flotilla.types.ids import NodeId
+
+#: Points that most turns of the pump do not pass, the more frequent first.
+RARE_POINTS = ("maintained", "snapshot", "installing", "installed")
+#: How often somebody looks who has died at a rare one.
+LOOK_US = 100 * MS
+
+
+class Ambush:
+    """Cuts of power that wait at a named point, and the count of those that came to pass."""
+
+    __slots__ = ("_armed", "_cluster", "awaited", "is_watched")
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        #: What each node was last armed with.
+        self._armed: dict[NodeId, str] = {}
+        #: Rare points at which whoever gets there first will die: each of them once, and again when it is drawn.
+        self.awaited: set[str] = set(RARE_POINTS)
+        #: Somebody looks every now and then.
+        self.is_watched = False
+
+    def arm(self, node: SimNode, point: str, after: int) -> None:
+        self.has_caught(node)
+        self._armed[node.id] = point
+        node.armed_point, node.armed_after = point, after
+
+    def has_caught(self, node: SimNode) -> bool:
+        """Whether the node has died at its point; told once."""
+        if node.id not in self._armed or node.armed_after >= 0:
+            return False
+        point = self._armed.pop(node.id)
+        self.awaited.discard(point)
+        self._cluster.sometimes.seen(crashed_at(point))
+        return True
+
+    def arm_everyone(self) -> None:
+        """With the most frequent of what is awaited: soon over, it makes room for the next. A restart disarms."""
+        point = next((point for point in RARE_POINTS if point in self.awaited), None)
+        for node in self._cluster.nodes.values():
+            if node.armed_point in RARE_POINTS and node.armed_point != point:
+                node.armed_point = None
+            if node.armed_point is None and point is not None and node.status == RUNNING:
+                self.arm(node, point, 0)
 
 
 class FaultInjector:
     """Draws faults until it is told to heal."""
 
-    __slots__ = ("_cluster", "_is_over", "_kinds", "_random", "_weights", "_workload", "count")
+    __slots__ = ("_ambush", "_cluster", "_is_over", "_kinds", "_random", "_weights", "_workload", "count")
 
     def __init__(self, cluster: Cluster, workload: Workload | QueueWorkload | StreamWorkload) -> None:
         self._cluster = cluster
@@ -31,6 +77,7 @@ class FaultInjector:
         self._random: Random = cluster.world.stream("faults")
         self._kinds = [name for name in cluster.plan.faults if name in _ACTIONS]
         self._weights = [FAULTS[name] for name in self._kinds]
+        self._ambush = Ambush(cluster)
         self._is_over = False
         self.count = 0
 
@@ -46,6 +93,7 @@ class FaultInjector:
         cluster.network.clear(Weather(silence_us=cluster.plan.weather.silence_us))
         for node in cluster.nodes.values():
             node.slow_us = 0
+            self._ambush.has_caught(node)
             node.armed_point = None
             node.disk.set_capacity(UNLIMITED_BYTES)
             node.disk.fail_next_sync(0)
@@ -122,14 +170,33 @@ class FaultInjector:
 
     def _crash_at_point(self) -> None:
         node = self._target()
-        if node.status == RUNNING:
-            node.armed_point = self._random.choice(CRASH_POINTS)
-            node.armed_after = int(self._random.random() * self._random.random() * 6)
-            self._later(self._length_us() + 200 * MS, self._after_point, node)
+        if node.status != RUNNING:
+            return
+        point = self._random.choice(CRASH_POINTS)
+        after = int(self._random.random() * self._random.random() * 6)
+        length_us = self._length_us()
+        if point in RARE_POINTS:
+            self._ambush.awaited.add(point)
+        else:
+            self._ambush.arm(node, point, after)
+            self._later(length_us + 200 * MS, self._after_point, node)
+        if not self._ambush.is_watched:
+            self._watch_rare_points()
 
     def _after_point(self, node: SimNode) -> None:
+        self._ambush.has_caught(node)
         node.armed_point = None
         self._cluster.restart(node)
+
+    def _watch_rare_points(self) -> None:
+        ambush = self._ambush
+        for node in self._cluster.nodes.values():
+            if ambush.has_caught(node):
+                self._restart_later(node)
+        ambush.arm_everyone()
+        ambush.is_watched = bool(ambush.awaited)
+        if ambush.is_watched:
+            self._later(LOOK_US, self._watch_rare_points)
 
     def _blackout(self) -> None:
         self._cluster.sometimes.seen("whole cluster lost power")

@@ -13,7 +13,17 @@ from flotilla.raft import leader, proposals, quorum, replication
 from flotilla.raft.configuration import encode_configuration
 from flotilla.raft.log import RaftLog
 from flotilla.raft.membership import ConfigurationChange, apply_change
-from flotilla.raft.messages import DATA, Append, Configuration, HardState, Heartbeat, HeartbeatReply, Ready, Snapshot
+from flotilla.raft.messages import (
+    DATA,
+    Append,
+    Configuration,
+    HardState,
+    Heartbeat,
+    HeartbeatReply,
+    Ready,
+    Snapshot,
+    VoteRequest,
+)
 from flotilla.raft.node import _STEPS, RaftNode
 from flotilla.raft.roles import FOLLOWER, LEADER
 from flotilla.replica.replica import Replica
@@ -23,12 +33,14 @@ from flotilla.sim.plan import LEDGER, QUEUE, STREAM
 from flotilla.sim.queue_mutants import ROWS as QUEUE_ROWS
 from flotilla.sim.stream_mutants import ROWS as STREAM_ROWS
 from flotilla.sim.transaction_mutants import ROWS as TRANSACTION_ROWS
-from flotilla.storage import journal_scan, segment
+from flotilla.storage import journal_scan, recovery, segment
+from flotilla.storage.framing import ENTRY, TRUNCATE, Frame
 from flotilla.storage.journal import journal_path
 from flotilla.storage.maintenance import MaintenanceJob
+from flotilla.storage.recovery import Replay
 from flotilla.storage.store import NodeStore
 from flotilla.types.errors import NotLeaderError
-from flotilla.types.ids import NO_NODE, Index
+from flotilla.types.ids import NO_NODE, Index, NodeId, Term
 
 #: Something with attributes, or a table of steps, and what to put there under a name or key.
 Replacement: TypeAlias = tuple[Any, Any, Callable[[Any], Any]]
@@ -80,6 +92,23 @@ def _forget_vote(original: Any) -> Any:
         return replace(state, vote=NO_NODE) if state is not None else None
 
     return take_hard_state
+
+
+def _vote_twice(original: Any) -> Any:
+    def on_vote_request(node: RaftNode, request: VoteRequest) -> None:
+        if not request.pre:
+            node.vote = node.leader = NO_NODE
+        original(node, request)
+
+    return on_vote_request
+
+
+def _drop_vote(original: Any) -> Any:
+    def become_follower(self: RaftNode, term: Term, leader_id: NodeId) -> None:
+        original(self, term, leader_id)
+        self.vote = NO_NODE
+
+    return become_follower
 
 
 def _vote_for_any_log(original: Any) -> Any:
@@ -143,6 +172,18 @@ def _remove_journal_early(original: Any) -> Any:
 
 def _trust_every_checksum(original: Any) -> Any:
     return lambda crc, head, body: True
+
+
+def _forget_truncations(original: Any) -> Any:
+    return lambda image: (row for row in original(image) if row[0] != TRUNCATE)
+
+
+def _keep_what_is_there(original: Any) -> Any:
+    def apply_entry(self: Replay, tag: int, head: bytes, frame: Frame, body: memoryview | None) -> None:
+        if tag != ENTRY or frame.index > self.logs[frame.group].last_index():
+            original(self, tag, head, frame, body)
+
+    return apply_entry
 
 
 # The log.
@@ -210,6 +251,14 @@ def _skip_joint(original: Any) -> Any:
     return change_members
 
 
+def _new_half_commits(original: Any) -> Any:
+    return lambda configuration, match: original(replace(configuration, outgoing=()), match)
+
+
+def _new_half_elects(original: Any) -> Any:
+    return lambda configuration, votes: original(replace(configuration, outgoing=()), votes)
+
+
 def _learners_count(original: Any) -> Any:
     def committed_index(configuration: Configuration, match: dict[int, Index]) -> Index:
         everyone = (*configuration.voters, *configuration.learners)
@@ -268,6 +317,17 @@ def _apply_twice(original: Any) -> Any:
     return apply
 
 
+def _apply_again(original: Any) -> Any:
+    def replica(self: Replica, *arguments: Any) -> None:
+        original(self, *arguments)
+        log = self.raft.log
+        if log.base < log.handed <= log.committed:
+            log.handed -= 1
+            self.applied -= 1
+
+    return replica
+
+
 # Liveness.
 
 
@@ -301,6 +361,10 @@ def _mutant(name: str, mistake: str, *replacements: Replacement) -> tuple[str, M
 MUTANTS: dict[str, Mutant] = dict(
     [
         _mutant("forget-vote", "the vote is not saved", (RaftNode, "_take_hard_state", _forget_vote)),
+        _mutant(
+            "vote-twice", "votes for whoever asks, also twice in a term", (_STEPS[FOLLOWER], VoteRequest, _vote_twice)
+        ),
+        _mutant("drop-vote", "steps down and forgets the vote of the term", (RaftNode, "become_follower", _drop_vote)),
         _mutant("any-log", "votes for a log that is behind", (RaftNode, "is_up_to_date", _vote_for_any_log)),
         _mutant("half-votes", "half of the voters elect a leader", (quorum, "majority_size", _half_is_enough)),
         _mutant("send-before-sync", "answers leave before the sync", (RaftNode, "ready", _send_before_sync)),
@@ -323,6 +387,12 @@ MUTANTS: dict[str, Mutant] = dict(
             (segment, "is_intact", _trust_every_checksum),
             (journal_scan, "is_intact", _trust_every_checksum),
         ),
+        _mutant(
+            "forget-truncation",
+            "a restart brings back what was cut off the log",
+            (recovery, "records_of", _forget_truncations),
+            (Replay, "_apply_entry", _keep_what_is_there),
+        ),
         _mutant("old-term", "a leader commits older terms", (leader, "_advance_commit", _commit_older_terms)),
         _mutant("no-previous", "appends without comparing terms", (RaftLog, "matches", _skip_previous_check)),
         _mutant(
@@ -344,6 +414,12 @@ MUTANTS: dict[str, Mutant] = dict(
         _mutant(
             "skip-joint", "goes to the new members without a joint phase", (proposals, "apply_change", _skip_joint)
         ),
+        _mutant(
+            "half-joint",
+            "a joint phase decides by its new half alone",
+            (quorum, "committed_index", _new_half_commits),
+            (quorum, "vote_result", _new_half_elects),
+        ),
         _mutant("learners-count", "learners count for commit", (quorum, "committed_index", _learners_count)),
         _mutant(
             "snapshot-behind",
@@ -354,6 +430,9 @@ MUTANTS: dict[str, Mutant] = dict(
         _mutant("unasked-read", "a leader reads without asking a quorum", (leader, "_add_read", _read_without_asking)),
         _mutant("deny-orphans", "unknown outcomes are told as not done", (Replica, "fail_orphans", _deny_orphans)),
         _mutant("apply-twice", "an entry is applied twice", (Replica, "apply", _apply_twice)),
+        _mutant(
+            "apply-again", "a restart applies the snapshot's last entry again", (Replica, "__init__", _apply_again)
+        ),
         _mutant(
             "sleep-on",
             "a sleeping group ignores a lost peer",

@@ -43,6 +43,8 @@ FAULTS: dict[str, int] = {
 }
 
 DEFAULT_TICKS = 3000
+#: With fewer nodes the one whose disk may be lost is no minority, and nothing is promised.
+NODES_MIN = 3
 
 #: What the cluster is used for: a list that grows, queues, or a stream group.
 LEDGER = "ledger"

@@ -4,7 +4,14 @@ A counter says "this happened so often in this run". The list is closed: a missp
 Some belong to what the cluster is used for, the others to every run.
 """
 
+from flotilla.runtime.driver import CRASH_POINTS
 from flotilla.sim.plan import LEDGER, QUEUE, STREAM
+
+
+def crashed_at(point: str) -> str:
+    """The name under which crashes at one of CRASH_POINTS are counted."""
+    return f"crashed at '{point}'"
+
 
 NAMES = (
     "leader elected",
@@ -31,6 +38,7 @@ NAMES = (
     "damaged tail dropped",
     "repair by snapshot",
     "crashed at a named point",
+    *map(crashed_at, CRASH_POINTS),
     "crashed while writing",
     "crashed in background work",
     "crashed while recovering",

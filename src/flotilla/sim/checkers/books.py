@@ -1,8 +1,8 @@
 """What each replica has durably on its disk, by its own saves: the ground the other checkers stand on.
 
-A save becomes part of a block, a block becomes durable when its write is reported done. Until then a
-crash may keep any prefix of the saves on the way. After a restart the books are compared with what
-the store recovered: it must be the durable state plus such a prefix, nothing less.
+A save becomes part of a block, a block becomes durable when its write is reported done. Until then a crash
+keeps the block whole or drops it whole. After a restart the books are compared with what the store
+recovered: it must be the durable state, with the block that was on its way or without it.
 """
 
 from collections.abc import Iterable
@@ -103,11 +103,12 @@ class ReplicaBooks:
         self.under_way.clear()
 
     def outcomes(self) -> Iterable[DurableLog]:
-        """Every state a crash may have left."""
-        state = self.durable.copy()
-        yield state
-        for save in self.under_way:
-            state.apply(save)
+        """Every state a crash may have left: without the block under way, and with all of it."""
+        yield self.durable
+        if self.under_way:
+            state = self.durable.copy()
+            for save in self.under_way:
+                state.apply(save)
             yield state
 
     def restart(self, recovered: DurableLog) -> None:
