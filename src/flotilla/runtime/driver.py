@@ -294,7 +294,9 @@ class Driver:
     def _finish(self, written: list[tuple[Replica, Ready]]) -> None:
         for replica, ready in written:
             replica.unadvanced -= 1
-            self._post(replica.group, ready.messages_after_sync)
+            # What was to be said in a term that is over by now may speak of entries that were cut off since.
+            term = replica.raft.term
+            self._post(replica.group, [message for message in ready.messages_after_sync if message.term >= term])
             replica.raft.advance(ready.number)
             if ready.snapshot is not None:
                 self._ports.crash_point("installed")

@@ -207,6 +207,19 @@ def test_an_answer_that_stores_nothing_waits_for_the_block_under_way_and_no_long
     assert bench.blocks == []
 
 
+def test_an_acknowledgement_that_waited_for_the_disk_until_its_entry_was_cut_off_is_not_sent():
+    bench = Bench(THREE)
+    bench.driver.receive([(1, Append(2, 1, 2, 0, 0, 0, [Entry(1, 2, NOOP, b"")]))])
+    bench.driver.pump()
+    # The next block brings an entry and what takes its place.
+    bench.driver.receive([(1, Append(2, 1, 2, 1, 2, 0, [Entry(2, 2, NOOP, b""), Entry(3, 2, NOOP, b"")]))])
+    bench.driver.pump()
+    bench.driver.receive([(1, Append(3, 1, 3, 1, 2, 0, [Entry(2, 3, NOOP, b"")]))])
+    bench.settle()
+    replies = [reply for reply in sends(bench, AppendReply) if isinstance(reply, AppendReply) and reply.accepted]
+    assert [(reply.to, reply.term, reply.index) for reply in replies] == [(3, 3, 2)]
+
+
 def test_a_failing_disk_acknowledges_nothing_and_goes_on_when_there_is_room():
     bench = Bench(ALONE)
     bench.elect()
