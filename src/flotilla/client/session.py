@@ -441,8 +441,27 @@ class Session:
             address = self._any_address()
         if address is not None:
             self._assign(call, address)
+        elif call.route.topic and call.route.topic not in self.routes.topics:
+            self._confirm_missing(call)
         else:
             self._failed(call, self._why_nowhere(call.route))
+
+    def _confirm_missing(self, call: Call) -> None:
+        """A broker that does not know a topic may lag behind; what the controller does not know does not exist."""
+        topic = call.route.topic
+
+        def concluded(outcome: Outcome) -> None:
+            if isinstance(outcome, Metadata):
+                self.routes.update(outcome, [topic])
+            if call not in self._calls:
+                return
+            address = self.routes.find(call.route)
+            if address is not None:
+                self._assign(call, address)
+            else:
+                self._failed(call, outcome if isinstance(outcome, FlotillaError) else self._why_nowhere(call.route))
+
+        self.submit(Call(GetMetadata([topic]), CONTROLLER, call.deadline_ms, concluded), self.now_ms)
 
     def _why_nowhere(self, route: Route) -> FlotillaError:
         topic = self.routes.topics.get(route.topic)
