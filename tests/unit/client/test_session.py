@@ -1,6 +1,7 @@
 """Calls find their broker, are repeated when that is safe, and end by their deadline."""
 
 import gc
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -491,6 +492,23 @@ def test_a_topic_that_does_not_exist_is_asked_for_more_than_once():
     missing = world.call(ListOffsets("nothing", 0, -1), Route("nothing", 0))
     world.pass_ms(1_000)
     assert [type(outcome) for outcome in missing] == [NotFoundError]
+
+
+def test_a_topic_is_missing_only_if_the_controller_says_so():
+    cluster = cluster_of(2, leader=2)
+    cluster.controller = 2
+
+    def lag(node, request):
+        """Node 1 has not heard of the topic, however often it is asked."""
+        if node == 1 and isinstance(request, GetMetadata):
+            return replace(cluster.answer(2, GetMetadata(["orders"])), topics=[])
+        return None
+
+    cluster.fault = lag
+    world = World(cluster, bootstrap=(1,))
+    outcomes = world.call(LATEST, ROUTE)
+    world.pass_ms(5_000)
+    assert outcomes == [OffsetFound(0)]
 
 
 def test_a_partition_that_does_not_exist_is_refused():
