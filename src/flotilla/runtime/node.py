@@ -6,9 +6,10 @@ came of it in one write per peer. So a thousand requests that arrive together co
 replies never run inside of the driver.
 
 The journal's writes and the background jobs each have a thread, which touches nothing but its
-block or job. An exception that is not a typed error means that the program is wrong: the node
-stops where it stands, as in a crash, and `wait_stopped` raises it. Going on with half a step
-done would be worse than stopping.
+block or job; a block that travels alone to a quick disk is written on the loop (shortcut.py).
+An exception that is not a typed error means that the program is wrong: the node stops where it
+stands, as in a crash, and `wait_stopped` raises it. Going on with half a step done would be worse
+than stopping.
 
 Every request is answered once, also when its group is dropped or the node stops first. A node that
 finds that it has overslept keeps what it leads, but says so to nobody (`is_confirmed`) before a quorum
@@ -19,6 +20,7 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 from random import Random
+from time import perf_counter_ns
 from typing import ParamSpec
 
 from flotilla.raft.membership import ConfigurationChange
@@ -30,6 +32,7 @@ from flotilla.runtime.driver import Driver, DriverOptions
 from flotilla.runtime.logs import get_logger
 from flotilla.runtime.ports import Links
 from flotilla.runtime.requests import OpenRequest, OpenRequests, Reply, lost
+from flotilla.runtime.shortcut import Shortcut
 from flotilla.runtime.ticker import TICK_MS, Ticker
 from flotilla.runtime.vigil import Vigil
 from flotilla.runtime.worker import Worker
@@ -81,6 +84,7 @@ class NodeRuntime:
         self._due_turn: asyncio.Handle | None = None
         #: A block that the journal gets at the end of the turn.
         self._unwritten: Block | None = None
+        self._shortcut = Shortcut()
         self._open = OpenRequests()
         self._replies: list[tuple[OpenRequest, object]] = []
         #: Somebody waits for the end of the next turn.
@@ -214,12 +218,16 @@ class NodeRuntime:
             self._input(self.driver.tick)
 
     def _block_written(self, block: Block, error: FlotillaError | None) -> None:
-        before = self.driver.storage_error
         is_turn_due = self._due_turn is not None
-        self._input(self.driver.block_written, block, error)
+        self._input(self._note_written, block, error)
         if not is_turn_due:
             # Nothing else came in this round that could share the turn: the answers need not wait for another one.
             self._turn()
+
+    def _note_written(self, block: Block, error: FlotillaError | None) -> None:
+        before = self.driver.storage_error
+        self._shortcut.note(*self.journal.last_us)
+        self.driver.block_written(block, error)
         if error is not None and (before is None or before.code != error.code):
             log.error("the disk takes nothing", node=self.node, code=error.code, error=str(error))
         elif error is None and before is not None:
@@ -250,24 +258,34 @@ class NodeRuntime:
             return
         self.turns += 1
         try:
-            self.driver.pump()
-            replies, self._replies = self._replies, []
-            for request, result in replies:
-                self._open.answer(request, result)
-            if self._due_turn is not None:
-                # Answers brought new requests: those travel in the same write as what came before them.
-                self._forget_due_turn()
-                self.driver.pump()
-            self._links.flush()
-            # Last, because waking a thread is not free: others write to their disks while we wake ours.
-            if self._unwritten is not None:
+            self._work_off()
+            while self._unwritten is not None:
                 block, self._unwritten = self._unwritten, None
-                self.journal.submit(block)
+                self._write(block)
         except Exception as failure:
             self._break(failure)
         if self._next_turn is not None:
             self._next_turn.set_result(None)
             self._next_turn = None
+
+    def _work_off(self) -> None:
+        self.driver.pump()
+        replies, self._replies = self._replies, []
+        for request, result in replies:
+            self._open.answer(request, result)
+        if self._due_turn is not None:
+            # Answers brought new requests: those travel in the same write as what came before them.
+            self._forget_due_turn()
+            self.driver.pump()
+        self._links.flush()
+
+    def _write(self, block: Block) -> None:
+        """Behind everything else, because neither way is free: others write to their disks while we begin."""
+        if self._shortcut.is_open(block.size_bytes, perf_counter_ns() // 1000):
+            self._note_written(block, self.journal.do(block))
+            self._work_off()
+        else:
+            self.journal.submit(block)
 
     def _forget_due_turn(self) -> None:
         if self._due_turn is not None:

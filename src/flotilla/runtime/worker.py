@@ -34,6 +34,8 @@ class Worker(Generic[T]):
         """`run` is called on the thread, `done` and `broken` on the loop that called start()."""
         self.durations = DurationHistogram()
         self.failed_count = 0
+        #: When the last item was begun and ended.
+        self.last_us = (0, 0)
         self._run = run
         self._done = done
         self._broken = broken
@@ -55,6 +57,11 @@ class Worker(Generic[T]):
         self._under_way += 1
         self._inbox.put(item)
 
+    def do(self, item: T) -> FlotillaError | None:
+        """Does it at once, on the loop, when nothing is under way; what `done` would be told is returned."""
+        assert not self._under_way
+        return self._attempt(item)
+
     async def stop(self) -> None:
         """Finishes and reports what was submitted, and what was submitted because of it; then ends the thread."""
         loop = asyncio.get_running_loop()
@@ -69,21 +76,27 @@ class Worker(Generic[T]):
     def _work(self) -> None:
         assert self._loop is not None
         while (item := self._inbox.get()) is not None:
-            error: FlotillaError | None = None
-            started_ns = perf_counter_ns()
             try:
-                self._run(item)
-            except FlotillaError as failure:
-                error = failure
-                self.failed_count += 1
+                error = self._attempt(item)
             except Exception as failure:
                 self._loop.call_soon_threadsafe(self._break, failure)
                 return
-            self.durations.record((perf_counter_ns() - started_ns) // 1000)
             self._outcomes.append((item, error))
             if not self._is_woken:
                 self._is_woken = True
                 self._loop.call_soon_threadsafe(self._deliver)
+
+    def _attempt(self, item: T) -> FlotillaError | None:
+        started_us = perf_counter_ns() // 1000
+        error: FlotillaError | None = None
+        try:
+            self._run(item)
+        except FlotillaError as failure:
+            error = failure
+            self.failed_count += 1
+        self.last_us = (started_us, perf_counter_ns() // 1000)
+        self.durations.record(self.last_us[1] - started_us)
+        return error
 
     def _deliver(self) -> None:
         # Cleared first: an outcome that comes in from here on asks for another round.

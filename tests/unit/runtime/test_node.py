@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import threading
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from random import Random
@@ -35,6 +36,27 @@ GROUP = 1
 TICK_MS = 5
 #: No tick ever comes: what happens follows from messages alone, however slow the machine.
 NEVER_MS = 1_000_000
+
+
+class Bent:
+    """A way that is taken always or never."""
+
+    def __init__(self, is_taken: bool) -> None:
+        self._is_taken = is_taken
+
+    def is_open(self, size_bytes: int, now_us: int) -> bool:
+        return self._is_taken
+
+    def note(self, started_us: int, ended_us: int) -> None:
+        assert started_us <= ended_us
+
+
+@pytest.fixture(autouse=True, params=["on the thread", "on the loop"])
+def written(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Where blocks are written; all else is the same either way."""
+    where: str = request.param
+    monkeypatch.setattr(node_module, "Shortcut", lambda: Bent(where == "on the loop"))
+    return where
 
 
 class Wire:
@@ -95,6 +117,7 @@ class MoodyFile:
         self.sync()
 
     def sync(self) -> None:
+        self._disk.syncing_threads.add(threading.get_ident())
         if self._disk.sync_error is not None:
             raise self._disk.sync_error
         self._file.sync()
@@ -106,6 +129,10 @@ class MoodyFile:
 class MoodyDisk(PosixDisk):
     write_error: Exception | None = None
     sync_error: Exception | None = None
+
+    def __init__(self, folder: str) -> None:
+        super().__init__(folder)
+        self.syncing_threads: set[int] = set()
 
     def open(self, path: str, *, create: bool = False) -> File:
         return MoodyFile(super().open(path, create=create), self)  # type: ignore[return-value]
@@ -189,6 +216,21 @@ def test_all_inputs_of_a_round_share_a_turn_and_a_sync(tmp_path: Path) -> None:
         assert node.journal.durations.count == syncs + 1
         # One for the proposals, one for the sync, and one each for the spare file that may be made meanwhile.
         assert node.turns - turns < 6
+
+    run(tmp_path, (1,), scenario, tick_ms=NEVER_MS)
+
+
+def test_blocks_are_written_where_they_should_be(tmp_path: Path, written: str) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        node = await cluster.wait_leader()
+        threads = cluster.disks[1].syncing_threads
+        # A spare file is made in the background.
+        await node.background.stop()
+        threads.clear()
+        await propose(node, 1)
+        assert (threads == {threading.get_ident()}) is (written == "on the loop")
+        assert len(threads) == 1
+        assert node.journal.durations.count > 0
 
     run(tmp_path, (1,), scenario, tick_ms=NEVER_MS)
 

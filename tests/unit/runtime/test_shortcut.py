@@ -1,0 +1,37 @@
+"""When the loop writes to the disk itself: small blocks, a quick disk, and one that has rested."""
+
+import pytest
+
+from flotilla.runtime.shortcut import BLOCK_BYTES_MAX, QUICK_COUNT_MIN, QUICK_US_MAX, Shortcut
+
+
+def after(*durations_us: int) -> tuple[Shortcut, int]:
+    """One that has seen these writes, back to back, and the time at which the last one ended."""
+    shortcut = Shortcut()
+    now_us = 1_000_000
+    for duration_us in durations_us:
+        shortcut.note(now_us, now_us + duration_us)
+        now_us += duration_us
+    return shortcut, now_us
+
+
+QUICK = (QUICK_US_MAX,) * QUICK_COUNT_MIN
+
+
+@pytest.mark.parametrize(
+    ("durations_us", "size_bytes", "rested_us", "is_open"),
+    [
+        (QUICK, BLOCK_BYTES_MAX, QUICK_US_MAX, True),
+        (QUICK, BLOCK_BYTES_MAX + 1, QUICK_US_MAX, False),
+        (QUICK, 512, QUICK_US_MAX - 1, False),
+        # What a disk is like has to be known first, and known again after each slow write.
+        ((), 512, 10**9, False),
+        (QUICK[1:], 512, 10**9, False),
+        ((*QUICK, QUICK_US_MAX + 1), 512, 10**9, False),
+        ((*QUICK, QUICK_US_MAX + 1, *QUICK[1:]), 512, 10**9, False),
+        ((*QUICK, QUICK_US_MAX + 1, *QUICK), 512, 10**9, True),
+    ],
+)
+def test_is_open(durations_us: tuple[int, ...], size_bytes: int, rested_us: int, is_open: bool) -> None:
+    shortcut, ended_us = after(*durations_us)
+    assert shortcut.is_open(size_bytes, ended_us + rested_us) is is_open
