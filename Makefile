@@ -4,6 +4,9 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
+# Nodes that are started by the hundred, in tests and benchmarks, shall not compile all their modules each time.
+unexport PYTHONDONTWRITEBYTECODE
+
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin

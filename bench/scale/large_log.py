@@ -12,6 +12,9 @@ _RECORD_BYTES = 10_000
 _CALL_BYTES = 50_000_000
 #: Three replicas, and the journals beside them.
 _ROOM = 3.3
+#: Which node is started alone, and how often.
+RESTARTED = 2
+RESTARTS = 3
 
 
 def measure(options: BenchOptions) -> list[Figure | Absence]:
@@ -38,7 +41,8 @@ def measure(options: BenchOptions) -> list[Figure | Absence]:
             f"log of {options.log_gb:g} GB",
             "empty log",
             rounds=options.rounds,
-            count=options.pick(quick=10_000, full=50_000),
+            count=options.pick(quick=10_000, full=500_000),
+            goal=Goal(0.9),
         )
     return [*figures]
 
@@ -58,4 +62,8 @@ def _starts(large: ScaleCluster, small: ScaleCluster, size_gb: float) -> list[Fi
         ready_s = large.restart(is_killed=is_killed)
         name = f"start of all nodes to the first ack, log of {size_gb:g} GB, after {how}"
         figures.append(relate(AREA, name, "s", pairs=[(ready_s, empty_s)], probe_name="empty log", goal=Goal(None)))
+        alone_s = [large.restart_one(RESTARTED, is_killed=is_killed) for _ in range(RESTARTS)]
+        name = f"start of one node to ready, log of {size_gb:g} GB, after {how}"
+        pairs = [(each, 1.0) for each in alone_s]
+        figures.append(relate(AREA, name, "s", pairs=pairs, probe_name="one second", goal=Goal(1.5, at_most=True)))
     return figures

@@ -29,13 +29,18 @@ def measure(options: BenchOptions) -> list[Figure]:
             f"{MANY:,} partitions, {ACTIVE} in use",
             f"{ACTIVE} partitions",
             rounds=options.rounds,
-            count=options.pick(quick=10_000, full=50_000),
+            count=options.pick(quick=10_000, full=500_000),
+            goal=Goal(0.8),
         )
     core = "one core"
-    share = Goal(0.02, at_most=True)
     return [
         relate(
-            AREA, "idle broker", "of a core", pairs=[(each, 1.0) for each in empty_shares], probe_name=core, goal=share
+            AREA,
+            "idle broker",
+            "of a core",
+            pairs=[(each, 1.0) for each in empty_shares],
+            probe_name=core,
+            goal=Goal(0.01, at_most=True),
         ),
         relate(
             AREA,
@@ -51,7 +56,7 @@ def measure(options: BenchOptions) -> list[Figure]:
             "of a core",
             pairs=[(each, 1.0) for each in many_shares],
             probe_name=core,
-            goal=share,
+            goal=Goal(0.02, at_most=True),
         ),
         relate(
             AREA,

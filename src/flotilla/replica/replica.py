@@ -25,6 +25,7 @@ from flotilla.types.errors import (
     UnavailableError,
 )
 from flotilla.types.ids import GroupId, Index, NodeId, Offset, Term
+from flotilla.types.limits import MIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,8 @@ class ReplicaOptions:
     raft: RaftOptions = field(default_factory=RaftOptions)
     #: A snapshot is due after this many applied entries; 0 leaves it to whoever calls `take_snapshot`.
     snapshot_entries: int = 10_000
+    #: And after so many bytes of them, because a start reads them again; 0: however many.
+    snapshot_bytes: int = 128 * MIB
     #: That many entries stay in the log before the snapshot, for followers that are a little behind.
     trail_entries: int = 1_000
     #: The log is the data: a snapshot does not shorten it, only retention does.
@@ -94,6 +97,8 @@ class Replica:
         #: A snapshot of this replica is being written.
         self.snapshot_under_way = False
         self._snapshot_index: Index = applied
+        #: What was applied since the start, and how much of it the snapshot under way and the newest one hold.
+        self._applied_bytes = self._taking_bytes = self._snapshot_bytes = 0
         #: Nobody needs the entries before this one. Moved by whoever decides on retention.
         self._needed_from: Index = 0
         #: Proposals waiting to be applied, by index; all of the term `_proposal_term`.
@@ -197,6 +202,7 @@ class Replica:
             assert entry.index == self.applied + 1, f"applying {entry.index} after {self.applied}"
             result = self.machine.apply(entry) if entry.kind == DATA else _configuration(entry)
             self.applied = entry.index
+            self._applied_bytes += len(entry.data)
             if self._proposals:
                 self._answer(entry, result)
         if self._confirmed:
@@ -236,8 +242,12 @@ class Replica:
     def wants_snapshot(self) -> bool:
         if self.snapshot_under_way or self._ticks < self._snapshot_tick:
             return False
-        due = self.options.snapshot_entries
-        return self.raft.snapshot_wanted or (due > 0 and self.applied - self._snapshot_index >= due)
+        options = self.options
+        return (
+            self.raft.snapshot_wanted
+            or (0 < options.snapshot_entries <= self.applied - self._snapshot_index)
+            or (0 < options.snapshot_bytes <= self._applied_bytes - self._snapshot_bytes)
+        )
 
     def take_snapshot(self) -> Snapshot | None:
         """The state as of `applied`; None when there is nothing new or one is under way."""
@@ -246,6 +256,7 @@ class Replica:
         log = self.raft.log
         assert log.handed == self.applied, "the configuration at hand is the one of the applied state"
         self.snapshot_under_way = True
+        self._taking_bytes = self._applied_bytes
         self.raft.snapshot_wanted = False
         data = self.machine.snapshot()
         meta = SnapshotMeta(
@@ -262,6 +273,7 @@ class Replica:
         """The snapshot is durable: the log before it, but for a trail, is not needed any more."""
         self.snapshot_under_way = False
         self._snapshot_index = max(self._snapshot_index, meta.index)
+        self._snapshot_bytes = max(self._snapshot_bytes, self._taking_bytes)
         self._shorten_log()
 
     @property
@@ -316,3 +328,4 @@ class Replica:
         self.machine.restore(snapshot.data)
         self.applied = snapshot.meta.index
         self._snapshot_index = snapshot.meta.index
+        self._snapshot_bytes = self._applied_bytes

@@ -9,16 +9,17 @@ waits for a disk neither answers nor says that it is alive.
 
 #: A larger block takes its time, whatever the disk.
 BLOCK_BYTES_MAX = 16 * 1024
-#: A write that takes longer is slow: as long as a few requests take, and far from anything that anybody waits for.
-QUICK_US_MAX = 1_000
-#: After a slow one so many writes in a row have to be quick.
-QUICK_COUNT_MIN = 64
+#: A disk that usually takes longer holds up the loop for more than the change of threads is worth.
+QUICK_US_MAX = 300
+#: What the disk is like is not known at first: some thirty quick writes show it. As many make up for a long one.
+UNKNOWN_US = 10_000
+#: How much the last write counts.
+_WEIGHT = 8
 
 
 class Shortcut:
     def __init__(self) -> None:
-        #: How many more writes have to be quick. What the disk is like is not known at first.
-        self._missing_count = QUICK_COUNT_MIN
+        self._usual_us = UNKNOWN_US
         self._took_us = 0
         self._ended_us = 0
 
@@ -26,13 +27,10 @@ class Shortcut:
         """Whether a block of this size had better be written on the loop."""
         # A disk that rests less than it works is under load.
         has_rested = now_us - self._ended_us >= self._took_us
-        return not self._missing_count and size_bytes <= BLOCK_BYTES_MAX and has_rested
+        return self._usual_us <= QUICK_US_MAX and size_bytes <= BLOCK_BYTES_MAX and has_rested
 
     def note(self, started_us: int, ended_us: int) -> None:
         """A block was written, wherever that was, or could not be."""
         self._ended_us = ended_us
         self._took_us = ended_us - started_us
-        if self._took_us > QUICK_US_MAX:
-            self._missing_count = QUICK_COUNT_MIN
-        elif self._missing_count:
-            self._missing_count -= 1
+        self._usual_us += (self._took_us - self._usual_us) // _WEIGHT

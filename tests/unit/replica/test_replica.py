@@ -211,6 +211,34 @@ def test_a_snapshot_shortens_the_log_unless_the_log_is_the_data(keeps_log: bool,
     assert not subject.wants_snapshot()
 
 
+def test_a_snapshot_is_due_by_what_a_start_would_have_to_read_again():
+    size_bytes = len(command(0))
+    subject = leading(options=ReplicaOptions(snapshot_bytes=4 * size_bytes))
+    for number in range(3):
+        subject.propose(command(number), number)
+    turn(subject)
+    assert not subject.wants_snapshot()
+    subject.propose(command(3), 3)
+    turn(subject)
+    assert subject.wants_snapshot()
+    snapshot = subject.take_snapshot()
+    assert snapshot is not None
+    # What comes while it is written is not in it.
+    subject.propose(command(4), 4)
+    turn(subject)
+    subject.snapshot_taken(snapshot.meta)
+    assert not subject.wants_snapshot()
+    for number in range(5, 8):
+        subject.propose(command(number), number)
+    turn(subject)
+    assert subject.wants_snapshot()
+    assert subject.take_snapshot() is not None
+    subject.snapshot_failed()
+    for _ in range(ReplicaOptions().snapshot_retry_ticks):
+        subject.tick()
+    assert subject.wants_snapshot(), "what was not written is still to be read"
+
+
 def test_a_log_that_is_the_data_shrinks_to_what_is_needed_once_a_snapshot_stands_behind_it():
     subject = leading(options=ReplicaOptions(snapshot_entries=0, trail_entries=3, keeps_log=True))
     for number in range(10):

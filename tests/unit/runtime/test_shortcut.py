@@ -2,7 +2,7 @@
 
 import pytest
 
-from flotilla.runtime.shortcut import BLOCK_BYTES_MAX, QUICK_COUNT_MIN, QUICK_US_MAX, Shortcut
+from flotilla.runtime.shortcut import BLOCK_BYTES_MAX, QUICK_US_MAX, Shortcut
 
 
 def after(*durations_us: int) -> tuple[Shortcut, int]:
@@ -15,21 +15,26 @@ def after(*durations_us: int) -> tuple[Shortcut, int]:
     return shortcut, now_us
 
 
-QUICK = (QUICK_US_MAX,) * QUICK_COUNT_MIN
+US = QUICK_US_MAX // 2
+QUICK = (US,) * 60
 
 
 @pytest.mark.parametrize(
     ("durations_us", "size_bytes", "rested_us", "is_open"),
     [
-        (QUICK, BLOCK_BYTES_MAX, QUICK_US_MAX, True),
-        (QUICK, BLOCK_BYTES_MAX + 1, QUICK_US_MAX, False),
-        (QUICK, 512, QUICK_US_MAX - 1, False),
-        # What a disk is like has to be known first, and known again after each slow write.
+        (QUICK, BLOCK_BYTES_MAX, US, True),
+        (QUICK, BLOCK_BYTES_MAX + 1, US, False),
+        (QUICK, 512, US - 1, False),
+        # What a disk is like has to be known first.
         ((), 512, 10**9, False),
-        (QUICK[1:], 512, 10**9, False),
-        ((*QUICK, QUICK_US_MAX + 1), 512, 10**9, False),
-        ((*QUICK, QUICK_US_MAX + 1, *QUICK[1:]), 512, 10**9, False),
-        ((*QUICK, QUICK_US_MAX + 1, *QUICK), 512, 10**9, True),
+        (QUICK[:10], 512, 10**9, False),
+        ((QUICK_US_MAX + 10,) * 200, 512, 10**9, False),
+        # A write that takes a little longer now and then does not matter; a long one does, for a while.
+        ((*QUICK, 3 * US), 512, 10**9, True),
+        ((*QUICK, 100 * US), 512, 10**9, False),
+        ((*QUICK, 100 * US, *QUICK[:10]), 512, 10**9, False),
+        ((*QUICK, 100 * US, *QUICK), 512, 10**9, True),
+        ((*QUICK, 10**7, *QUICK), 512, 10**9, False),
     ],
 )
 def test_is_open(durations_us: tuple[int, ...], size_bytes: int, rested_us: int, is_open: bool) -> None:
