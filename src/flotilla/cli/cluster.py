@@ -20,7 +20,7 @@ from rich.text import Text
 from flotilla.cli.exit_codes import FAILED, UNAVAILABLE
 from flotilla.cli.local_cluster import LAYOUT_FILE, POLL_S, LocalCluster
 from flotilla.cli.move_progress import Moving, moving, shares_there, watch
-from flotilla.cli.output import console, note, print_json, print_table
+from flotilla.cli.output import console, note, print_done, print_json, print_table
 from flotilla.cli.servers import (
     DEFAULT_SERVERS,
     DEFAULT_TIMEOUT,
@@ -190,6 +190,7 @@ def add(
     addresses: Annotated[
         list[str], typer.Argument(metavar="HOST:PORT...", help="Client addresses of the new nodes.", show_default=False)
     ],
+    as_json: AsJson = False,
     servers: Servers = DEFAULT_SERVERS,
     timeout: Timeout = "30s",
 ) -> None:
@@ -201,6 +202,7 @@ def add(
     deadline = time.monotonic() + read_duration(timeout, "--timeout") / 1000
     with connect(servers, timeout) as client:
         known = [broker.client for broker in client.metadata().brokers]
+        entered = []
         for address in addresses:
             with connect(address, timeout) as newcomer:
                 (node, _), *_ = newcomer.enter_cluster(known).peers.items()
@@ -208,13 +210,21 @@ def add(
                 if time.monotonic() > deadline:
                     raise UnavailableError(f"node {node} has been told, but has not come in; check its log")
                 time.sleep(POLL_S)
-            typer.echo(f"node {node} at {address} is in")
+            entered.append({"node": node, "address": address})
+            if not as_json:
+                typer.echo(f"node {node} at {address} is in")
+    if as_json:
+        print_json({"nodes": entered})
     note("`flotilla topic rebalance` gives it a share of the partitions that exist")
 
 
 @cluster_app.command("remove")
 def remove(
-    node: Node, wait: Wait = False, servers: Servers = DEFAULT_SERVERS, timeout: Timeout = DEFAULT_TIMEOUT
+    node: Node,
+    wait: Wait = False,
+    as_json: AsJson = False,
+    servers: Servers = DEFAULT_SERVERS,
+    timeout: Timeout = DEFAULT_TIMEOUT,
 ) -> None:
     """Take a node out for good, alive or dead: what it holds moves elsewhere first. Its id is not taken again."""
     with connect(servers, timeout) as client:
@@ -222,22 +232,30 @@ def remove(
         if wait:
             _watch_emptying(client, node, lambda found: all(broker.node != node for broker in found.brokers))
         is_gone = all(broker.node != node for broker in client.metadata().brokers)
-    if is_gone:
-        typer.echo(f"node {node} has left; its process can be stopped")
-    else:
-        typer.echo(f"node {node} leaves when it is empty; `flotilla cluster status` shows how far it is")
+    told = (
+        f"node {node} has left; its process can be stopped"
+        if is_gone
+        else f"node {node} leaves when it is empty; `flotilla cluster status` shows how far it is"
+    )
+    print_done({"node": node, "is_gone": is_gone}, told, as_json=as_json)
 
 
 @cluster_app.command("drain")
 def drain(
-    node: Node, wait: Wait = False, servers: Servers = DEFAULT_SERVERS, timeout: Timeout = DEFAULT_TIMEOUT
+    node: Node,
+    wait: Wait = False,
+    as_json: AsJson = False,
+    servers: Servers = DEFAULT_SERVERS,
+    timeout: Timeout = DEFAULT_TIMEOUT,
 ) -> None:
     """Have a node give away everything it holds and get nothing new. `undrain` ends that."""
     with connect(servers, timeout) as client:
         client.drain_node(node)
         if wait:
             _watch_emptying(client, node, lambda found: _holds_nothing(found, node))
-    typer.echo(f"node {node} is empty" if wait else f"node {node} drains")
+    told = f"node {node} is empty" if wait else f"node {node} drains"
+    # Whoever did not wait does not know whether it is empty.
+    print_done({"node": node, "state": "draining", "is_empty": True if wait else None}, told, as_json=as_json)
 
 
 def _watch_emptying(client: "Client", node: int, is_over: Callable[[Metadata], bool]) -> None:
@@ -255,11 +273,13 @@ def _holds_nothing(metadata: Metadata, node: int) -> bool:
 
 
 @cluster_app.command("undrain")
-def undrain(node: Node, servers: Servers = DEFAULT_SERVERS, timeout: Timeout = DEFAULT_TIMEOUT) -> None:
+def undrain(
+    node: Node, as_json: AsJson = False, servers: Servers = DEFAULT_SERVERS, timeout: Timeout = DEFAULT_TIMEOUT
+) -> None:
     """Let a node that drains or leaves stay. What has moved stays where it is."""
     with connect(servers, timeout) as client:
         client.drain_node(node, is_draining=False)
-    typer.echo(f"node {node} stays")
+    print_done({"node": node, "state": "active"}, f"node {node} stays", as_json=as_json)
 
 
 # A cluster on this machine.
@@ -273,6 +293,7 @@ def start(
         int, typer.Option("--base-port", min=1, max=60_000, help="Of the first node; the next is 100 ports further.")
     ] = DEFAULT_BASE_PORT,
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Leave it running; `cluster stop` ends it.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Run a local cluster as real processes. Ctrl-C stops all; started again, it has its data and ports again."""
     is_known = (data / LAYOUT_FILE).exists()
@@ -292,10 +313,15 @@ def start(
             local.forget_layout()
         raise
     servers = ",".join(local.servers)
+    started = {"nodes": len(local.nodes), "servers": local.servers, "data": str(data)}
     if detach:
-        typer.echo(f"{len(local.nodes)} node(s) are running at {servers}")
-        typer.echo(f"stop them with: flotilla cluster stop --data {data}")
+        told = (
+            f"{len(local.nodes)} node(s) are running at {servers}\nstop them with: flotilla cluster stop --data {data}"
+        )
+        print_done(started, told, as_json=as_json)
         return
+    if as_json:
+        print_json(started)
     with local:
         _watch(local, servers)
 
@@ -343,10 +369,11 @@ def _status_line(client: Any, running: int, total: int) -> str:
 
 
 @cluster_app.command("stop")
-def stop(data: Folder = DEFAULT_FOLDER) -> None:
+def stop(data: Folder = DEFAULT_FOLDER, as_json: AsJson = False) -> None:
     """Stop a local cluster that was left running. Its data stays. Safe to repeat."""
     local = LocalCluster.from_layout(data)
     count = len(local.running)
     local.stop()
-    typer.echo(f"stopped {count} node(s)" if count else "no node was running")
+    told = f"stopped {count} node(s)" if count else "no node was running"
+    print_done({"stopped": count, "data": str(data)}, told, as_json=as_json)
     sys.stdout.flush()

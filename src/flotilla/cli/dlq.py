@@ -1,15 +1,18 @@
 """`flotilla dlq`: the dead letters of a group: look at them, send them again, throw them away."""
 
 import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import MofNCompleteColumn, TimeRemainingColumn
 
 from flotilla.cli.exit_codes import FAILED
 from flotilla.cli.message_formats import moment, plain_content
-from flotilla.cli.output import console, escaped, note, print_json, print_table
-from flotilla.cli.servers import DEFAULT_SERVERS, DEFAULT_TIMEOUT, AsJson, Servers, Timeout, connect
+from flotilla.cli.output import escaped, note, print_done, print_json, print_table
+from flotilla.cli.progress import progress_bar
+from flotilla.cli.servers import DEFAULT_SERVERS, DEFAULT_TIMEOUT, AsJson, Servers, Timeout, connect, find_topic
 from flotilla.cli.start_point import now_ms, read_start_point
 from flotilla.types.errors import InvalidArgumentError
 
@@ -74,6 +77,9 @@ def list_letters(
     wanted = _filter(reason, key, since, until, partition, None)
     with connect(servers, timeout) as client:
         letters = client.dead_letters(topic, group).list(limit, **wanted)
+        if not letters:
+            # Only then: dead letters outlive the topic that they came from.
+            find_topic(client, topic)
     if as_json:
         print_json([_as_plain(letter, group) for letter in letters])
     elif not letters:
@@ -137,9 +143,9 @@ def redrive(
     wanted = _filter(reason, key, since, until, partition, offset)
     with connect(servers, timeout) as client:
         letters = client.dead_letters(topic, group)
-        with _Bar(letters, wanted, limit, "sending again") as bar:
+        with _progress(letters, wanted, limit, "sending again") as show:
             done = letters.redrive(
-                limit=limit, dry_run=dry_run, rate_per_second=rate, force=force, progress=bar.show, **wanted
+                limit=limit, dry_run=dry_run, rate_per_second=rate, force=force, progress=show, **wanted
             )
     _tell(done, "would be sent again" if dry_run else "sent again", as_json=as_json)
 
@@ -164,13 +170,13 @@ def purge(
 ) -> None:
     """Throw dead letters away."""
     wanted = _filter(reason, key, since, until, partition, offset)
-    if not yes and not dry_run and not typer.confirm(f"Throw away dead letters of {group} in {topic}?"):
+    if not yes and not dry_run and not typer.confirm(f"Throw away dead letters of {group} in {topic}?", err=True):
         note("nothing was thrown away")
         raise typer.Exit(FAILED.code)
     with connect(servers, timeout) as client:
         letters = client.dead_letters(topic, group)
-        with _Bar(letters, wanted, limit, "throwing away") as bar:
-            done = letters.purge(limit=limit, dry_run=dry_run, rate_per_second=rate, progress=bar.show, **wanted)
+        with _progress(letters, wanted, limit, "throwing away") as show:
+            done = letters.purge(limit=limit, dry_run=dry_run, rate_per_second=rate, progress=show, **wanted)
     _tell(done, "would be thrown away" if dry_run else "thrown away", as_json=as_json)
 
 
@@ -203,38 +209,21 @@ def _moment(flag: str, text: str) -> int:
     return found
 
 
-class _Bar:
-    """How far a long run has come, for people only."""
-
-    def __init__(self, letters: "DeadLetters", wanted: "DeadLetterFilter", limit: int | None, doing: str) -> None:
-        printer = console(is_stderr=True)
-        self._progress: Progress | None = None
-        if printer.is_terminal:
-            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-            self._progress = Progress(*columns, console=printer)
-            total = len(letters.list(_EVERY if limit is None else limit, **wanted))
-            self._task = self._progress.add_task(doing, total=total)
-
-    def show(self, done: "Redriven") -> None:
-        if self._progress is not None:
-            self._progress.update(self._task, completed=done.done)
-
-    def __enter__(self) -> "_Bar":
-        if self._progress is not None:
-            self._progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._progress is not None:
-            self._progress.stop()
+@contextmanager
+def _progress(
+    letters: "DeadLetters", wanted: "DeadLetterFilter", limit: int | None, doing: str
+) -> "Iterator[Callable[[Redriven], None]]":
+    with progress_bar(MofNCompleteColumn(), TimeRemainingColumn()) as bar:
+        # To count them is work of its own, which nobody needs who does not look.
+        total = None if bar.disable else len(letters.list(_EVERY if limit is None else limit, **wanted))
+        task = bar.add_task(doing, total=total)
+        yield lambda done: bar.update(task, completed=done.done)
 
 
 def _tell(done: "Redriven", what: str, *, as_json: bool) -> None:
-    if as_json:
-        print_json({"done": done.done, "refused": done.refused, "skipped": done.skipped})
-        return
-    typer.echo(f"{done.done} {what}")
-    if done.refused:
+    counts = {"done": done.done, "refused": done.refused, "skipped": done.skipped}
+    print_done(counts, f"{done.done} {what}", as_json=as_json)
+    if done.refused and not as_json:
         note(f"{done.refused} were sent again too often already and stay; --force takes them too")
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from flotilla.cli.output import age, note, print_json, print_table
+from flotilla.cli.output import age, note, print_done, print_json, print_table
 from flotilla.cli.pairs import read_pairs
 from flotilla.cli.servers import DEFAULT_SERVERS, DEFAULT_TIMEOUT, AsJson, Servers, Timeout, connect
 from flotilla.cli.start_point import now_ms, read_start_point
@@ -172,19 +172,31 @@ def reset(
 
 
 @group_app.command("pause")
-def pause(topic: Topic, name: Name, servers: Servers = DEFAULT_SERVERS, timeout: Timeout = DEFAULT_TIMEOUT) -> None:
+def pause(
+    topic: Topic,
+    name: Name,
+    as_json: AsJson = False,
+    servers: Servers = DEFAULT_SERVERS,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+) -> None:
     """Give the group nothing until it is resumed. What is leased stays leased."""
     with connect(servers, timeout) as client:
         client.pause_group(topic, name)
-    typer.echo(f"{name} is paused")
+    print_done({"topic": topic, "group": name, "is_paused": True}, f"{name} is paused", as_json=as_json)
 
 
 @group_app.command("resume")
-def resume(topic: Topic, name: Name, servers: Servers = DEFAULT_SERVERS, timeout: Timeout = DEFAULT_TIMEOUT) -> None:
+def resume(
+    topic: Topic,
+    name: Name,
+    as_json: AsJson = False,
+    servers: Servers = DEFAULT_SERVERS,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+) -> None:
     """End a pause."""
     with connect(servers, timeout) as client:
         client.resume_group(topic, name)
-    typer.echo(f"{name} goes on")
+    print_done({"topic": topic, "group": name, "is_paused": False}, f"{name} goes on", as_json=as_json)
 
 
 @group_app.command("alter")
@@ -207,10 +219,8 @@ def alter(
         raise InvalidArgumentError("nothing to change: give --set or --unset")
     with connect(servers, timeout) as client:
         kept = client.alter_group(topic, name, **changes)
-    if as_json:
-        print_json(kept)
-    else:
-        typer.echo(f"{name}: {', '.join(f'{key}={text}' for key, text in kept.items()) or 'as its topic says'}")
+    told = ", ".join(f"{key}={text}" for key, text in kept.items()) or "as its topic says"
+    print_done(kept, f"{name}: {told}", as_json=as_json)
 
 
 def _checked(changes: Mapping[str, str]) -> dict[str, Any]:
@@ -223,11 +233,17 @@ def _checked(changes: Mapping[str, str]) -> dict[str, Any]:
 
 
 @group_app.command("delete")
-def delete(topic: Topic, name: Name, servers: Servers = DEFAULT_SERVERS, timeout: Timeout = DEFAULT_TIMEOUT) -> None:
+def delete(
+    topic: Topic,
+    name: Name,
+    as_json: AsJson = False,
+    servers: Servers = DEFAULT_SERVERS,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+) -> None:
     """Forget a group with everything it has settled. The messages stay. A stream group has no members then."""
     with connect(servers, timeout) as client:
         client.delete_group(topic, name)
-    typer.echo(f"{name} is deleted")
+    print_done({"topic": topic, "group": name, "is_deleted": True}, f"{name} is deleted", as_json=as_json)
 
 
 def as_plain(info: "GroupInfo") -> dict[str, Any]:

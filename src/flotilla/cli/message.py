@@ -7,7 +7,7 @@ from typing import Annotated, TypeAlias
 import typer
 
 from flotilla.cli.message_formats import Format, formatter
-from flotilla.cli.output import age, note, print_json
+from flotilla.cli.output import age, note, print_done, print_json
 from flotilla.cli.servers import DEFAULT_SERVERS, DEFAULT_TIMEOUT, AsJson, Servers, Timeout, connect
 from flotilla.types.errors import NotFoundError
 
@@ -47,7 +47,7 @@ def why(
     servers: Servers = DEFAULT_SERVERS,
     timeout: Timeout = DEFAULT_TIMEOUT,
 ) -> None:
-    """Explain where a message is for a group, how it came there, and what comes next."""
+    """Explain where a message is for a group, every step that led there, and what comes next."""
     with connect(servers, timeout) as client:
         found = client.explain(topic, partition, offset, group)
     if as_json:
@@ -62,7 +62,7 @@ def why(
         typer.echo(f"  {line}")
     if found.holder:
         typer.echo(f"  held by {found.holder}")
-    if found.reason:
+    if found.reason and not any(found.reason in line for line in found.history):
         typer.echo(f"  last reason: {found.reason}")
     if found.next:
         waits = f" in {age(found.remaining_ms)}" if found.remaining_ms else ""
@@ -87,9 +87,7 @@ def cancel(
     """Take a message back: no group gets it any more. What a group has finished stays finished."""
     with connect(servers, timeout) as client:
         cancelled = client.cancel(topic, partition, offset=offset, idempotency_key=key)
-    if as_json:
-        print_json([{"partition": number, "offset": place} for number, place in cancelled])
-    elif not cancelled:
+    if not cancelled:
         raise NotFoundError("there is no such message")
-    else:
-        typer.echo(f"cancelled {', '.join(f'{number}:{place}' for number, place in cancelled)}")
+    done = {"topic": topic, "cancelled": [{"partition": number, "offset": place} for number, place in cancelled]}
+    print_done(done, f"cancelled {', '.join(f'{number}:{place}' for number, place in cancelled)}", as_json=as_json)

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import TextColumn, TimeElapsedColumn
 
-from flotilla.cli.output import console
+from flotilla.cli.progress import progress_bar
 from flotilla.types.errors import FlotillaError
 from flotilla.types.operations import Metadata
 
@@ -63,15 +63,8 @@ def watch(
     client: "Client", title: str, remaining: Callable[[Metadata], list[Moving]], is_over: Callable[[Metadata], bool]
 ) -> None:
     """Shows a bar until it is over. Whoever has enough of it may stop looking: the moves go on."""
-    printer = console(is_stderr=True)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f} %"),
-        TimeElapsedColumn(),
-    )
     most = 0
-    with Progress(*columns, console=printer, transient=True, disable=not printer.is_terminal) as progress:
+    with progress_bar(TextColumn("{task.percentage:>3.0f} %"), TimeElapsedColumn()) as progress:
         task = progress.add_task(title, total=1.0)
         while True:
             with suppress(FlotillaError):
@@ -80,7 +73,7 @@ def watch(
                     return
                 left = remaining(metadata)
                 most = max(most, len(left))
-                if most and printer.is_terminal:
+                if most and not progress.disable:
                     there = shares_there(client, left)
                     done = most - len(left) + sum(there.values())
                     progress.update(task, completed=done / most, description=f"{title}: {len(left)} left")

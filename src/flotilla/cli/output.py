@@ -29,6 +29,14 @@ def print_json(value: object) -> None:
     typer.echo(json.dumps(value, ensure_ascii=False))
 
 
+def print_done(done: object, told: str, *, as_json: bool) -> None:
+    """What a command has done: JSON for machines, words for people."""
+    if as_json:
+        print_json(done)
+    else:
+        typer.echo(told)
+
+
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, is_terminal: bool = True) -> Table:
     """Integers stand at the right of their column, everything else at the left."""
     kept = list(rows)

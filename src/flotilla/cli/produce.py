@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn, TransferSpeedColumn
+from rich.progress import TimeElapsedColumn, TimeRemainingColumn, TransferSpeedColumn
 
-from flotilla.cli.output import console, note, print_json
+from flotilla.cli.output import note, print_json
 from flotilla.cli.pairs import read_pairs
+from flotilla.cli.progress import progress_bar
 from flotilla.cli.servers import DEFAULT_SERVERS, DEFAULT_TIMEOUT, AsJson, Servers, Timeout, connect, read_duration
 from flotilla.types.errors import FlotillaError, InvalidArgumentError
 
@@ -173,10 +174,8 @@ def _lines(stream: BinaryIO) -> Iterator[bytes]:
 
 
 def _with_progress(lines: Iterator[bytes], size_bytes: int) -> Iterator[bytes]:
-    printer = console(is_stderr=True)
-    columns = (TextColumn("sending"), BarColumn(), TransferSpeedColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=printer, transient=True, disable=not printer.is_terminal) as progress:
-        task = progress.add_task("", total=size_bytes)
+    with progress_bar(TransferSpeedColumn(), TimeElapsedColumn(), TimeRemainingColumn()) as progress:
+        task = progress.add_task("sending", total=size_bytes)
         for line in lines:
             yield line
             progress.advance(task, len(line) + 1)

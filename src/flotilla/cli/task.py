@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import typer
 
-from flotilla.cli.output import age, note, print_json, print_table
+from flotilla.cli.output import age, note, print_done, print_json, print_table
 from flotilla.cli.servers import DEFAULT_TIMEOUT, AsJson, Timeout, read_duration
 from flotilla.cli.task_client import DEFAULT_HTTP, TaskClient, as_path, query
 from flotilla.types.errors import InvalidArgumentError
@@ -85,10 +85,7 @@ def cancel(
 ) -> None:
     """Cancel a task that has not ended, also while somebody works on it."""
     found = _ask(doors, timeout, "DELETE", as_path("tasks", task))
-    if as_json:
-        print_json(found)
-    else:
-        typer.echo(f"{found['id']} is {found['status']}")
+    print_done(found, f"{found['id']} is {found['status']}", as_json=as_json)
 
 
 @task_app.command("list")

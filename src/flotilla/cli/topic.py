@@ -14,7 +14,7 @@ import typer
 
 from flotilla.cli.exit_codes import FAILED
 from flotilla.cli.move_progress import moving, watch
-from flotilla.cli.output import note, print_json, print_table
+from flotilla.cli.output import note, print_done, print_json, print_table
 from flotilla.cli.pairs import read_pairs
 from flotilla.cli.servers import DEFAULT_SERVERS, DEFAULT_TIMEOUT, AsJson, Servers, Timeout, connect, find_topic
 from flotilla.types.errors import AlreadyExistsError, InvalidArgumentError, NotFoundError
@@ -214,16 +214,14 @@ def delete(
                     raise
             else:
                 deleted.append(name)
-    if as_json:
-        print_json({"deleted": deleted})
-    else:
-        typer.echo(f"deleted {', '.join(deleted)}" if deleted else "nothing to delete")
+    told = f"deleted {', '.join(deleted)}" if deleted else "nothing to delete"
+    print_done({"deleted": deleted}, told, as_json=as_json)
 
 
 def _is_confirmed(names: Iterable[str]) -> bool:
     if not sys.stdin.isatty():
         raise InvalidArgumentError("deleting cannot be undone; give --yes where nobody can be asked")
-    return typer.confirm(f"Delete {', '.join(names)} with all messages?")
+    return typer.confirm(f"Delete {', '.join(names)} with all messages?", err=True)
 
 
 def _read_chosen(texts: Iterable[str]) -> dict[str, Any]:
@@ -237,11 +235,9 @@ def _read_chosen(texts: Iterable[str]) -> dict[str, Any]:
 
 
 def show_topic(topic: TopicInfo, *, as_json: bool) -> None:
-    if as_json:
-        print_json(as_plain(topic))
-        return
     settings = "".join(f", {name}={text}" for name, text in _chosen(topic).items())
-    typer.echo(f"{topic.name}: {len(topic.partitions)} partition(s), {replicas_of(topic)} replica(s){settings}")
+    told = f"{topic.name}: {len(topic.partitions)} partition(s), {replicas_of(topic)} replica(s){settings}"
+    print_done(as_plain(topic), told, as_json=as_json)
 
 
 def replicas_of(topic: TopicInfo) -> int:

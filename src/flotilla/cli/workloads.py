@@ -98,11 +98,15 @@ def _paced(servers: list[str], topic: str, payload_bytes: int, rate: int, count:
 async def _send_and_read(
     servers: list[str], topic: str, payload_bytes: int, rate: int, count: int, reader: Reader
 ) -> list[float]:
-    async with AsyncClient(servers) as client, asyncio.TaskGroup() as group:
+    async with AsyncClient(servers) as client:
         end = await client.list_offsets(topic, 0, "latest")
-        reading = group.create_task(reader(client, topic, end, count))
-        await _send(client, topic, payload_bytes, rate, count)
-        return await reading
+        # No group of tasks: it would wrap the error that says what went wrong.
+        reading = asyncio.create_task(reader(client, topic, end, count))
+        try:
+            await _send(client, topic, payload_bytes, rate, count)
+            return await reading
+        finally:
+            reading.cancel()
 
 
 async def _send(client: AsyncClient, topic: str, payload_bytes: int, rate: int, count: int) -> None:

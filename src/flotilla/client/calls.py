@@ -163,7 +163,7 @@ REPLIES: Final[dict[type[Request], type[Reply]]] = {
     ForgetGroup: Done,
 }
 #: Requests whose topic may be too new for a broker. For others NOT_FOUND is an answer like any other.
-_LAGGING: Final = (Fetch, ListOffsets, ClaimPartition)
+_LAGGING: Final = (Fetch, ListOffsets, ClaimPartition, DescribeReplicas)
 #: What a broker may say although the request could have been carried out.
 _UNSURE: Final = (OutcomeUnknownError, StorageFailedError, UnknownError)
 

@@ -40,7 +40,8 @@ def test_a_node_comes_and_goes(flotilla, newcomer: Broker):
     added = flotilla("cluster", "add", newcomer.client_address, "--timeout", "60s")
     assert added.stdout == f"node 4 at {newcomer.client_address} is in\n"
     # Again is as good as once.
-    flotilla("cluster", "add", newcomer.client_address, "--timeout", "60s")
+    again = flotilla("cluster", "add", newcomer.client_address, "--timeout", "60s", "--json")
+    assert json.loads(again.stdout) == {"nodes": [{"node": 4, "address": newcomer.client_address}]}
 
     planned = json.loads(flotilla("topic", "rebalance", "spread", "--dry-run", "--json").stdout)
     assert sum(4 in move["target"] for move in planned) == 3
@@ -60,9 +61,17 @@ def test_a_node_comes_and_goes(flotilla, newcomer: Broker):
 
     assert flotilla("cluster", "drain", "4", "--wait").stdout == "node 4 is empty\n"
     assert flotilla("cluster", "undrain", "4").stdout == "node 4 stays\n"
+    drained = {"node": 4, "state": "draining", "is_empty": None}
+    assert json.loads(flotilla("cluster", "drain", "4", "--json").stdout) == drained
+    waited = flotilla("cluster", "drain", "4", "--wait", "--json")
+    assert json.loads(waited.stdout) == drained | {"is_empty": True}
+    assert json.loads(flotilla("cluster", "undrain", "4", "--json").stdout) == {"node": 4, "state": "active"}
     left = flotilla("cluster", "remove", "4", "--wait")
     assert left.stdout == "node 4 has left; its process can be stopped\n"
-    flotilla("cluster", "drain", "9", code=3)
+    assert json.loads(flotilla("cluster", "remove", "4", "--json").stdout) == {"node": 4, "is_gone": True}
+    for flags in ((), ("--json",)):
+        refused = flotilla("cluster", "drain", "9", *flags, code=3)
+        assert (refused.stdout, refused.stderr.count("\n")) == ("", 1)
 
     flotilla("topic", "create", "full", "-r", "3")
     refused = flotilla("cluster", "remove", "1", code=5)

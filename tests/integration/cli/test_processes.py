@@ -121,8 +121,11 @@ def test_a_cluster_in_the_background_comes_back_with_its_data(tmp_path: Path):
         assert "runs already" in twice.stderr
         assert run.invoke(app, ["cluster", "stop", "--data", folder]).stdout == "stopped 1 node(s)\n"
         assert run.invoke(app, ["cluster", "stop", "--data", folder]).stdout == "no node was running\n"
-        assert command("cluster", "start", "--data", folder, "--detach").returncode == 0
+        again = command("cluster", "start", "--data", folder, "--detach", "--json")
+        assert json.loads(again.stdout) == {"nodes": 1, "servers": [servers], "data": folder}
         assert run.invoke(app, ["consume", "kept", "-s", servers]).stdout == "message\n"
+        stopped = run.invoke(app, ["cluster", "stop", "--data", folder, "--json"])
+        assert json.loads(stopped.stdout) == {"stopped": 1, "data": folder}
     finally:
         run.invoke(app, ["cluster", "stop", "--data", folder])
 

@@ -85,6 +85,14 @@ def test_a_group_is_paused_resumed_and_altered(flotilla, asked):
     assert flotilla("group", "resume", "held", "g").stdout == "g goes on\n"
     assert flotilla("consume", "held", "-g", "g", "-n", "1").stdout == "b\n"
 
+    told = {"topic": "held", "group": "g"}
+    assert asked("group", "pause", "held", "g") == told | {"is_paused": True}
+    assert asked("group", "describe", "held", "g")["is_paused"]
+    assert asked("group", "resume", "held", "g") == told | {"is_paused": False}
+    assert not asked("group", "describe", "held", "g")["is_paused"]
+    assert asked("group", "delete", "held", "g") == told | {"is_deleted": True}
+    assert asked("group", "list", "held") == []
+
 
 def test_single_messages_are_looked_at_explained_and_taken_back(flotilla, asked):
     produce(flotilla, "single", "a", "b")
@@ -101,11 +109,11 @@ def test_single_messages_are_looked_at_explained_and_taken_back(flotilla, asked)
     told = flotilla("why", "single", "0", "0", "--group", "g").stdout
     assert told.splitlines()[0] == "single 0:0 is acked for g"
 
-    assert asked("cancel", "single", "-p", "0", "-o", "1") == [{"partition": 0, "offset": 1}]
+    cancelled = {"topic": "single", "cancelled": [{"partition": 0, "offset": 1}]}
+    assert asked("cancel", "single", "-p", "0", "-o", "1") == cancelled
     assert flotilla("cancel", "single", "--idempotency-key", "k").stdout == "cancelled 0:2\n"
     assert [asked("why", "single", "0", str(offset), "-g", "g")["state"] for offset in (1, 2)] == ["cancelled"] * 2
     assert flotilla("consume", "single", "-g", "g").stdout == ""
-    assert asked("cancel", "single", "-k", "nobody's") == []
 
 
 def test_dead_letters_are_listed_looked_at_sent_again_and_thrown_away(flotilla, asked, cluster: LocalCluster):
@@ -137,6 +145,17 @@ def test_dead_letters_are_listed_looked_at_sent_again_and_thrown_away(flotilla, 
     assert places() == [place]
     assert asked("dlq", "purge", *garbage, "--yes") == {"done": 1, "refused": 0, "skipped": 0}
     assert places() == []
+    assert "no dead letters" in flotilla("dlq", "list", "deadly", "-g", "g").stderr
+
+
+def test_dead_letters_outlive_their_topic(flotilla, asked, cluster: LocalCluster):
+    produce(flotilla, "origin", "garbage")
+    with Client(cluster.servers) as client, client.consumer("origin", group="g") as consumer:
+        for message in consumer.poll(1):
+            message.reject(reason="no")
+    eventually(lambda: asked("dlq", "list", "origin", "-g", "g"))
+    flotilla("topic", "delete", "origin", "--yes")
+    assert [letter["payload"] for letter in asked("dlq", "list", "origin", "-g", "g")] == ["garbage"]
 
 
 def test_a_worker_ends_what_it_began_when_it_is_told_to_stop_and_gives_the_rest_back(
@@ -184,11 +203,15 @@ MISTAKES = {
         "why some 0 0 -g nobody",
         "cancel nowhere -p 0 -o 0",
         "cancel some -k nobodys",
+        "cancel some -k nobodys --json",
         "group pause nowhere g",
         "group resume nowhere g",
+        "group resume nowhere g --json",
         "group alter nowhere g --set max_deliveries=2",
         "group describe some nobody",
         "dlq peek some -g nobody",
+        "dlq list nowhere -g g",
+        "dlq list nowhere -g g --json",
     ],
     2: [
         "consume some -g g --from yesterdayish",

@@ -12,6 +12,7 @@ from flotilla.client.routes import ANY, CONTROLLER, Route
 from flotilla.client.session import SessionOptions
 from flotilla.codec.records import encode_values
 from flotilla.types.address import parse_address
+from flotilla.types.cluster_operations import DescribeReplicas
 from flotilla.types.errors import (
     AlreadyExistsError,
     ConnectionClosedError,
@@ -492,6 +493,17 @@ def test_a_topic_that_does_not_exist_is_asked_for_more_than_once():
     missing = world.call(ListOffsets("nothing", 0, -1), Route("nothing", 0))
     world.pass_ms(1_000)
     assert [type(outcome) for outcome in missing] == [NotFoundError]
+
+
+@pytest.mark.parametrize("request_", [LATEST, Fetch("orders", 0, 0), DescribeReplicas("orders", 0)])
+def test_a_leader_that_has_not_heard_of_its_topic_yet_is_asked_again(request_):
+    cluster = cluster_of(1)
+    cluster.fault = refuse(2, NotFoundError("no such topic"), type(request_))
+    world = World(cluster)
+    outcomes = world.call(request_, ROUTE)
+    world.pass_ms(1_000)
+    assert cluster.count(type(request_)) == 3
+    assert not isinstance(outcomes[0], NotFoundError)
 
 
 def test_a_topic_is_missing_only_if_the_controller_says_so():
