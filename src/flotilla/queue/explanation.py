@@ -1,6 +1,7 @@
 """What people are told of a group and of a message: the leader's memory and the replicated state, read together.
 
-Nothing here changes anything. The states are those of `states`.
+What the log tells of a message beside that (`history`) is handed in. Nothing here changes anything. The states are
+those of `states`.
 """
 
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from typing import NamedTuple
 from flotilla.queue import endings, states
 from flotilla.queue.delays import Delays
 from flotilla.queue.delivery import ASIDE, LEASED, STAGED, WAITING, GroupDelivery
+from flotilla.queue.history import MessageHistory
 from flotilla.queue.outbox import ACKING, DROPPING, EXPIRING, FAILING, KILLING
 from flotilla.queue.partition import PartitionMachine
 from flotilla.types.errors import OffsetOutOfRangeError
@@ -110,21 +112,33 @@ def _count_taken(group: GroupDelivery) -> tuple[int, int, int]:
 
 
 def explain_message(
-    group: GroupDelivery, machine: PartitionMachine, rules: GroupRules, offset: Offset, now_ms: int, token_ms: int
+    group: GroupDelivery,
+    machine: PartitionMachine,
+    rules: GroupRules,
+    offset: Offset,
+    now_ms: int,
+    token_ms: int,
+    past: MessageHistory | None = None,
 ) -> Explanation:
-    """`token_ms` is how long the rate limit lets nothing go. Raises OffsetOutOfRangeError if it is not there yet."""
+    """`token_ms` is how long the rate limit lets nothing go. Raises OffsetOutOfRangeError if it is not there yet.
+
+    Without `past` the history is what the state remembers of it.
+    """
     if not 0 <= offset < machine.next_offset:
         raise OffsetOutOfRangeError(f"there is no message at offset {offset}")
     found = _explain_settled(group, machine, offset) if group.state.is_settled(offset) else None
     if found is None:
         found = _explain_open(group, machine, rules, offset, now_ms, token_ms)
+    last = group.last_attempt_of(offset, rules)
     failure = group.state.failures.get(offset)
     if failure is not None:
         found.attempts = failure.attempts
         found.reason = failure.reason
-        last = group.last_attempt_of(offset, rules)
         bound = f" of {last}" if last else ""
         found.history = [f"attempt {failure.attempts}{bound} failed: {failure.reason}"]
+    if past is not None:
+        remembered = [] if past.agrees(group.state) else found.history
+        found.history = past.lines(group.state, last) + remembered
     return found
 
 

@@ -20,6 +20,7 @@ from flotilla.queue.delivery import CONSUMER_LOST, LEASE_EXPIRED, Ending, Grant,
 from flotilla.queue.explanation import Owed, describe_group, explain_message, owed_since
 from flotilla.queue.facts import BatchFacts
 from flotilla.queue.group import Death
+from flotilla.queue.history import MessageHistory
 from flotilla.queue.key_order import KeysOf
 from flotilla.queue.leases import NUMBER_BITS, LeaseIds
 from flotilla.queue.outbox import Piece, settlement_of
@@ -486,17 +487,19 @@ class QueueLeader:
         self._has_ready(found, self._hear(now_ms))
         return owed_since(found, self._machine)
 
-    def explain(self, group: str, offset: Offset, now_ms: int, token_ms: int = 0) -> Explanation:
+    def explain(
+        self, group: str, offset: Offset, now_ms: int, token_ms: int = 0, past: MessageHistory | None = None
+    ) -> Explanation:
         """Where one message is for one group, why, and what comes next. Raises NotFoundError, OffsetOutOfRangeError.
 
-        `token_ms` is how long a rate limit that is kept elsewhere lets nothing go.
+        `token_ms` is how long a rate limit that is kept elsewhere lets nothing go, `past` what the log tells.
         """
         found = self._get(group)
         rules = self._rules_of(group)
         now_ms = self._hear(now_ms)
         found.pacing.configure(rules.rate_limit_per_minute, rules.rate_limit_burst, now_ms)
         token_ms = max(token_ms, found.pacing.next_token_ms(now_ms))
-        return explain_message(found, self._machine, rules, offset, now_ms, token_ms)
+        return explain_message(found, self._machine, rules, offset, now_ms, token_ms, past)
 
 
 def _runs_of(pieces: list[Piece]) -> tuple[Run, ...]:

@@ -83,7 +83,7 @@ from flotilla.types.transaction_operations import (
 )
 
 #: What is asked of one partition's queue groups, and who answers.
-_QUEUE_METHODS: dict[type[Request], Callable[[QueueRequests, Any, Done], None]] = {
+_QUEUE_METHODS: dict[type[Request], Callable[[QueueRequests, Any, Done], Cancel | None]] = {
     Settle: QueueRequests.settle,
     Extend: QueueRequests.extend,
     CancelRecords: QueueRequests.cancel,
@@ -223,13 +223,15 @@ class Broker:
     def _read_offset(self, request: ReadOffset, done: Done) -> None:
         self._host(request.topic, request.partition).read_offset(request, done)
 
-    def _ask_queue(self, method: Callable[[QueueRequests, Any, Done], None], request: Any, done: Done) -> None:
+    def _ask_queue(
+        self, method: Callable[[QueueRequests, Any, Done], Cancel | None], request: Any, done: Done
+    ) -> Cancel | None:
         if isinstance(request, Extend):
             self.membership.queue_polls.heard(request.member)
         topic_id: int = getattr(request, "topic_id", 0)
         if topic_id and self.catalog.topic(request.topic).topic_id != topic_id:
             raise NotFoundError(f"topic {request.topic!r} is not the one that is meant: it was deleted and made again")
-        method(self._host(request.topic, request.partition).queue_requests(), request, done)
+        return method(self._host(request.topic, request.partition).queue_requests(), request, done)
 
     def _take_tokens(self, request: TakeTokens, done: Done) -> None:
         self._host(request.topic, KEEPER).queue_requests().take_tokens(request, done)

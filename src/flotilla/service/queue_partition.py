@@ -31,7 +31,13 @@ from flotilla.service.retention import holders_of
 from flotilla.service.steady_clock import SteadyClock
 from flotilla.service.under_way import CommandTicket, UnderWay
 from flotilla.service.waiting_room import WaitingRoom
-from flotilla.types.errors import CorruptionError, FlotillaError, InvalidArgumentError, OffsetOutOfRangeError
+from flotilla.types.errors import (
+    CorruptionError,
+    FlotillaError,
+    InvalidArgumentError,
+    NotLeaderError,
+    OffsetOutOfRangeError,
+)
 from flotilla.types.group_settings import GroupRules
 from flotilla.types.ids import Offset, Term
 from flotilla.types.operations import EARLIEST, LATEST
@@ -479,6 +485,18 @@ class PartitionQueue:
         except FlotillaError:
             return False
         return True
+
+    # What takes more than one turn of the loop.
+
+    def next_turn(self, action: Callable[[], None]) -> Cancel:
+        """Others have theirs before that. Then `check_serving` tells whether there still is something to answer."""
+        return self._outside.later(0, action)
+
+    def check_serving(self) -> None:
+        """Raises NotLeaderError or UnavailableError; also when this node leads again, but in another term."""
+        self._check_serving()
+        if self._is_ended:
+            raise NotLeaderError(self.replica.raft.leader)
 
     @property
     def is_burying(self) -> bool:

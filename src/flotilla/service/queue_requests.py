@@ -1,16 +1,18 @@
 """What is asked of one partition's queue groups beside messages: ends of leases, and all that people ask.
 
 Everything is for the leader. Settlements are answered when they have committed, by the outbox; changes of
-groups by their own command; descriptions from memory. Methods answer by `done` or raise a FlotillaError
-without having answered.
+groups by their own command; descriptions from memory, and the history of a message out of the log. Methods answer by
+`done` or raise a FlotillaError without having answered.
 """
 
 from collections.abc import Callable
 from typing import Any
 
 from flotilla.queue import commands
+from flotilla.queue.history import MessageHistory
 from flotilla.queue.keys import digests_of
-from flotilla.service.ports import Done
+from flotilla.service.history_reading import HistoryReading
+from flotilla.service.ports import Cancel, Done
 from flotilla.service.queue_partition import PartitionQueue
 from flotilla.service.queue_tokens import TAKE_MAX
 from flotilla.types.errors import (
@@ -40,6 +42,7 @@ from flotilla.types.queue_operations import (
     DeleteGroup,
     DescribeGroup,
     ExplainMessage,
+    Explanation,
     Extend,
     GroupDescription,
     GroupList,
@@ -175,20 +178,43 @@ class QueueRequests:
         command = commands.CancelRecords(tuple(offsets), self._queue.now_ms())
         self._propose(command, done, lambda cancelled: RecordsCancelled(list(cancelled)))
 
-    def explain(self, request: ExplainMessage, done: Done) -> None:
+    def explain(self, request: ExplainMessage, done: Done) -> Cancel | None:
+        """With all that the log tells of the message; without that if the record is asked for.
+
+        Whoever wants the record asks again and again how a task stands, and shall not have the log read for it.
+        """
         self._check_open(request.group)
+        next_offset = self._queue.machine.next_offset
+        if not 0 <= request.offset < next_offset:
+            raise OffsetOutOfRangeError(f"offset {request.offset} is not between 0 and {next_offset}")
+        if request.has_record:
+            done(self._explained(request, None))
+            return None
+
+        def finished(error: FlotillaError | None) -> None:
+            try:
+                if error is not None:
+                    raise error
+                answer: Reply | FlotillaError = self._explained(request, reading.past)
+            except FlotillaError as reason:
+                answer = self._explain(reason)
+            done(answer)
+
+        reading = HistoryReading(self._queue, request.group, request.offset, finished)
+        return reading.begin()
+
+    def _explained(self, request: ExplainMessage, past: MessageHistory | None) -> Explanation:
+        """Raises NotFoundError: the group may have been deleted while the log was read."""
         queue = self._queue
-        machine = queue.machine
-        if not 0 <= request.offset < machine.next_offset:
-            raise OffsetOutOfRangeError(f"offset {request.offset} is not between 0 and {machine.next_offset}")
-        if request.offset >= machine.log_start:
+        is_there = request.offset >= queue.machine.log_start
+        if is_there:
             # As of an earlier lease: nobody may have delivered it here, and it may have a bound of its own.
             queue.recall_limits(request.group, [Held(0, request.offset, request.offset + 1)])
         token_ms = queue.retry_after_ms(request.group)
-        explanation = queue.leader.explain(request.group, request.offset, queue.now_ms(), token_ms)
-        if request.has_record and request.offset >= machine.log_start:
+        explanation = queue.leader.explain(request.group, request.offset, queue.now_ms(), token_ms, past)
+        if request.has_record and is_there:
             explanation.batch = bytes(queue.reader.piece(request.offset))
-        done(explanation)
+        return explanation
 
     # Groups.
 
