@@ -189,8 +189,9 @@ class Client:
         """A producer that sends in the background: `send` does not wait for the answer.
 
         A batch leaves when it has `batch_bytes` or `batch_records`, or when its first record has waited `linger_ms`.
-        Up to `in_flight_max` batches are under way to each partition, and `buffer_bytes_max` in all. Records that have
-        no answer within `timeout_ms` fail. `compression` is none, lz4 or zstd.
+        Up to `in_flight_max` batches are under way to each partition, of very small ones more unless it is 1, and
+        `buffer_bytes_max` in all. Records that have no answer within `timeout_ms` fail. `compression` is none, lz4 or
+        zstd.
         """
         options = ProducerOptions(
             linger_ms,

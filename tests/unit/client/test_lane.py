@@ -76,17 +76,30 @@ def test_batches_are_numbered_without_gaps_and_answered_with_their_offset():
     assert sender.stored == [b"a", b"b", b"c"]
 
 
-def test_no_more_batches_are_in_flight_than_allowed():
-    sender = Sender(in_flight_max=2)
+@pytest.mark.parametrize(
+    ("in_flight_max", "value_bytes", "sent", "flying"),
+    [
+        (1, 1, 5, 1),
+        (2, 40_000, 5, 2),
+        # Small ones may be more, as long as they have few bytes together and are not too many.
+        (2, 1, 5, 5),
+        (2, 10_000, 20, 7),
+        (2, 1, 300, 256),
+    ],
+)
+def test_no_more_batches_are_in_flight_than_allowed(in_flight_max: int, value_bytes: int, sent: int, flying: int):
+    sender = Sender(in_flight_max=in_flight_max)
     sender.send(b"x")
     sender.world.run()
-    for number in range(5):
-        sender.send(b"%d" % number)
+    values = [(b"%03d" % number).ljust(value_bytes) for number in range(sent)]
+    for value in values:
+        sender.send(value)
     sender.world.act()
     sender.world.serve()
-    assert sender.cluster.count(Produce) == 3
+    assert sender.cluster.count(Produce) == 1 + flying
     sender.world.run()
-    assert sender.stored == [b"x", b"0", b"1", b"2", b"3", b"4"]
+    assert sender.stored == [b"x", *values]
+    assert (sender.lane._flying_count, sender.lane._flying_bytes) == (0, 0)
 
 
 @pytest.mark.parametrize("is_stored", [True, False])
