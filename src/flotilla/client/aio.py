@@ -421,10 +421,17 @@ class AsyncClient:
         return await self._groups(topic, timeout_ms).peek(partition, offset, max_messages)
 
     async def explain(
-        self, topic: str, partition: int, offset: Offset, group: str, *, timeout_ms: int | None = None
+        self,
+        topic: str,
+        partition: int,
+        offset: Offset,
+        group: str,
+        *,
+        history: bool = True,
+        timeout_ms: int | None = None,
     ) -> Explanation:
-        """Where a message is for a group, why, and what comes next."""
-        return await self._groups(topic, timeout_ms).explain(group, partition, offset)
+        """Where a message is for a group, why, and what comes next; with `history`, every step the log still knows."""
+        return await self._groups(topic, timeout_ms).explain(group, partition, offset, has_history=history)
 
     def dead_letters(self, topic: str, group: str, *, timeout_ms: int | None = None) -> AsyncDeadLetters:
         """The messages of a topic that a group gave up: to be looked at, sent again, or thrown away."""

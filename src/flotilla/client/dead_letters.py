@@ -152,7 +152,12 @@ class AsyncDeadLetters:
         states = await asyncio.gather(
             *[
                 self._client.explain(
-                    self.topic, letter.partition, letter.offset, REDRIVE_GROUP, timeout_ms=self._timeout_ms
+                    self.topic,
+                    letter.partition,
+                    letter.offset,
+                    REDRIVE_GROUP,
+                    history=False,
+                    timeout_ms=self._timeout_ms,
                 )
                 for letter in letters
             ]

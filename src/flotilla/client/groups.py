@@ -193,8 +193,9 @@ class Groups:
         )
         return [(number, cancelled) for number, reply in found.items() for cancelled in reply.offsets]
 
-    async def explain(self, group: str, partition: int, offset: Offset) -> Explanation:
-        return await self._ask(Explanation, partition, ExplainMessage(self._topic, partition, offset, group))
+    async def explain(self, group: str, partition: int, offset: Offset, *, has_history: bool) -> Explanation:
+        request = ExplainMessage(self._topic, partition, offset, group, has_history=has_history)
+        return await self._ask(Explanation, partition, request)
 
     async def peek(self, partition: int, offset: Offset | None, max_messages: int) -> list[Message]:
         """Messages as they are stored, from an offset or the oldest on, as far as there are any. Changes nothing."""

@@ -413,10 +413,18 @@ class Client:
         return self._run(work)
 
     def explain(
-        self, topic: str, partition: int, offset: Offset, group: str, *, timeout_ms: int | None = None
+        self,
+        topic: str,
+        partition: int,
+        offset: Offset,
+        group: str,
+        *,
+        history: bool = True,
+        timeout_ms: int | None = None,
     ) -> Explanation:
-        """Where a message is for a group, why, and what comes next."""
-        return self._run(self._inner.explain(topic, partition, offset, group, timeout_ms=timeout_ms))
+        """Where a message is for a group, why, and what comes next; with `history`, every step the log still knows."""
+        work = self._inner.explain(topic, partition, offset, group, history=history, timeout_ms=timeout_ms)
+        return self._run(work)
 
     def dead_letters(self, topic: str, group: str, *, timeout_ms: int | None = None) -> DeadLetters:
         """The messages of a topic that a group gave up: to be looked at, sent again, or thrown away."""

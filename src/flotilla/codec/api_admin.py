@@ -62,7 +62,7 @@ def write_cancelled(asked: EachPartition, replies: Mapping[int, queue.RecordsCan
 
 
 def read_explain(body: pb.ExplainMessageRequest) -> queue.ExplainMessage:
-    return queue.ExplainMessage(body.topic, body.partition, body.offset, body.group)
+    return queue.ExplainMessage(body.topic, body.partition, body.offset, body.group, has_history=True)
 
 
 def write_explanation(asked: queue.ExplainMessage, reply: queue.Explanation) -> pb.ExplainMessageReply:

@@ -370,7 +370,17 @@ REQUEST_ROWS: tuple[Row, ...] = (
     Row(ResetGroup, "reset_group", _write_reset, _read_reset),
     plain(DeleteGroup, "delete_group", "topic", "partition", "group"),
     Row(AlterGroup, "alter_group", _write_alter_group, _read_alter_group),
-    plain(ExplainMessage, "explain_message", "topic", "partition", "offset", "group", "topic_id", "has_record"),
+    plain(
+        ExplainMessage,
+        "explain_message",
+        "topic",
+        "partition",
+        "offset",
+        "group",
+        "topic_id",
+        "has_record",
+        "has_history",
+    ),
     Row(TakeTokens, "take_tokens", _write_take_tokens, _read_take_tokens),
 )
 

@@ -40,15 +40,15 @@ class HistoryReading:
         self._read_entries = 0
         self._stop: Cancel | None = None
 
-    def begin(self) -> Cancel | None:
-        """None: it has finished."""
+    def begin(self) -> bool:
+        """Whether it has finished already."""
         if self._find() and not self._read_piece():
             self._stop = self._queue.next_turn(self._go_on)
-            return self._give_up
+            return False
         self._finished(None)
-        return None
+        return True
 
-    def _give_up(self) -> None:
+    def give_up(self) -> None:
         if self._stop is not None:
             self._stop()
             self._stop = None

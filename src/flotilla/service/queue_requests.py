@@ -23,6 +23,7 @@ from flotilla.types.errors import (
     NotFoundError,
     OffsetOutOfRangeError,
     OutcomeUnknownError,
+    OverloadedError,
     StaleGenerationError,
 )
 from flotilla.types.group_settings import GROUP_SETTING_BY_NAME
@@ -62,6 +63,8 @@ from flotilla.types.transaction_operations import StageSettlement
 
 #: How far a failure or a release can be put off.
 DELAY_MS_MAX = 365 * 24 * 3_600_000
+#: Histories that are read at once: each takes a piece of every turn of the loop.
+READINGS_MAX = 4
 
 _KINDS = (ACK, RELEASE, FAIL, REJECT)
 _VISIBILITY = GROUP_SETTING_BY_NAME["visibility_ms"]
@@ -73,6 +76,8 @@ class QueueRequests:
     def __init__(self, queue: PartitionQueue, explain: Callable[[object], FlotillaError]) -> None:
         self._queue = queue
         self._explain = explain
+        #: Those that are under way.
+        self._readings: dict[HistoryReading, None] = {}
 
     # Ends of leases.
 
@@ -179,19 +184,19 @@ class QueueRequests:
         self._propose(command, done, lambda cancelled: RecordsCancelled(list(cancelled)))
 
     def explain(self, request: ExplainMessage, done: Done) -> Cancel | None:
-        """With all that the log tells of the message; without that if the record is asked for.
-
-        Whoever wants the record asks again and again how a task stands, and shall not have the log read for it.
-        """
+        """From memory, or with all that the log tells of the message, which is read for few at a time."""
         self._check_open(request.group)
         next_offset = self._queue.machine.next_offset
         if not 0 <= request.offset < next_offset:
             raise OffsetOutOfRangeError(f"offset {request.offset} is not between 0 and {next_offset}")
-        if request.has_record:
+        if not request.has_history:
             done(self._explained(request, None))
             return None
+        if len(self._readings) >= READINGS_MAX:
+            raise OverloadedError("too many ask for the history of a message at once")
 
         def finished(error: FlotillaError | None) -> None:
+            self._readings.pop(reading, None)
             try:
                 if error is not None:
                     raise error
@@ -200,8 +205,15 @@ class QueueRequests:
                 answer = self._explain(reason)
             done(answer)
 
+        def cancel() -> None:
+            self._readings.pop(reading, None)
+            reading.give_up()
+
         reading = HistoryReading(self._queue, request.group, request.offset, finished)
-        return reading.begin()
+        if reading.begin():
+            return None
+        self._readings[reading] = None
+        return cancel
 
     def _explained(self, request: ExplainMessage, past: MessageHistory | None) -> Explanation:
         """Raises NotFoundError: the group may have been deleted while the log was read."""

@@ -342,6 +342,8 @@ class ExplainMessage(Request):
     topic_id: int = 0
     #: The message itself is wanted, too.
     has_record: bool = False
+    #: All that the log tells is wanted, which has to be read for that: not for who asks about many messages.
+    has_history: bool = False
 
 
 @dataclass(slots=True)

@@ -8,9 +8,10 @@ from flotilla.queue.history import MessageHistory
 from flotilla.service import history_reading
 from flotilla.service.history_reading import moment
 from flotilla.service.queue_partition import PartitionQueue
+from flotilla.service.queue_requests import READINGS_MAX
 from flotilla.service.retention import LOOK_MS, RELEASE_MS
 from flotilla.storage.group_log import SegmentedLog
-from flotilla.types.errors import CorruptionError, UnavailableError
+from flotilla.types.errors import CorruptionError, OverloadedError, UnavailableError
 from flotilla.types.operations import AlterTopic
 from flotilla.types.queue_operations import (
     FAIL,
@@ -25,7 +26,7 @@ from flotilla.types.queue_operations import (
 from tests.unit.service.fleet import Answer, Node, lone, three
 from tests.unit.service.queue_driver import GROUP, TOPIC, ack, poll, polled, settle, store
 
-WHY = ExplainMessage(TOPIC, 0, 0, GROUP)
+WHY = ExplainMessage(TOPIC, 0, 0, GROUP, has_history=True)
 
 
 @pytest.fixture
@@ -42,7 +43,7 @@ def explained(answer: Answer) -> Explanation:
 
 
 def why(node: Node, offset: int = 0) -> list[str]:
-    return explained(node.call(ExplainMessage(TOPIC, 0, offset, GROUP))).history
+    return explained(node.call(ExplainMessage(TOPIC, 0, offset, GROUP, has_history=True))).history
 
 
 def texts(lines: list[str]) -> list[str]:
@@ -300,12 +301,29 @@ def test_what_the_log_has_let_go_of(node: Node) -> None:
     assert found.history[-1] == "retention removed it, whether the group had it before or not"
 
 
-def test_whoever_wants_the_record_is_answered_without_the_log(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_histories_are_read_at_once(long: Node) -> None:
+    answers = [long.ask(WHY) for _ in range(READINGS_MAX)]
+    assert all(answer.is_waiting for answer in answers)
+    assert isinstance(long.ask(WHY).result, OverloadedError)
+    # One that nobody waits for any more leaves its place to another.
+    assert answers[0].cancel is not None
+    answers[0].cancel()
+    last = long.ask(WHY)
+    assert last.is_waiting
+    long.fleet.settle()
+    assert all(explained(answer) for answer in (*answers[1:], last))
+    assert long.ask(WHY).is_waiting
+
+
+def test_whoever_does_not_want_the_history_is_answered_without_the_log(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store(node, b"a", max_deliveries=2)
     node.call(settle(polled(node), FAIL, "why", delay_ms=60_000))
     monkeypatch.delattr(MessageHistory, "add")
     found = explained(node.ask(ExplainMessage(TOPIC, 0, 0, GROUP, has_record=True)))
     assert found.batch
+    assert found.history == explained(node.ask(ExplainMessage(TOPIC, 0, 0, GROUP))).history
     assert found.history == ["attempt 1 of 2 failed: why"]
 
 

@@ -187,13 +187,13 @@ def test_an_explanation_knows_the_bound_of_a_message_that_an_earlier_leader_deli
     old = fleet.leader(TOPIC)
     store(old, b"a", max_deliveries=2)
     old.call(settle(polled(old), FAIL, "why", delay_ms=60_000))
-    assert " attempt 1 of 2 failed: why; not again before " in explain(old).history[-1]
+    assert explain(old).history == ["attempt 1 of 2 failed: why"]
     fleet.isolate(old.node)
     fleet.wait(
         lambda: any(box is not old and box.partition(TOPIC).replica.is_serving() for box in fleet.nodes.values())
     )
     (new,) = [box for box in fleet.nodes.values() if box is not old and box.partition(TOPIC).replica.is_serving()]
-    assert explain(new).history == explain(old).history
+    assert explain(new).history == ["attempt 1 of 2 failed: why"]
 
 
 @pytest.mark.parametrize("partition", [0, 1])

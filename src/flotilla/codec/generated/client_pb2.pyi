@@ -893,20 +893,22 @@ class GroupReply(_message.Message):
     def __init__(self, settings: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class ExplainMessage(_message.Message):
-    __slots__ = ("topic", "partition", "offset", "group", "topic_id", "has_record")
+    __slots__ = ("topic", "partition", "offset", "group", "topic_id", "has_record", "has_history")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     HAS_RECORD_FIELD_NUMBER: _ClassVar[int]
+    HAS_HISTORY_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
     offset: int
     group: str
     topic_id: int
     has_record: bool
-    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., offset: _Optional[int] = ..., group: _Optional[str] = ..., topic_id: _Optional[int] = ..., has_record: _Optional[bool] = ...) -> None: ...
+    has_history: bool
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., offset: _Optional[int] = ..., group: _Optional[str] = ..., topic_id: _Optional[int] = ..., has_record: _Optional[bool] = ..., has_history: _Optional[bool] = ...) -> None: ...
 
 class Explanation(_message.Message):
     __slots__ = ("state", "attempts", "reason", "holder", "remaining_ms", "history", "next", "ended_ms")

@@ -160,7 +160,7 @@ class GroupDoor:
 
     async def explain(self, call: Call) -> Answer:
         path = call.path
-        request = ExplainMessage(path["topic"], path["partition"], path["offset"], path["group"])
+        request = ExplainMessage(path["topic"], path["partition"], path["offset"], path["group"], has_history=True)
         found = asdict(await self._gateway.ask_for(Explanation, request))
         del found["batch"]
         return Answer(found)
