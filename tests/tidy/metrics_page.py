@@ -87,6 +87,7 @@ _TAIL = """\
 | how slow the disk is | `histogram_quantile(0.99, sum by (le) (rate(flotilla_fsync_seconds_bucket[5m])))` |
 | partitions without a leader anywhere | `max by (topic, partition) (flotilla_raft_state) < 4` |
 | followers that fall behind | `max by (topic, partition, peer) (flotilla_raft_replication_lag) > 10000` |
+| how much of its time a node spends on garbage | `rate(flotilla_gc_pause_seconds_sum[5m])` |
 | nodes that cannot write | `flotilla_storage_ok == 0` |
 """  # noqa: E501 - a row of a table is one line
 

@@ -200,6 +200,14 @@ PROCESS_RESIDENT_BYTES = _process(
 PROCESS_OPEN_FILES = _process(
     GAUGE, "process_open_fds", "Open files and sockets of the process; only where the system tells it."
 )
+GC_PAUSE_SECONDS = _process(
+    HISTOGRAM,
+    "flotilla_gc_pause_seconds",
+    "One run of Python's garbage collector, during which the node does nothing else.",
+)
+GC_PAUSE_MAX_SECONDS = _process(
+    GAUGE, "flotilla_gc_pause_max_seconds", "The longest run of the garbage collector since the node was started."
+)
 
 #: The whole table, in the order of the page and of the text.
 METRICS: tuple[Metric, ...] = tuple(_TABLE)

@@ -12,6 +12,7 @@ import ctypes
 import gc
 import sys
 
+from flotilla.runtime.usage import COLLECTOR
 from flotilla.types.limits import MIB
 
 SWITCH_INTERVAL_S = 0.0002
@@ -32,6 +33,8 @@ def tune_process() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
+    # Only now: what the collection above takes, once, would hide everything that follows.
+    COLLECTOR.start()
     _keep_freed_memory()
 
 

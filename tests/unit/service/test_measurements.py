@@ -2,8 +2,11 @@
 
 from pathlib import Path
 
+import pytest
+
 from flotilla.metadata.values import FIRST_PARTITION_GROUP
 from flotilla.raft.roles import FOLLOWER, LEADER
+from flotilla.runtime import usage
 from flotilla.runtime.metrics import METRICS, STATE_DAMAGED
 from flotilla.service.measurements import _SLICE
 from flotilla.types.errors import DiskFullError, FlotillaError, NotFoundError
@@ -182,6 +185,23 @@ def test_disk_and_peers_are_told(tmp_path: Path) -> None:
         assert values(families, "flotilla_peer_up") == {("2",): 0}
         lone.driver.storage_error = DiskFullError("no room")
         assert values(await scrape(lone), "flotilla_storage_ok") == {(): 0}
+
+    run(tmp_path, test)
+
+
+def test_runs_of_the_collector_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    collector = usage.CollectorWatch()
+    monkeypatch.setattr(usage, "COLLECTOR", collector)
+    for duration_us in (100, 30_000, 2_000):
+        collector.pauses.record(duration_us)
+
+    async def test(lone: LoneNode) -> None:
+        await lone.found()
+        families = await scrape(lone)
+        assert values(families, "flotilla_gc_pause_max_seconds") == {(): 0.03}
+        pauses = families["flotilla_gc_pause_seconds"].samples
+        assert pauses[("flotilla_gc_pause_seconds_count", ())] == 3
+        assert pauses[("flotilla_gc_pause_seconds_sum", ())] == pytest.approx(0.0321)
 
     run(tmp_path, test)
 
