@@ -16,8 +16,9 @@ from flotilla.runtime.usage import COLLECTOR
 from flotilla.types.limits import MIB
 
 SWITCH_INTERVAL_S = 0.0002
-#: Full collections only after this many of the middle generation; most of a node's memory is not garbage.
-GC_THRESHOLDS = (10_000, 20, 100)
+#: The middle generation is looked at while it is small, a few milliseconds' worth, and everything hardly ever: most of
+#: a node's memory is not garbage, and what is, is found young.
+GC_THRESHOLDS = (10_000, 4, 1_000)
 #: Free memory that is kept, and the size from which a piece of memory goes back as soon as it is free.
 TRIM_THRESHOLD_BYTES = 128 * MIB
 MMAP_THRESHOLD_BYTES = 32 * MIB

@@ -43,6 +43,7 @@ from flotilla.types.errors import (
     UnavailableError,
 )
 from flotilla.types.ids import NO_NODE, GroupId, NodeId, Offset, Term
+from flotilla.types.limits import KIB
 from flotilla.types.operations import (
     EARLIEST,
     LATEST,
@@ -65,6 +66,8 @@ from flotilla.types.transaction_operations import Stage, StageSettlement, Transa
 #: As much of a term as a batch's header holds.
 _TERM_MASK = 0xFFFFFFFF
 _NEVER: Term = -1
+#: A batch up to this size is copied once more.
+_SMALL_BYTES_MAX = 4 * KIB
 
 
 class WatchedMachine(PartitionMachine):
@@ -231,7 +234,9 @@ class PartitionHost:
             batch = memoryview(bytearray(batch))
         patch_base_offset(batch, base_offset, self._leader_term & _TERM_MASK)
         ticket.open(base_offset)
-        if not self._consensus.propose(self.replica.group, batch, ticket):
+        # A small one is not worth the buffer and the view of it, which the garbage collector would look at for long.
+        data = bytes(batch) if len(batch) <= _SMALL_BYTES_MAX else batch
+        if not self._consensus.propose(self.replica.group, data, ticket):
             leader.retract(base_offset)
 
     def commit_offset(self, request: CommitOffset, done: Done) -> None:

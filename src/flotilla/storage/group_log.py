@@ -311,7 +311,7 @@ class SegmentedLog:
                 )
         for index in range(max(low, tail.first_index), min(high, tail.last_index + 1)):
             at = index - tail.first_index
-            yield Step(index, index + 1, tail.entries[at], tail.spans[at])
+            yield Step(index, index + 1, tail.entries[at], tail.span(at))
 
     def mark_damaged(self, low: Index, high: Index) -> None:
         """These entries have no intact body here until they are repaired."""

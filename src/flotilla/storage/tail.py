@@ -1,9 +1,11 @@
 """The newest part of a group's log: entries that are in the journal but not in a segment yet.
 
 Each entry stands with its frame head, so that a flush copies buffers and computes no checksum again.
-Columns for the searches by offset and time run beside it. Memory only.
+Columns for the searches by offset and time run beside it, in arrays: a hundred thousand small entries are nothing
+unusual, and each object more for an entry is one more for every run of the garbage collector. Memory only.
 """
 
+from array import array
 from bisect import bisect_left, bisect_right
 
 from flotilla.raft.messages import Entry
@@ -13,19 +15,30 @@ from flotilla.types.span import Span
 
 
 class Tail:
-    __slots__ = ("_end_offsets", "_newest_times", "entries", "first_index", "heads", "size_bytes", "spans")
+    __slots__ = (
+        "_base_offsets",
+        "_end_offsets",
+        "_newest_times",
+        "_times",
+        "entries",
+        "first_index",
+        "heads",
+        "size_bytes",
+    )
 
     def __init__(self, first_index: Index) -> None:
         #: The index of entries[0], or of the next one when there is none.
         self.first_index = first_index
         self.entries: list[Entry] = []
         self.heads: list[bytes] = []
-        self.spans: list[Span | None] = []
         self.size_bytes = 0
+        # Of the records of each entry, NO_OFFSET and NO_TIME where it has none.
+        self._base_offsets = array("q")
+        self._times = array("q")
         # Behind the records up to each entry, NO_OFFSET before the first record; ascending.
-        self._end_offsets: list[int] = []
+        self._end_offsets = array("q")
         # The newest time up to each entry; ascending.
-        self._newest_times: list[int] = []
+        self._newest_times = array("q")
 
     @property
     def last_index(self) -> Index:
@@ -35,29 +48,33 @@ class Tail:
         entries = self.entries
         entries.append(entry)
         self.heads.append(head)
-        self.spans.append(span)
         self.size_bytes += len(entry.data)
         ends = self._end_offsets
         times = self._newest_times
         if span is not None:
+            self._base_offsets.append(span.base_offset)
+            self._times.append(span.timestamp_ms)
             ends.append(span.base_offset + span.count)
             times.append(max(span.timestamp_ms, times[-1]) if times else span.timestamp_ms)
-        elif ends:
-            ends.append(ends[-1])
-            times.append(times[-1])
-        else:
-            ends.append(NO_OFFSET)
-            times.append(NO_TIME)
+            return
+        self._base_offsets.append(NO_OFFSET)
+        self._times.append(NO_TIME)
+        ends.append(ends[-1] if ends else NO_OFFSET)
+        times.append(times[-1] if times else NO_TIME)
+
+    def span(self, at: int) -> Span | None:
+        """Of the entry in that place."""
+        base_offset = self._base_offsets[at]
+        if base_offset == NO_OFFSET:
+            return None
+        return Span(base_offset, self._end_offsets[at] - base_offset, self._times[at])
 
     def truncate(self, first_dropped: Index) -> None:
         """Forgets everything from `first_dropped` on. Before the tail: all, and the tail begins there."""
         count = max(0, first_dropped - self.first_index)
         self.size_bytes -= sum(len(entry.data) for entry in self.entries[count:])
-        del self.entries[count:]
-        del self.heads[count:]
-        del self.spans[count:]
-        del self._end_offsets[count:]
-        del self._newest_times[count:]
+        for column in self._columns():
+            del column[count:]
         self.first_index = min(self.first_index, first_dropped)
 
     def drop_through(self, index: Index) -> None:
@@ -66,20 +83,19 @@ class Tail:
         if count <= 0:
             return
         self.size_bytes -= sum(len(entry.data) for entry in self.entries[:count])
-        del self.entries[:count]
-        del self.heads[:count]
-        del self.spans[:count]
-        del self._end_offsets[:count]
-        del self._newest_times[:count]
+        for column in self._columns():
+            del column[:count]
         self.first_index = index + 1
+
+    def _columns(self) -> "tuple[list[Entry] | list[bytes] | array[int], ...]":
+        return (self.entries, self.heads, self._base_offsets, self._times, self._end_offsets, self._newest_times)
 
     def first_offset(self) -> int:
         """Of the first record, or NO_OFFSET."""
         at = bisect_right(self._end_offsets, NO_OFFSET)
-        while at < len(self.spans):
-            span = self.spans[at]
-            if span is not None:
-                return span.base_offset
+        while at < len(self._base_offsets):
+            if self._base_offsets[at] != NO_OFFSET:
+                return self._base_offsets[at]
             at += 1
         return NO_OFFSET
 

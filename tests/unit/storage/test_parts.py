@@ -76,6 +76,7 @@ def test_a_tail_finds_offsets_and_times(batches: list[tuple[int, int]], dropped:
     first = 5 + min(dropped, len(spans))
     spans = spans[first - 5 :]
     assert (tail.first_index, tail.last_index, tail.size_bytes) == (first, first + len(spans) - 1, 2 * len(spans))
+    assert [tail.span(at) for at in range(len(spans))] == spans
     known = [(first + at, span) for at, span in enumerate(spans) if span is not None]
     if known:
         assert tail.first_offset() == known[0][1].base_offset
