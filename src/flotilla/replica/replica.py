@@ -24,7 +24,7 @@ from flotilla.types.errors import (
     OutcomeUnknownError,
     UnavailableError,
 )
-from flotilla.types.ids import GroupId, Index, NodeId, Offset, Term
+from flotilla.types.ids import NO_NODE, GroupId, Index, NodeId, Offset, Term
 from flotilla.types.limits import MIB
 
 
@@ -168,6 +168,21 @@ class Replica:
         """Leads, and has applied everything that its log held when its term began."""
         raft = self.raft
         return raft.role == LEADER and self.applied >= raft.log.base and raft.log.term(self.applied) == raft.term
+
+    def heir(self) -> NodeId:
+        """The reachable voter that needs the least to lead in our place; nobody if this replica does not lead."""
+        raft = self.raft
+        if raft.role != LEADER:
+            return NO_NODE
+        heirs = [voter for voter in raft.configuration.voters if voter != raft.id and voter not in raft.down_peers]
+        return max(heirs, key=lambda voter: raft.progress[voter].match, default=NO_NODE)
+
+    def quicker_heir(self) -> NodeId:
+        """An heir that has on its disk what is still to be written here; nobody if there is none."""
+        raft = self.raft
+        heir = self.heir()
+        is_quicker = heir != NO_NODE and raft.progress[heir].match > raft.log.durable
+        return heir if is_quicker and raft.transferee == NO_NODE else NO_NODE
 
     # Time and progress.
 

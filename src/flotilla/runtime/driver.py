@@ -16,7 +16,7 @@ from flotilla.raft.roles import LEADER
 from flotilla.replica.ports import Block, Job, StateMachine, Store
 from flotilla.replica.replica import Replica, ReplicaOptions
 from flotilla.types.errors import FlotillaError, NotLeaderError
-from flotilla.types.ids import GroupId, NodeId
+from flotilla.types.ids import NO_NODE, GroupId, NodeId
 
 #: Between each two steps of the pump. `saved` is before the sync, `synced` after it.
 CRASH_POINTS = (
@@ -77,6 +77,9 @@ class Driver:
         self._saved: list[tuple[Replica, Ready]] = []
         self._writing: list[tuple[Replica, Ready]] = []
         self._block: Block | None = None
+        #: How long the one under way has been so, and for how many ticks, by and large, this disk held up others.
+        self._block_ticks = 0
+        self._held_up_ticks = 0
         self._outbox: dict[NodeId, list[tuple[GroupId, Message]]] = {}
         self._committed: list[tuple[Replica, list[Entry]]] = []
         #: Background work: (the job, whose snapshot it writes, the Ready it installs).
@@ -118,6 +121,7 @@ class Driver:
                 del self._awake[replica.group]
             if replica.replies or replica.raft.has_ready():
                 self._touched[replica.group] = replica
+        self._watch_disk()
         if self._retry_in_ticks:
             self._retry_in_ticks -= 1
             if self._retry_in_ticks == 0:
@@ -274,6 +278,7 @@ class Driver:
             self._finish(saved)
             return
         self._writing = saved
+        self._block_ticks = 0
         self._ports.crash_point("syncing")
         self._ports.write(self._block)
 
@@ -383,7 +388,24 @@ class Driver:
         """Whose group was dropped while a job of its ran; it may have begun anew since."""
         return replica is not None and self.replicas.get(replica.group) is not replica
 
-    # Failing disks.
+    # Failing disks, and slow ones.
+
+    def _watch_disk(self) -> None:
+        """Has others lead for whom this disk is too slow: a leader answers nobody before it has what it logs itself.
+
+        Where all disks are slow, nobody is quicker most of the time, and nothing moves.
+        """
+        is_late = self._block is not None and self._block_ticks > 0
+        self._block_ticks += 1
+        heirs = {replica: replica.quicker_heir() for replica in self.replicas.values()} if is_late else {}
+        is_held_up = any(heir != NO_NODE for heir in heirs.values())
+        self._held_up_ticks = self._held_up_ticks + 1 if is_held_up else max(self._held_up_ticks - 1, 0)
+        if self._held_up_ticks >= self._options.replica.raft.election_ticks:
+            self._held_up_ticks = 0
+            for replica, heir in heirs.items():
+                if heir != NO_NODE:
+                    replica.raft.transfer(heir)
+                    self._touch(replica)
 
     def _fail(self, error: FlotillaError) -> None:
         """Nothing is acknowledged while the disk fails: others must lead. The same block is tried again later."""

@@ -317,7 +317,7 @@ class NodeRuntime:
         """Asks the best placed voter of each group to lead, and waits until all say that they do, but not long."""
         given: list[Replica] = []
         for replica in self.driver.replicas.values():
-            heir = _heir(replica)
+            heir = replica.heir()
             if heir != NO_NODE:
                 self.driver.transfer(replica.group, heir)
                 self._ask_for_turn()
@@ -345,12 +345,3 @@ class NodeRuntime:
         self._links.close()
         if self._stopped is not None and not self._stopped.done():
             self._stopped.set_exception(failure)
-
-
-def _heir(replica: Replica) -> NodeId:
-    """The reachable voter that needs the least to lead in our place; nobody if this replica does not lead."""
-    raft = replica.raft
-    if raft.role != LEADER:
-        return NO_NODE
-    heirs = [voter for voter in raft.configuration.voters if voter != raft.id and voter not in raft.down_peers]
-    return max(heirs, key=lambda voter: raft.progress[voter].match, default=NO_NODE)

@@ -75,6 +75,11 @@ class Broker:
                 stderr=log,
             )
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
     def signal(self, number: signal.Signals) -> None:
         assert self._process is not None
         self._process.send_signal(number)

@@ -1,6 +1,8 @@
-"""What can happen to the machine under a node: torn writes, full disks, cut networks."""
+"""What can happen to the machine under a node: torn writes, full disks, slow disks, cut networks."""
 
+import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -54,6 +56,28 @@ def small_disk(folder: Path, size_mib: int) -> Iterator[Path]:
         yield folder
     finally:
         subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+@contextmanager
+def slow_disk(pid: int, delay_ms: int) -> Iterator[None]:
+    """Every write and sync of a process takes so much longer; skips the test where processes cannot be traced."""
+    calls = "pwrite64,pwritev,pwritev2,fdatasync,fsync"
+    trace = ["strace", "-f", "-p", str(pid), "-o", os.devnull, "-e", f"trace={calls}"]
+    if shutil.which("strace") is None:
+        pytest.skip("slowing a disk down takes strace")
+    tracing = subprocess.Popen([*trace, "-e", f"inject={calls}:delay_enter={delay_ms}ms"], stderr=subprocess.PIPE)
+    assert tracing.stderr is not None
+    # Its first word is that it holds the process, or why it does not.
+    said = tracing.stderr.readline()
+    if b"attached" not in said:
+        tracing.kill()
+        tracing.communicate()
+        pytest.skip(f"processes cannot be traced here: {said.decode().strip()}")
+    try:
+        yield
+    finally:
+        tracing.send_signal(signal.SIGINT)
+        tracing.communicate()
 
 
 class Namespaces:

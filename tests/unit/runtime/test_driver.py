@@ -15,6 +15,7 @@ from flotilla.raft.messages import (
     RepairRequest,
     SnapshotChunk,
     SnapshotMeta,
+    TimeoutNow,
     VoteReply,
     VoteRequest,
 )
@@ -218,6 +219,67 @@ def test_an_acknowledgement_that_waited_for_the_disk_until_its_entry_was_cut_off
     bench.settle()
     replies = [reply for reply in sends(bench, AppendReply) if isinstance(reply, AppendReply) and reply.accepted]
     assert [(reply.to, reply.term, reply.index) for reply in replies] == [(3, 3, 2)]
+
+
+def led_by_one() -> Bench:
+    """Node 1 leads, and both others have everything."""
+    bench = Bench(THREE)
+    bench.settle()
+    raft = bench.driver.replicas[1].raft
+    bench.driver.campaign(1)
+    for is_pre in (True, False):
+        bench.driver.pump()
+        bench.driver.receive([(1, VoteReply(2, 1, raft.term + is_pre, granted=True, pre=is_pre))])
+        bench.settle()
+    assert raft.role == LEADER
+    for peer in (2, 3):
+        bench.driver.receive([(1, AppendReply(peer, 1, raft.term, index=raft.log.last_index, accepted=True))])
+    bench.settle()
+    return bench
+
+
+@pytest.mark.parametrize("is_alone", [False, True])
+def test_a_leader_whose_disk_takes_long_lets_somebody_lead_who_is_quicker(is_alone: bool):
+    bench = led_by_one()
+    raft = bench.driver.replicas[1].raft
+    bench.driver.propose(1, command(1), "token")
+    bench.driver.pump()
+    if not is_alone:
+        bench.driver.receive([(1, AppendReply(3, 1, raft.term, index=raft.log.last_index, accepted=True))])
+    bench.tick(raft.options.election_ticks)
+    assert sends(bench, TimeoutNow) == []
+    bench.tick(1)
+    # Where nobody has it on disk, all disks may be slow.
+    assert sends(bench, TimeoutNow) == ([] if is_alone else [TimeoutNow(1, 3, raft.term)])
+    assert bench.replies == []
+
+
+@pytest.mark.parametrize(
+    ("write_ticks", "others_ticks", "is_handed_over"),
+    [
+        # A disk that is slow all the time, beside quick ones.
+        (3, 0, True),
+        # One that has something to do whenever anybody looks, but is as quick as others.
+        (1, 0, False),
+        # All are slow.
+        (3, 2, False),
+        (20, 19, False),
+    ],
+)
+def test_a_disk_that_is_always_slow_costs_leadership_and_one_that_is_busy_does_not(
+    write_ticks: int, others_ticks: int, is_handed_over: bool
+):
+    bench = led_by_one()
+    raft = bench.driver.replicas[1].raft
+    for number in range(60 // write_ticks):
+        bench.driver.propose(1, command(number), number)
+        bench.driver.pump()
+        bench.tick(others_ticks)
+        for peer in (2, 3):
+            bench.driver.receive([(1, AppendReply(peer, 1, raft.term, index=raft.log.last_index, accepted=True))])
+        bench.tick(write_ticks - others_ticks)
+        bench.settle()
+    assert bool(sends(bench, TimeoutNow)) is is_handed_over
 
 
 def test_a_failing_disk_acknowledges_nothing_and_goes_on_when_there_is_room():
