@@ -124,6 +124,9 @@ class Progress:
             return True
         if self.next - 1 != index:
             return False
+        before = self.next
         self.next = max(min(index, hint + 1), self.match + 1)
-        self.probe_sent = False
+        # One that refuses what it had on disk once has lost it, and going back does not help: to ask again is for the
+        # next heartbeat, or the two would talk without end.
+        self.probe_sent = self.next == before
         return True

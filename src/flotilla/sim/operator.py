@@ -96,6 +96,11 @@ class Operator:
                 self._cluster.world.after(100 * MS, self._cluster.restart, node)
 
     def _is_member(self, node: NodeId, group: GroupId) -> bool:
+        """As far as anybody knows: what a leader has in its memory may be written any moment, however slow its disk."""
+        leader = self._cluster.leader(group)
+        raft = self._cluster.raft(leader, group) if leader is not None else None
+        if raft is None or node in raft.configuration.members():
+            return True
         return node in self._cluster.witnesses[group].newest_configuration.members()
 
     def _needed(self, raft: RaftNode, group: GroupId) -> ConfigurationChange | None:

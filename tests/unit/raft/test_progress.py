@@ -86,3 +86,17 @@ def test_a_snapshot_pauses_appends_and_ends_behind_its_log():
     assert not progress.needs_snapshot
     progress.become_probe()
     assert (progress.next, progress.snapshot) == (26, None)
+
+
+def test_who_has_lost_what_it_had_is_not_asked_again_at_once():
+    progress = replicating(86)
+    progress.become_probe()
+    progress.sent(87, 1)
+    assert progress.refused(86, hint=0)
+    assert progress.next == 87
+    assert progress.is_paused(BYTES_MAX, COUNT_MAX), "until the next heartbeat"
+    # Where there is somewhere to go back to, that is tried at once.
+    searching = Progress(50)
+    searching.sent(50, 1)
+    assert searching.refused(49, hint=7)
+    assert not searching.is_paused(BYTES_MAX, COUNT_MAX)
