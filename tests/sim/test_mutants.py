@@ -10,8 +10,7 @@ from flotilla.sim.swarm import Order, run_swarm
 QUICK = {
     "forget-vote": ("durable before send",),
     "vote-twice": ("one vote per term",),
-    # Also its own promise may be the first to notice: a vote was sent, and the disk knows of none.
-    "drop-vote": ("one vote per term", "durable before send"),
+    "drop-vote": ("durable before send",),
     "half-votes": ("leader by majority",),
     "send-before-sync": ("durable before send",),
     "fewer-copies": ("durable before commit",),
