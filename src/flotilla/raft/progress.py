@@ -81,11 +81,9 @@ class Progress:
         self.snapshot_offset = 0
         self.snapshot_wait_ticks = 0
 
-    def has_been_sent(self, last: Index, committed: Index) -> bool:
+    def has_been_sent(self, last: Index, news: Index) -> bool:
         """Pipelined, and everything there is went out, with the news of what is committed."""
-        return (
-            self.state == REPLICATE and self.next > last and self.commit_sent >= committed and not self.needs_snapshot
-        )
+        return self.state == REPLICATE and self.next > last and self.commit_sent >= news and not self.needs_snapshot
 
     def is_paused(self, bytes_max: int, count_max: int) -> bool:
         if self.state == REPLICATE:

@@ -77,8 +77,9 @@ def propose_change(node: "RaftNode", change: ConfigurationChange) -> Index:
 
 
 def should_leave_joint(node: "RaftNode") -> bool:
-    configuration = node.configuration
-    return configuration.is_joint and configuration.auto_leave and node.pending_configuration_index <= node.log.handed
+    # Asked several times for each message, and hardly ever so: no call before the first answer.
+    configuration = node.log.configurations[-1][1]
+    return configuration.auto_leave and configuration.is_joint and node.pending_configuration_index <= node.log.handed
 
 
 def propose_to_leave_joint(node: "RaftNode") -> Index:

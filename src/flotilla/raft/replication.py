@@ -23,11 +23,11 @@ def has_work(node: "RaftNode") -> bool:
     """Whether `flush` would send anything."""
     if node.reads.sequence > node.reads.sequence_sent or proposals.should_leave_joint(node):
         return True
-    own, last, committed = node.id, node.log.last_index, node.log.committed
+    own, last, news = node.id, node.log.last_index, _due_news(node)
     for peer, progress in node.progress.items():
-        if peer == own or progress.has_been_sent(last, committed):
+        if peer == own or progress.has_been_sent(last, news):
             continue
-        if _wants_append(node, peer, progress, last) or _wants_commit_news(node, progress, committed):
+        if _wants_append(node, peer, progress, last) or _wants_commit_news(progress, news):
             return True
     return False
 
@@ -38,14 +38,14 @@ def flush(node: "RaftNode") -> None:
         proposals.propose_to_leave_joint(node)
     if node.reads.sequence > node.reads.sequence_sent:
         send_heartbeats(node)
-    own, last, committed = node.id, node.log.last_index, node.log.committed
+    own, last, news = node.id, node.log.last_index, _due_news(node)
     for peer, progress in node.progress.items():
-        if peer == own or progress.has_been_sent(last, committed):
+        if peer == own or progress.has_been_sent(last, news):
             continue
         while _wants_append(node, peer, progress, last):
             if not _send_append(node, peer, progress):
                 break
-        if _wants_commit_news(node, progress, committed):
+        if _wants_commit_news(progress, news):
             send_commit_news(node, peer, progress)
     node.news_ticks = 0
 
@@ -62,12 +62,13 @@ def _wants_append(node: "RaftNode", peer: NodeId, progress: Progress, last: Inde
     )
 
 
-def _wants_commit_news(node: "RaftNode", progress: Progress, committed: Index) -> bool:
-    return (
-        node.news_ticks >= node.options.commit_news_ticks
-        and progress.state == REPLICATE
-        and progress.commit_sent < min(committed, progress.match)
-    )
+def _due_news(node: "RaftNode") -> Index:
+    """The commit index that followers should have heard of by now; 0 while it may wait for company."""
+    return node.log.committed if node.news_ticks >= node.options.commit_news_ticks else 0
+
+
+def _wants_commit_news(progress: Progress, news: Index) -> bool:
+    return progress.state == REPLICATE and progress.commit_sent < min(news, progress.match)
 
 
 # To everybody.

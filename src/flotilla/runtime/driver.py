@@ -111,7 +111,7 @@ class Driver:
             replica = self.replicas.get(group)
             if replica is not None and message.to == self.node:
                 replica.raft.step(message)
-                self._touch(replica)
+                self._touch_if_ready(replica)
 
     def tick(self) -> None:
         self._report_damage()
@@ -205,13 +205,27 @@ class Driver:
         if not replica.raft.quiescent:
             self._awake[replica.group] = replica
 
+    def _touch_if_ready(self, replica: Replica) -> None:
+        """Many answers bring nothing: the second of two followers to have what is committed with the first."""
+        if replica.raft.has_ready():
+            self._touch(replica)
+        elif not replica.raft.quiescent and self.replicas.get(replica.group) is replica:
+            self._awake[replica.group] = replica
+
     # The pump.
+
+    @property
+    def has_work(self) -> bool:
+        """Whether some replica asked for a turn."""
+        return bool(self._touched)
 
     def pump(self) -> None:
         """Does everything that can be done now."""
         if not self._touched:
-            # Something may wait to be stored that no replica asked for, such as the removal of a group.
+            # Something may wait to be stored that no replica asked for, such as the removal of a group; and what
+            # rested on a block leaves, also when nothing else comes of that.
             self._sync()
+            self._send()
         while self._touched:
             self._turn()
 
@@ -222,7 +236,6 @@ class Driver:
         self._ports.crash_point("saved")
         self._sync()
         self._send()
-        self._ports.crash_point("sent")
         self._apply()
         self._ports.crash_point("applied")
         self._reply(touched)
@@ -305,7 +318,9 @@ class Driver:
             replica.raft.advance(ready.number)
             if ready.snapshot is not None:
                 self._ports.crash_point("installed")
-            self._touch(replica)
+                self._touch(replica)
+            else:
+                self._touch_if_ready(replica)
 
     def _post(self, group: GroupId, messages: list[Message]) -> None:
         for message in messages:
@@ -315,14 +330,12 @@ class Driver:
         outbox, self._outbox = self._outbox, {}
         for peer, messages in outbox.items():
             self._ports.send(peer, messages)
+        self._ports.crash_point("sent")
 
     def _apply(self) -> None:
         committed, self._committed = self._committed, []
         for replica, entries in committed:
             replica.apply(entries)
-            if replica.raft.has_ready():
-                # More is committed than was handed out at once.
-                self._touch(replica)
 
     def _reply(self, touched: dict[GroupId, Replica]) -> None:
         for replica in touched.values():

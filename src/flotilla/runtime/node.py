@@ -196,7 +196,15 @@ class NodeRuntime:
     # What the links, the clock and the threads report.
 
     def receive(self, messages: list[tuple[GroupId, Message]]) -> None:
-        self._input(self.driver.receive, messages)
+        if not self._is_running:
+            return
+        try:
+            self.driver.receive(messages)
+        except Exception as failure:
+            self._break(failure)
+        else:
+            if self.driver.has_work:
+                self._ask_for_turn()
 
     def peer_up(self, peer: NodeId) -> None:
         log.info("peer up", node=self.node, peer=peer)
