@@ -4,7 +4,8 @@ The layout stands in proto/peer.proto: checksum, envelope, then the bodies of en
 pieces outside of protobuf. Kinds that come by the thousand (heartbeats, appends, their replies)
 travel as rows in packed arrays, the rare ones as protobuf messages; runs in the envelope keep their
 order, so that a frame decodes to exactly the messages it was made of. Sender and target are said
-once per frame and cannot differ between its messages.
+once per frame and cannot differ between its messages. The two kinds that travel alone when there is
+little to do need no envelope (peer_lone.py).
 
 Decoding is total. Whatever the bytes, it gives messages or raises InvalidArgumentError: the checksum
 finds damage, and a frame whose checksum holds but whose numbers lie is refused as well. What it
@@ -13,13 +14,13 @@ allocates is bounded by the length of the input; large bodies stay slices of it.
 
 import struct
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any
 
 from crc32c import crc32c
 from google.protobuf.message import DecodeError
 
 from flotilla.codec.generated import peer_pb2
+from flotilla.codec.peer_lone import decode_lone, encode_lone
 from flotilla.codec.peer_messages import CODECS, COPY_BYTES_MAX, Buffer, Incoming, Outgoing
 from flotilla.raft.messages import Append, Message, Proposal, RepairReply, SnapshotChunk
 from flotilla.types.errors import InvalidArgumentError
@@ -39,6 +40,7 @@ _MEMBER_BYTES_MAX = 10
 _PREFIX = struct.Struct(">II")
 _CHECKSUM = struct.Struct(">I")
 _LENGTH = struct.Struct(">I")
+_NO_ENVELOPE = _LENGTH.pack(0)
 
 _WRITERS = {kind: (codec.number, codec.write) for kind, codec in CODECS.items()}
 _READERS = {codec.number: (codec.field, codec.width, codec.read) for codec in CODECS.values()}
@@ -50,20 +52,21 @@ def encode_frame(messages: Sequence[tuple[GroupId, Message]]) -> list[Buffer]:
     All messages have the same sender and the same target. The caller keeps their summed
     `framed_bytes_max` within PEER_FRAME_BYTES_MAX; a frame over the limit raises InvalidArgumentError.
     """
-    first = messages[0][1]
+    group, first = messages[0]
     sender = first.sender
     target = first.to
     assert sender != NO_NODE
     assert target != NO_NODE
+    lone = encode_lone(group, first) if len(messages) == 1 else None
+    if lone is not None:
+        rest = _NO_ENVELOPE + lone
+        return [_CHECKSUM.pack(crc32c(rest)) + rest]
     outgoing = Outgoing()
-    if len(messages) == 1:
-        number, write = _WRITERS[type(first)]
-        write(outgoing, messages[0][0], first)
-        opening = _opening_of_one(sender, target, number)
-    else:
-        opening = _opening(sender, target, _write_runs(outgoing, messages, sender, target))
-    # Fields in ascending order, so that the two parts are the bytes of one message.
-    return _assemble(opening + peer_pb2.Frame(**outgoing.columns).SerializeToString(), outgoing.bodies)
+    runs = _write_runs(outgoing, messages, sender, target)
+    envelope = peer_pb2.Frame(
+        version=PROTOCOL_VERSION, sender=sender, target=target, runs=runs, **outgoing.columns
+    ).SerializeToString()
+    return _assemble(envelope, outgoing.bodies)
 
 
 def _write_runs(
@@ -83,17 +86,6 @@ def _write_runs(
             runs += (number, 1)
             last_number = number
     return runs
-
-
-def _opening(sender: NodeId, target: NodeId, runs: list[int]) -> bytes:
-    """The fields of the envelope that come before the columns."""
-    return peer_pb2.Frame(version=PROTOCOL_VERSION, sender=sender, target=target, runs=runs).SerializeToString()
-
-
-@lru_cache(maxsize=1024)
-def _opening_of_one(sender: NodeId, target: NodeId, number: int) -> bytes:
-    """Without load most frames carry one message, and those of a kind between two nodes all begin alike."""
-    return _opening(sender, target, [number, 1])
 
 
 def framed_bytes_max(message: Message) -> int:
@@ -130,6 +122,8 @@ def decode_frame(data: Buffer | bytearray) -> list[tuple[GroupId, Message]]:
     checksum, envelope_size = _PREFIX.unpack_from(data)
     if crc32c(data[_CHECKSUM.size :]) != checksum:
         raise InvalidArgumentError("the checksum of a frame does not hold")
+    if envelope_size == 0:
+        return [decode_lone(data, _PREFIX.size)]
     envelope_end = _PREFIX.size + envelope_size
     if envelope_end > size or envelope_size > ENVELOPE_BYTES_MAX:
         raise InvalidArgumentError("the envelope of a frame is longer than it may be")
@@ -182,25 +176,11 @@ def _reader(number: int) -> tuple[str, int, Callable[[Incoming, list[Any]], None
     return found
 
 
-def _read_only_run(envelope: peer_pb2.Frame, incoming: Incoming, number: int, count: int) -> None:
-    """All messages are of one kind: they are all that its field holds."""
-    name, width, read = _reader(number)
-    cells = getattr(envelope, name)[:]
-    if not 0 < count * width <= len(cells):
-        raise InvalidArgumentError("a frame announces other messages than it holds")
-    if count * width != len(cells):
-        raise InvalidArgumentError("a frame holds more messages than it announces")
-    read(incoming, cells)
-
-
 def _read_runs(envelope: peer_pb2.Frame, incoming: Incoming) -> None:
     """Hands every run of messages to the reader of its kind, in order."""
     runs = envelope.runs[:]
     if not runs or len(runs) % 2:
         raise InvalidArgumentError("the runs of a frame are no pairs")
-    if len(runs) == 2:
-        _read_only_run(envelope, incoming, *runs)
-        return
     #: Of each kind met so far: what its field holds and how many cells of it have been read.
     fields: dict[int, tuple[list[Any], int]] = {}
     numbers = iter(runs)

@@ -46,7 +46,7 @@ Buffer: TypeAlias = bytes | memoryview
 #: Up to this size a body is copied: cheaper than a buffer of its own, and it lets go of the frame.
 COPY_BYTES_MAX = 4096
 
-_ENTRY_KINDS = (DATA, NOOP, CONFIG)
+ENTRY_KINDS = (DATA, NOOP, CONFIG)
 _ENTRY_WIDTH = 4
 
 
@@ -96,7 +96,7 @@ class Incoming:
         take_body = self.take_body
         entries: list[Entry] = []
         for index, term, kind, size in zip(cells, cells, cells, cells, strict=True):
-            if kind not in _ENTRY_KINDS:
+            if kind not in ENTRY_KINDS:
                 raise InvalidArgumentError(f"there is no entry of kind {kind}")
             if size > ENTRY_BYTES_MAX:
                 raise InvalidArgumentError(f"an entry of {size} bytes is over the limit of {ENTRY_BYTES_MAX}")

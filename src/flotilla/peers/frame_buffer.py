@@ -6,11 +6,13 @@ of its own, into which the rest of it is received without another copy. An annou
 the limit is an error before a byte of it is taken in, so memory is bounded by limit + one buffer.
 """
 
+import struct
 from typing import TypeAlias
 
-from flotilla.codec.frames import LENGTH_BYTES
-
 Buffer: TypeAlias = bytes | bytearray | memoryview
+
+_LENGTH = struct.Struct(">I")
+LENGTH_BYTES = _LENGTH.size
 
 #: A frame of zero length carries nothing but a sign of life.
 PING = bytes(LENGTH_BYTES)
@@ -58,7 +60,10 @@ class FrameBuffer:
             return [own]
         self._end += count
         frames = self._cut()
-        self._make_room()
+        if self._start == self._end:
+            self._start = self._end = 0
+        else:
+            self._make_room()
         return frames
 
     def _cut(self) -> list[bytes | bytearray]:
@@ -67,7 +72,7 @@ class FrameBuffer:
         start, end = self._start, self._end
         while end - start >= LENGTH_BYTES:
             body = start + LENGTH_BYTES
-            length = int.from_bytes(view[start:body], "big")
+            length: int = _LENGTH.unpack_from(view, start)[0]
             if length > self.frame_bytes_max:
                 raise FrameTooLongError(f"a frame of {length} bytes, where {self.frame_bytes_max} are allowed")
             if body + length > end:
@@ -88,9 +93,7 @@ class FrameBuffer:
 
     def _make_room(self) -> None:
         start, end = self._start, self._end
-        if start == end:
-            self._start = self._end = 0
-        elif start > 0 and SHARED_BUFFER_BYTES - start < LENGTH_BYTES + OWN_BUFFER_BYTES_MIN:
+        if start > 0 and SHARED_BUFFER_BYTES - start < LENGTH_BYTES + OWN_BUFFER_BYTES_MIN:
             # The unfinished frame might not fit behind its beginning; it is small, so moving it is cheap.
             self._view[: end - start] = bytes(self._view[start:end])
             self._start, self._end = 0, end - start

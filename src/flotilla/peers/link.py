@@ -111,7 +111,7 @@ class Link:
                 size_bytes = sum(map(len, body))
                 queue.push([frame_header(size_bytes), *body], LENGTH_BYTES + size_bytes)
             self._unsent = []
-        while queue and not connection.is_paused:
+        while queue.size_bytes and not connection.is_paused:
             before = queue.size_bytes
             self.counters.writes += 1
             connection.write(queue.pop(FRAME_BYTES_TARGET))
@@ -238,6 +238,8 @@ class Link:
 
 def split(messages: list[tuple[GroupId, Message]]) -> list[list[tuple[GroupId, Message]]]:
     """Cuts what is to be sent into frames of about FRAME_BYTES_TARGET, keeping the order."""
+    if len(messages) == 1:
+        return [messages]
     frames: list[list[tuple[GroupId, Message]]] = []
     frame_bytes = FRAME_BYTES_TARGET
     for item in messages:
