@@ -1,7 +1,8 @@
 """RaftNode: one replica's part in consensus. Messages and ticks go in, a Ready comes out.
 
 The contract with the caller:
- 1. Call `step`, `tick`, `propose` and the rest in any order, then `ready()` when `has_ready()`.
+ 1. Call `step`, `tick`, `propose` and the rest in any order, then `ready()` when `has_ready()`. A Ready takes
+    everything there is to do, but for more committed entries than are applied at once.
  2. Hand `snapshot`, `truncate_from`, `entries`, `repaired` and `hard_state` to the store before any
     further call on this node: from then on `StoredLog` answers for them. Durable they may become later.
  3. `messages` may be sent at once. They rest on what is durable already: a leader may replicate an
@@ -305,7 +306,7 @@ class RaftNode:
             or self.repaired
             or self.truncate_from
             or log.found_damage
-            or (not self.damaged and log.has_committed())
+            or (log.handed < log.committed and log.handed < log.durable and not self.damaged)
             or self.term != self._saved.term
             or self.vote != self._saved.vote
             or (self.role == LEADER and replication.has_work(self))

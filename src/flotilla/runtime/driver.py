@@ -269,6 +269,9 @@ class Driver:
             if must_save or replica.unadvanced:
                 self._saved.append((replica, ready))
                 replica.unadvanced += 1
+                if not raft.log.has_committed():
+                    # A Ready takes everything, but for more than can be applied at once.
+                    break
             else:
                 self._post(replica.group, ready.messages_after_sync)
                 raft.advance(ready.number)

@@ -138,7 +138,20 @@ def test_1_there_is_a_ready_exactly_while_something_is_to_be_done(give: Callable
     assert not caller.node.has_ready()
     give(caller.node)
     assert caller.node.has_ready()
+    caller.take()
+    assert not caller.node.has_ready(), "a Ready takes everything"
+    caller.node.advance(1)
     caller.finish()
+    assert not caller.node.has_ready()
+
+
+def test_1_a_ready_takes_everything_but_what_is_too_much_to_apply_at_once() -> None:
+    caller = Caller(log=3, options=RaftOptions(apply_bytes_max=1))
+    caller.node.step(append(3, 1, commit=3))
+    assert [entry.index for entry in caller.take().committed] == [1]
+    for index in (2, 3):
+        assert caller.node.has_ready()
+        assert [entry.index for entry in caller.take().committed] == [index]
     assert not caller.node.has_ready()
 
 
