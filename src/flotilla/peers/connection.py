@@ -142,12 +142,15 @@ class Connection(asyncio.BufferedProtocol):
             frames = self._frames.received(nbytes)
         except FrameTooLongError as error:
             self.cut(str(error))
-            return
+        else:
+            self._deliver(frames)
+
+    def _deliver(self, frames: list[bytes | bytearray]) -> None:
         for frame in frames:
+            if self.is_closed:
+                break
             if frame:
                 self._owner.frame_received(self, frame)
-                if self.is_closed:
-                    break
 
     def eof_received(self) -> bool:
         return False

@@ -1,6 +1,6 @@
 """The way to one peer: a connection this node dials, for the messages of all groups.
 
-All messages of a turn of the loop leave together at its end, in one write and as few frames as
+All messages of a turn come together and leave at once, in one write and as few frames as
 their size allows. While there is no connection they are not kept: when it comes back they would
 be old news, and Raft repeats what still matters. A socket that does not keep up has a bounded
 queue in front of it.
@@ -73,8 +73,6 @@ class Link:
         self.address = address
         self.counters = LinkCounters()
         self.queue = SendQueue(queue_bytes_max)
-        #: Messages of the current turn.
-        self._unsent: list[tuple[GroupId, Message]] = []
         #: Why the last attempt failed or the last connection ended; for people.
         self.last_failure = ""
         #: Why the last handshake failed; empty: it did not.
@@ -93,24 +91,19 @@ class Link:
         return self._connection is not None and self._connection.is_open and not self._connection.is_closed
 
     def send(self, messages: list[tuple[GroupId, Message]]) -> None:
-        """Keeps them for the end of the turn."""
-        if self.is_open:
-            self._unsent += messages
-        else:
-            self.counters.undelivered_messages += len(messages)
-
-    def flush(self) -> None:
-        """The turn ends: all its messages share frames, and the socket gets what it takes now."""
+        """They share frames, and the socket gets what it takes now."""
         connection = self._connection
-        if connection is None:
+        if connection is None or not connection.is_open or connection.is_closed:
+            self.counters.undelivered_messages += len(messages)
             return
+        for batch in split(messages):
+            body = encode_frame(batch)
+            size_bytes = sum(map(len, body))
+            self.queue.push([frame_header(size_bytes), *body], LENGTH_BYTES + size_bytes)
+        self._write(connection)
+
+    def _write(self, connection: Connection) -> None:
         queue = self.queue
-        if self._unsent:
-            for batch in split(self._unsent):
-                body = encode_frame(batch)
-                size_bytes = sum(map(len, body))
-                queue.push([frame_header(size_bytes), *body], LENGTH_BYTES + size_bytes)
-            self._unsent = []
         while queue.size_bytes and not connection.is_paused:
             before = queue.size_bytes
             self.counters.writes += 1
@@ -152,7 +145,6 @@ class Link:
         if self._dialling is not None:
             self._dialling.cancel()
         if self._connection is not None:
-            self.flush()
             self._connection.finish("shutting down")
 
     async def _dial(self) -> None:
@@ -220,7 +212,7 @@ class Link:
         return ""
 
     def connection_writable(self, connection: Connection) -> None:
-        self.flush()
+        self._write(connection)
 
     def connection_lost(self, connection: Connection) -> None:
         if connection is not self._connection:
@@ -228,8 +220,6 @@ class Link:
             return
         self._connection = None
         self.queue.clear()
-        self.counters.undelivered_messages += len(self._unsent)
-        self._unsent = []
         self.last_failure = connection.reason or "closed by the peer"
         if connection.is_open:
             self._owner.link_closed(self.peer)

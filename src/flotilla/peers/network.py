@@ -71,8 +71,6 @@ class PeerNetwork:
         self._incarnation = chance.getrandbits(64)
         self._server = PeerServer(node, cluster, self)
         self._links: dict[NodeId, Link] = {}
-        #: Those with something to send at the end of the turn.
-        self._spoken_to: dict[NodeId, Link] = {}
         self._up: dict[NodeId, None] = {}
         self._events: PeerEvents | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -130,17 +128,10 @@ class PeerNetwork:
             self._weigh(peer)
 
     def send(self, to: NodeId, messages: list[tuple[GroupId, Message]]) -> None:
-        """Queues for the end of the turn. To a node that is unknown or away, messages are lost."""
+        """In one write, unless it is much. To a node that is unknown or away, messages are lost."""
         link = self._links.get(to)
         if link is not None:
             link.send(messages)
-            self._spoken_to[to] = link
-
-    def flush(self) -> None:
-        """The turn ends: one write per peer."""
-        for link in self._spoken_to.values():
-            link.flush()
-        self._spoken_to.clear()
 
     def health(self) -> list[PeerHealth]:
         return [

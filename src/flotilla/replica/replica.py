@@ -164,6 +164,11 @@ class Replica:
         assert index not in self._proposals
         self._proposals[index] = token
 
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether somebody waits for what this replica applies next."""
+        return bool(self._proposals or self._reads or self._confirmed)
+
     def is_serving(self) -> bool:
         """Leads, and has applied everything that its log held when its term began."""
         raft = self.raft

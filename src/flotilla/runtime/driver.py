@@ -1,11 +1,13 @@
 """The pump: save, sync, send, apply, reply, in that order, for all groups of a node at once.
 
 That order is the durability contract (raft/node.py); each step ends at a named crash point, where the
-simulator may cut the power. All groups share one block of the journal, so one sync serves everything that
-came in while the last one ran: no timer, and no waiting when idle. Messages of all groups to a peer
-leave together. There is no thread, clock or socket in here: whoever owns those calls the inputs, then `pump`.
+simulator may cut the power. What rests on nothing new leaves before anything is saved, so that the disks of
+the others are at work as soon as the own one. All groups share one block of the journal, so one sync serves
+everything that came in while the last one ran: no timer, and no waiting when idle. Messages of all groups to a
+peer leave together. There is no thread, clock or socket in here: whoever owns those calls the inputs, then `pump`.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from random import Random
 from typing import Protocol
@@ -81,7 +83,9 @@ class Driver:
         self._block_ticks = 0
         self._held_up_ticks = 0
         self._outbox: dict[NodeId, list[tuple[GroupId, Message]]] = {}
+        #: To be applied in this turn, and behind everything else.
         self._committed: list[tuple[Replica, list[Entry]]] = []
+        self._behind: list[tuple[Replica, list[Entry]]] = []
         #: Background work: (the job, whose snapshot it writes, the Ready it installs).
         self._jobs: list[tuple[Job, Replica | None, Ready | None]] = []
         #: Leaders that ask whether they still lead, by raft's id of the question.
@@ -221,6 +225,11 @@ class Driver:
 
     def pump(self) -> None:
         """Does everything that can be done now."""
+        self.hurry()
+        self.catch_up()
+
+    def hurry(self) -> None:
+        """Does what somebody waits for: all but to apply what others have committed."""
         if not self._touched:
             # Something may wait to be stored that no replica asked for, such as the removal of a group; and what
             # rested on a block leaves, also when nothing else comes of that.
@@ -229,52 +238,69 @@ class Driver:
         while self._touched:
             self._turn()
 
+    def catch_up(self) -> None:
+        """Does the rest. To be called before the next input."""
+        if self._behind:
+            behind, self._behind = self._behind, []
+            self._apply(behind)
+            self._reply([replica for replica, _ in behind])
+
     def _turn(self) -> None:
         touched, self._touched = self._touched, {}
-        for replica in touched.values():
-            self._save(replica)
+        taken = [(replica, self._take(replica)) for replica in touched.values() if replica.raft.has_ready()]
+        self._send()
+        for replica, ready in taken:
+            self._save(replica, ready)
         self._ports.crash_point("saved")
         self._sync()
         self._send()
-        self._apply()
-        self._ports.crash_point("applied")
-        self._reply(touched)
-        self._ports.crash_point("replied")
+        committed, self._committed = self._committed, []
+        self._apply(committed)
+        self._reply(touched.values())
 
-    def _save(self, replica: Replica) -> None:
-        """Takes what raft wants done; what rests on nothing unsaved goes on at once."""
+    def _take(self, replica: Replica) -> Ready:
+        ready = replica.raft.ready()
+        self._post(replica.group, ready.messages)
+        return ready
+
+    def _save(self, replica: Replica, ready: Ready) -> None:
+        """Has stored what raft wants stored; what rests on nothing unsaved goes on at once."""
         raft = replica.raft
-        while raft.has_ready():
-            ready = raft.ready()
-            self._post(replica.group, ready.messages)
-            if ready.reads:
-                self._take_confirmations(replica, ready.reads)
-                replica.take_reads(ready.reads)
-            if ready.snapshot is not None:
-                self._install(replica, ready)
-                break
-            if ready.committed:
-                self._committed.append((replica, ready.committed))
-            must_save = ready.must_save
-            if must_save:
-                self._store.save(
-                    replica.group,
-                    hard_state=ready.hard_state,
-                    entries=ready.entries,
-                    repaired=ready.repaired,
-                    truncate_from=ready.truncate_from,
-                )
-            if ready.repaired:
-                self.repaired[replica.group] = self.repaired.get(replica.group, 0) + len(ready.repaired)
-            if must_save or replica.unadvanced:
-                self._saved.append((replica, ready))
-                replica.unadvanced += 1
-                if not raft.log.has_committed():
-                    # A Ready takes everything, but for more than can be applied at once.
-                    break
-            else:
-                self._post(replica.group, ready.messages_after_sync)
-                raft.advance(ready.number)
+        if ready.reads:
+            self._take_confirmations(replica, ready.reads)
+            replica.take_reads(ready.reads)
+        if ready.snapshot is not None:
+            self._install(replica, ready)
+            return
+        if ready.committed:
+            self._take_committed(replica, ready.committed)
+        must_save = ready.must_save
+        if must_save:
+            self._store.save(
+                replica.group,
+                hard_state=ready.hard_state,
+                entries=ready.entries,
+                repaired=ready.repaired,
+                truncate_from=ready.truncate_from,
+            )
+        if ready.repaired:
+            self.repaired[replica.group] = self.repaired.get(replica.group, 0) + len(ready.repaired)
+        if must_save or replica.unadvanced:
+            self._saved.append((replica, ready))
+            replica.unadvanced += 1
+            if raft.log.has_committed():
+                # A Ready takes everything, but for more than can be applied at once.
+                self._touch(replica)
+        else:
+            self._post(replica.group, ready.messages_after_sync)
+            raft.advance(ready.number)
+            self._touch_if_ready(replica)
+
+    def _take_committed(self, replica: Replica, entries: list[Entry]) -> None:
+        """Whoever asked here waits for the answer; of a follower nobody did, and its leader waits for its disk."""
+        is_next = entries[0].index == replica.applied + 1
+        waiting = self._committed if is_next and replica.is_waited_for else self._behind
+        waiting.append((replica, entries))
 
     def _take_confirmations(self, replica: Replica, states: list[ReadState]) -> None:
         for state in states if self._asking else ():
@@ -330,18 +356,19 @@ class Driver:
             self._outbox.setdefault(message.to, []).append((group, message))
 
     def _send(self) -> None:
-        outbox, self._outbox = self._outbox, {}
-        for peer, messages in outbox.items():
-            self._ports.send(peer, messages)
-        self._ports.crash_point("sent")
+        if self._outbox:
+            outbox, self._outbox = self._outbox, {}
+            for peer, messages in outbox.items():
+                self._ports.send(peer, messages)
+            self._ports.crash_point("sent")
 
-    def _apply(self) -> None:
-        committed, self._committed = self._committed, []
+    def _apply(self, committed: list[tuple[Replica, list[Entry]]]) -> None:
         for replica, entries in committed:
             replica.apply(entries)
+        self._ports.crash_point("applied")
 
-    def _reply(self, touched: dict[GroupId, Replica]) -> None:
-        for replica in touched.values():
+    def _reply(self, replicas: Iterable[Replica]) -> None:
+        for replica in replicas:
             if replica.wants_snapshot():
                 self._start_snapshot(replica)
             replica.fail_orphans()
@@ -349,6 +376,7 @@ class Driver:
                 replies, replica.replies = replica.replies, []
                 for token, result in replies:
                     self._ports.reply(token, result)
+        self._ports.crash_point("replied")
 
     # Snapshots and background work.
 

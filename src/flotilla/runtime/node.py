@@ -1,9 +1,9 @@
 """A node at work: the driver with a real loop, clock, threads and links around it.
 
 Everything here runs on one event loop, and every input only records and asks for a turn; a turn
-pumps the driver once for all inputs of the loop's round, answers, and lets the links send what
-came of it in one write per peer. So a thousand requests that arrive together cost one pump, and
-replies never run inside of the driver.
+pumps the driver once for all inputs of the loop's round, which sends what came of it in one write per
+peer, and answers. So a thousand requests that arrive together cost one pump, and replies never run
+inside of the driver.
 
 The journal's writes and the background jobs each have a thread, which touches nothing but its
 block or job; a block that travels alone to a quick disk is written on the loop (shortcut.py).
@@ -266,32 +266,36 @@ class NodeRuntime:
             return
         self.turns += 1
         try:
-            self._work_off()
+            self._hurry()
             while self._unwritten is not None:
                 block, self._unwritten = self._unwritten, None
                 self._write(block)
+            self.driver.catch_up()
+            self._answer()
         except Exception as failure:
             self._break(failure)
         if self._next_turn is not None:
             self._next_turn.set_result(None)
             self._next_turn = None
 
-    def _work_off(self) -> None:
-        self.driver.pump()
+    def _hurry(self) -> None:
+        self.driver.hurry()
+        self._answer()
+        if self._due_turn is not None:
+            # Answers brought new requests, which need not wait for another turn.
+            self._forget_due_turn()
+            self.driver.hurry()
+
+    def _answer(self) -> None:
         replies, self._replies = self._replies, []
         for request, result in replies:
             self._open.answer(request, result)
-        if self._due_turn is not None:
-            # Answers brought new requests: those travel in the same write as what came before them.
-            self._forget_due_turn()
-            self.driver.pump()
-        self._links.flush()
 
     def _write(self, block: Block) -> None:
-        """Behind everything else, because neither way is free: others write to their disks while we begin."""
+        """Neither way is free: others write to their disks while we begin."""
         if self._shortcut.is_open(block.size_bytes, perf_counter_ns() // 1000):
             self._note_written(block, self.journal.do(block))
-            self._work_off()
+            self._hurry()
         else:
             self.journal.submit(block)
 

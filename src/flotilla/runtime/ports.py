@@ -30,7 +30,4 @@ class Links(Protocol):
         """Lets go of all peers. No event comes afterwards."""
 
     def send(self, to: NodeId, messages: list[tuple[GroupId, Message]]) -> None:
-        """Queues for the end of the turn; may lose, never blocks."""
-
-    def flush(self) -> None:
-        """The turn ends: everything queued leaves now."""
+        """All that a turn has for one peer, in one write; may lose, never blocks."""

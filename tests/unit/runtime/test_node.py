@@ -72,10 +72,8 @@ class WireEnd:
     def __init__(self, wire: Wire, node: int) -> None:
         self._wire = wire
         self._node = node
-        self._queued: list[tuple[int, list[tuple[int, Message]]]] = []
         self.events: LinkEvents | None = None
         self.is_closed = False
-        self.flushes = 0
         wire.ends[node] = self
 
     async def start(self, events: LinkEvents) -> None:
@@ -86,13 +84,7 @@ class WireEnd:
         self.events = None
 
     def send(self, to: int, messages: list[tuple[int, Message]]) -> None:
-        self._queued.append((to, messages))
-
-    def flush(self) -> None:
-        self.flushes += 1
-        queued, self._queued = self._queued, []
-        for to, messages in queued:
-            asyncio.get_running_loop().call_soon(self._deliver, to, messages)
+        asyncio.get_running_loop().call_soon(self._deliver, to, messages)
 
     def _deliver(self, to: int, messages: list[tuple[int, Message]]) -> None:
         events = self._wire.ends[to].events
