@@ -105,13 +105,14 @@ def pack_header(
 
 def parse_header(buffer: bytes | bytearray | memoryview) -> BatchHeader:
     """The header's fields when its shape is right. The checksum is `check`'s. Raises InvalidArgumentError."""
-    if len(buffer) < HEADER_BYTES:
-        raise InvalidArgumentError(f"{len(buffer)} bytes are too few for a batch header")
+    size_bytes = len(buffer)
+    if size_bytes < HEADER_BYTES:
+        raise InvalidArgumentError(f"{size_bytes} bytes are too few for a batch header")
     header = BatchHeader(*_HEADER.unpack_from(buffer))
     if header.magic != MAGIC or header.version != VERSION:
         raise InvalidArgumentError(f"no batch of version {VERSION}")
-    if header.length != len(buffer):
-        raise InvalidArgumentError(f"the batch says {header.length} bytes and has {len(buffer)}")
+    if header.length != size_bytes:
+        raise InvalidArgumentError(f"the batch says {header.length} bytes and has {size_bytes}")
     if header.count < 1:
         raise InvalidArgumentError("a batch holds at least one record")
     if header.format not in (FORMAT_COLUMNS, FORMAT_FOREIGN):
@@ -164,9 +165,10 @@ def span_of(entry: Entry) -> Span | None:
 
 def unpack_header(data: bytes | bytearray | memoryview) -> tuple[int, ...] | None:
     """The fields of a stored batch's header; None for the other commands of a partition, which never begin like it."""
-    if len(data) < HEADER_BYTES:
+    size_bytes = len(data)
+    if size_bytes < HEADER_BYTES:
         return None
     header = _HEADER.unpack_from(data)
-    if header[10] != MAGIC or header[4] != VERSION or header[2] != len(data) or header[8] < 1:
+    if header[10] != MAGIC or header[4] != VERSION or header[2] != size_bytes or header[8] < 1:
         return None
     return header

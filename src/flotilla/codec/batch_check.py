@@ -30,8 +30,10 @@ def validate(buffer: Buffer, limits: RecordLimits = DEFAULT_LIMITS) -> BatchView
     directory = columns.directory
     if directory.priority > PRIORITY_MAX:
         raise InvalidArgumentError(f"priority {directory.priority} is above {PRIORITY_MAX}")
-    _check_time("deliver_at_ms", directory.deliver_at_ms, directory.deliver_at_ms)
-    _check_time("ttl_ms", directory.ttl_ms, directory.ttl_ms)
+    if not 0 <= directory.deliver_at_ms <= TIME_MS_MAX:
+        raise _no_time("deliver_at_ms")
+    if not 0 <= directory.ttl_ms <= TIME_MS_MAX:
+        raise _no_time("ttl_ms")
     _check_timestamps(view)
     columns.values.check("a value", limits.value_bytes_max)
     if directory.columns:
@@ -39,25 +41,26 @@ def validate(buffer: Buffer, limits: RecordLimits = DEFAULT_LIMITS) -> BatchView
     return view
 
 
-def _check_time(what: str, least_ms: int, most_ms: int) -> None:
-    if least_ms < 0 or most_ms > TIME_MS_MAX:
-        raise InvalidArgumentError(f"{what} is not within 0 to {TIME_MS_MAX}")
+def _no_time(what: str) -> InvalidArgumentError:
+    return InvalidArgumentError(f"{what} is not within 0 to {TIME_MS_MAX}")
 
 
 def _check_timestamps(view: BatchView) -> None:
     """The header's times are those of the records: the time index of the log relies on them."""
-    first_ms = least_ms = most_ms = view.header.first_time_ms
+    header = view.header
+    first_ms = least_ms = most_ms = header.first_time_ms
     if view.columns.timestamps is not None:
         times: list[int] = view.columns.timestamps.tolist()
         first_ms, least_ms, most_ms = times[0], min(times), max(times)
-    if view.header.first_time_ms != first_ms or view.header.max_time_ms != most_ms:
+    if header.first_time_ms != first_ms or header.max_time_ms != most_ms:
         raise InvalidArgumentError("the times in the batch header are not those of its records")
-    _check_time("timestamp_ms", least_ms, most_ms)
+    if least_ms < 0 or most_ms > TIME_MS_MAX:
+        raise _no_time("timestamp_ms")
 
 
 def _check_optional(columns: Columns, limits: RecordLimits) -> None:
-    if columns.ttls is not None:
-        _check_time("ttl_ms", min(columns.ttls), max(columns.ttls))
+    if columns.ttls is not None and (min(columns.ttls) < 0 or max(columns.ttls) > TIME_MS_MAX):
+        raise _no_time("ttl_ms")
     if columns.keys is not None:
         columns.keys.check("a key", limits.key_bytes_max)
     if columns.idempotency_keys is not None:

@@ -9,7 +9,7 @@ from typing import Final
 
 from flotilla.codec.batch import FORMAT_COLUMNS, MAGIC, TRANSACTIONAL, VERSION, parse_header, unpack_header
 from flotilla.codec.batch_view import BatchView
-from flotilla.codec.columns import COLUMNS_AT, IDEMPOTENCY_KEYS, BinaryColumn, Buffer, open_columns
+from flotilla.codec.columns import COLUMNS_AT, IDEMPOTENCY_KEYS, Buffer, open_columns
 from flotilla.queue.facts import BatchFacts
 from flotilla.types.errors import InvalidArgumentError
 
@@ -20,13 +20,14 @@ _PLACES: Final = Struct("<Q4xI4xBBxBIHH8xqQI4xHB5xq")
 
 def facts_of(data: Buffer) -> BatchFacts | None:
     """What the partition's state machine must know of a batch; None for its other commands. Total."""
-    if len(data) < COLUMNS_AT:
+    size_bytes = len(data)
+    if size_bytes < COLUMNS_AT:
         return _facts_of_header(data)
     (
         base_offset, length, version, layout, flags, count, epoch, magic, max_time_ms, producer_id, sequence,
         columns, priority, deliver_at_ms,
     ) = _PLACES.unpack_from(data)  # fmt: skip
-    if magic != MAGIC or version != VERSION or length != len(data) or count < 1:
+    if magic != MAGIC or version != VERSION or length != size_bytes or count < 1:
         return None
     if layout != FORMAT_COLUMNS:
         return BatchFacts(base_offset, count, max_time_ms, producer_id, epoch, sequence, length)
@@ -41,7 +42,8 @@ def facts_of(data: Buffer) -> BatchFacts | None:
 def facts_of_view(view: BatchView) -> BatchFacts:
     """The same of a batch that is open already, as the leader has it when it judges one."""
     header = view.header
-    return BatchFacts(
+    columns = view.columns
+    facts = BatchFacts(
         header.base_offset,
         header.count,
         header.max_time_ms,
@@ -49,10 +51,12 @@ def facts_of_view(view: BatchView) -> BatchFacts:
         header.producer_epoch,
         header.producer_sequence,
         header.length,
-        view.priority,
-        view.deliver_at_ms,
-        _items(view.columns.idempotency_keys),
+        columns.directory.priority,
+        columns.directory.deliver_at_ms,
     )
+    if columns.idempotency_keys is not None:
+        facts.idempotency_keys = tuple(columns.idempotency_keys.items())
+    return facts
 
 
 def _facts_of_header(data: Buffer) -> BatchFacts | None:
@@ -65,11 +69,8 @@ def _facts_of_header(data: Buffer) -> BatchFacts | None:
 
 def _read_keys(data: Buffer) -> tuple[bytes, ...]:
     try:
-        return _items(open_columns(data, parse_header(data)).idempotency_keys)
+        keys = open_columns(data, parse_header(data)).idempotency_keys
+        return () if keys is None else tuple(keys.items())
     except InvalidArgumentError:
         # The door lets no such batch in. Whatever may come in its place must not stop a replica.
         return ()
-
-
-def _items(column: BinaryColumn | None) -> tuple[bytes, ...]:
-    return () if column is None else tuple(column.items())

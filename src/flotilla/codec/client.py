@@ -68,16 +68,18 @@ def decode_request(frame: Buffer) -> tuple[int, Incoming]:
 
     Raises InvalidArgumentError when not even the id can be read: the other side speaks something else.
     """
-    start = _envelope_end(frame, REQUEST_ENVELOPE_BYTES_MAX)
+    data, attachment = _split(frame, REQUEST_ENVELOPE_BYTES_MAX)
     try:
-        envelope = client_pb2.Request.FromString(bytes(frame[_ENVELOPE_START:start]))
+        envelope = client_pb2.Request.FromString(data)
     except DecodeError as error:
         raise InvalidArgumentError("the envelope of a request cannot be read") from error
     row = _REQUEST_READERS.get(envelope.WhichOneof("body"))
     if row is None:
         return envelope.correlation_id, InvalidArgumentError("the request is of a kind that is not known here")
+    if attachment and not row.has_attachment:
+        return envelope.correlation_id, _unexpected(row)
     try:
-        return envelope.correlation_id, _decode(envelope, row, frame, start)
+        return envelope.correlation_id, row.read(getattr(envelope, row.field), attachment)
     except InvalidArgumentError as error:
         return envelope.correlation_id, error
 
@@ -97,15 +99,17 @@ def decode_response(frame: Buffer) -> tuple[int, Answer]:
     An answer or an error code that is not known here comes out as an UnknownError.
     Raises InvalidArgumentError for what no broker sends.
     """
-    start = _envelope_end(frame, CLIENT_FRAME_BYTES_MAX)
+    data, attachment = _split(frame, CLIENT_FRAME_BYTES_MAX)
     try:
-        envelope = client_pb2.Response.FromString(bytes(frame[_ENVELOPE_START:start]))
+        envelope = client_pb2.Response.FromString(data)
     except DecodeError as error:
         raise InvalidArgumentError("the envelope of a response cannot be read") from error
     body = envelope.WhichOneof("body")
     row = _REPLY_READERS.get(body)
     if row is not None:
-        return envelope.correlation_id, _decode(envelope, row, frame, start)
+        if attachment and not row.has_attachment:
+            raise _unexpected(row)
+        return envelope.correlation_id, row.read(getattr(envelope, row.field), attachment)
     if body == "error":
         return envelope.correlation_id, _read_error(envelope.error)
     return envelope.correlation_id, UnknownError("the answer is of a kind that is not known here")
@@ -125,35 +129,36 @@ def _encode(envelope: Any, row: Row, value: Any, envelope_bytes_max: int) -> Buf
 
 
 def _assemble(envelope: bytes, attachment: Sequence[Buffer]) -> Buffers:
+    envelope_bytes = len(envelope)
     if not attachment:
-        return [_LENGTHS.pack(_ENVELOPE_START + len(envelope), len(envelope)) + envelope]
+        return [_LENGTHS.pack(_ENVELOPE_START + envelope_bytes, envelope_bytes) + envelope]
     attached = sum([len(piece) for piece in attachment])
-    size = _ENVELOPE_START + len(envelope) + attached
+    size = _ENVELOPE_START + envelope_bytes + attached
     if size > CLIENT_FRAME_BYTES_MAX:
         raise InvalidArgumentError(f"a frame of {size} bytes is over the limit of {CLIENT_FRAME_BYTES_MAX}")
-    head = _LENGTHS.pack(size, len(envelope)) + envelope
+    head = _LENGTHS.pack(size, envelope_bytes) + envelope
     if attached <= COPY_BYTES_MAX:
         return [b"".join((head, *attachment))]
     return [head, *attachment]
 
 
-def _envelope_end(frame: Buffer, envelope_bytes_max: int) -> int:
-    """Where the envelope ends and the attachment begins."""
-    if not _ENVELOPE_START <= len(frame) <= CLIENT_FRAME_BYTES_MAX:
-        raise InvalidArgumentError(f"no frame has {len(frame)} bytes")
+def _split(frame: Buffer, envelope_bytes_max: int) -> tuple[bytes, memoryview]:
+    """The envelope, and the attachment behind it."""
+    frame_bytes = len(frame)
+    if not _ENVELOPE_START <= frame_bytes <= CLIENT_FRAME_BYTES_MAX:
+        raise InvalidArgumentError(f"no frame has {frame_bytes} bytes")
     size: int = _ENVELOPE_LENGTH.unpack_from(frame)[0]
     if size > envelope_bytes_max:
         raise InvalidArgumentError(f"an envelope of {size} bytes is over the limit of {envelope_bytes_max}")
     end = _ENVELOPE_START + size
-    if end > len(frame):
+    if end > frame_bytes:
         raise InvalidArgumentError("the envelope of a frame is longer than the frame")
-    return end
+    view = memoryview(frame)
+    return bytes(view[_ENVELOPE_START:end]), view[end:]
 
 
-def _decode(envelope: Any, row: Row, frame: Buffer, start: int) -> Any:
-    if not row.has_attachment and len(frame) != start:
-        raise InvalidArgumentError(f"nothing may follow the envelope of {row.field}")
-    return row.read(getattr(envelope, row.field), memoryview(frame)[start:])
+def _unexpected(row: Row) -> InvalidArgumentError:
+    return InvalidArgumentError(f"nothing may follow the envelope of {row.field}")
 
 
 def _write_error(body: client_pb2.Error, error: FlotillaError) -> None:

@@ -164,9 +164,9 @@ class _Cursor:
 
     __slots__ = ("at", "body")
 
-    def __init__(self, body: memoryview) -> None:
+    def __init__(self, body: memoryview, at: int) -> None:
         self.body = body
-        self.at = 0
+        self.at = at
 
     def take(self, size_bytes: int) -> memoryview:
         end = self.at + size_bytes
@@ -217,16 +217,22 @@ class Columns:
         self.header_values: BinaryColumn | None = None
         self.max_deliveries: memoryview | None = None
         self.content_types: memoryview | None = None
-        cursor = _Cursor(body)
-        value_offsets = cursor.take_offsets(count)
+        # The offsets of the values come first, the values last, and mostly there is nothing between them.
+        body_bytes = len(body)
+        offsets_end = OFFSET_BYTES * (count + 1)
+        if offsets_end > body_bytes:
+            raise InvalidArgumentError("the columns reach beyond the batch")
+        value_offsets = body[:offsets_end].cast("i")
+        values_at = (offsets_end + 7) & -8
         if directory.columns:
-            self._find_optional(cursor, directory.columns)
+            values_at = self._find_optional(_Cursor(body, values_at), directory.columns)
         value_bytes: int = value_offsets[count]
-        if cursor.at + value_bytes != len(body):
+        if value_bytes < 0 or values_at + value_bytes != body_bytes:
             raise InvalidArgumentError("the columns do not fill the batch")
-        self.values = BinaryColumn(value_offsets, cursor.take(value_bytes))
+        self.values = BinaryColumn(value_offsets, body[values_at:])
 
-    def _find_optional(self, cursor: _Cursor, present: int) -> None:
+    def _find_optional(self, cursor: _Cursor, present: int) -> int:
+        """Tells where they end."""
         count = self.count
         if present & TIMESTAMPS:
             self.timestamps = cursor.take(8 * count).cast("q")
@@ -253,6 +259,7 @@ class Columns:
         self.idempotency_keys = _binary(cursor, idempotency_offsets)
         self.header_names = _binary(cursor, name_offsets)
         self.header_values = _binary(cursor, header_value_offsets)
+        return cursor.at
 
 
 def _binary(cursor: _Cursor, offsets: memoryview | None) -> BinaryColumn | None:

@@ -148,7 +148,10 @@ class PartitionLeader:
         if self._in_flight and self._in_flight[-1].base_offset >= base_offset:
             batch = self._in_flight.pop()
             assert batch.base_offset == base_offset, "only the last batch can be retracted"
-            self._pop_of_producer(batch.producer_id, last=True)
+            under_way = self._by_producer[batch.producer_id]
+            under_way.pop()
+            if not under_way:
+                del self._by_producer[batch.producer_id]
         self._keys.retract(base_offset)
 
     def end(self) -> None:
@@ -167,16 +170,11 @@ class PartitionLeader:
         applied = self._machine.end_offset
         in_flight = self._in_flight
         while in_flight and in_flight[0].base_offset < applied:
-            self._pop_of_producer(in_flight.popleft().producer_id, last=False)
-
-    def _pop_of_producer(self, producer_id: int, *, last: bool) -> None:
-        under_way = self._by_producer[producer_id]
-        if len(under_way) == 1:
-            del self._by_producer[producer_id]
-        elif last:
-            under_way.pop()
-        else:
+            producer_id = in_flight.popleft().producer_id
+            under_way = self._by_producer[producer_id]
             under_way.popleft()
+            if not under_way:
+                del self._by_producer[producer_id]
 
     def _judge(self, producer_id: int, facts: BatchFacts) -> Verdict | DuplicateInFlight:
         under_way = self._by_producer.get(producer_id)

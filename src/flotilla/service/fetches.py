@@ -59,7 +59,7 @@ class Fetches:
         self._is_wake_due = False
 
     def __len__(self) -> int:
-        return len(self._polls) + len(self._confirming)
+        return len(self._polls.parked) + len(self._confirming)
 
     def fetch(self, request: Fetch, done: Done) -> Cancel | None:
         self._admit(request)
@@ -69,14 +69,14 @@ class Fetches:
 
     def applied(self) -> None:
         """What was applied in this turn wakes those who wait, once."""
-        if self._polls and not self._is_wake_due:
+        if self._polls.parked and not self._is_wake_due:
             self._is_wake_due = True
             self._outside.later(0, self._wake)
 
     def check(self) -> None:
         """Sends those away who wait for what this replica cannot tell any more."""
         self._follower.check()
-        if self._polls and self._replica.raft.role != LEADER:
+        if self._polls.parked and self._replica.raft.role != LEADER:
             self._polls.dismiss(self._judge)
             # A leader's snapshot brings news that nobody announces.
             self._polls.wake(self._machine.next_offset)

@@ -29,14 +29,11 @@ class LongPolls:
         self._outside = outside
         self._answer = answer
         #: In the order of arrival.
-        self._parked: dict[_Parked, None] = {}
-
-    def __len__(self) -> int:
-        return len(self._parked)
+        self.parked: dict[_Parked, None] = {}
 
     def park(self, request: Fetch, done: Done) -> Cancel:
         parked = _Parked(request, done)
-        self._parked[parked] = None
+        self.parked[parked] = None
         wait_ms = min(request.wait_ms, WAIT_MS_MAX)
         parked.stop_timer = self._outside.later(wait_ms, lambda: self._finish(parked))
 
@@ -47,26 +44,26 @@ class LongPolls:
 
     def wake(self, next_offset: Offset) -> None:
         """There is something below next_offset: whoever waits for it is answered."""
-        for parked in [parked for parked in self._parked if parked.request.offset < next_offset]:
+        for parked in [parked for parked in self.parked if parked.request.offset < next_offset]:
             self._finish(parked)
 
     def dismiss(self, judge: Callable[[Fetch], FlotillaError | None]) -> None:
         """Answers those who wait for nothing any more, with the reason."""
-        for parked in list(self._parked):
+        for parked in list(self.parked):
             reason = judge(parked.request)
             if reason is not None and self._take(parked):
                 parked.done(reason)
 
     def fail_all(self, reason: FlotillaError) -> None:
-        for parked in list(self._parked):
+        for parked in list(self.parked):
             if self._take(parked):
                 parked.done(reason)
 
     def _take(self, parked: _Parked) -> bool:
         """Whether it was still waiting; from now on it is not."""
-        if parked not in self._parked:
+        if parked not in self.parked:
             return False
-        del self._parked[parked]
+        del self.parked[parked]
         if parked.stop_timer is not None:
             parked.stop_timer()
         return True

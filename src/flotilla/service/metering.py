@@ -5,9 +5,10 @@ for every request: a few dictionary look-ups and two readings of the clock, noth
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from struct import Struct
 from time import perf_counter_ns
+from typing import Any
 
 from flotilla.runtime.histogram import DurationHistogram
 from flotilla.service.ports import Cancel, Done, Service
@@ -55,6 +56,13 @@ class MeteredService:
         self.delivered: dict[str, int] = {}
         #: Of those delivered, the ones whose first attempt it was not.
         self.redelivered: dict[str, int] = {}
+        #: How answers about records are counted, by their kind.
+        self._counts: dict[type[Any], Callable[[Any, Any], None]] = {
+            Produced: self._count_produced,
+            Fetched: self._count_delivered,
+            Polled: self._count_leased,
+            Pushed: self._count_leased,
+        }
 
     @property
     def node(self) -> NodeId:
@@ -76,31 +84,21 @@ class MeteredService:
         started_ns = perf_counter_ns()
 
         def answered(result: Reply | FlotillaError) -> None:
-            if type(result) is Pushed:
-                # One of many answers, none of which anybody waits for.
-                self._count_leased(request, result)  # type: ignore[arg-type]
-                done(result)
-                return
-            durations = operation.waits if is_waiting else operation.durations
-            durations.record((perf_counter_ns() - started_ns) // 1000)
-            self._count(operation, request, result)
+            # One of many answers is none that anybody waits for.
+            if type(result) is not Pushed:
+                durations = operation.waits if is_waiting else operation.durations
+                durations.record((perf_counter_ns() - started_ns) // 1000)
+            count = self._counts.get(type(result))
+            if count is not None:
+                count(request, result)
+            elif isinstance(result, FlotillaError):
+                operation.errors[result.code] = operation.errors.get(result.code, 0) + 1
             done(result)
 
         cancel = self._service.handle(request, answered)
         # What can be given up is waiting, by the contract of `handle`.
         is_waiting = cancel is not None
         return cancel
-
-    def _count(self, operation: Operation, request: Request, result: Reply | FlotillaError) -> None:
-        kind = type(result)
-        if kind is Produced:
-            self._count_produced(request, result)  # type: ignore[arg-type]
-        elif kind is Fetched:
-            self._count_delivered(request, result)  # type: ignore[arg-type]
-        elif kind is Polled:
-            self._count_leased(request, result)  # type: ignore[arg-type]
-        elif isinstance(result, FlotillaError):
-            operation.errors[result.code] = operation.errors.get(result.code, 0) + 1
 
     def _count_produced(self, request: Produce, reply: Produced) -> None:
         """An answer means that the batch was checked: its header can be read."""

@@ -146,21 +146,17 @@ class PartitionHost:
 
     def _serving(self) -> PartitionLeader:
         """The leader that may answer. Raises NotLeaderError, and UnavailableError while it may have a successor."""
-        leader = self._leading()
-        if self.replica.raft.transferee != NO_NODE:
+        raft = self.replica.raft
+        if raft.role != LEADER or raft.term != self._leader_term:
+            self._begin_leading()
+        if raft.transferee != NO_NODE:
             raise UnavailableError("leadership is being handed over")
         if not self._consensus.is_confirmed(self.replica.group):
             raise UnavailableError("this node was not running for a while and asks a quorum whether it still leads")
-        return leader
+        assert self._leader is not None
+        return self._leader
 
-    def _leading(self) -> PartitionLeader:
-        raft = self.replica.raft
-        if raft.role == LEADER and raft.term == self._leader_term:
-            assert self._leader is not None
-            return self._leader
-        return self._begin_leading()
-
-    def _begin_leading(self) -> PartitionLeader:
+    def _begin_leading(self) -> None:
         self._end_leading()
         raft = self.replica.raft
         if raft.role != LEADER:
@@ -185,7 +181,6 @@ class PartitionHost:
             self.replica, self.machine, self._leader, self._consensus, self._outside, self._decisions, self._under_way
         )
         self._transactions.begin()
-        return self._leader
 
     def _end_leading(self, reason: FlotillaError | None = None) -> None:
         if self._leader is not None:
@@ -402,7 +397,10 @@ class PartitionHost:
         if raft.role != LEADER:
             self._end_leading()
         elif not self._is_upkeep_under_way and (raft.term == self._leader_term or self.replica.is_serving()):
-            command = self._upkeep(self._leading(), now_ms)
+            if raft.term != self._leader_term:
+                self._begin_leading()
+            assert self._leader is not None
+            command = self._upkeep(self._leader, now_ms)
             if command is not None:
                 self._is_upkeep_under_way = True
                 self._consensus.propose(self.group, encode_command(command), self._kept_up)

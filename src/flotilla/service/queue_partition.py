@@ -456,7 +456,7 @@ class PartitionQueue:
     def applied(self, facts: BatchFacts) -> None:
         """A batch was applied. Runs inside of the driver: it only records."""
         self.leader.applied(facts)
-        self.wake_soon()
+        self._waiting.wake_soon()
 
     def unstage(self, staged: Iterable[StagedAcks], *, is_committed: bool) -> None:
         """A transaction has ended. Runs inside of the driver, like `applied`."""

@@ -14,7 +14,7 @@ import asyncio
 import socket
 from typing import Protocol, cast
 
-from flotilla.frontends.tcp.connection import CLOSING, Connection, Ticket, is_too_slow
+from flotilla.frontends.tcp.connection import CLOSING, OPEN, Connection, is_too_slow
 from flotilla.types.limits import KIB, MIB
 
 #: The transport asks for a pause above the first and for more below the second.
@@ -37,8 +37,6 @@ class ChannelOwner(Protocol):
 
     def schedule(self, channel: "Channel") -> None:
         """Has `flush` called at the end of this turn of the loop, once."""
-
-    def serve(self, channel: "Channel", ticket: Ticket) -> None: ...
 
     def lost(self, channel: "Channel") -> None: ...
 
@@ -75,18 +73,14 @@ class Channel(asyncio.BufferedProtocol):
         connection = self.connection
         # What was written in earlier turns: the loop has had its chance to send that.
         connection.set_unwritten(transport.get_write_buffer_size())
-        if not self._is_congested:
-            buffers = connection.take_output()
-            if buffers:
-                self.sent_bytes += sum([len(buffer) for buffer in buffers])
-                transport.writelines(buffers)
-        if connection.is_drained:
-            connection.finish("shutting down")
-        if connection.state == CLOSING and not connection.output_bytes:
-            self._is_ended = True
-            self._watch(transport)
-            transport.write_eof()
-        self._pump()
+        if connection.output_bytes and not self._is_congested:
+            self.sent_bytes += connection.output_bytes
+            transport.writelines(connection.take_output())
+        if connection.state != OPEN:
+            self._end_if_due(transport)
+        # Of whom is being read, everything that is whole has been handed out.
+        if not self._is_reading and connection.pump():
+            self._set_reading(transport, on=True)
 
     def tick(self) -> None:
         """A second has passed."""
@@ -116,20 +110,22 @@ class Channel(asyncio.BufferedProtocol):
         self._waited_ticks = 0
         self._unwritten_bytes = transport.get_write_buffer_size()
 
-    def _pump(self) -> None:
-        """Hands out every request that is whole and allowed; reads on only if there is room for more."""
+    def _end_if_due(self, transport: asyncio.Transport) -> None:
         connection = self.connection
-        while (ticket := connection.next_request()) is not None:
-            self._owner.serve(self, ticket)
-        connection.keep()
-        transport = self._transport
-        if transport is None or connection.is_reading == self._is_reading or transport.is_closing():
-            return
-        self._is_reading = connection.is_reading
-        if self._is_reading:
-            transport.resume_reading()
-        else:
-            transport.pause_reading()
+        if connection.is_drained:
+            connection.finish("shutting down")
+        if connection.state == CLOSING and not connection.output_bytes:
+            self._is_ended = True
+            self._watch(transport)
+            transport.write_eof()
+
+    def _set_reading(self, transport: asyncio.Transport, *, on: bool) -> None:
+        if not transport.is_closing():
+            self._is_reading = on
+            if on:
+                transport.resume_reading()
+            else:
+                transport.pause_reading()
 
     # What the event loop calls.
 
@@ -143,17 +139,18 @@ class Channel(asyncio.BufferedProtocol):
         self._owner.entered(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        room = self.connection.room()
+        room = self.connection.inbox.room()
         self._is_direct = room is not None
         return self._scratch if room is None else room
 
     def buffer_updated(self, nbytes: int) -> None:
         self.received_bytes += nbytes
         if self._is_direct:
-            self.connection.received(nbytes)
+            is_wanted = self.connection.received(nbytes)
         else:
-            self.connection.feed(self._scratch[:nbytes])
-        self._pump()
+            is_wanted = self.connection.feed(self._scratch[:nbytes])
+        if not is_wanted and self._transport is not None:
+            self._set_reading(self._transport, on=False)
 
     def eof_received(self) -> bool:
         """A client that has ended its half is gone: nobody would read the answers of what it left waiting."""

@@ -23,6 +23,7 @@ from flotilla.codec.client import (
     PROTOCOL_VERSION_MIN,
     Answer,
     Buffers,
+    Incoming,
     decode_request,
     encode_response,
 )
@@ -45,6 +46,12 @@ CLOSING = "closing"
 
 #: Answers that nobody misses: the same question can be asked again.
 _REPEATABLE = (Fetched, Metadata)
+#: Requests with a batch, which holds its part of the budgets until they are answered.
+_WITH_BATCH = (Produce, Stage)
+#: Requests about a subscription that is under way here.
+_STEERING = (AddCredit, Unsubscribe)
+#: Requests that have much read for them, or leased.
+_READING = (Fetch, Poll)
 #: Requests that say whose leases they are about.
 _OF_MEMBERS = (Poll, Subscribe, Extend)
 #: Consumers that one connection is remembered to have had; leases of others end when they run out.
@@ -127,17 +134,22 @@ class Connection:
         host: Host,
         budgets: Budgets,
         wake: Callable[[], None],
+        serve: Callable[["Ticket"], None],
         connection_limits: ConnectionLimits | None = None,
     ) -> None:
-        """`wake` is called when there is something to write, or when requests may be handed out again."""
+        """`wake` is called when there is something to write, or when requests may be handed out again; `serve` with
+        each request for the service.
+        """
         self.state = NEW
         #: Why it ends, for people; empty while it does not.
         self.reason = ""
         self._host = host
         self._budgets = budgets
         self._wake = wake
+        self._serve = serve
         self._limits = connection_limits or ConnectionLimits()
-        self._inbox = Inbox(min(limits.HANDSHAKE_FRAME_BYTES_MAX, self._limits.frame_bytes_max))
+        #: Bytes on their way to becoming frames. A closing connection takes nothing out of it, nor puts anything in.
+        self.inbox = Inbox(min(limits.HANDSHAKE_FRAME_BYTES_MAX, self._limits.frame_bytes_max))
         #: Bytes of a budget that were taken for the frame under way.
         self._frame_bytes = 0
         self._is_waiting = False
@@ -165,23 +177,19 @@ class Connection:
     @property
     def is_reading(self) -> bool:
         """Whether more bytes are wanted now. A closing connection reads in order to forget."""
-        return self.state == CLOSING or (not self._is_waiting and self._has_room)
+        if self.state == CLOSING:
+            return True
+        bounds = self._limits
+        return (
+            not self._is_waiting
+            and len(self._tickets) + self._output_count < bounds.requests_max
+            and self._batch_bytes < bounds.request_bytes_max
+            and self.output_bytes + self._unwritten_bytes < bounds.output_bytes_max
+        )
 
     @property
     def request_count(self) -> int:
         return len(self._tickets) + self._output_count
-
-    @property
-    def _has_room(self) -> bool:
-        return (
-            len(self._tickets) + self._output_count < self._limits.requests_max
-            and self._batch_bytes < self._limits.request_bytes_max
-            and not self._is_overfull
-        )
-
-    @property
-    def _is_overfull(self) -> bool:
-        return self.unread_bytes >= self._limits.output_bytes_max
 
     @property
     def unread_bytes(self) -> int:
@@ -193,64 +201,57 @@ class Connection:
 
     def set_unwritten(self, count: int) -> None:
         """What the socket's side holds because the client does not take it; kept up to date by that side."""
-        self._budgets.output.hold(count - self._unwritten_bytes)
-        self._unwritten_bytes = count
+        if count != self._unwritten_bytes:
+            self._budgets.output.hold(count - self._unwritten_bytes)
+            self._unwritten_bytes = count
 
-    def room(self) -> memoryview | None:
-        """Where the next bytes shall be received; None: anywhere, to be handed over by `feed`."""
-        return self._inbox.room() if self.state != CLOSING else None
-
-    def received(self, count: int) -> None:
-        """So many bytes were put into room()."""
+    def received(self, count: int) -> bool:
+        """So many bytes were put into the inbox's room(). Whether more are wanted, as of `pump`."""
         self._heard = True
         if self.state != CLOSING:
-            self._inbox.received(count)
+            self.inbox.received(count)
+        return self.pump()
 
-    def feed(self, data: memoryview) -> None:
-        """More bytes. They may be overwritten after the next `keep`."""
+    def feed(self, data: memoryview) -> bool:
+        """More bytes, which may be overwritten afterwards. Whether still more are wanted, as of `pump`."""
         self._heard = True
-        if self.state != CLOSING:
-            self._inbox.put(data)
+        if self.state == CLOSING:
+            return True
+        self.inbox.put(data)
+        is_reading = self.pump()
+        self.inbox.keep()
+        return is_reading
 
-    def keep(self) -> None:
-        self._inbox.keep()
+    def pump(self) -> bool:
+        """Hands every request that is whole and allowed to the service; whether more bytes are wanted then.
 
-    def next_request(self) -> Ticket | None:
-        """The next request to hand to the service; None when bytes or room are missing."""
-        while self.state != CLOSING and not self._is_waiting and self._has_room:
+        If so, nothing is left to be handed out until they come.
+        """
+        while self.is_reading:
+            if self.state == CLOSING:
+                return True
             try:
-                frame = self._next_frame()
+                frame = self.inbox.take(self._reserve)
                 if frame is None:
-                    break
+                    return not self._is_waiting
                 ticket = self._understand(frame)
             except InvalidArgumentError as error:
                 self.fail(error)
-                break
+                return True
             if ticket is not None:
-                return ticket
-        return None
+                self._serve(ticket)
+        return False
 
-    def started(self, ticket: Ticket, cancel: Cancel | None) -> None:
+    def started(self, ticket: Ticket, cancel: Cancel) -> None:
         """The service has taken the request; `cancel` gives it up."""
-        if cancel is not None and ticket in self._tickets:
+        if ticket in self._tickets:
             self._tickets[ticket] = cancel
             if isinstance(ticket.request, Subscribe):
                 self._subscriptions[ticket.correlation_id] = ticket
 
-    def _next_frame(self) -> bytearray | None:
-        inbox = self._inbox
-        if not inbox.is_begun:
-            length = inbox.next_length()
-            if length is None:
-                return None
-            if not self._frame_bytes and not self._reserve(length):
-                return None
-            inbox.begin(length)
-        return inbox.take()
-
     def _reserve(self, length: int) -> bool:
         """Takes of the budget what the next frame needs, or waits for it. A handshake is small and soon over."""
-        if self.state == NEW:
+        if self._frame_bytes or self.state == NEW:
             return True
         budget = self._budgets.of(length)
         if not budget.take(length):
@@ -277,24 +278,13 @@ class Connection:
         except InvalidArgumentError:
             self._release(held)
             raise
-        if type(request) is not Produce and type(request) is not Stage:
+        if type(request) not in _WITH_BATCH:
             # Nothing of the frame is kept.
             self._release(held)
             held = 0
-        if self.state == OPEN and isinstance(request, AddCredit | Unsubscribe):
-            self._steer(correlation_id, request)
-            return None
-        if self.state == OPEN and isinstance(request, Withdraw):
-            self._withdraw(request.request)
-            self._send(correlation_id, Done())
-            return None
-        if self.state == OPEN and isinstance(request, Fetch | Poll) and not self._has_output_room():
-            # Before anything is read or leased for it.
-            self._send(correlation_id, _overloaded("too many answers of this node wait to be read"))
-            return None
+            if self.state == OPEN and self._is_settled_here(correlation_id, request):
+                return None
         if self.state == OPEN and isinstance(request, Request):
-            if not self._is_door and isinstance(request, _OF_MEMBERS) and len(self._members) < _MEMBER_COUNT_MAX:
-                self._members[request.member] = None
             ticket = Ticket(self, correlation_id, request, held)
             self._tickets[ticket] = None
             self._batch_bytes += held
@@ -302,6 +292,23 @@ class Connection:
         self._release(held)
         self._converse(correlation_id, request)
         return None
+
+    def _is_settled_here(self, correlation_id: int, request: Incoming) -> bool:
+        """Does what a request without a batch means for the connection; whether that is all there is to do."""
+        if isinstance(request, _STEERING):
+            self._steer(correlation_id, request)
+            return True
+        if isinstance(request, Withdraw):
+            self._withdraw(request.request)
+            self._send(correlation_id, Done())
+            return True
+        if isinstance(request, _READING) and not self._has_output_room():
+            # Before that happens.
+            self._send(correlation_id, _overloaded("too many answers of this node wait to be read"))
+            return True
+        if isinstance(request, _OF_MEMBERS) and not self._is_door and len(self._members) < _MEMBER_COUNT_MAX:
+            self._members[request.member] = None
+        return False
 
     def _steer(self, correlation_id: int, request: AddCredit | Unsubscribe) -> None:
         """More for a subscription, or its end. One that has ended by itself meanwhile is no mistake of the client's."""
@@ -330,7 +337,7 @@ class Connection:
                     self.answer(ticket, Polled([]) if isinstance(request, Poll) else withdrawn)
                 return
 
-    def _converse(self, correlation_id: int, request: Request | Hello | FlotillaError) -> None:
+    def _converse(self, correlation_id: int, request: Incoming) -> None:
         """Everything that is no matter of the service."""
         if self.state == NEW:
             if isinstance(request, Hello):
@@ -353,7 +360,7 @@ class Connection:
             return
         self.state = OPEN
         self._is_door = hello.is_door
-        self._inbox.frame_bytes_max = self._limits.frame_bytes_max
+        self.inbox.frame_bytes_max = self._limits.frame_bytes_max
         host = self._host
         frame_bytes_max, requests_max = self._limits.frame_bytes_max, self._limits.requests_max
         welcome = Welcome(high, host.node, host.cluster_id, frame_bytes_max, requests_max, host.now_ms())
@@ -370,9 +377,9 @@ class Connection:
         self._forget(ticket)
         if self.state == CLOSING:
             return
-        if type(answer) in _REPEATABLE and self._is_overfull:
+        if type(answer) in _REPEATABLE and self.unread_bytes >= self._limits.output_bytes_max:
             answer = _overloaded("too many answers wait to be read on this connection")
-        elif isinstance(answer, Fetched) and not self._has_output_room(sum(map(len, answer.batches))):
+        elif type(answer) is Fetched and not self._has_output_room(sum(map(len, answer.batches))):
             answer = _overloaded("too many answers of this node wait to be read")
         self._send(ticket.correlation_id, answer)
 
@@ -387,10 +394,12 @@ class Connection:
 
     def _forget(self, ticket: Ticket) -> None:
         del self._tickets[ticket]
-        if self._subscriptions.get(ticket.correlation_id) is ticket:
+        if self._subscriptions and self._subscriptions.get(ticket.correlation_id) is ticket:
             del self._subscriptions[ticket.correlation_id]
-        self._batch_bytes -= ticket.batch_bytes
-        self._release(ticket.batch_bytes)
+        held = ticket.batch_bytes
+        if held:
+            self._batch_bytes -= held
+            self._budgets.of(held).give(held)
 
     def _send(self, correlation_id: int, answer: Answer) -> None:
         try:
@@ -442,7 +451,7 @@ class Connection:
             self._budgets.large.leave(self)
         self._release(self._frame_bytes)
         self._frame_bytes = 0
-        self._inbox = Inbox(self._limits.frame_bytes_max)
+        self.inbox = Inbox(self._limits.frame_bytes_max)
         # Requests that cannot be given up stay, with what they hold, until the service is done with them.
         for ticket, cancel in list(self._tickets.items()):
             if cancel is not None and ticket in self._tickets:
@@ -470,7 +479,7 @@ class Connection:
 
     def _is_frame_late(self) -> bool:
         """Whether the client is too slow in sending the frame under way; waits of our own do not count."""
-        inbox = self._inbox
+        inbox = self.inbox
         if self._frame_number != inbox.taken_count or not self.is_reading or not inbox.is_midway:
             self._frame_number = inbox.taken_count
             self._frame_ticks = 0

@@ -8,6 +8,7 @@ before its length has been judged.
 """
 
 import struct
+from collections.abc import Callable
 
 from flotilla.types.errors import InvalidArgumentError
 
@@ -35,10 +36,6 @@ class Inbox:
         #: The frame under way; `_filled` of its bytes are here.
         self._frame: bytearray | None = None
         self._filled = 0
-
-    @property
-    def is_begun(self) -> bool:
-        return self._frame is not None
 
     @property
     def is_midway(self) -> bool:
@@ -70,7 +67,8 @@ class Inbox:
             self._data = data
             self._is_borrowed = True
         self._start = 0
-        self._fill()
+        if self._frame is not None:
+            self._gather(self._frame)
 
     def keep(self) -> None:
         """Lets go of borrowed memory."""
@@ -80,44 +78,44 @@ class Inbox:
             self._start = 0
             self._is_borrowed = False
 
-    def next_length(self) -> int | None:
-        """How long the next frame is, once that is known. Raises InvalidArgumentError when it is over the limit."""
-        assert self._frame is None
-        if len(self._data) - self._start < LENGTH_BYTES:
+    def take(self, reserve: Callable[[int], bool]) -> bytearray | None:
+        """The next frame, once it is whole. Its memory is taken when `reserve` agrees to its length, and not before.
+
+        Raises InvalidArgumentError when the length is over the limit.
+        """
+        if self._frame is not None:
+            return self._take_gathered(self._frame)
+        data = self._data
+        here = len(data)
+        start = self._start + LENGTH_BYTES
+        if start > here:
             return None
-        length: int = _LENGTH.unpack_from(self._data, self._start)[0]
+        length: int = _LENGTH.unpack_from(data, self._start)[0]
         if length > self.frame_bytes_max:
             raise InvalidArgumentError(f"a frame of {length} bytes is over the limit of {self.frame_bytes_max}")
-        return length
-
-    def begin(self, length: int) -> None:
-        """Takes up the next frame, whose length was found good."""
-        start = self._start + LENGTH_BYTES
+        if not reserve(length):
+            return None
         end = start + length
-        if end <= len(self._data):
-            self._frame = bytearray(self._data[start:end])
-            self._filled = length
-            self._start = end
-        else:
-            self._frame = bytearray(length)
-            self._filled = 0
+        if end > here:
             self._start = start
-            self._fill()
+            self._gather(bytearray(length))
+            return None
+        self._start = end
+        self.taken_count += 1
+        return bytearray(data[start:end])
 
-    def take(self) -> bytearray | None:
-        """The frame under way, if it is whole."""
-        frame = self._frame
-        if frame is None or self._filled < len(frame):
+    def _gather(self, frame: bytearray) -> None:
+        """Moves what is here into the frame under way."""
+        count = min(len(frame) - self._filled, len(self._data) - self._start)
+        frame[self._filled : self._filled + count] = self._data[self._start : self._start + count]
+        self._frame = frame
+        self._filled += count
+        self._start += count
+
+    def _take_gathered(self, frame: bytearray) -> bytearray | None:
+        if self._filled < len(frame):
             return None
         self._frame = None
         self._filled = 0
         self.taken_count += 1
         return frame
-
-    def _fill(self) -> None:
-        frame = self._frame
-        if frame is not None:
-            count = min(len(frame) - self._filled, len(self._data) - self._start)
-            frame[self._filled : self._filled + count] = self._data[self._start : self._start + count]
-            self._filled += count
-            self._start += count

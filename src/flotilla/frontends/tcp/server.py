@@ -6,6 +6,7 @@ all time limits. A fault in the service costs the connection that met it, and is
 """
 
 import asyncio
+from functools import partial
 
 from flotilla.frontends.tcp.channel import Channel
 from flotilla.frontends.tcp.connection import TICK_MS, Budgets, Connection, ConnectionLimits, Ticket
@@ -111,7 +112,8 @@ class TcpServer:
         return self._scratch
 
     def connection_for(self, channel: Channel) -> Connection:
-        return Connection(self._service, self._budgets, lambda: self.schedule(channel), self._limits)
+        wake, serve = partial(self.schedule, channel), partial(self._serve, channel)
+        return Connection(self._service, self._budgets, wake, serve, self._limits)
 
     def entered(self, channel: Channel) -> None:
         self._channels[channel] = None
@@ -133,10 +135,12 @@ class TcpServer:
             self._loop.call_soon(self._flush)
         self._scheduled.append(channel)
 
-    def serve(self, channel: Channel, ticket: Ticket) -> None:
+    def _serve(self, channel: Channel, ticket: Ticket) -> None:
         self._request_count += 1
         try:
-            channel.connection.started(ticket, self._service.handle(ticket.request, ticket.answer))
+            cancel = self._service.handle(ticket.request, ticket.answer)
+            if cancel is not None:
+                channel.connection.started(ticket, cancel)
         except Exception as error:
             assert self._loop is not None
             message = f"the service failed at {type(ticket.request).__name__}"

@@ -63,8 +63,8 @@ class Client:
         self.wakes = 0
         self.budgets = budgets or Budgets()
         self.host = Host()
-        self.connection = Connection(self.host, self.budgets, self._wake, bounds)
         self.tickets = []
+        self.connection = Connection(self.host, self.budgets, self._wake, self.tickets.append, bounds)
         if greet:
             self.send(asked(1, HELLO))
             self.read()
@@ -74,16 +74,15 @@ class Client:
 
     def send(self, data):
         """Requests that this makes possible."""
+        before = len(self.tickets)
         self.connection.feed(memoryview(data))
-        return self.pump()
+        return [ticket.request for ticket in self.tickets[before:]]
 
     def pump(self):
-        fresh = []
-        while (ticket := self.connection.next_request()) is not None:
-            fresh.append(ticket)
-        self.connection.keep()
-        self.tickets += fresh
-        return [ticket.request for ticket in fresh]
+        """Requests that are possible now."""
+        before = len(self.tickets)
+        self.connection.pump()
+        return [ticket.request for ticket in self.tickets[before:]]
 
     def read(self):
         return answers_in(b"".join(self.connection.take_output()))
@@ -314,7 +313,7 @@ def test_a_frame_over_the_limit_is_refused_from_its_length():
     client.send(frame_header(5001))
     ((_, error),) = client.read()
     assert "over the limit of 5000" in str(error)
-    assert client.connection.room() is None
+    assert client.connection.inbox.room() is None
 
 
 # The end.
@@ -326,7 +325,6 @@ def test_the_end_gives_up_what_waits_and_gives_back_what_is_held():
     poll, produce, removal = client.tickets
     given_up = []
     client.connection.started(poll, partial(given_up.append, "poll"))
-    client.connection.started(produce, None)
     removal.answer(Done())
     client.connection.started(removal, partial(given_up.append, "removal"))
     client.send(asked(4, Produce("t", 0, b"b" * 90_000))[:500])

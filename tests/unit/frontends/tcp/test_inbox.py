@@ -11,13 +11,8 @@ from flotilla.frontends.tcp.inbox import LARGE_BYTES_MIN, Inbox
 from flotilla.types.errors import InvalidArgumentError
 
 
-def next_frame(inbox):
-    if not inbox.is_begun:
-        length = inbox.next_length()
-        if length is None:
-            return None
-        inbox.begin(length)
-    frame = inbox.take()
+def next_frame(inbox, reserve=lambda length: True):
+    frame = inbox.take(reserve)
     return None if frame is None else bytes(frame)
 
 
@@ -83,10 +78,10 @@ def test_a_length_over_the_limit_is_refused_and_reserves_nothing(length):
     tracemalloc.start()
     try:
         inbox.put(memoryview(frame_header(length)[:3]))
-        assert inbox.next_length() is None
+        assert next_frame(inbox) is None
         inbox.put(memoryview(frame_header(length)[3:]))
         with pytest.raises(InvalidArgumentError, match="over the limit of 10"):
-            inbox.next_length()
+            next_frame(inbox, pytest.fail)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
