@@ -13,6 +13,7 @@ QUICK = {
     "drop-vote": ("durable before send",),
     "half-votes": ("leader by majority",),
     "send-before-sync": ("durable before send",),
+    "mark-early": ("CorruptionError",),
     "fewer-copies": ("durable before commit",),
     "forget-truncation": ("durable after crash",),
     "two-changes": ("one change at a time",),
@@ -23,6 +24,7 @@ QUICK = {
 }
 #: Faults that bring about what a mutant takes, where the drawn ones seldom do.
 AIMED = {
+    "mark-early": ("crash", "blackout"),
     "forget-truncation": ("one-way", "isolate", "blackout"),
     "half-joint": ("membership", "isolate"),
 }

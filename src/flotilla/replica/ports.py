@@ -102,6 +102,12 @@ class Store(Protocol):
     def write_block(self, block: Block) -> None:
         """Writes and syncs; any thread, one at a time, in order. After an error the same block is given again."""
 
+    def mark_block(self) -> None:
+        """Notes beside the last block that it became durable, so that damage to it is not taken for a torn write.
+
+        On the thread that writes, when no block follows soon: the next one brings the note along. Cannot fail.
+        """
+
     def finish_block(self, block: Block) -> None:
         """The block is durable."""
 

@@ -20,4 +20,5 @@ class DurationHistogram:
         self.buckets[min(duration_us.bit_length(), BUCKET_COUNT - 1)] += 1
         self.count += 1
         self.sum_us += duration_us
-        self.max_us = max(self.max_us, duration_us)
+        if duration_us > self.max_us:
+            self.max_us = duration_us

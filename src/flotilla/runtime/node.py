@@ -63,7 +63,11 @@ class NodeRuntime:
         #: For adding replicas before the start and for looking. Inputs go through this class, which asks for a turn.
         self.driver = Driver(node, store, self, chance, options)
         self.journal: Worker[Block] = Worker(
-            "journal", run=store.write_block, done=self._block_written, broken=self._break
+            "journal",
+            run=store.write_block,
+            done=self._block_written,
+            broken=self._break,
+            tidy=store.mark_block,
         )
         self.background: Worker[Job] = Worker(
             "background", run=lambda job: job.run(), done=self._job_done, broken=self._break
@@ -224,6 +228,7 @@ class NodeRuntime:
         self._vigil.tick()
         for _ in range(count):
             self._input(self.driver.tick)
+        self.journal.tidy_up()
 
     def _block_written(self, block: Block, error: FlotillaError | None) -> None:
         is_turn_due = self._due_turn is not None
@@ -293,7 +298,7 @@ class NodeRuntime:
 
     def _write(self, block: Block) -> None:
         """Neither way is free: others write to their disks while we begin."""
-        if self._shortcut.is_open(block.size_bytes, perf_counter_ns() // 1000):
+        if not self.journal.is_tidying and self._shortcut.is_open(block.size_bytes, perf_counter_ns() // 1000):
             self._note_written(block, self.journal.do(block))
             self._hurry()
         else:

@@ -413,7 +413,10 @@ class SimNode:
 
     def _tick_driver(self) -> None:
         assert self.driver is not None
+        assert self.store is not None
         self.driver.tick()
+        if self._block is None:
+            self.store.mark_block()
 
     def frame_arrived(self, frame: bytes) -> None:
         if self.status != DOWN:

@@ -116,6 +116,9 @@ class WatchedStore:
             if books is not None:
                 books.block_durable()
 
+    def mark_block(self) -> None:
+        self._store.mark_block()
+
     def finish_block(self, block: Block) -> None:
         self._store.finish_block(block)
 

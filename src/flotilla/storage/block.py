@@ -9,9 +9,9 @@ were; only bodies stand once. Directory layout (64 bytes, then the records):
     magic 8, crc32c 4 (over the records, then bytes 12..64), version 2, copy 1, flags 1, file number 8,
     position of the block 8, sequence 8, size of the block 8, size of the directory 4, records 4, size of bodies 8
 
-A *mark* is a directory of copy MARK without records, one sector, written behind a block after its sync:
-it proves that the block of that sequence had been durable. File number and position are covered by the
-checksum, so bytes that belong elsewhere never pass.
+A *mark* is a directory of copy MARK without records, one sector behind a block, written after its sync: it
+proves that the block of that sequence had been durable. Without one nothing is said of it. File number and
+position are covered by the checksum, so bytes that belong elsewhere never pass.
 """
 
 from struct import Struct
@@ -30,81 +30,87 @@ MARK: Final = 2
 #: The block ends with a checkpoint: the state of all groups after it.
 CHECKPOINT_FLAG: Final = 1
 
+_ZEROS = bytes(SECTOR_BYTES)
 _PREFIX = Struct("<8sI")
 _REST = Struct("<HBBQQQQIIQ")
 HEADER_BYTES: Final = _PREFIX.size + _REST.size
 assert HEADER_BYTES == 64
 #: The mark behind a block.
 MARK_BYTES: Final = SECTOR_BYTES
+_NO_RECORDS_CRC = crc32c(b"")
 
 
 class PendingBlock:
-    """What was saved since the last block, in the order of saving. Immutable once taken."""
+    """What was saved since the last block, in the order of saving. Immutable once closed."""
 
-    __slots__ = ("bodies", "body_bytes", "flags", "keep_from", "record_bytes", "records", "sequence", "trash")
+    __slots__ = (
+        "bodies",
+        "body_bytes",
+        "directory_bytes",
+        "flags",
+        "keep_from",
+        "records",
+        "sequence",
+        "size_bytes",
+        "trash",
+    )
 
     def __init__(self, sequence: int) -> None:
         self.sequence = sequence
+        #: Heads of entries and all other records; then the bodies of those entries, in the same order.
         self.records: list[bytes] = []
         self.bodies: list[Buffer] = []
-        self.record_bytes = 0
+        #: Sizes are known once it is closed.
+        self.directory_bytes = 0
         self.body_bytes = 0
+        self.size_bytes = 0
         self.flags = 0
         #: For a checkpoint: the oldest journal file that is still needed once this block is durable.
         self.keep_from = 0
         #: Files that nothing needs any more once this block is durable.
         self.trash: list[str] = []
 
-    @property
-    def size_bytes(self) -> int:
-        directory_bytes = HEADER_BYTES + self.record_bytes
-        return sectors(directory_bytes + self.body_bytes) + sectors(directory_bytes)
-
-    def add(self, record: bytes) -> None:
-        self.records.append(record)
-        self.record_bytes += len(record)
-
-    def add_entry(self, head: bytes, body: Buffer) -> None:
-        self.records.append(head)
-        self.record_bytes += len(head)
-        length = len(body)
-        if length:
-            self.bodies.append(body)
-            self.body_bytes += length
+    def close(self) -> None:
+        """Nothing more comes."""
+        self.directory_bytes = HEADER_BYTES + sum(map(len, self.records))
+        self.body_bytes = sum(map(len, self.bodies))
+        self.size_bytes = sectors(self.directory_bytes + self.body_bytes) + sectors(self.directory_bytes)
 
     def encode(self, file_number: int, position: int) -> list[Buffer]:
         """The block's bytes for one place of the journal, bodies uncopied."""
+        directory_bytes, body_bytes = self.directory_bytes, self.body_bytes
         records = b"".join(self.records)
-        assert len(records) == self.record_bytes
-        directory_bytes = HEADER_BYTES + self.record_bytes
         checksum = crc32c(records)
-        buffers: list[Buffer] = [self._header(FIRST, file_number, position, checksum) + records]
-        buffers += self.bodies
-        padding = -(directory_bytes + self.body_bytes) % SECTOR_BYTES
-        twin = self._header(TWIN, file_number, position, checksum)
-        buffers.append(b"".join((bytes(padding), twin, records, bytes(-directory_bytes % SECTOR_BYTES))))
-        return buffers
-
-    def _header(self, copy: int, file_number: int, position: int, records_crc: int) -> bytes:
-        rest = _REST.pack(
-            VERSION,
-            copy,
+        fields = (
             self.flags,
             file_number,
             position,
             self.sequence,
             self.size_bytes,
-            HEADER_BYTES + self.record_bytes,
+            directory_bytes,
             len(self.records),
-            self.body_bytes,
+            body_bytes,
         )
-        return _PREFIX.pack(MAGIC, crc32c(rest, records_crc)) + rest
+        return [
+            _header(FIRST, fields, checksum),
+            records,
+            *self.bodies,
+            _ZEROS[: -(directory_bytes + body_bytes) % SECTOR_BYTES],
+            _header(TWIN, fields, checksum),
+            records,
+            _ZEROS[: -directory_bytes % SECTOR_BYTES],
+        ]
 
 
 def encode_mark(file_number: int, position: int, sequence: int) -> bytes:
     """Proof that the block `sequence` is durable, to stand at `position`."""
-    rest = _REST.pack(VERSION, MARK, 0, file_number, position, sequence, MARK_BYTES, HEADER_BYTES, 0, 0)
-    return _PREFIX.pack(MAGIC, crc32c(rest, crc32c(b""))) + rest + bytes(MARK_BYTES - HEADER_BYTES)
+    fields = (0, file_number, position, sequence, MARK_BYTES, HEADER_BYTES, 0, 0)
+    return _header(MARK, fields, _NO_RECORDS_CRC) + _ZEROS[HEADER_BYTES:]
+
+
+def _header(copy: int, fields: tuple[int, ...], records_crc: int) -> bytes:
+    rest = _REST.pack(VERSION, copy, *fields)
+    return _PREFIX.pack(MAGIC, crc32c(rest, records_crc)) + rest
 
 
 class BlockImage:

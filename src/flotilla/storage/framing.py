@@ -60,6 +60,7 @@ _RECORD = Struct("<IB3x")
 RECORD_BYTES = _RECORD.size
 _TAG_AT = 4
 _HARD_STATE = Struct("<QQQQ")
+_HARD_STATE_RECORD = Struct("<IB3xQQQQ")
 _META = Struct("<QQQQQI")
 PAIR = Struct("<QQ")
 TRIPLE = Struct("<QQQ")
@@ -139,7 +140,7 @@ def parse_record(buffer: Buffer, position: int) -> tuple[int, int]:
 
 
 def hard_state_record(group: GroupId, state: HardState) -> bytes:
-    return _RECORD.pack(_HARD_STATE.size, HARD_STATE) + _HARD_STATE.pack(group, state.term, state.vote, state.commit)
+    return _HARD_STATE_RECORD.pack(_HARD_STATE.size, HARD_STATE, group, state.term, state.vote, state.commit)
 
 
 def parse_hard_state(payload: Buffer) -> tuple[GroupId, HardState]:

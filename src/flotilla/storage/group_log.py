@@ -139,8 +139,7 @@ class SegmentedLog:
         return self.base + 1
 
     def last_index(self) -> Index:
-        tail = self.tail
-        return tail.first_index + len(tail.entries) - 1
+        return self.tail.last_index
 
     @property
     def durable_index(self) -> Index:
@@ -148,7 +147,10 @@ class SegmentedLog:
         return self.tail.first_index - 1
 
     def term(self, index: Index) -> Term:
-        assert self.base <= index <= self.last_index()
+        tail = self.tail
+        assert self.base <= index <= tail.last_index
+        if index >= tail.first_index:
+            return tail.entries[index - tail.first_index].term
         return self.terms.term(index)
 
     def snapshot(self) -> SnapshotMeta | None:
@@ -173,9 +175,9 @@ class SegmentedLog:
 
     def entries(self, low: Index, high: Index, max_bytes: int) -> list[Entry]:
         tail = self.tail
-        assert self.base < low <= high <= self.last_index() + 1
+        assert self.base < low <= high <= tail.last_index + 1
         if low >= tail.first_index and not self.damaged and not self.overlay:
-            return _fitting(tail.entries, low - tail.first_index, high - tail.first_index, max_bytes)
+            return _fitting(tail.entries[low - tail.first_index : high - tail.first_index], max_bytes)
         found: list[Entry] = []
         for step in self._walk(low, high, max_bytes):
             entry = step.entry
@@ -327,21 +329,19 @@ class SegmentedLog:
             return
         assert first_index <= self.last_index() + 1, "the log's start cannot move behind its end"
         assert term_before == self.term(first_index - 1), "the base must keep its term"
-        self._collector.block.add(record(START, TRIPLE.pack(self.group, first_index, term_before)))
+        self._collector.block.records.append(record(START, TRIPLE.pack(self.group, first_index, term_before)))
         self.move_start_in_memory(first_index)
 
     def truncate(self, first_dropped: Index) -> None:
-        self._collector.block.add(record(TRUNCATE, PAIR.pack(self.group, first_dropped)))
+        self._collector.block.records.append(record(TRUNCATE, PAIR.pack(self.group, first_dropped)))
         self.truncate_in_memory(first_dropped)
 
     # Changing in memory only: shared by saving and replaying.
 
     def append_in_memory(self, entry: Entry, head: bytes, span: Span | None) -> None:
-        tail = self.tail
-        assert entry.index == tail.first_index + len(tail.entries), f"{entry.index} does not follow {self.last_index()}"
         if entry.term != self.terms.last_term:
             self.terms.append(entry.index, entry.term)
-        tail.append(entry, head, span)
+        self.tail.append(entry, head, span)
         if entry.kind == CONFIG:
             self.configuration_entries.append(entry)
 
@@ -461,11 +461,10 @@ def _index(entry: Entry) -> Index:
     return entry.index
 
 
-def _fitting(entries: list[Entry], low: int, high: int, max_bytes: int) -> list[Entry]:
-    """entries[low:high] as far as max_bytes reach, at least one."""
-    found = entries[low:high]
-    for at, entry in enumerate(found):
+def _fitting(entries: list[Entry], max_bytes: int) -> list[Entry]:
+    """As many of the entries as max_bytes reach for, at least one."""
+    for at, entry in enumerate(entries):
         max_bytes -= len(entry.data) + ENTRY_OVERHEAD_BYTES
         if max_bytes < 0 and at > 0:
-            return found[:at]
-    return found
+            return entries[:at]
+    return entries

@@ -1,10 +1,11 @@
 """The write side of the journal: numbered files, one block after the other, one sync for each.
 
-Runs on the writer thread; the loop only looks at numbers and at the fill, and hands over a spare file.
+Runs on one thread at a time; the loop only looks at numbers and at the fill, and hands over a spare file.
 A full file that is not needed any more comes back as a spare under a new number: a sync costs about half
 where the file system has written before. Old blocks in it name the old number, so they never pass.
 Invariants:
-  J1  a block is written only after the one before it was synced
+  J1  a block is written only after the one before it was synced, and so is the mark of that one: with the next
+      block, or alone when none comes soon
   J2  files are used in the order of their numbers, and never again after a block could not be written or synced;
       a mark may fail, because nothing that was promised depends on it
   J3  a file's name is durable before a block in it is reported durable
@@ -36,7 +37,18 @@ class SpareFile:
 
 
 class Journal:
-    __slots__ = ("_disk", "_file", "_next_number", "_options", "_position", "full", "number", "numbers", "spare")
+    __slots__ = (
+        "_disk",
+        "_file",
+        "_next_number",
+        "_options",
+        "_position",
+        "_unmarked",
+        "full",
+        "number",
+        "numbers",
+        "spare",
+    )
 
     def __init__(self, disk: Disk, options: StoreOptions, next_number: int, numbers: list[int]) -> None:
         self._disk = disk
@@ -44,7 +56,10 @@ class Journal:
         self._next_number = count(next_number)
         #: None: the next block opens a new file (at the start, and after a failure).
         self._file: File | None = None
+        #: Where the next block begins: behind the last one and the sector of its mark.
         self._position = 0
+        #: The sequence of the last block until its mark is written, then 0.
+        self._unmarked = 0
         #: The file in use; 0 before the first block.
         self.number = 0
         #: Files that exist, ascending; appended by the writer, removed from by the loop.
@@ -58,10 +73,11 @@ class Journal:
         return next(self._next_number)
 
     def write(self, block: PendingBlock) -> None:
-        """Writes and syncs the block. After an error it may be given again."""
+        """Writes and syncs the block, with the mark of the one before. After an error it may be given again."""
         size_bytes = block.size_bytes
         file = self._file
         if file is not None and self._position + size_bytes > self._options.journal_bytes and self._position > 0:
+            self.mark()
             self.full.add(self.number)
             file = None
         if file is None:
@@ -69,14 +85,35 @@ class Journal:
         if size_bytes > self._options.journal_bytes:
             # It has the file for itself. Without room for it nothing has happened to the file yet.
             file.allocate(size_bytes)
+        position = self._position
+        buffers = block.encode(self.number, position)
+        if self._unmarked:
+            position -= MARK_BYTES
+            buffers = [encode_mark(self.number, position, self._unmarked), *buffers]
         try:
-            file.write_synced(self._position, block.encode(self.number, self._position))
+            file.write_synced(position, buffers)
         except (StorageFailedError, DiskFullError):
             # The kernel may have dropped the pages and call them clean: a second sync would lie.
             self._abandon()
             raise
-        self._position += size_bytes
-        self._mark(file, block.sequence)
+        self._position += size_bytes + MARK_BYTES
+        self._unmarked = block.sequence
+
+    def mark(self) -> None:
+        """Writes the mark of the last block, unless it has one.
+
+        Not synced: it gets there by itself. Without it a rotten last block looks torn, so it should not be missing
+        for long; but nothing that was promised depends on this write.
+        """
+        if self._file is None or not self._unmarked:
+            return
+        position = self._position - MARK_BYTES
+        try:
+            self._file.write(position, (encode_mark(self.number, position, self._unmarked),))
+        except (StorageFailedError, DiskFullError):
+            # The next block brings it along.
+            return
+        self._unmarked = 0
 
     @property
     def is_half_full(self) -> bool:
@@ -93,15 +130,6 @@ class Journal:
         if self.spare is not None:
             self.spare.file.close()
             self.spare = None
-
-    def _mark(self, file: File, sequence: int) -> None:
-        # Not synced: it rides with the next block, or gets there by itself. Without it a rotten last
-        # block looks torn; so nothing that was promised depends on this write.
-        try:
-            file.write(self._position, (encode_mark(self.number, self._position, sequence),))
-        except (StorageFailedError, DiskFullError):
-            pass
-        self._position += MARK_BYTES
 
     def _open_next(self) -> File:
         self._abandon()
@@ -135,6 +163,7 @@ class Journal:
         return file
 
     def _abandon(self) -> None:
+        self._unmarked = 0
         if self._file is not None:
             self._file.close()
             self._file = None

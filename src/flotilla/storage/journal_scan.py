@@ -2,7 +2,8 @@
 
 A block is written after the one before it was synced, so block n + 1, or the mark of n, proves that n
 had been durable. Hence:
-  a bad block with nothing behind it    torn: nobody was told that it is durable; dropped whole
+  a bad block with nothing behind it    torn: nobody was told that it is durable; dropped whole (as is, since the
+                                        two look alike, one that rotted before its mark was written)
   a bad block with a proof behind it    damage: its directory (either copy) says what was in it
   no directory left, but a proof        refused: a vote may be lost, and with it what this node promised
 A sequence found in two files (a failed sync, then another file) counts from the newer one.

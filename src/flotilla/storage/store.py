@@ -52,7 +52,7 @@ _FORMAT = b"flotilla store 1\n"
 
 
 class NodeStore:
-    """Implements replica.ports.Store. Every method belongs to the loop, except write_block and Job.run."""
+    """Implements replica.ports.Store. Every method belongs to the loop, except write_block, mark_block and Job.run."""
 
     def __init__(self, disk: Disk, options: StoreOptions, describe: Callable[[Entry], Span | None]) -> None:
         """Use `open`: a store without its recovery is empty."""
@@ -123,13 +123,14 @@ class NodeStore:
 
     def create_group(self, group: GroupId, configuration: Configuration) -> SegmentedLog:
         assert group not in self._logs, f"group {group} exists"
-        self._collector.block.add(record(CREATE, GROUP_FRONT.pack(group) + encode_configuration(configuration)))
+        created = record(CREATE, GROUP_FRONT.pack(group) + encode_configuration(configuration))
+        self._collector.block.records.append(created)
         log = self._logs[group] = self._make_log(group, configuration)
         return log
 
     def remove_group(self, group: GroupId) -> None:
         log = self._logs.pop(group)
-        self._collector.block.add(record(REMOVE, GROUP_FRONT.pack(group)))
+        self._collector.block.records.append(record(REMOVE, GROUP_FRONT.pack(group)))
         log.generation = 0
         log.throw_away_all()
         incoming = self._incoming.pop(group, None)
@@ -147,6 +148,7 @@ class NodeStore:
         snapshot: SnapshotMeta | None = None,
     ) -> None:
         log = self._logs[group]
+        block = self._collector.block
         if snapshot is not None:
             self._install(log, snapshot)
         if truncate_from and truncate_from <= log.last_index():
@@ -154,18 +156,18 @@ class NodeStore:
         if entries:
             if entries[0].index <= log.last_index():
                 log.truncate(entries[0].index)
-            block = self._collector.block
             describe = self._describe
             for entry in entries:
                 span = describe(entry)
                 head = seal(ENTRY, group, entry, span)
                 log.append_in_memory(entry, head, span)
-                block.add_entry(head, entry.data)
+                block.records.append(head)
+                block.bodies.append(entry.data)
         if repaired:
             self._repair(log, repaired)
         if hard_state is not None:
             log.hard_state = hard_state
-            self._collector.block.add(hard_state_record(group, hard_state))
+            block.records.append(hard_state_record(group, hard_state))
 
     def take_damage(self) -> list[tuple[GroupId, Index, Index]]:
         met, self._collector.met_damage = self._collector.met_damage, []
@@ -182,17 +184,20 @@ class NodeStore:
             self._is_checkpoint_due = False
             block.flags |= CHECKPOINT_FLAG
             block.keep_from = self._keep_from
-            block.add(node_record(self._keep_from))
-            for log in self._logs.values():
-                block.add(group_record(log))
+            block.records.append(node_record(self._keep_from))
+            block.records += map(group_record, self._logs.values())
         if not block.records:
             return None
+        block.close()
         self._collector.block = PendingBlock(block.sequence + 1)
         return block
 
     def write_block(self, block: Block) -> None:
         assert isinstance(block, PendingBlock)
         self._journal.write(block)
+
+    def mark_block(self) -> None:
+        self._journal.mark()
 
     def finish_block(self, block: Block) -> None:
         assert isinstance(block, PendingBlock)
@@ -212,7 +217,7 @@ class NodeStore:
         if self._job is not None:
             return None
         journal = self._journal
-        flush = flush or self._has_repairs or self._is_flush_due()
+        flush = flush or self._has_repairs or (journal.number > self._keep_from and self._is_flush_due())
         # The first half of a file is time enough for the one before it to retire.
         has_time = journal.full and not self._retired and not journal.is_half_full
         wants_spare = journal.spare is None and self._spare_planned_for != journal.number and not has_time
@@ -267,7 +272,8 @@ class NodeStore:
         log = self._logs[file.group]
         newest = log.snapshot()
         if log.contains(meta.index, meta.term) and (newest is None or newest.index < meta.index):
-            self._collector.block.add(record(SNAPSHOT_TAKEN, PAIR.pack(file.group, file.number) + encode_meta(meta)))
+            taken = record(SNAPSHOT_TAKEN, PAIR.pack(file.group, file.number) + encode_meta(meta))
+            self._collector.block.records.append(taken)
             log.take_snapshot_in_memory(file)
             return meta
         older = self._incoming.get(file.group)
@@ -305,14 +311,15 @@ class NodeStore:
             file = log.snapshots[-1]
             assert (file.meta.index, file.meta.term) == (meta.index, meta.term), "the mark names another snapshot"
         front = RESET_FRONT.pack(log.group, file.number, meta.log_index, meta.log_term)
-        self._collector.block.add(record(RESET, front + encode_meta(file.meta)))
+        self._collector.block.records.append(record(RESET, front + encode_meta(file.meta)))
         log.reset_in_memory(file, meta.log_index, meta.log_term)
 
     def _repair(self, log: SegmentedLog, entries: list[Entry]) -> None:
         for entry in entries:
             span = self._describe(entry)
             log.repair_in_memory(RepairedEntry(entry, seal(ENTRY, log.group, entry, span), span))
-            self._collector.block.add_entry(seal(REPAIRED, log.group, entry, span), entry.data)
+            self._collector.block.records.append(seal(REPAIRED, log.group, entry, span))
+            self._collector.block.bodies.append(entry.data)
         self._has_repairs = True
 
     def _plan_flushes(self) -> list[GroupFlush]:
@@ -349,9 +356,10 @@ class NodeStore:
             for tag, payload, frame, body in records_of(unproven):
                 if frame is not None:
                     assert body is not None, "a block with neither proof nor bodies is not in the chain"
-                    block.add_entry(bytes(payload), body)
+                    block.records.append(bytes(payload))
+                    block.bodies.append(body)
                 elif tag not in (CHECKPOINT_NODE, CHECKPOINT_GROUP):
-                    block.add(record(tag, bytes(payload)))
+                    block.records.append(record(tag, bytes(payload)))
         self._is_checkpoint_due = True
         self._write_checkpoint()
 

@@ -23,12 +23,15 @@ class Tail:
         "entries",
         "first_index",
         "heads",
+        "last_index",
         "size_bytes",
     )
 
     def __init__(self, first_index: Index) -> None:
         #: The index of entries[0], or of the next one when there is none.
         self.first_index = first_index
+        #: The index of entries[-1], or the one before the first.
+        self.last_index = first_index - 1
         self.entries: list[Entry] = []
         self.heads: list[bytes] = []
         self.size_bytes = 0
@@ -40,13 +43,10 @@ class Tail:
         # The newest time up to each entry; ascending.
         self._newest_times = array("q")
 
-    @property
-    def last_index(self) -> Index:
-        return self.first_index + len(self.entries) - 1
-
     def append(self, entry: Entry, head: bytes, span: Span | None) -> None:
-        entries = self.entries
-        entries.append(entry)
+        assert entry.index == self.last_index + 1, f"{entry.index} does not follow {self.last_index}"
+        self.last_index = entry.index
+        self.entries.append(entry)
         self.heads.append(head)
         self.size_bytes += len(entry.data)
         ends = self._end_offsets
@@ -55,7 +55,7 @@ class Tail:
             self._base_offsets.append(span.base_offset)
             self._times.append(span.timestamp_ms)
             ends.append(span.base_offset + span.count)
-            times.append(max(span.timestamp_ms, times[-1]) if times else span.timestamp_ms)
+            times.append(times[-1] if times and times[-1] > span.timestamp_ms else span.timestamp_ms)
             return
         self._base_offsets.append(NO_OFFSET)
         self._times.append(NO_TIME)
@@ -76,6 +76,7 @@ class Tail:
         for column in self._columns():
             del column[count:]
         self.first_index = min(self.first_index, first_dropped)
+        self.last_index = min(self.last_index, first_dropped - 1)
 
     def drop_through(self, index: Index) -> None:
         """Forgets everything up to and with `index`."""
@@ -86,6 +87,7 @@ class Tail:
         for column in self._columns():
             del column[:count]
         self.first_index = index + 1
+        self.last_index = max(self.last_index, index)
 
     def _columns(self) -> "tuple[list[Entry] | list[bytes] | array[int], ...]":
         return (self.entries, self.heads, self._base_offsets, self._times, self._end_offsets, self._newest_times)

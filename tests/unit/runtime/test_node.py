@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import shutil
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
@@ -20,6 +21,7 @@ from flotilla.runtime.node import NodeRuntime
 from flotilla.runtime.ports import LinkEvents
 from flotilla.runtime.vigil import Vigil
 from flotilla.sim.ledger import Ledger, command
+from flotilla.storage.journal_scan import JournalScan, list_journal
 from flotilla.storage.options import StoreOptions
 from flotilla.storage.ports import Buffer, File
 from flotilla.storage.posix import PosixDisk
@@ -223,6 +225,60 @@ def test_blocks_are_written_where_they_should_be(tmp_path: Path, written: str) -
         assert (threads == {threading.get_ident()}) is (written == "on the loop")
         assert len(threads) == 1
         assert node.journal.durations.count > 0
+
+    run(tmp_path, (1,), scenario, tick_ms=NEVER_MS)
+
+
+def unproven_count(folder: Path) -> int:
+    """Blocks of a node's journal that nothing proves to have been durable."""
+    disk = PosixDisk(str(folder))
+    scan = JournalScan.of(disk, list_journal(disk))
+    disk.close()
+    return len([sequence for sequence in scan.images if sequence > scan.proven])
+
+
+def test_an_idle_node_soon_marks_its_last_block(tmp_path: Path, written: str) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        node = await cluster.wait_leader()
+        await propose(node, 1)
+        copied = tmp_path / "copied"
+        while True:
+            # As after a kill: what the kernel has is there.
+            shutil.copytree(tmp_path / "1", copied)
+            if not unproven_count(copied):
+                return
+            shutil.rmtree(copied)
+            await asyncio.sleep(0.02)
+
+    run(tmp_path, (1,), scenario)
+
+
+def test_a_node_that_stops_leaves_no_block_without_its_mark(tmp_path: Path, written: str) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await propose(await cluster.wait_leader(), 1)
+
+    run(tmp_path, (1,), scenario, tick_ms=NEVER_MS)
+    assert unproven_count(tmp_path / "1") == 0
+
+
+def test_a_block_that_comes_while_the_journal_is_tidied_up_goes_to_the_thread(
+    tmp_path: Path, written: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        node = await cluster.wait_leader()
+        await propose(node, 1)
+        await node.background.stop()
+        threads = cluster.disks[1].syncing_threads
+        threads.clear()
+        may_mark = threading.Event()
+        monkeypatch.setattr(node.journal, "_tidy", lambda: may_mark.wait(10))
+        node.journal.tidy_up()
+        proposed = asyncio.ensure_future(propose(node, 2))
+        await node.turned()
+        may_mark.set()
+        assert await proposed == 1
+        assert len(threads) == 1
+        assert threading.get_ident() not in threads
 
     run(tmp_path, (1,), scenario, tick_ms=NEVER_MS)
 

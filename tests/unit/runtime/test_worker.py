@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from flotilla.runtime.worker import Worker
+from flotilla.runtime.worker import Order, Worker
 from flotilla.types.errors import DiskFullError, FlotillaError, StorageFailedError
 
 
@@ -118,9 +118,63 @@ def test_many_outcomes_share_a_wake_up() -> None:
         for item in range(1000):
             worker.submit(item)
         # The loop is not given a chance to collect before the thread has finished everything.
-        worker._inbox.put(None)
+        worker._inbox.put(Order.END)
         worker._thread.join()
         assert calls == 1
+        await worker.stop()
+
+    run(scenario)
+
+
+def test_what_was_done_is_tidied_up_on_the_thread_once_when_nothing_is_under_way() -> None:
+    async def scenario() -> None:
+        loop_thread = threading.get_ident()
+        done: list[str] = []
+        may_tidy = threading.Event()
+
+        def tidy() -> None:
+            assert threading.get_ident() != loop_thread
+            assert may_tidy.wait(10)
+            done.append("tidy")
+
+        worker = Worker[str]("test", run=done.append, done=lambda item, error: None, broken=never, tidy=tidy)
+        worker.start()
+        worker.tidy_up()
+        assert not worker.is_tidying, "nothing was done yet"
+        worker.submit("first")
+        worker.tidy_up()
+        assert not worker.is_tidying, "something is under way"
+        while worker._under_way:
+            await asyncio.sleep(0.001)
+        worker.tidy_up()
+        assert worker.is_tidying
+        worker.submit("second")
+        may_tidy.set()
+        while worker._under_way:
+            await asyncio.sleep(0.001)
+        assert not worker.is_tidying
+        assert worker.do("on the loop") is None
+        await worker.stop()
+        assert done == ["first", "tidy", "second", "on the loop", "tidy"]
+        assert worker.durations.count == 3
+
+    run(scenario)
+
+
+def test_an_exception_while_tidying_up_breaks_the_worker() -> None:
+    async def scenario() -> None:
+        broken: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
+
+        def tidy() -> None:
+            raise AssertionError("a wrong program")
+
+        worker = Worker[int](
+            "test", run=lambda item: None, done=lambda item, error: None, broken=broken.set_result, tidy=tidy
+        )
+        worker.start()
+        worker.do(1)
+        worker.tidy_up()
+        assert isinstance(await broken, AssertionError)
         await worker.stop()
 
     run(scenario)

@@ -155,7 +155,7 @@ class Driver:
         actions = (
             (self.append, 12), (self.vote, 2), (self.create, 1), (self.remove, 0.2), (self.conflict, 2),
             (self.compact, 2), (self.own_snapshot, 1), (self.install, 1), (self.finish_snapshot, 2),
-            (self.take, 8), (self.write, 8), (self.plan, 3), (self.run_job, 3), (self.read, 2),
+            (self.take, 8), (self.write, 8), (self.mark, 2), (self.plan, 3), (self.run_job, 3), (self.read, 2),
         )  # fmt: skip
         action = self.random.choices([action for action, _ in actions], [weight for _, weight in actions])[0]
         action()
@@ -333,6 +333,9 @@ class Driver:
             assert self.under_way is not None
             self.durable = self.under_way
             self.under_way = None
+
+    def mark(self) -> None:
+        self.store.mark_block()
 
     def plan(self) -> None:
         if self.job is None:

@@ -16,9 +16,11 @@ def _block(sequence: int, sizes: list[int], *, checkpoint: bool = False) -> Pend
     block = PendingBlock(sequence)
     for index, size in enumerate(sizes, 1):
         entry = Entry(index, 3, DATA, bytes([index % 256]) * size)
-        block.add_entry(seal(ENTRY, 5, entry, Span(index, 1, 7)), entry.data)
-    block.add(hard_state_record(5, HardState(3, 1, 2)))
+        block.records.append(seal(ENTRY, 5, entry, Span(index, 1, 7)))
+        block.bodies.append(entry.data)
+    block.records.append(hard_state_record(5, HardState(3, 1, 2)))
     block.flags = int(checkpoint)
+    block.close()
     return block
 
 

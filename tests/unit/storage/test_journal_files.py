@@ -6,6 +6,8 @@ import pytest
 
 from flotilla.raft.messages import DATA, Entry, HardState
 from flotilla.sim.disk import SimDisk
+from flotilla.storage.block import MARK, find_directory
+from flotilla.storage.framing import SECTOR_BYTES
 from flotilla.storage.journal import journal_path
 from flotilla.storage.options import StoreOptions
 from flotilla.storage.ports import File
@@ -112,6 +114,101 @@ def test_a_file_that_failed_is_never_used_again() -> None:
     assert failed in disk.removed
     disk.crash()
     assert _indexes(_open(disk)) == list(range(1, 132))
+
+
+def _marked(disk: SimDisk) -> list[int]:
+    """Sequences of the blocks whose marks are in the journal."""
+    found: list[int] = []
+    for path in [f"journal/{name}" for name in _journal(disk)]:
+        file = disk.open(path)
+        data = memoryview(file.read(0, file.size()))
+        number = int(path.removeprefix("journal/").removesuffix(".wal"))
+        images = [find_directory(data, at, number) for at in range(0, len(data), SECTOR_BYTES)]
+        found += [image.sequence for image in images if image is not None and image.copy == MARK]
+    return found
+
+
+def test_a_mark_comes_with_the_next_block_or_alone() -> None:
+    disk = SimDisk(Random(0))
+    store = _new(disk)
+    _fill(store, 1, 3, is_maintained=False)
+    marked = _marked(disk)
+    last = store._collector.block.sequence - 1
+    assert marked == list(range(1, last)), "every block but the last, and no mark before its block was synced"
+    syncs = disk.synced_count
+    store.mark_block()
+    assert _marked(disk) == [*marked, last]
+    written_bytes = disk.written_bytes
+    store.mark_block()
+    assert disk.written_bytes == written_bytes
+    assert disk.synced_count == syncs
+    _fill(store, 4, 2, is_maintained=False)
+    assert _marked(disk) == list(range(1, last + 2))
+    disk.crash()
+    assert _indexes(_open(disk)) == [1, 2, 3, 4, 5]
+
+
+def test_the_last_block_of_a_full_file_gets_its_mark() -> None:
+    disk = SimDisk(Random(0))
+    store = _new(disk)
+    first = store._journal.number
+    index = 1
+    while store._journal.number == first:
+        _fill(store, index, 1, is_maintained=False)
+        index += 1
+    # The block that found no room is the only one behind it.
+    assert _marked(disk) == list(range(1, store._collector.block.sequence - 1))
+
+
+@pytest.mark.parametrize("how", ["write fails", "sync fails"])
+def test_a_block_that_fails_takes_no_mark_to_another_file(how: str) -> None:
+    disk = SimDisk(Random(0))
+    store = _new(disk)
+    _fill(store, 1, 2, is_maintained=False)
+    store.save(GROUP, entries=[Entry(3, 1, DATA, b"3 1 3.")])
+    block = store.take_block()
+    assert block is not None
+    disk.failing_writes, disk.failing_syncs = (1, 0) if how == "write fails" else (0, 1)
+    with pytest.raises(StorageFailedError):
+        store.write_block(block)
+    # Nothing is known of the block: whatever its file holds, no mark says that it is durable.
+    store.mark_block()
+    assert max(_marked(disk)) < block.sequence
+    store.write_block(block)
+    store.finish_block(block)
+    assert max(_marked(disk)) < block.sequence
+    store.mark_block()
+    assert max(_marked(disk)) == block.sequence
+    disk.crash()
+    assert _indexes(_open(disk)) == [1, 2, 3]
+
+
+def test_a_mark_that_fails_is_no_matter_and_comes_with_the_next_block() -> None:
+    disk = SimDisk(Random(0))
+    store = _new(disk)
+    _fill(store, 1, 2, is_maintained=False)
+    last = store._collector.block.sequence - 1
+    # A number with which the part of it that gets there says nothing.
+    disk.random.seed(31)
+    disk.failing_writes = 1
+    store.mark_block()
+    assert disk.failing_writes == 0
+    assert max(_marked(disk)) < last
+    _fill(store, 3, 1, is_maintained=False)
+    assert max(_marked(disk)) == last
+    disk.crash()
+    assert _indexes(_open(disk)) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_power_loss_before_the_mark_loses_nothing(seed: int) -> None:
+    disk = SimDisk(Random(seed))
+    store = _new(disk)
+    _fill(store, 1, 3, is_maintained=False)
+    if seed % 2:
+        store.mark_block()
+    disk.crash()
+    assert _indexes(_open(disk)) == [1, 2, 3]
 
 
 def test_a_block_that_finds_no_room_leaves_its_file_as_it_is() -> None:

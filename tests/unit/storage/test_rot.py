@@ -40,6 +40,7 @@ def _store(disk: SimDisk, *, flushed: int, journaled: int, group: int = 7) -> No
     for index in range(flushed + 1, flushed + journaled + 1):
         store.save(group, entries=[_entry(index)], hard_state=HardState(1, 2, index))
         _write(store)
+    store.mark_block()
     return store
 
 
@@ -310,6 +311,7 @@ def test_a_lost_configuration_is_listed_again_once_repaired() -> None:
     changes = [Entry(index, 1, CONFIG, encode_configuration(Configuration(voters=(200 + index,)))) for index in (1, 2)]
     store.save(7, entries=changes)
     _write(store)
+    store.mark_block()
     disk.stop()
     _, image = _image(disk, "journal/")
     image[image.index(changes[0].data) + 1] ^= 1
