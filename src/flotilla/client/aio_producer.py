@@ -77,9 +77,8 @@ class AsyncProducer:
         Waits only while the buffer is full. Raises BufferFullError when it stays full until the time limit of the
         producer, and InvalidArgumentError for a record that no broker would take.
         """
-        time_ms = time_of_day_ms()
         if key is None and partition is None and type(payload) is bytes and not fields and not self._is_closed:
-            batch = self._buffer.append(payload, time_ms)
+            batch = self._buffer.append(payload, time_of_day_ms())
             if batch is not None:
                 # That it has to leave was said with its first record.
                 return AsyncDelivery(batch, batch.count - 1)

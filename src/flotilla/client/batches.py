@@ -42,11 +42,11 @@ class Batch:
 
     __slots__ = (
         "_callbacks",
-        "_data",
         "attempts",
         "base_offset",
         "call",
         "count",
+        "data",
         "deadline_ms",
         "error",
         "is_done",
@@ -83,7 +83,7 @@ class Batch:
         #: Where records are whose keys were stored before, by their position; they are not in the bytes any more.
         self.known: dict[int, Offset] = {}
         # What the lane knows of it.
-        self._data = b""
+        self.data = b""
         self.sequence = UNNUMBERED
         #: The attempt under way.
         self.call: Call | None = None
@@ -112,10 +112,10 @@ class Batch:
 
     def number(self, producer_id: int, epoch: int, sequence: int, compression: int) -> bytes:
         """The bytes of the batch under these numbers. Raises InvalidArgumentError when its records do not fit."""
-        if self._data:
-            header = parse_header(self._data)
-            body = memoryview(self._data)[HEADER_BYTES:]
-            self._data = b"".join(
+        if self.data:
+            header = parse_header(self.data)
+            body = memoryview(self.data)[HEADER_BYTES:]
+            self.data = b"".join(
                 (
                     pack_header(
                         body,
@@ -131,13 +131,13 @@ class Batch:
                 )
             )
         else:
-            self._data = self._encode(producer_id, epoch, sequence, compression)
+            self.data = self._encode(producer_id, epoch, sequence, compression)
             # The bytes say it all.
             self.records = []
             self.values = []
             self.times_ms = []
         self.sequence = sequence
-        return self._data
+        return self.data
 
     def _encode(self, producer_id: int, epoch: int, sequence: int, compression: int) -> bytes:
         shared = self.template
@@ -190,8 +190,8 @@ class Batch:
         found = dict(known)
         if not found or not all(at < len(left) for at in found):
             raise InvalidArgumentError(f"the broker knows records {list(found)} of a batch of {len(left)}")
-        self.records = [record for at, record in enumerate(decode_batch(self._data)) if at not in found]
-        self._data = b""
+        self.records = [record for at, record in enumerate(decode_batch(self.data)) if at not in found]
+        self.data = b""
         self.sequence = UNNUMBERED
         for at, offset in found.items():
             self.known[left[at]] = offset
@@ -200,16 +200,12 @@ class Batch:
     def is_flying(self) -> bool:
         return self.call is not None
 
-    @property
-    def data(self) -> bytes:
-        return self._data
-
     def resolve(self, base_offset: Offset, error: FlotillaError | None = None) -> None:
         """The end: stored at `base_offset`, or not."""
         assert not self.is_done
         self.base_offset = base_offset
         self.error = error
-        self._data = b""
+        self.data = b""
         self.is_done = True
         self._call_back()
 
@@ -220,10 +216,11 @@ class Batch:
             self._call_back()
 
     def _call_back(self) -> None:
-        while True:
+        while self._callbacks:
             try:
                 callback = self._callbacks.popleft()
             except IndexError:
+                # The other thread was quicker.
                 return
             callback()
 

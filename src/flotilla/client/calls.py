@@ -186,6 +186,7 @@ class Call:
         "link",
         "request",
         "route",
+        "wait_ms",
     )
 
     def __init__(
@@ -205,6 +206,8 @@ class Call:
         self.done = done
         self.effect = effect
         self.is_single = is_single
+        #: How long the broker is asked to wait before it answers.
+        self.wait_ms: int = getattr(request, "wait_ms", 0)
         #: The connection it is sent on or waits for; 0: none.
         self.link = 0
         #: It is with a broker, under this id and until that time.
@@ -218,12 +221,6 @@ class Call:
         self.last_error: FlotillaError | None = None
         #: An attempt may have been carried out.
         self.is_unsure = False
-
-    @property
-    def wait_ms(self) -> int:
-        """How long the broker was asked to wait before it answers."""
-        wait_ms: int = getattr(self.request, "wait_ms", 0)
-        return wait_ms
 
     def failed(self, error: FlotillaError, *, is_unsure: bool) -> None:
         """An attempt ended without a reply."""

@@ -31,18 +31,18 @@ _HELLO_ID = NO_CORRELATION + 1
 
 
 class Connection(Generic[Token]):
-    __slots__ = ("_frames", "_next_id", "_waiting", "_welcome")
+    __slots__ = ("_frames", "_next_id", "_waiting", "_welcome", "is_open", "room")
 
     def __init__(self) -> None:
         self._frames = FrameReader(CLIENT_FRAME_BYTES_MAX)
+        #: Where the rest of a large answer shall be received; None: anywhere, to be handed over by `receive`.
+        self.room = self._frames.room
+        #: Said by the broker when the connection is open.
         self._welcome: Welcome | None = None
+        self.is_open = False
         self._next_id = _HELLO_ID + 1
         #: By correlation id, in the order of sending. None: nobody waits any more.
         self._waiting: dict[int, Token | None] = {}
-
-    @property
-    def is_open(self) -> bool:
-        return self._welcome is not None
 
     @property
     def has_room(self) -> bool:
@@ -65,13 +65,14 @@ class Connection(Generic[Token]):
 
     def send(self, request: Request, token: Token) -> tuple[int, Buffers]:
         """The id and the frame of a request. Raises InvalidArgumentError when it does not fit into one."""
-        assert self.has_room
-        assert self._welcome is not None
+        welcome = self._welcome
+        assert welcome is not None
+        assert len(self._waiting) < welcome.requests_max
         correlation_id = self._next_id
         frame = encode_request(correlation_id, request)
-        size_bytes = sum([len(piece) for piece in frame])
-        if size_bytes > self._welcome.frame_bytes_max:
-            limit = self._welcome.frame_bytes_max
+        size_bytes = sum(map(len, frame))
+        if size_bytes > welcome.frame_bytes_max:
+            limit = welcome.frame_bytes_max
             raise InvalidArgumentError(f"a request of {size_bytes} bytes is over the broker's limit of {limit}")
         self._next_id += 1
         self._waiting[correlation_id] = token
@@ -89,10 +90,6 @@ class Connection(Generic[Token]):
     def pending(self) -> list[Token]:
         """Tokens of all requests that are waited for, in the order of sending."""
         return [token for token in self._waiting.values() if token is not None]
-
-    def room(self) -> memoryview | None:
-        """Where the rest of a large answer shall be received; None: anywhere, to be handed over by `receive`."""
-        return self._frames.room()
 
     def receive(self, data: bytes | memoryview | int) -> list[tuple[Token, Reply | FlotillaError]]:
         """The answers that are now whole, without those that nobody waits for. A number is of bytes put into room().
@@ -125,3 +122,4 @@ class Connection(Generic[Token]):
         if answer.requests_max < 1:
             raise UnavailableError("the broker lets this connection make no requests")
         self._welcome = answer
+        self.is_open = True

@@ -26,14 +26,19 @@ class Deadlines(Generic[Item]):
 
     def put(self, item: Item, deadline_ms: int) -> None:
         """Replaces the deadline that it had."""
+        if item in self._deadlines_ms:
+            # What it had stays in the heap.
+            self._forget_stale()
         self._deadlines_ms[item] = deadline_ms
         self._count += 1
         heappush(self._heap, (deadline_ms, self._count, item))
-        self._forget_stale()
 
     def discard(self, item: Item) -> None:
         self._deadlines_ms.pop(item, None)
-        self._forget_stale()
+        if self._deadlines_ms:
+            self._forget_stale()
+        else:
+            self._heap.clear()
 
     @property
     def next_ms(self) -> int | None:
@@ -44,6 +49,9 @@ class Deadlines(Generic[Item]):
 
     def pop_overdue(self, now_ms: int) -> Item | None:
         """Takes out what should have ended first, if its time is over."""
+        if not self._heap or self._heap[0][0] > now_ms:
+            # Stale or not: what is behind it is later still.
+            return None
         next_ms = self.next_ms
         if next_ms is None or next_ms > now_ms:
             return None

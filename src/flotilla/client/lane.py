@@ -112,10 +112,13 @@ class Lane:
                 self._fail(batch, error)
 
     def _pump(self) -> None:
-        self._expire()
-        while (batch := self._next_to_send()) is not None:
+        while self._fresh or len(self._tried) > self._flying_count:
+            self._expire()
+            batch = self._next_to_send()
+            if batch is None:
+                self._watch()
+                return
             self._send(batch)
-        self._watch()
 
     def _next_to_send(self) -> Batch | None:
         """The oldest batch that may be sent now."""

@@ -50,14 +50,13 @@ def new_loop() -> asyncio.AbstractEventLoop:
 class Gate:
     """Opened once, by any thread; waiting for it can be interrupted."""
 
-    __slots__ = ("_lock",)
+    __slots__ = ("_lock", "open")
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._lock.acquire()
-
-    def open(self) -> None:
-        self._lock.release()
+        #: Lets whoever waits go on.
+        self.open: Callable[[], None] = self._lock.release
 
     def wait(self, timeout_ms: int | None = None) -> bool:
         """False: it took too long."""

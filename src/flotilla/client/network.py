@@ -22,6 +22,7 @@ from flotilla.types.operations import Reply, Request
 
 #: One read takes at most this much of small answers.
 _SCRATCH_BYTES = 64 * KIB
+_NEVER_MS = 2**63
 
 
 def now_ms() -> int:
@@ -74,8 +75,9 @@ class Network:
         self.scratch = memoryview(bytearray(_SCRATCH_BYTES))
         self._dials: dict[LinkId, asyncio.Task[None]] = {}
         self._transports: dict[LinkId, asyncio.Transport] = {}
+        #: Set for this time; one that is too early stays, and sets the next.
         self._timer: asyncio.TimerHandle | None = None
-        self._timer_ms = 0
+        self._timer_ms = _NEVER_MS
         self._is_scheduled = False
         #: What a broker has told of its time, and what came of it.
         self._told: ToldTime | None = None
@@ -176,7 +178,9 @@ class Network:
                 self._start_dial(action)
             else:
                 self._hang_up(action)
-        self._set_timer()
+        wake_ms = self.session.wake_ms
+        if wake_ms < self._timer_ms:
+            self._set_timer(wake_ms)
 
     def _hang_up(self, action: Close) -> None:
         dial = self._dials.get(action.link)
@@ -211,9 +215,8 @@ class Network:
         if not self._dials and not self._transports:
             self._is_empty.set()
 
-    def _set_timer(self) -> None:
-        wake_ms = self.session.wake_ms
-        if self.session.is_closed or (self._timer is not None and self._timer_ms == wake_ms):
+    def _set_timer(self, wake_ms: int) -> None:
+        if self.session.is_closed:
             return
         if self._timer is not None:
             self._timer.cancel()
@@ -222,5 +225,6 @@ class Network:
 
     def _on_timer(self) -> None:
         self._timer = None
+        self._timer_ms = _NEVER_MS
         self.session.tick(now_ms())
         self.perform()

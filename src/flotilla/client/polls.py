@@ -117,6 +117,8 @@ class Polls:
     @property
     def next_ms(self) -> int | None:
         """When a partition that rests may be asked again."""
+        if not self._troubles:
+            return None
         now_ms = self._session.now_ms
         return min([each.pause_ms for each in self._troubles.values() if each.pause_ms > now_ms], default=None)
 

@@ -86,9 +86,10 @@ class RecordBuffer:
         #: There may be thousands of the first while a lane is busy, each with its own time of delivery.
         self._open: dict[int, OrderedDict[_Key, Batch]] = {}
         self._full: deque[Batch] = deque()
-        #: Of the open ones: when they are overdue, and when those that still linger have done so for long enough.
+        #: Of the open ones.
         self._deadlines: Deadlines[_Key] = Deadlines()
-        self._lingering: Deadlines[_Key] = Deadlines()
+        #: When `take` must be called again although nothing is added and no lane gets room; it says so itself.
+        self.next_due_ms: int | None = None
         #: The open batch that takes the next plain value, if one does.
         self._plain: Batch | None = None
         self._plain_bytes_max = min(options.batch_bytes, VALUE_BYTES_MAX)
@@ -150,13 +151,23 @@ class RecordBuffer:
         deadline_ms = now_ms + timeout_ms
         if batch is None:
             batch = self._open_at(place, now_ms, deadline_ms)
-            if partition is None and timeout_ms == self._options.timeout_ms and _is_plain(record):
+            if _is_plain(record):
                 batch.template = record
-                self._plain = batch
-        elif deadline_ms < batch.deadline_ms:
-            batch.deadline_ms = deadline_ms
-            self._deadlines.put(place, deadline_ms)
-        self._put(batch, record)
+                if partition is None and timeout_ms == self._options.timeout_ms:
+                    self._plain = batch
+        else:
+            if deadline_ms < batch.deadline_ms:
+                batch.deadline_ms = deadline_ms
+                self._deadlines.put(place, deadline_ms)
+            if batch.template is not None and not _is_plain(record):
+                self._spell_out(batch)
+        if batch.template is not None:
+            batch.values.append(record.value)
+            batch.times_ms.append(record.timestamp_ms)
+        else:
+            batch.records.append(record)
+            if record.idempotency_key:
+                batch.keys[record.idempotency_key] = None
         batch.count += 1
         batch.size_bytes += size_bytes
         self.used_bytes += size_bytes
@@ -171,18 +182,10 @@ class RecordBuffer:
             return self._sticky.current(self.partitions)
         return partition_of(record.idempotency_key if key is None else key, self.partitions)
 
-    def _put(self, batch: Batch, record: Record) -> None:
-        if batch.template is not None:
-            if _is_plain(record):
-                batch.values.append(record.value)
-                batch.times_ms.append(record.timestamp_ms)
-                return
-            batch.spell_out()
-            if batch is self._plain:
-                self._plain = None
-        batch.records.append(record)
-        if record.idempotency_key:
-            batch.keys[record.idempotency_key] = None
+    def _spell_out(self, batch: Batch) -> None:
+        batch.spell_out()
+        if batch is self._plain:
+            self._plain = None
 
     def check_partition(self, partition: int) -> None:
         if not 0 <= partition < self.partitions:
@@ -207,7 +210,7 @@ class RecordBuffer:
             deadline_ms=now_ms + timeout_ms,
         )
         self._sticky.move()
-        self._begin(batch)
+        self.unresolved[batch] = None
         self._full.append(batch)
         self.used_bytes += size_bytes
         return batch
@@ -229,15 +232,11 @@ class RecordBuffer:
             first = end
         return pieces
 
-    def _begin(self, batch: Batch) -> Batch:
-        self.unresolved[batch] = None
-        return batch
-
     def _open_at(self, place: _Key, now_ms: int, deadline_ms: int) -> Batch:
-        batch = self._begin(Batch(place[0], now_ms, deadline_ms))
+        batch = Batch(place[0], now_ms, deadline_ms)
+        self.unresolved[batch] = None
         self._open.setdefault(place[0], OrderedDict())[place] = batch
         self._deadlines.put(place, deadline_ms)
-        self._lingering.put(place, now_ms + self._options.linger_ms)
         return batch
 
     def _seal(self, place: _Key) -> None:
@@ -246,7 +245,6 @@ class RecordBuffer:
         if not opened:
             del self._open[place[0]]
         self._deadlines.discard(place)
-        self._lingering.discard(place)
         self._full.append(batch)
         if batch is self._plain:
             self._plain = None
@@ -255,24 +253,25 @@ class RecordBuffer:
 
     def take(self, now_ms: int, has_room: Callable[[int], bool], *, is_flushing: bool) -> list[Batch]:
         """Batches that should leave now: full ones in any case, the others if they waited and their lane has room."""
-        linger_ms = 0 if is_flushing else self._options.linger_ms
-        for partition, opened in list(self._open.items()):
-            if has_room(partition):
-                while opened and (oldest := next(iter(opened.items())))[1].opened_ms + linger_ms <= now_ms:
-                    self._seal(oldest[0])
         # One that is overdue ends in its lane.
         while (overdue := self._deadlines.pop_overdue(now_ms)) is not None:
             self._seal(overdue)
+        linger_ms = 0 if is_flushing else self._options.linger_ms
+        ends_ms = []
+        for partition, opened in list(self._open.items()):
+            if has_room(partition):
+                while opened:
+                    place, oldest = next(iter(opened.items()))
+                    if oldest.opened_ms + linger_ms > now_ms:
+                        ends_ms.append(oldest.opened_ms + linger_ms)
+                        break
+                    self._seal(place)
+        if self._open and (deadline_ms := self._deadlines.next_ms) is not None:
+            ends_ms.append(deadline_ms)
+        self.next_due_ms = min(ends_ms, default=None)
         taken = list(self._full)
         self._full.clear()
         return taken
-
-    def next_due_ms(self, now_ms: int) -> int | None:
-        """When `take` must be called again although nothing is added and no lane gets room."""
-        while self._lingering.pop_overdue(now_ms) is not None:
-            pass
-        ends = (self._lingering.next_ms, self._deadlines.next_ms)
-        return min([end_ms for end_ms in ends if end_ms is not None and end_ms > now_ms], default=None)
 
     def release(self, batch: Batch) -> None:
         """The batch has its answer."""
@@ -290,7 +289,7 @@ class ProducerCore:
         lock: AbstractContextManager[object],
         released: Callable[[Batch], None],
     ) -> None:
-        """`lock` guards the buffer; `released` is called, without it, for each batch that has come to its end."""
+        """`lock` guards the buffer; `released` is called, under it, for each batch that has come to its end."""
         self._session = session
         self._topic = topic
         self._options = options
@@ -304,6 +303,8 @@ class ProducerCore:
         #: Nothing lingers any more.
         self._is_flushing = False
         self._is_pumping = False
+        #: The buffer has to be looked at, again if that is being done.
+        self._is_due = False
 
     def adapt(self) -> None:
         """A topic may have got more partitions."""
@@ -319,32 +320,32 @@ class ProducerCore:
     def pump(self, now_ms: int) -> None:
         """Moves what should leave to its lane."""
         self._session.now_ms = now_ms
+        self._is_due = True
         if self._is_pumping:
             return
         self._is_pumping = True
         try:
-            self._pump()
+            while self._is_due:
+                self._is_due = False
+                self._move()
         finally:
             self._is_pumping = False
 
-    def _pump(self) -> None:
-        session = self._session
-        while True:
-            with self._lock:
-                self.adapt()
-                batches = self._buffer.take(session.now_ms, self._has_room, is_flushing=self._is_flushing)
-                if not self._buffer.is_waiting:
-                    self._is_flushing = False
-                due_ms = self._buffer.next_due_ms(session.now_ms)
-            if not batches:
-                break
-            for batch in batches:
-                self._lane(batch.partition).add(batch)
+    def _move(self) -> None:
+        buffer, session = self._buffer, self._session
+        with self._lock:
+            self.adapt()
+            batches = buffer.take(session.now_ms, self._has_room, is_flushing=self._is_flushing)
+            self._is_flushing = self._is_flushing and buffer.is_waiting
+            due_ms = buffer.next_due_ms
         if self._timer is not None and self._timer.when_ms != due_ms:
             self._timer.cancel()
             self._timer = None
         if due_ms is not None and self._timer is None:
             self._timer = session.timers.at(due_ms, self._on_timer)
+        for batch in batches:
+            lane = self._lanes.get(batch.partition) or self._open_lane(batch.partition)
+            lane.add(batch)
 
     def _on_timer(self) -> None:
         self._timer = None
@@ -360,17 +361,15 @@ class ProducerCore:
             batch.resolve(-1, error)
             self._resolved(batch)
 
-    def _lane(self, partition: int) -> Lane:
-        lane = self._lanes.get(partition)
-        if lane is None:
-            lane = self._lanes[partition] = Lane(
-                self._session,
-                Route(self._topic, partition),
-                producer_id=self._producer_id,
-                in_flight_max=self._options.in_flight_max,
-                compression=self._compression,
-                resolved=self._resolved,
-            )
+    def _open_lane(self, partition: int) -> Lane:
+        lane = self._lanes[partition] = Lane(
+            self._session,
+            Route(self._topic, partition),
+            producer_id=self._producer_id,
+            in_flight_max=self._options.in_flight_max,
+            compression=self._compression,
+            resolved=self._resolved,
+        )
         return lane
 
     def _has_room(self, partition: int) -> bool:
@@ -380,8 +379,8 @@ class ProducerCore:
     def _resolved(self, batch: Batch) -> None:
         with self._lock:
             self._buffer.release(batch)
+            self._released(batch)
             is_waiting = self._buffer.is_waiting
-        self._released(batch)
         if is_waiting:
             self.pump(self._session.now_ms)
 

@@ -7,6 +7,7 @@ import asyncio
 import os
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Generic
 
 from flotilla.client.calls import READ
@@ -92,8 +93,8 @@ class QueueFeed(Generic[Message]):
     async def flow(self) -> None:
         """Keeps messages coming from now on, and returns when there is one, or an error."""
         await self.prepare()
-        self.reader.flow(now_ms())
-        self._network.perform()
+        self.reader.flow()
+        self.schedule()
         while not self.reader.ready and not self.reader.errors:
             await self._wait(None)
 
@@ -193,11 +194,12 @@ class QueueFeed(Generic[Message]):
     async def _wait(self, wait_ms: int | None) -> None:
         """Until there are news, or a while."""
         self._news.clear()
-        try:
-            async with asyncio.timeout(None if wait_ms is None else wait_ms / 1000):
-                await self._news.wait()
-        except TimeoutError:
+        if wait_ms is None:
+            await self._news.wait()
             return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wait_ms / 1000):
+                await self._news.wait()
 
 
 class _Answer:

@@ -147,10 +147,9 @@ class QueueReader(Generic[Message]):
         """Nobody polls any more; what is under way is buffered when it comes."""
         self._wanted = 0
 
-    def flow(self, now_ms: int) -> None:
-        """Somebody iterates: keeps as many messages here as there is room for."""
+    def flow(self) -> None:
+        """Somebody iterates: from the next turn on, as many messages are kept here as there is room for."""
         self.is_flowing = True
-        self.turn(now_ms)
 
     def turn(self, now_ms: int) -> None:
         """Sends what has gathered, and asks for more where there is room."""
@@ -385,8 +384,10 @@ class QueueReader(Generic[Message]):
         self.settle(masks_of(messages), BACK, _ignore)
 
     def _set_timer(self, is_asking: bool) -> None:
-        times = [self.leases.next_ms, self._polls.next_ms if is_asking else None]
-        due_ms = min([time_ms for time_ms in times if time_ms is not None], default=None)
+        due_ms = self.leases.next_ms
+        asking_ms = self._polls.next_ms if is_asking else None
+        if asking_ms is not None and (due_ms is None or asking_ms < due_ms):
+            due_ms = asking_ms
         if self._timer is not None and self._timer.action is not None and self._timer.when_ms == due_ms:
             return
         if self._timer is not None:

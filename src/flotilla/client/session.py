@@ -102,7 +102,8 @@ class Session:
             self._calls[call] = None
             self._watch(call.deadline_ms)
             self._attempt(call)
-        self._settle()
+        if self._outcomes:
+            self._settle()
 
     def cancel(self, call: Call) -> None:
         """Nobody waits for it any more: `done` is not called. A broker may carry it out all the same."""
@@ -228,7 +229,8 @@ class Session:
             self.routes.heard(found.address)
             for call, outcome in answered:
                 self._answered(call, outcome)
-            self._send_queued(found)
+            if found.queue:
+                self._send_queued(found)
         self._settle()
 
     def _welcomed(self, link: Link) -> None:
@@ -315,7 +317,8 @@ class Session:
     def _answered(self, call: Call, outcome: Outcome) -> None:
         request = call.request
         if isinstance(outcome, REPLIES[type(request)]):
-            call.is_sent = False
+            # No connection holds it any more.
+            call.link = 0
             self._finish(call, outcome)
             return
         if not isinstance(outcome, FlotillaError):
@@ -368,7 +371,8 @@ class Session:
         """Takes the call out of everything that holds it."""
         self._calls.pop(call, None)
         self._unrouted.pop(call, None)
-        self._withdraw(call)
+        if call.link:
+            self._withdraw(call)
         call.link = 0
         call.is_sent = False
 

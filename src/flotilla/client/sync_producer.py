@@ -64,8 +64,9 @@ class Producer:
         self._options = options
         self._closed = closed
         self._lock = threading.Lock()
-        #: Notified when records have left the buffer, or the producer is closed.
+        #: Notified when records have left the buffer while somebody waits for that, or the producer is closed.
         self._room = threading.Condition(self._lock)
+        self._is_room_wanted = False
         self._buffer = RecordBuffer(options, network.session.chance)
         self._core = ProducerCore(network.session, topic, options, self._buffer, self._lock, self._on_released)
         self._is_closed = False
@@ -83,8 +84,8 @@ class Producer:
         Waits only while the buffer is full. Raises BufferFullError when it stays full until the time limit of the
         producer, and InvalidArgumentError for a record that no broker would take.
         """
-        time_ms = time_of_day_ms()
         if key is None and partition is None and type(payload) is bytes and not fields:
+            time_ms = time_of_day_ms()
             with self._lock:
                 is_usable = self._thread.is_usable and not self._is_closed
                 batch = self._buffer.append(payload, time_ms) if is_usable else None
@@ -256,6 +257,7 @@ class Producer:
             remaining_ms = deadline_ms - now_ms()
             if remaining_ms <= 0:
                 raise buffer_full(self._options, timeout_ms)
+            self._is_room_wanted = True
             self._room.wait(min(remaining_ms, WAIT_MS_MAX) / 1000)
             self._check_open()
 
@@ -287,5 +289,6 @@ class Producer:
     def _on_released(self, batch: Batch) -> None:
         if batch.error is not None and self._failure is None:
             self._failure = batch
-        with self._lock:
+        if self._is_room_wanted:
+            self._is_room_wanted = False
             self._room.notify_all()

@@ -82,7 +82,8 @@ class Member:
         return self.reader.take(messages_max)
 
     def flow(self) -> None:
-        self.reader.flow(self.world.now_ms)
+        self.reader.flow()
+        self.reader.turn(self.world.now_ms)
         self.world.run()
 
     def settle(self, messages: Iterable[Leased[str]], verdict: Verdict = DONE) -> list[FlotillaError | None]:

@@ -49,3 +49,20 @@ def test_what_left_is_forgotten_although_an_earlier_one_waits():
         deadlines.discard(number)
         assert len(deadlines._heap) < 50
     assert deadlines.next_ms == 1
+
+
+def test_nothing_is_kept_of_what_has_left():
+    deadlines: Deadlines[int] = Deadlines()
+    for number in range(10):
+        deadlines.put(number, 1_000)
+    for number in range(10):
+        deadlines.discard(number)
+    assert not deadlines._heap
+
+
+def test_deadlines_that_were_replaced_are_forgotten():
+    deadlines: Deadlines[int] = Deadlines()
+    for number in range(1_000):
+        deadlines.put(0, 1_000 - number)
+        assert len(deadlines._heap) < 50
+    assert deadlines.next_ms == 1

@@ -62,6 +62,17 @@ def test_an_interrupt_ends_a_wait_and_leaves_a_client_that_can_be_closed(doors, 
         client.close(timeout_ms=10)
 
 
+def test_a_sender_that_waits_for_room_is_told_of_it(doors, monkeypatch):
+    monkeypatch.setattr("flotilla.client.sync_producer.WAIT_MS_MAX", 60_000)
+    doors.cluster.create("orders")
+    started = time.monotonic()
+    with Client(doors.addresses) as client, client.producer("orders", linger_ms=0, buffer_bytes_max=2_000) as producer:
+        for _ in range(20):
+            producer.send(b"x" * 500)
+    assert len(doors.cluster.stored("orders")) == 20
+    assert time.monotonic() - started < 20, "nobody has to look for it from time to time"
+
+
 @pytest.mark.slow
 def test_an_interrupt_in_a_with_block_ends_in_time(doors, caplog):
     doors.cluster.create("orders")
