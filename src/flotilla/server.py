@@ -6,7 +6,6 @@ in its data directory, and from then on that counts, not the flags.
 """
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import replace
 from math import ceil
 from pathlib import Path
@@ -27,10 +26,8 @@ from flotilla.frontends.tcp.server import TcpServer
 from flotilla.metadata.commands import RegisterBroker
 from flotilla.node import Node
 from flotilla.node import NodeSettings as NodeParts
-from flotilla.raft.membership import ConfigurationChange
 from flotilla.raft.messages import Configuration
 from flotilla.raft.options import RaftOptions
-from flotilla.replica.ports import StateMachine
 from flotilla.replica.replica import Replica, ReplicaOptions
 from flotilla.runtime.clock import Clock, LoopClock
 from flotilla.runtime.driver import DriverOptions
@@ -67,7 +64,17 @@ class LoopConsensus:
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._runtime = node.runtime
+        self._runtime = runtime = node.runtime
+        self.is_confirmed = runtime.is_confirmed
+        self.propose = runtime.propose
+        self.forward = runtime.forward
+        self.read = runtime.read
+        self.change_members = runtime.change_members
+        self.transfer = runtime.transfer
+        self.host = node.host
+        self.snapshot = runtime.snapshot
+        self.campaign = runtime.campaign
+        self.drop = runtime.drop
 
     def replica(self, group: GroupId) -> Replica | None:
         return self._runtime.driver.replicas.get(group)
@@ -78,54 +85,15 @@ class LoopConsensus:
     def storage_error(self) -> FlotillaError | None:
         return self._runtime.driver.storage_error
 
-    def is_confirmed(self, group: GroupId) -> bool:
-        return self._runtime.is_confirmed(group)
-
-    def propose(self, group: GroupId, data: bytes | memoryview, reply: Callable[[object], None]) -> bool:
-        return self._runtime.propose(group, data, reply)
-
-    def forward(self, group: GroupId, data: bytes) -> None:
-        self._runtime.forward(group, data)
-
-    def read(self, group: GroupId, query: object, reply: Callable[[object], None]) -> None:
-        self._runtime.read(group, query, reply)
-
-    def change_members(self, group: GroupId, change: ConfigurationChange, reply: Callable[[object], None]) -> None:
-        self._runtime.change_members(group, change, reply)
-
-    def transfer(self, group: GroupId, to: NodeId) -> None:
-        self._runtime.transfer(group, to)
-
-    def host(
-        self, group: GroupId, configuration: Configuration, machine: StateMachine, options: ReplicaOptions
-    ) -> None:
-        self._node.host(group, configuration, machine, options)
-
-    def snapshot(self, group: GroupId) -> None:
-        self._runtime.snapshot(group)
-
-    def campaign(self, group: GroupId) -> None:
-        self._runtime.campaign(group)
-
-    def drop(self, group: GroupId) -> None:
-        self._runtime.drop(group)
-
 
 class LoopOutside:
     """Implements service.ports.Outside with a clock and the links."""
 
     def __init__(self, node: Node, clock: Clock) -> None:
         self._node = node
-        self._clock = clock
-
-    def now_ms(self) -> int:
-        return self._clock.now_ms()
-
-    def steady_ms(self) -> int:
-        return self._clock.steady_ms()
-
-    def later(self, delay_ms: int, action: Callable[[], None]) -> Cancel:
-        return self._clock.later(delay_ms, action)
+        self.now_ms = clock.now_ms
+        self.steady_ms = clock.steady_ms
+        self.later = clock.later
 
     def is_up(self, node: NodeId) -> bool:
         return node == self._node.runtime.node or self._node.network.is_up(node)

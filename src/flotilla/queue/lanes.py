@@ -86,11 +86,12 @@ class Lanes:
         left = max(count_max - share, 0)
         # Nobody has settled or taken anything from there on: that need not be asked of each stretch.
         free_from = max(self._group.floor, self._group.settled.end, self._taken.end)
+        ends, cursors = self._index.plain_ends, self._cursors
         for priority in _BY_PRIORITY:
             if left:
                 if self._returned[priority].count:
                     left = self._choose_returned(priority, left, chosen)
-                else:
+                elif ends[priority] and ends[priority][-1] > cursors[priority]:
                     left = self._choose_ahead(priority, left, chosen, free_from)
                 if left:
                     continue

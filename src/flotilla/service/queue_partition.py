@@ -141,8 +141,9 @@ class PartitionQueue:
         self.topic = topic
         self.machine = machine
         self.replica = replica
+        self.now_ms = ports.clock.now_ms
         self.reader = QueueReader(number, replica, ports.shelf)
-        self.leader = QueueLeader(machine, term, ports.clock.now_ms(), ports.random, GRACE_MS, self._own_rules)
+        self.leader = QueueLeader(machine, term, self.now_ms(), ports.random, GRACE_MS, self._own_rules)
         self.outbox = QueueOutbox(self.leader, self._propose, ports.outside, self.now_ms, self._told)
         self._ports = ports
         self._outside = ports.outside
@@ -160,9 +161,6 @@ class PartitionQueue:
         self._shares = TokenShares(ports.elsewhere, ports.outside, self.now_ms, lambda: self.topic.name, self.wake_soon)
         self._dead_letters = DeadLetters(self, ports.elsewhere, ports.outside)
         self._dead_letters.look()
-
-    def now_ms(self) -> int:
-        return self._ports.clock.now_ms()
 
     def rules(self, group: str) -> GroupRules:
         rules = self._rules.get(group)
