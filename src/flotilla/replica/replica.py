@@ -193,6 +193,7 @@ class Replica:
 
     def tick(self) -> None:
         self.raft.tick()
+        self.fail_orphans()
         self._ticks += 1
         if self._reads or self._confirmed:
             self._expire_reads()

@@ -325,6 +325,18 @@ def test_a_disk_that_is_always_slow_costs_leadership_and_one_that_is_busy_does_n
     assert bool(sends(bench, TimeoutNow)) is is_handed_over
 
 
+def test_whoever_waits_for_a_leader_that_hears_nobody_is_told_when_it_steps_down():
+    bench = led_by_one()
+    raft = bench.driver.replicas[1].raft
+    bench.driver.propose(1, command(1), "token")
+    bench.driver.pump()
+    bench.blocks.clear()
+    while raft.role == LEADER:
+        assert bench.replies == []
+        bench.tick(1)
+    assert [(token, type(result)) for token, result in bench.replies] == [("token", OutcomeUnknownError)]
+
+
 def test_a_failing_disk_acknowledges_nothing_and_goes_on_when_there_is_room():
     bench = Bench(ALONE)
     bench.elect()
