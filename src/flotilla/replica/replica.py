@@ -263,6 +263,9 @@ class Replica:
     def wants_snapshot(self) -> bool:
         if self.snapshot_under_way or self._ticks < self._snapshot_tick:
             return False
+        if self.applied != self.raft.log.handed:
+            # What was handed out is applied first.
+            return False
         options = self.options
         return (
             self.raft.snapshot_wanted

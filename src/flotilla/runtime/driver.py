@@ -108,6 +108,7 @@ class Driver:
         self._store.remove_group(group)
         for table in (self.replicas, self._touched, self._awake, self.repaired):
             table.pop(group, None)
+        self._behind = [(replica, entries) for replica, entries in self._behind if replica.group != group]
         self._asking = {asked: token for asked, token in self._asking.items() if asked[0] != group}
 
     def receive(self, messages: list[tuple[GroupId, Message]]) -> None:
@@ -190,6 +191,7 @@ class Driver:
 
     def snapshot(self, group: GroupId) -> None:
         """Takes a snapshot now, whether one is due or not."""
+        self.catch_up()
         self._start_snapshot(self.replicas[group])
 
     def peer_down(self, peer: NodeId) -> None:
@@ -240,7 +242,7 @@ class Driver:
             self._turn()
 
     def catch_up(self) -> None:
-        """Does the rest. To be called before the next input."""
+        """Does the rest. To be called when what comes of `hurry` has left, and before anything else comes in."""
         if self._behind:
             behind, self._behind = self._behind, []
             self._apply(behind)

@@ -270,6 +270,42 @@ def test_a_follower_stores_and_answers_before_it_applies_what_nobody_here_waits_
     assert bench.driver.replicas[1].applied == 1
 
 
+def behind_by_one() -> Bench:
+    """Node 1 follows, has applied one entry, and knows that a second one is committed."""
+    bench = led_by_two()
+    for index in (2, 3):
+        bench.driver.receive([(1, Append(2, 1, 1, index - 1, 1, index - 1, [Entry(index, 1, DATA, command(index))]))])
+        if index == 2:
+            bench.settle()
+    return bench
+
+
+def test_a_snapshot_that_is_due_waits_for_what_is_still_to_be_applied():
+    bench = behind_by_one()
+    bench.driver.replicas[1].raft.snapshot_wanted = True
+    bench.driver.hurry()
+    assert bench.driver.replicas[1].applied == 1
+    assert bench.jobs == []
+    bench.driver.catch_up()
+    assert [job.file.meta.index for job in bench.jobs if isinstance(job, SnapshotJob)] == [2]
+
+
+def test_a_snapshot_that_is_asked_for_holds_what_was_still_to_be_applied():
+    bench = behind_by_one()
+    bench.driver.hurry()
+    bench.driver.snapshot(1)
+    assert [job.file.meta.index for job in bench.jobs if isinstance(job, SnapshotJob)] == [2]
+
+
+def test_a_group_that_is_dropped_takes_along_what_was_still_to_be_applied():
+    bench = behind_by_one()
+    machine = bench.machines[1]
+    bench.driver.hurry()
+    bench.driver.remove_replica(1)
+    bench.driver.pump()
+    assert list(machine.commands) == [1]
+
+
 def test_a_read_at_a_follower_does_not_wait_behind_its_disk():
     bench = led_by_two()
     bench.driver.read(1, None, "token")
