@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.limits import PEER_FRAME_BYTES_MAX
 
-_LENGTH = struct.Struct(">I")
-LENGTH_BYTES = _LENGTH.size
+#: What stands in front of a frame.
+LENGTH = struct.Struct(">I")
+LENGTH_BYTES = LENGTH.size
 #: A frame that misses at least this much is worth being received straight into its own memory.
 DIRECT_BYTES_MIN = 64 * 1024
 
@@ -21,7 +22,7 @@ DIRECT_BYTES_MIN = 64 * 1024
 def frame_header(length: int) -> bytes:
     """What stands in front of a frame of `length` bytes."""
     assert length >= 0
-    return _LENGTH.pack(length)
+    return LENGTH.pack(length)
 
 
 class FrameReader:
@@ -101,7 +102,7 @@ class FrameReader:
         return iter((memoryview(body).toreadonly(),))
 
     def _checked_length(self, data: bytes | memoryview, position: int) -> int:
-        length: int = _LENGTH.unpack_from(data, position)[0]
+        length: int = LENGTH.unpack_from(data, position)[0]
         if length > self._frame_bytes_max:
             self._is_broken = True
             raise InvalidArgumentError(f"a frame of {length} bytes is over the limit of {self._frame_bytes_max}")

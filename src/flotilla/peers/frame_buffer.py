@@ -6,13 +6,11 @@ of its own, into which the rest of it is received without another copy. An annou
 the limit is an error before a byte of it is taken in, so memory is bounded by limit + one buffer.
 """
 
-import struct
 from typing import TypeAlias
 
-Buffer: TypeAlias = bytes | bytearray | memoryview
+from flotilla.codec.frames import LENGTH, LENGTH_BYTES
 
-_LENGTH = struct.Struct(">I")
-LENGTH_BYTES = _LENGTH.size
+Buffer: TypeAlias = bytes | bytearray | memoryview
 
 #: A frame of zero length carries nothing but a sign of life.
 PING = bytes(LENGTH_BYTES)
@@ -72,7 +70,7 @@ class FrameBuffer:
         start, end = self._start, self._end
         while end - start >= LENGTH_BYTES:
             body = start + LENGTH_BYTES
-            length: int = _LENGTH.unpack_from(view, start)[0]
+            length: int = LENGTH.unpack_from(view, start)[0]
             if length > self.frame_bytes_max:
                 raise FrameTooLongError(f"a frame of {length} bytes, where {self.frame_bytes_max} are allowed")
             if body + length > end:

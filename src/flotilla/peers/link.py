@@ -93,7 +93,7 @@ class Link:
     def send(self, messages: list[tuple[GroupId, Message]]) -> None:
         """They share frames, and the socket gets what it takes now."""
         connection = self._connection
-        if connection is None or not connection.is_open or connection.is_closed:
+        if connection is None or not self.is_open:
             self.counters.undelivered_messages += len(messages)
             return
         for batch in split(messages):

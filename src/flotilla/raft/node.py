@@ -306,7 +306,7 @@ class RaftNode:
             or self.repaired
             or self.truncate_from
             or log.found_damage
-            or (log.handed < log.committed and log.handed < log.durable and not self.damaged)
+            or (not self.damaged and log.has_committed())
             or self.term != self._saved.term
             or self.vote != self._saved.vote
             or (self.role == LEADER and replication.has_work(self))

@@ -200,15 +200,9 @@ class NodeRuntime:
     # What the links, the clock and the threads report.
 
     def receive(self, messages: list[tuple[GroupId, Message]]) -> None:
-        if not self._is_running:
-            return
-        try:
-            self.driver.receive(messages)
-        except Exception as failure:
-            self._break(failure)
-        else:
-            if self.driver.has_work:
-                self._ask_for_turn()
+        # Many answers bring nothing, and need no turn.
+        if self._record(self.driver.receive, messages) and self.driver.has_work:
+            self._ask_for_turn()
 
     def peer_up(self, peer: NodeId) -> None:
         log.info("peer up", node=self.node, peer=peer)
@@ -250,14 +244,19 @@ class NodeRuntime:
         self._input(self.driver.job_done, job, error)
 
     def _input(self, record: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
+        if self._record(record, *args, **kwargs):
+            self._ask_for_turn()
+
+    def _record(self, record: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> bool:
+        """Whether the node still runs afterwards."""
         if not self._is_running:
-            return
+            return False
         try:
             record(*args, **kwargs)
         except Exception as failure:
             self._break(failure)
-        else:
-            self._ask_for_turn()
+            return False
+        return True
 
     # The turn.
 

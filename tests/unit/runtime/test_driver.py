@@ -270,6 +270,19 @@ def test_a_follower_stores_and_answers_before_it_applies_what_nobody_here_waits_
     assert bench.driver.replicas[1].applied == 1
 
 
+def test_an_answer_that_brings_nothing_asks_for_no_turn():
+    bench = led_by_one()
+    raft = bench.driver.replicas[1].raft
+    bench.driver.propose(1, command(1), "token")
+    bench.settle()
+    assert not bench.driver.has_work, "the own copy alone is no quorum"
+    for peer, brings_the_commit in ((2, True), (2, False)):
+        bench.driver.receive([(1, AppendReply(peer, 1, raft.term, index=raft.log.last_index, accepted=True))])
+        assert bench.driver.has_work is brings_the_commit
+        bench.driver.pump()
+    assert [token for token, _ in bench.replies] == ["token"]
+
+
 def behind_by_one() -> Bench:
     """Node 1 follows, has applied one entry, and knows that a second one is committed."""
     bench = led_by_two()
