@@ -4,11 +4,12 @@ import asyncio
 import json
 import os
 import signal
-import socket
 import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
+
+from tests.integration.ports import free_ports
 
 ROOT = Path(__file__).parents[2]
 NODES = (1, 2, 3)
@@ -106,7 +107,7 @@ class NodeProcess:
 
 class Cluster:
     def __init__(self, folder: Path) -> None:
-        ports = _free_ports()
+        ports = dict(zip(NODES, free_ports(len(NODES)), strict=True))
         self.nodes = {node: NodeProcess(node, folder / str(node), ports) for node in NODES}
         #: What was acknowledged: the command and the position it was promised.
         self.promised: dict[int, int] = {}
@@ -182,11 +183,3 @@ def run(folder: Path, test: Callable[[Cluster], Coroutine[Any, Any, None]]) -> N
             await cluster.kill()
 
     asyncio.run(bounded())
-
-
-def _free_ports() -> dict[int, int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in NODES]
-    ports = {node: listener.getsockname()[1] for node, listener in zip(NODES, sockets, strict=True)}
-    for listener in sockets:
-        listener.close()
-    return ports

@@ -50,7 +50,7 @@ POLL_S = 0.02
 _ASK_MS = 500
 
 #: Below the ports that systems give to outgoing connections, so that none of those is in the way later.
-_FREE_PORTS = range(20_000, 32_000)
+FREE_PORTS = range(20_000, 32_000)
 #: The distance between two nodes, and the last digits of each service, as in the defaults.
 _NODE_STEP = 100
 _PEER, _GRPC, _HTTP = 1, 50, 80
@@ -290,7 +290,7 @@ def _free_ports(node_count: int) -> list[Ports]:
     """Held until all are found, so that none is found twice."""
     held: list[socket.socket] = []
     try:
-        for port in random.sample(_FREE_PORTS, len(_FREE_PORTS)):
+        for port in random.sample(FREE_PORTS, len(FREE_PORTS)):
             if len(held) == node_count * 4:
                 break
             try:

@@ -6,12 +6,10 @@ has a deadline; a test that ends leaves no process behind, whatever happened in 
 
 import asyncio
 import os
-import random
 import signal
-import socket
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,16 +17,15 @@ from flotilla.client.aio import AsyncClient
 from flotilla.types.errors import FlotillaError
 from flotilla.types.operations import GetMetadata, Metadata
 from tests.integration.broker.direct import DirectConnection
+from tests.integration.ports import LOOPBACK, free_ports
 
 ROOT = Path(__file__).parents[3]
-LOOPBACK = "127.0.0.1"
 MIB = 1 << 20
 #: How long anything may take before a test gives up; far above what is promised, because machines are busy.
 WAIT_S_MAX = 60.0
 #: What `flotilla serve` promises for an orderly stop.
 STOP_S_MAX = 10.0
 _POLL_S = 0.02
-_PORT_LOWEST = 20_000
 
 T = TypeVar("T")
 
@@ -36,7 +33,7 @@ T = TypeVar("T")
 class Broker:
     """One node: its addresses and data stay, its process comes and goes."""
 
-    def __init__(self, node: int, folder: Path, host: str, ports: tuple[int, int], flags: dict[str, str]) -> None:
+    def __init__(self, node: int, folder: Path, host: str, ports: Sequence[int], flags: dict[str, str]) -> None:
         """`flags` are settings by name; those of the node itself are filled in."""
         self.node = node
         self.data = folder / f"node-{node}"
@@ -260,27 +257,6 @@ async def wait_until(
 
 def _is_known(code: int | None) -> bool:
     return code is not None
-
-
-def free_ports(count: int) -> tuple[Any, ...]:
-    """Below those that the system hands out, so that nobody takes one while its broker is down."""
-    lowest_given = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    found: list[int] = []
-    while len(found) < count:
-        port = random.randrange(_PORT_LOWEST, max(lowest_given, _PORT_LOWEST + 5_000))
-        if port not in found and _is_free(port):
-            found.append(port)
-    return tuple(found)
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind((LOOPBACK, port))
-        except OSError:
-            return False
-    return True
 
 
 def run(

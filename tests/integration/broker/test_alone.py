@@ -14,7 +14,8 @@ from flotilla.server import Server
 from flotilla.types.address import Address, Peer
 from flotilla.types.errors import AlreadyExistsError
 from flotilla.types.settings import NodeSettings
-from tests.integration.broker.cluster import free_ports, wait_for
+from tests.integration.broker.cluster import wait_for
+from tests.integration.ports import free_ports
 
 ANY_PORT = Address("127.0.0.1", 0)
 

@@ -10,10 +10,11 @@ import pytest
 
 from flotilla.client.aio import AsyncClient
 from flotilla.types.errors import DiskFullError, FlotillaError
-from tests.integration.broker.cluster import LOOPBACK, MIB, BrokerCluster, run
+from tests.integration.broker.cluster import MIB, BrokerCluster, run
 from tests.integration.broker.faults import small_disk
 from tests.integration.broker.figures import allowed, report
 from tests.integration.broker.ledger import Ledger, Traffic, read_all
+from tests.integration.ports import LOOPBACK
 
 pytestmark = pytest.mark.slow
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.integration.broker.cluster import LOOPBACK, Broker, free_ports
+from tests.integration.broker.cluster import Broker
+from tests.integration.ports import LOOPBACK, free_ports
 
 pytestmark = pytest.mark.slow
 

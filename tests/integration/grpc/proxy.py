@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.integration.broker.cluster import LOOPBACK, ROOT, BrokerCluster, free_ports
+from tests.integration.broker.cluster import ROOT, BrokerCluster
+from tests.integration.ports import LOOPBACK, free_ports
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from flotilla import Client
-from flotilla.cli.local_cluster import _free_ports
+from tests.integration.ports import free_ports
 from tests.integration.spark.conftest import JAVA_FLAGS
 from tests.integration.spark.waiting import wait_until
 
@@ -92,8 +92,8 @@ def test_spark_connect(servers: str, topics: tuple[str, str], tmp_path: Path) ->
 def master(_spark_environment: None, tmp_path: Path) -> Iterator[str]:
     """The address of a cluster of two workers."""
     home = Path(pyspark.__file__).parent
-    ports = _free_ports(1)[0]
-    address = f"spark://127.0.0.1:{ports.client}"
+    port, page_port = free_ports(2)
+    address = f"spark://127.0.0.1:{port}"
     log = (tmp_path / "standalone.log").open("wb")
     environment = {**os.environ, "SPARK_HOME": str(home), "SPARK_DAEMON_JAVA_OPTS": JAVA_FLAGS}
 
@@ -103,7 +103,7 @@ def master(_spark_environment: None, tmp_path: Path) -> Iterator[str]:
 
     daemon = "org.apache.spark.deploy"
     here = ["--host", "127.0.0.1"]
-    processes = [start(f"{daemon}.master.Master", *here, "--port", str(ports.client), "--webui-port", str(ports.http))]
+    processes = [start(f"{daemon}.master.Master", *here, "--port", str(port), "--webui-port", str(page_port))]
     for number in (1, 2):
         folder = str(tmp_path / f"worker-{number}")
         size = ["--cores", "1", "--memory", "600m", "--work-dir", folder, "--webui-port", "0"]

@@ -1,0 +1,7 @@
+"""What holds for every test with real processes."""
+
+from flotilla.cli import local_cluster
+from tests.integration.ports import PORTS_HERE
+
+# Local clusters draw from this process's share too, or two that start at once may find the same port free.
+local_cluster.FREE_PORTS = PORTS_HERE
