@@ -41,6 +41,9 @@ class Contestant(Subject, Protocol):
 
     nodes: int
 
+    def produce_to_push(self, payload_bytes: int, rate: int, count: int) -> list[float] | None:
+        """As `end_to_end`, to a consumer that acknowledges every message. None: cannot."""
+
     def drain(self, payload: bytes, count: int, consumers: int) -> float | None:
         """Messages a second out of a backlog, each taken by one of the consumers and acknowledged. None: cannot."""
 

@@ -43,7 +43,6 @@ class FlotillaSubject:
         return workloads.end_to_end(self._servers, self._new_topic(), payload_bytes, rate, count)
 
     def produce_to_push(self, payload_bytes: int, rate: int, count: int) -> list[float]:
-        """As `end_to_end`, to a consumer that leases and acknowledges, as a peer's work queue has it."""
         return workloads.produce_to_push(self._servers, self._new_topic(), payload_bytes, rate, count)
 
     def _backlog(self, payload: bytes, count: int) -> str:

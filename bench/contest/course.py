@@ -102,10 +102,10 @@ def _end_to_end(contestant: Contestant, sizes: Sizes) -> Iterator[tuple[Measure,
         settle()
         durations = contestant.end_to_end(payload_bytes, RATE, RATE * sizes.end_to_end_s)
         yield from zip(measures.end_to_end(payload_bytes), (1e3 * cut for cut in cuts(durations)), strict=True)
-        if isinstance(contestant, FlotillaSubject):
-            settle()
-            durations = contestant.produce_to_push(payload_bytes, RATE, RATE * sizes.end_to_end_s)
-            yield from zip(measures.produce_to_push(payload_bytes), (1e3 * cut for cut in cuts(durations)), strict=True)
+        settle()
+        pushed = contestant.produce_to_push(payload_bytes, RATE, RATE * sizes.end_to_end_s)
+        if pushed is not None:
+            yield from zip(measures.produce_to_push(payload_bytes), (1e3 * cut for cut in cuts(pushed)), strict=True)
 
 
 def _last(contestant: Contestant, sizes: Sizes) -> Iterator[tuple[Measure, float]]:

@@ -146,6 +146,9 @@ class KafkaSubject:
             producer.flush()
             consumer.close()
 
+    def produce_to_push(self, payload_bytes: int, rate: int, count: int) -> None:
+        """Its consumers commit positions, and acknowledge no message by itself."""
+
     def drain(self, payload: bytes, count: int, consumers: int) -> float | None:
         """One partition for each consumer: two of a group never share one."""
         topic = self._new_topic(partitions=consumers)

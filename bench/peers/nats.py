@@ -96,7 +96,13 @@ class NatsSubject:
         return self._runner.run(self._replay(subject, count))
 
     def end_to_end(self, payload_bytes: int, rate: int, count: int) -> list[float]:
-        return self._runner.run(self._end_to_end(self._new_stream(), payload_bytes, rate, count))
+        subject = self._new_stream()
+        return self._runner.run(self._end_to_end(subject, payload_bytes, rate, count, ordered_consumer=True))
+
+    def produce_to_push(self, payload_bytes: int, rate: int, count: int) -> list[float]:
+        subject, config = self._new_stream(), _work_queue()
+        work = self._end_to_end(subject, payload_bytes, rate, count, durable="workers", manual_ack=True, config=config)
+        return self._runner.run(work)
 
     def drain(self, payload: bytes, count: int, consumers: int) -> float:
         subject = self._new_stream()
@@ -174,16 +180,20 @@ class NatsSubject:
         await subscription.unsubscribe()
         return found
 
-    async def _end_to_end(self, subject: str, payload_bytes: int, rate: int, count: int) -> list[float]:
+    async def _end_to_end(
+        self, subject: str, payload_bytes: int, rate: int, count: int, **consumer: Any
+    ) -> list[float]:
         durations: list[float] = []
         is_complete = asyncio.get_running_loop().create_future()
 
         async def receive(message: Any) -> None:
             durations.append(perf_counter() - sent_at(message.data))
+            if "manual_ack" in consumer:
+                await message.ack()
             if len(durations) == count:
                 is_complete.set_result(None)
 
-        subscription = await self._stream.subscribe(subject, cb=receive, ordered_consumer=True)
+        subscription = await self._stream.subscribe(subject, cb=receive, **consumer)
         async with _Window(self._connection, subject) as window:
             started = perf_counter()
             for number in range(count):
@@ -297,11 +307,13 @@ def _consume(servers: list[str], subject: str, tally: Tally) -> None:
 
 
 async def _pull(stream: Any, subject: str) -> Any:
+    return await stream.pull_subscribe(subject, durable="workers", config=_work_queue())
+
+
+def _work_queue() -> Any:
     from nats.js.api import ConsumerConfig
 
-    return await stream.pull_subscribe(
-        subject, durable="workers", config=ConsumerConfig(max_ack_pending=_UNACKNOWLEDGED_MAX)
-    )
+    return ConsumerConfig(max_ack_pending=_UNACKNOWLEDGED_MAX)
 
 
 async def _connect(servers: list[str]) -> tuple[Any, Any]:

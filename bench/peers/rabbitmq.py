@@ -147,6 +147,10 @@ class RabbitSubject:
             sending.close()
             connection.close()
 
+    def produce_to_push(self, payload_bytes: int, rate: int, count: int) -> list[float]:
+        """There is no other way to read a queue."""
+        return self.end_to_end(payload_bytes, rate, count)
+
     def drain(self, payload: bytes, count: int, consumers: int) -> float | None:
         queue = self._new_queue()
         _Pipeline(self._ports[0], queue, payload, count).run()

@@ -96,6 +96,9 @@ class RedisSubject:
 
         return paced(payload_bytes, rate, count, lambda payloads: self._add(stream, payloads), receive)
 
+    def produce_to_push(self, payload_bytes: int, rate: int, count: int) -> None:
+        """Reading with a group is not measured: one node has no part in the ratio."""
+
     def drain(self, payload: bytes, count: int, consumers: int) -> float | None:
         stream = self._new_stream()
         self._fill(stream, payload, count)
