@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from flotilla.storage.framing import SECTOR_BYTES, sectors
 from tests.integration.cluster import Cluster, NodeProcess, run
+from tests.integration.journal_damage import tear_journal
 
 pytestmark = pytest.mark.slow
 
@@ -72,18 +72,6 @@ def test_a_torn_block_at_the_end_of_a_journal(tmp_path: Path) -> None:
         await cluster.check()
 
     run(tmp_path, scenario)
-
-
-def tear_journal(data: Path) -> None:
-    """Leaves the beginning of another block behind the last one, as a power cut in the middle of a write would."""
-    contents = {path: path.read_bytes() for path in sorted((data / "journal").iterdir())}
-    # The newest file may be a spare that nothing was written to yet.
-    journal, content = [(path, content) for path, content in contents.items() if content.strip(b"\0")][-1]
-    end = sectors(len(content.rstrip(b"\0")))
-    assert 0 < end < len(content) - SECTOR_BYTES
-    with journal.open("r+b") as file:
-        file.seek(end)
-        file.write(content[:120])
 
 
 def test_a_stopped_leader_wakes_up_and_follows(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What can happen to the machine under a node: torn writes, full disks, slow disks, cut networks."""
+"""What can happen to the machine under a node: full disks, slow disks, cut networks."""
 
 import os
 import shutil
@@ -9,40 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-
-from flotilla.storage.framing import SECTOR_BYTES, sectors
-
-
-def tear_journal(data: Path) -> None:
-    """Leaves half of another block behind the last one, as a power cut in the middle of a write would."""
-    journal, content = _newest_journal(data)
-    end = sectors(len(content.rstrip(b"\0")))
-    assert 0 < end < len(content) - SECTOR_BYTES
-    with journal.open("r+b") as file:
-        file.seek(end)
-        file.write(content[:120])
-
-
-def garble_journal_end(data: Path) -> None:
-    """Spoils what was written last, a mark that nothing depends on, and puts noise behind it."""
-    journal, content = _newest_journal(data)
-    end = len(content.rstrip(b"\0"))
-    with journal.open("r+b") as file:
-        file.seek(end - 1)
-        file.write(b"\xa5" * 3 * SECTOR_BYTES)
-
-
-def cut_journal(data: Path) -> None:
-    """Cuts the file off behind its last block: the room that was allocated is gone."""
-    journal, content = _newest_journal(data)
-    with journal.open("r+b") as file:
-        file.truncate(len(content.rstrip(b"\0")))
-
-
-def _newest_journal(data: Path) -> tuple[Path, bytes]:
-    """The newest may be a spare that nothing was written to yet."""
-    contents = [(path, path.read_bytes()) for path in sorted((data / "journal").iterdir())]
-    return [(path, content) for path, content in contents if content.strip(b"\0")][-1]
 
 
 @contextmanager

@@ -22,9 +22,9 @@ from flotilla.types.operations import (
 )
 from tests.integration.broker.cluster import BrokerCluster, run
 from tests.integration.broker.direct import DirectConnection
-from tests.integration.broker.faults import cut_journal, garble_journal_end, tear_journal
 from tests.integration.broker.figures import allowed, report
 from tests.integration.broker.ledger import Traffic
+from tests.integration.journal_damage import cut_journal, garble_journal_end, tear_journal
 
 pytestmark = pytest.mark.slow
 
