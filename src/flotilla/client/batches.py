@@ -110,6 +110,14 @@ class Batch:
         batch.size_bytes = size_bytes
         return batch
 
+    @classmethod
+    def of_record(cls, partition: int, record: Record, size_bytes: int, *, opened_ms: int, deadline_ms: int) -> "Batch":
+        batch = cls(partition, opened_ms, deadline_ms)
+        batch.records = [record]
+        batch.count = 1
+        batch.size_bytes = size_bytes
+        return batch
+
     def number(self, producer_id: int, epoch: int, sequence: int, compression: int) -> bytes:
         """The bytes of the batch under these numbers. Raises InvalidArgumentError when its records do not fit."""
         if self.data:

@@ -165,7 +165,7 @@ REPLIES: Final[dict[type[Request], type[Reply]]] = {
 #: Requests whose topic may be too new for a broker. For others NOT_FOUND is an answer like any other.
 _LAGGING: Final = (Fetch, ListOffsets, ClaimPartition, DescribeReplicas)
 #: What a broker may say although the request could have been carried out.
-_UNSURE: Final = (OutcomeUnknownError, StorageFailedError, UnknownError)
+UNSURE: Final = (OutcomeUnknownError, StorageFailedError, UnknownError)
 
 
 class Call:
@@ -228,7 +228,7 @@ class Call:
         self.is_sent = False
         self.attempts += 1
         self.last_error = error
-        if self.effect != READ and (is_unsure or isinstance(error, _UNSURE)):
+        if self.effect != READ and (is_unsure or isinstance(error, UNSURE)):
             self.is_unsure = True
 
     def may_repeat(self, error: FlotillaError) -> bool:

@@ -11,6 +11,9 @@ So it is sent again as it was; the answer is its offset, or SEQUENCE_GAP, which 
 
 Records whose idempotency key is known are taken out of their batch when a broker says so, and the rest goes on.
 
+The first attempt may be made by somebody else, who has a quicker way while nothing else is under way: the batch is
+lent, and nothing leaves until it is settled or taken back. Taken back, it is a batch like any that was sent.
+
 Thousands of batches may wait here, because each time of delivery takes one of its own. So those that were never
 sent are apart from the few that were, and no step walks through them.
 """
@@ -25,10 +28,12 @@ from flotilla.client.deadlines import Deadlines
 from flotilla.client.routes import Route
 from flotilla.client.session import Session
 from flotilla.client.timers import Timer
+from flotilla.types.address import Address
 from flotilla.types.errors import (
     DeadlineError,
     FlotillaError,
     InvalidArgumentError,
+    NotLeaderError,
     OutcomeUnknownError,
     OutOfWindowError,
     SequenceGapError,
@@ -75,6 +80,8 @@ class Lane:
         self._fresh: OrderedDict[Batch, None] = OrderedDict()
         #: Of the second.
         self._deadlines: Deadlines[Batch] = Deadlines()
+        #: The one that is lent. It is not among those above.
+        self.lent: Batch | None = None
         self._flying_count = 0
         self._flying_bytes = 0
         #: An attempt failed: nothing is sent before all others are back and the timer, if any, has run out.
@@ -97,6 +104,46 @@ class Lane:
     @property
     def is_empty(self) -> bool:
         return not self._tried and not self._fresh
+
+    @property
+    def leader(self) -> Address | None:
+        """Who is believed to lead the partition."""
+        return self._session.routes.find(self._route)
+
+    # The one that is lent. The producer's lock is held, and the lane was empty when it was lent.
+
+    def lend(self, batch: Batch) -> Produce | None:
+        """What to ask the leader; None: nothing can be lent now. Raises InvalidArgumentError."""
+        if self.lent is not None or self._is_broken or self._pause is not None:
+            return None
+        assert self.is_empty
+        batch.number(self._producer_id, self._epoch, self._next_sequence, self._compression)
+        self.lent = batch
+        return self._request(batch)
+
+    def settle_lent(self, batch: Batch) -> bool:
+        """It is stored. Whether others have come in the meantime, for whom `resume` is to be called."""
+        assert self.lent is batch
+        self._next_sequence = (self._next_sequence + batch.left_count) & _SEQUENCE_MASK
+        # Only now: others are numbered from here on.
+        self.lent = None
+        return bool(self._fresh)
+
+    def take_back(self, batch: Batch, error: FlotillaError, *, is_unsure: bool) -> None:
+        """The attempt came to nothing; unsure, it may have stored the batch. From here on it is one of ours."""
+        self.settle_lent(batch)
+        self._tried[batch] = None
+        batch.is_unsure = is_unsure
+        batch.attempts += 1
+        batch.last_error = error
+        if isinstance(error, NotLeaderError):
+            self._session.routes.redirect(self._route, error.address)
+        self._judge(batch, error)
+        self._pump()
+
+    def resume(self) -> None:
+        """Nothing is lent any more."""
+        self._pump()
 
     def add(self, batch: Batch) -> None:
         self._fresh[batch] = None
@@ -122,7 +169,7 @@ class Lane:
 
     def _next_to_send(self) -> Batch | None:
         """The oldest batch that may be sent now."""
-        if self._pause is not None or (self._is_holding and self._flying_count):
+        if self._pause is not None or self.lent is not None or (self._is_holding and self._flying_count):
             return None
         self._is_holding = False
         if self._flying_count >= self._in_flight_max and not self._are_small:
@@ -167,12 +214,15 @@ class Lane:
                 self._fail(batch, error)
                 return
             self._next_sequence = (self._next_sequence + batch.left_count) & _SEQUENCE_MASK
-        request = Produce(self._route.topic, self._route.partition, batch.data)
+        request = self._request(batch)
         done = partial(self._returned, batch)
         batch.call = Call(request, self._route, batch.deadline_ms, done, effect=REPEATABLE, is_single=True)
         self._flying_count += 1
         self._flying_bytes += len(batch.data)
         self._session.submit(batch.call, self._session.now_ms)
+
+    def _request(self, batch: Batch) -> Produce:
+        return Produce(self._route.topic, self._route.partition, batch.data)
 
     def _returned(self, batch: Batch, outcome: Outcome) -> None:
         assert batch.call is not None

@@ -1,8 +1,8 @@
 """A thread with an event loop, on which the blocking client lives.
 
 Everything that keeps state runs there, so an interrupt of the caller's thread finds nothing half done, and
-batches, fetches and timers go on while the application works. A round trip costs two changes of threads,
-about 15 µs with uvloop.
+batches, fetches and timers go on while the application works. A round trip costs two changes of threads; a record
+that somebody waits for alone spares them (lone_records).
 
 A child process has no copy of the thread, and must not use the copy of its connections: after a fork every
 use is refused, so that nobody sends under the identity of another process.

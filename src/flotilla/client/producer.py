@@ -139,7 +139,7 @@ class RecordBuffer:
         if partition is not None:
             self.check_partition(partition)
         while True:
-            number = self._choose(record) if partition is None else partition
+            number = self.choose(record) if partition is None else partition
             place = (number, record.priority, record.deliver_at_ms)
             opened = self._open.get(number)
             batch = opened.get(place) if opened else None
@@ -175,7 +175,14 @@ class RecordBuffer:
             self._seal(place)
         return batch
 
-    def _choose(self, record: Record) -> int:
+    def hold(self, batch: Batch) -> None:
+        """One that never was in here is under way."""
+        self.unresolved[batch] = None
+        self.used_bytes += batch.size_bytes
+        if batch.partition == self._sticky.current(self.partitions):
+            self._sticky.move()
+
+    def choose(self, record: Record) -> int:
         """The partition of its key; one with an idempotency key only must always go to the same one."""
         key = record.key
         if key is None and not record.idempotency_key:
@@ -275,8 +282,9 @@ class RecordBuffer:
 
     def release(self, batch: Batch) -> None:
         """The batch has its answer."""
-        self.unresolved.pop(batch, None)
-        self.used_bytes -= batch.size_bytes
+        if batch in self.unresolved:
+            del self.unresolved[batch]
+            self.used_bytes -= batch.size_bytes
 
 
 class ProducerCore:
@@ -350,6 +358,23 @@ class ProducerCore:
     def _on_timer(self) -> None:
         self._timer = None
         self.pump(self._session.now_ms)
+
+    def lane(self, partition: int) -> Lane | None:
+        """None: nothing was ever sent there."""
+        return self._lanes.get(partition)
+
+    def take_back(self, batch: Batch, error: FlotillaError | None, *, is_unsure: bool, now_ms: int) -> None:
+        """Whoever made the first attempt is through with it: unless the batch is settled, its lane goes on with it."""
+        self._session.now_ms = now_ms
+        lane = self._lanes[batch.partition]
+        if lane.lent is batch and error is not None and not batch.is_done:
+            lane.take_back(batch, error, is_unsure=is_unsure)
+            return
+        if lane.lent is batch:
+            # Interrupted in the middle of settling it.
+            lane.settle_lent(batch)
+        lane.resume()
+        self._resolved(batch)
 
     def abandon(self, error: FlotillaError) -> None:
         """Every record without an answer ends now."""

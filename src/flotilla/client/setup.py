@@ -36,12 +36,15 @@ def read_addresses(given: str | Sequence[str]) -> list[Address]:
     return addresses
 
 
+def full_name(name: str) -> str:
+    """What a client calls itself, for people at the broker."""
+    return f"flotilla-python/{__version__} {name}".strip()
+
+
 def new_session(addresses: Sequence[Address], name: str, *, is_door: bool = False) -> Session:
     # From the system, so that two processes which began as one do not draw the same producer ids.
     chance = Random(SystemRandom().getrandbits(128))
-    options = SessionOptions(
-        name=f"flotilla-python/{__version__} {name}".strip(), host=socket.gethostname(), is_door=is_door
-    )
+    options = SessionOptions(name=full_name(name), host=socket.gethostname(), is_door=is_door)
     return Session(addresses, chance, options, now_ms())
 
 

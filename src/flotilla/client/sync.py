@@ -13,6 +13,7 @@ from typing import Any, Literal, Self, TypeVar, Unpack, cast, overload
 from flotilla.client.aio import AsyncClient
 from flotilla.client.batches import Receipt
 from flotilla.client.dead_letters import DeadLetters
+from flotilla.client.direct import DirectConnections
 from flotilla.client.exits import warn_unclosed
 from flotilla.client.fields import RecordFields
 from flotilla.client.group_info import GroupInfo
@@ -23,7 +24,15 @@ from flotilla.client.network import Network
 from flotilla.client.positions import Start
 from flotilla.client.producer import ProducerOptions
 from flotilla.client.queue_options import QueueSettings, StartAt, read_queue_settings
-from flotilla.client.setup import TIMEOUT_MS_DEFAULT, Mode, ReadSettings, check_mode, read_timeout, reader_options
+from flotilla.client.setup import (
+    TIMEOUT_MS_DEFAULT,
+    Mode,
+    ReadSettings,
+    check_mode,
+    full_name,
+    read_timeout,
+    reader_options,
+)
 from flotilla.client.stream_options import StreamSettings, read_stream_settings
 from flotilla.client.sync_consumer import Consumer
 from flotilla.client.sync_producer import Producer
@@ -70,6 +79,7 @@ class Client:
         self._finalizer: Callable[[], object] | None = None
         self._inner = AsyncClient(addresses, timeout_ms=timeout_ms, name=name)
         self._timeout_ms = timeout_ms
+        self._direct = DirectConnections(full_name(name))
         #: For `produce`, by topic.
         self._own_producers: dict[str, Producer] = {}
         #: Whatever has to be closed with the client.
@@ -154,7 +164,8 @@ class Client:
         """
         producer, limit_ms = self._own_producer(topic), self._limit_ms(timeout_ms)
         record = producer.make_record(payload, key, fields, limit_ms)
-        return producer.send_record(record, partition, limit_ms).result()
+        receipt = producer.lone.store(record, partition, limit_ms)
+        return receipt or producer.send_record(record, partition, limit_ms).result()
 
     def produce_many(
         self,
@@ -509,6 +520,7 @@ class Client:
             self._is_closed = True
         if self._open is None or self._open[0].is_foreign:
             return
+        self._direct.close()
         try:
             self._close_all(timeout_ms)
         finally:
@@ -618,7 +630,7 @@ class Client:
 
     def _new_producer(self, topic: str, options: ProducerOptions) -> Producer:
         thread, network = self._opened()
-        producer = Producer(thread, network, topic, options, self._forget_producer)
+        producer = Producer(thread, network, topic, options, self._forget_producer, self._direct)
         self._producers[producer] = None
         return producer
 

@@ -10,9 +10,11 @@ from types import TracebackType
 from typing import Self, Unpack
 
 from flotilla.client.batches import Batch, Delivery, Receipt
+from flotilla.client.direct import DirectConnections
 from flotilla.client.exits import flush_at_exit
 from flotilla.client.fields import RecordFields, as_records, make_record, plain_values
 from flotilla.client.leaving import leaving, report_unanswered
+from flotilla.client.lone_records import LoneRecords
 from flotilla.client.loop_thread import WAIT_MS_MAX, Gate, LoopThread
 from flotilla.client.network import Network, now_ms, time_of_day_ms
 from flotilla.client.positions import find_topic
@@ -57,6 +59,7 @@ class Producer:
         topic: str,
         options: ProducerOptions,
         closed: Callable[["Producer"], None],
+        direct: DirectConnections,
     ) -> None:
         self.topic = topic
         self._thread = thread
@@ -69,6 +72,8 @@ class Producer:
         self._is_room_wanted = False
         self._buffer = RecordBuffer(options, network.session.chance)
         self._core = ProducerCore(network.session, topic, options, self._buffer, self._lock, self._on_released)
+        #: The quick way of those that are waited for one by one.
+        self.lone = LoneRecords(thread, network, direct, self._core, self._buffer, self._lock, self._on_released)
         self._is_closed = False
         #: The loop will look at the buffer; it need not be told again.
         self._is_posted = False
