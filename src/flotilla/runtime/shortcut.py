@@ -9,10 +9,12 @@ waits for a disk neither answers nor says that it is alive.
 
 #: A larger block takes its time, whatever the disk.
 BLOCK_BYTES_MAX = 16 * 1024
-#: A disk that usually takes longer holds up the loop for more than the change of threads is worth.
-QUICK_US_MAX = 300
-#: What the disk is like is not known at first: some thirty quick writes show it. As many make up for a long one.
-UNKNOWN_US = 10_000
+#: A disk that usually takes longer holds up the loop for more than the change of threads is worth. What the thread
+#: measures includes its waits for the interpreter: with a lower bound, a disk that was slow once would stay so.
+QUICK_US_MAX = 1_000
+#: What the disk is like is not known at first: some twenty quick writes show it. No write counts as longer than that:
+#: one that the disk took its time for says little of the next.
+UNKNOWN_US = 4_000
 #: How much the last write counts.
 _WEIGHT = 8
 
@@ -33,4 +35,4 @@ class Shortcut:
         """A block was written, wherever that was, or could not be."""
         self._ended_us = ended_us
         self._took_us = ended_us - started_us
-        self._usual_us += (self._took_us - self._usual_us) // _WEIGHT
+        self._usual_us += (min(self._took_us, UNKNOWN_US) - self._usual_us) // _WEIGHT
