@@ -67,9 +67,14 @@ def leader_patience_ticks(node: "RaftNode") -> int:
 
 def _place_in_line(node: "RaftNode", lost: NodeId) -> int:
     """How many voters stand before this one when `lost` has gone."""
-    voters = [voter for voter in node.configuration.members() if node.configuration.is_voter(voter) and voter != lost]
-    line = [voter for voter in voters if voter > lost] + [voter for voter in voters if voter < lost]
+    line = node.configuration.successors(lost)
     return line.index(node.id) if node.id in line else len(line)
+
+
+def _stands_in_line(node: "RaftNode") -> bool:
+    """The link to the leader is lost, and others stand first."""
+    is_hurried = node.election_timeout < node.options.election_ticks
+    return node.role == FOLLOWER and node.leader == NO_NODE and is_hurried
 
 
 def _stand_within(node: "RaftNode", wait_ticks: int) -> None:
@@ -123,6 +128,9 @@ def _on_vote_request(node: "RaftNode", request: VoteRequest) -> None:
         if node.role == CANDIDATE and request.term == node.term:
             # The asker never heard that this node stands, or did not listen then; its vote may still be had.
             _request_of(node, request.sender, pre=False, transfer=False)
+        elif may_vote and not granted and _stands_in_line(node):
+            # The one before it lacks what this node has, so nobody before it can win.
+            start(node)
         return
     node.after_sync.append(VoteReply(node.id, request.sender, node.term, granted=granted))
     if granted:

@@ -8,7 +8,7 @@ to the followers in `replication.py`.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from flotilla.raft import proposals, quorum, replication
+from flotilla.raft import proposals, quorum, replication, spares
 from flotilla.raft.messages import (
     AppendReply,
     CommitNews,
@@ -47,6 +47,7 @@ def tick(node: "RaftNode") -> None:
     node.idle_ticks += 1
     node.heartbeat_elapsed += 1
     node.news_ticks += 1
+    node.spares = spares.choose(node)
     if node.election_elapsed >= options.election_ticks:
         node.election_elapsed = 0
         node.transferee = NO_NODE
@@ -98,6 +99,7 @@ def peer_down(node: "RaftNode", peer: NodeId) -> None:
     if progress is None:
         return
     node.wake()
+    node.spares = frozenset()
     progress.recent_active = False
     if progress.state == REPLICATE:
         progress.become_probe()
@@ -245,6 +247,7 @@ def transfer(node: "RaftNode", to: NodeId) -> None:
     if to == node.id or to == node.transferee:
         return
     node.wake()
+    node.spares = frozenset()
     node.transferee = to
     node.election_elapsed = 0
     progress = node.progress[to]

@@ -66,6 +66,11 @@ class Configuration:
         """All ids, each once, in ascending order."""
         return tuple(sorted({*self.voters, *self.outgoing, *self.learners, *self.learners_next}))
 
+    def successors(self, leader: NodeId) -> list[NodeId]:
+        """The other voters in the order in which they stand when the leader is gone: beginning behind its id."""
+        voters = [voter for voter in self.members() if self.is_voter(voter) and voter != leader]
+        return [voter for voter in voters if voter > leader] + [voter for voter in voters if voter < leader]
+
 
 @dataclass(frozen=True, slots=True)
 class SnapshotMeta:

@@ -103,6 +103,7 @@ class RaftNode:
         "repaired",
         "role",
         "snapshot_wanted",
+        "spares",
         "term",
         "transferee",
         "truncate_from",
@@ -156,14 +157,14 @@ class RaftNode:
         self.uncommitted_bytes = 0
         #: Leaders: how much of the log may still be sent to learners. Whoever limits that refills it.
         self.learner_credit_bytes = UNLIMITED_BYTES
+        #: Leaders: voters whom no quorum needs for now.
+        self.spares: frozenset[NodeId] = frozenset()
         #: Leaders: whom leadership is being handed to.
         self.transferee: NodeId = NO_NODE
         #: Reads that wait for a quorum's word. The first id is drawn, so that no id repeats after a restart.
         self.reads = ReadQueue(first_id=random.getrandbits(47) << 16)
 
-        self.election_elapsed = 0
-        self.heartbeat_elapsed = 0
-        self.idle_ticks = 0
+        self.election_elapsed = self.heartbeat_elapsed = self.idle_ticks = 0
         #: Leaders: for how many ticks some follower has not been told of a commit.
         self.news_ticks = 0
         self.election_timeout = self.draw_election_timeout()
@@ -192,10 +193,9 @@ class RaftNode:
         self._saved = hard_state
         #: The newest term known to be on this node's disk.
         self.durable_term: Term = hard_state.term
-        self._number = self._advanced = 0
+        self._number = self._advanced = self._install_number = 0
         self._terms_under_way: deque[tuple[int, Term]] = deque()
         self._to_self: deque[tuple[int, Message]] = deque()
-        self._install_number = 0
 
     @property
     def configuration(self) -> Configuration:
@@ -397,6 +397,7 @@ class RaftNode:
         self.progress = {}
         self.uncommitted.clear()
         self.uncommitted_bytes = 0
+        self.spares = frozenset()
         self.transferee = NO_NODE
         self.quiescent = False
         self.election_elapsed = 0

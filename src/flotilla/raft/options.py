@@ -21,6 +21,9 @@ class RaftOptions:
     #: News of the commit index that no append carries waits this many ticks, so that under load it rides on the
     #: next append instead of costing a message of its own; 0 sends it at once.
     commit_news_ticks: int = 0
+    #: While no more bytes than this wait for a quorum, only those voters are sent entries at once whom a quorum needs;
+    #: the others get them a little later, many together, and in any case with the next tick. 0: everybody at once.
+    spare_bytes_max: int = 0
     append_bytes_max: int = limits.APPEND_BYTES_MAX
     inflight_bytes_max: int = limits.INFLIGHT_BYTES_MAX
     inflight_count_max: int = limits.INFLIGHT_COUNT_MAX

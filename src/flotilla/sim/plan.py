@@ -138,7 +138,7 @@ def draw_plan(
         padding_bytes_max=random.choice((0, 16, 200, 2000)),
         burst_operations=burst_operations,
         idle_us=int(burst_operations * random.choice((1, 2, 3)) * SECOND),
-        raft=_draw_raft(random),
+        raft=_draw_raft(random, Random(f"{seed}/spares")),
         snapshot_entries=random.choice((10, 20, 50, 200)),
         trail_entries=random.choice((0, 1, 5, 20)),
         store=StoreOptions(
@@ -177,7 +177,8 @@ def draw_weather(random: Random) -> Weather:
     )
 
 
-def _draw_raft(random: Random) -> RaftOptions:
+def _draw_raft(random: Random, later: Random) -> RaftOptions:
+    """`later` is for what came to be later, so that older seeds keep their other settings."""
     return RaftOptions(
         quiesce_ticks=random.choice((0, 3, 3, 5, 5, 10, 10, 30)),
         succession_ticks=random.choice((0, 2)),
@@ -189,4 +190,6 @@ def _draw_raft(random: Random) -> RaftOptions:
         apply_bytes_max=random.choice((1, 500, 8 * MIB)),
         read_count_max=random.choice((2, 4096)),
         snapshot_chunk_bytes_max=random.choice((100, 1 * KIB, 1 * MIB)),
+        commit_news_ticks=later.choice((0, 1)),
+        spare_bytes_max=later.choice((0, 500, 16 * KIB, 16 * KIB)),
     )

@@ -21,6 +21,8 @@ NAMES = (
     "term without leader",
     "entries overwritten",
     "commit of an older term",
+    "committed without a spare",
+    "spare changed places",
     "quiesced",
     "woken",
     "snapshot taken",

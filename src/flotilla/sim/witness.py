@@ -36,7 +36,7 @@ from flotilla.types.ids import GroupId, Index, NodeId, Term
 class Seen:
     """A replica as it was after its last event."""
 
-    __slots__ = ("commit", "configuration", "led_term", "quiescent", "settled_index", "term")
+    __slots__ = ("commit", "configuration", "led_term", "quiescent", "settled_index", "spares", "term")
 
     def __init__(self, raft: RaftNode) -> None:
         self.commit: Index = raft.log.committed
@@ -47,6 +47,7 @@ class Seen:
         #: Where the newest configuration stands that it has applied.
         self.settled_index: Index = -1
         self.quiescent = False
+        self.spares: frozenset[NodeId] = frozenset()
 
 
 class GroupWitness:
@@ -196,6 +197,10 @@ class GroupWitness:
             self._leads(node, raft, seen)
         if raft.log.committed != seen.commit:
             self._commits(node, raft, seen)
+        if raft.spares and raft.spares != seen.spares:
+            if seen.spares:
+                self._sometimes.seen("spare changed places")
+            seen.spares = raft.spares
         if raft.quiescent != seen.quiescent:
             seen.quiescent = raft.quiescent
             if not raft.quiescent:
@@ -234,6 +239,8 @@ class GroupWitness:
                 news = index
         seen.commit = committed
         if news and raft.role == LEADER:
+            if any(raft.progress[spare].next <= news for spare in raft.spares if spare in raft.progress):
+                self._sometimes.seen("committed without a spare")
             self.log.commit_term = max(self.log.commit_term, raft.term)
             if self.log.committed[known + 1] < raft.term:
                 self._sometimes.seen("commit of an older term")

@@ -1,0 +1,51 @@
+"""Voters whom a leader need not hurry to: while little is under way, entries go at once only to those a quorum needs.
+
+An entry that travels alone costs each replica the same, and whoever proposed it waits for the quickest ones only. What
+is kept back for a spare reaches it with many others in one message, and so in one write: with the next tick at the
+latest. What is promised does not change, since a quorum has every committed entry on disk as before; and as a quorum
+may always have done without the spare, nothing is decided in here that is not decided by any slow link.
+"""
+
+from typing import TYPE_CHECKING
+
+from flotilla.raft import quorum
+from flotilla.raft.progress import REPLICATE, Progress
+from flotilla.types.ids import Index, NodeId
+
+if TYPE_CHECKING:
+    from flotilla.raft.node import RaftNode
+
+#: So many entries do not wait for more.
+ENTRIES_MAX = 32
+
+
+def may_wait(node: "RaftNode", progress: Progress, last: Index) -> bool:
+    """Whether a spare may have what it lacks a little later: it is little, and no tick has come since."""
+    return (
+        node.news_ticks == 0
+        and last - progress.next < ENTRIES_MAX
+        and node.uncommitted_bytes <= node.options.spare_bytes_max
+    )
+
+
+def choose(node: "RaftNode") -> frozenset[NodeId]:
+    """Those without whom there is a quorum: whoever is behind the others, else who would be the last to stand.
+
+    With every tick: one that fell silent is behind by then, because the spare was sent in its place what it owes, and
+    the two change places. A link that breaks is known at once, and then nobody is spared.
+    """
+    configuration = node.configuration
+    if not node.options.spare_bytes_max or configuration.is_joint:
+        return frozenset()
+    others = configuration.successors(node.id)
+    needed = quorum.majority_size(configuration.voters) - 1
+    sound = [voter for voter in others if _is_sound(node, voter)]
+    if node.id not in configuration.voters or len(sound) < needed:
+        return frozenset()
+    quickest = sorted(sound, key=lambda voter: -node.progress[voter].match)[:needed]
+    return frozenset(others).difference(quickest)
+
+
+def _is_sound(node: "RaftNode", voter: NodeId) -> bool:
+    progress = node.progress.get(voter)
+    return progress is not None and progress.state == REPLICATE
