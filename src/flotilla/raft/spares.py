@@ -32,15 +32,19 @@ def choose(node: "RaftNode") -> frozenset[NodeId]:
     """Those without whom there is a quorum: whoever is behind the others, else who would be the last to stand.
 
     With every tick: one that fell silent is behind by then, because the spare was sent in its place what it owes, and
-    the two change places. A link that breaks is known at once, and then nobody is spared.
+    the two change places. A link that breaks is known at once, and then nobody is spared; nor is anybody as long as the
+    others commit without the leader, because its own disk is the slow one.
     """
     configuration = node.configuration
     if not node.options.spare_bytes_max or configuration.is_joint:
         return frozenset()
+    own = node.progress.get(node.id)
+    if node.id not in configuration.voters or own is None or own.match < node.log.committed:
+        return frozenset()
     others = configuration.successors(node.id)
     needed = quorum.majority_size(configuration.voters) - 1
     sound = [voter for voter in others if _is_sound(node, voter)]
-    if node.id not in configuration.voters or len(sound) < needed:
+    if len(sound) < needed:
         return frozenset()
     quickest = sorted(sound, key=lambda voter: -node.progress[voter].match)[:needed]
     return frozenset(others).difference(quickest)

@@ -119,6 +119,24 @@ def test_a_broken_link_is_known_at_once():
     assert cluster.node(1).log.committed == 3
 
 
+def test_a_leader_whose_own_disk_is_slow_spares_nobody():
+    cluster = led(1, 2, 3)
+    cluster.members[1].is_slow = True
+    propose(cluster)
+    cluster.process_ready(1)
+    cluster.settle(only=(2, 3))
+    cluster.call(1, lambda node: node.tick())
+    for _ in range(3):
+        cluster.process_ready(1)
+        cluster.settle(only=(2, 3))
+        cluster.deliver(lambda message: True)
+    assert cluster.node(1).log.committed == 2, "the others have it, if not at once"
+    cluster.call(1, lambda node: node.tick())
+    assert cluster.node(1).spares == frozenset()
+    propose(cluster)
+    assert asked(cluster) == {2: 1, 3: 1}
+
+
 def test_whom_leadership_goes_to_has_everything_at_once():
     cluster = led(1, 2, 3)
     propose(cluster)
