@@ -229,7 +229,8 @@ def _confirm_reads(node: "RaftNode") -> None:
         if asking == NO_NODE:
             node.read_states.append(ReadState(read_id, index))
         else:
-            # The asker can serve the read only when it knows of the commit.
+            # The asker can serve the read only when it has everything and knows of the commit.
+            node.spares = node.spares - {asking}
             progress = node.progress.get(asking)
             if progress is not None and progress.commit_sent < min(node.log.committed, progress.match):
                 replication.send_commit_news(node, asking, progress)

@@ -147,6 +147,16 @@ def test_whom_leadership_goes_to_has_everything_at_once():
     assert cluster.node(3).role == LEADER
 
 
+def test_who_asks_for_a_read_has_at_once_what_it_lacks():
+    cluster = led(1, 2, 3)
+    propose(cluster)
+    cluster.settle()
+    cluster.call(3, lambda node: node.read())
+    cluster.settle()
+    assert lasts(cluster)[3] == 2
+    assert cluster.members[3].node.log.committed == 2
+
+
 def test_learners_are_not_kept_waiting():
     cluster = led(1, 2, 3, learners=(4,))
     propose(cluster)
