@@ -84,7 +84,9 @@ class LoneRecords:
     ) -> tuple[Lane, Batch, DirectConnection] | None:
         buffer = self._buffer
         size_bytes = record_bytes(record)
-        if buffer.unresolved or not buffer.partitions or record.idempotency_key or size_bytes > _RECORD_BYTES_MAX:
+        if record.idempotency_key or size_bytes > _RECORD_BYTES_MAX:
+            return None
+        if buffer.unresolved or not buffer.partitions or not self._thread.is_usable:
             return None
         number = buffer.choose(record) if partition is None else partition
         lane = self._core.lane(number)

@@ -147,16 +147,19 @@ def test_many_threads_share_a_client(doors):
         assert own == [b"%d/%d" % (name, number) for number in range(50)]
 
 
-def test_a_child_process_is_refused(doors):
+# After so many the parent has a connection of its own thread's, which the child must not use either.
+@pytest.mark.parametrize("count", [1, 20])
+def test_a_child_process_is_refused(doors, count):
     doors.cluster.create("orders")
     with Client(doors.addresses) as client, client.producer("orders") as producer:
-        client.produce("orders", b"parent")
+        for _ in range(count):
+            client.produce("orders", b"parent")
         pid = os.fork()
         if not pid:
             os._exit(_use_in_child(client, producer))
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
         client.produce("orders", b"parent again")
-    assert doors.cluster.stored("orders") == [b"parent", b"parent again"]
+    assert doors.cluster.stored("orders") == [b"parent"] * count + [b"parent again"]
 
 
 def _use_in_child(client, producer) -> int:
