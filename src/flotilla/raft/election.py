@@ -71,10 +71,13 @@ def _place_in_line(node: "RaftNode", lost: NodeId) -> int:
     return line.index(node.id) if node.id in line else len(line)
 
 
-def _stands_in_line(node: "RaftNode") -> bool:
-    """The link to the leader is lost, and others stand first."""
-    is_hurried = node.election_timeout < node.options.election_ticks
-    return node.role == FOLLOWER and node.leader == NO_NODE and is_hurried
+def _stand_instead(node: "RaftNode", asking: NodeId) -> None:
+    """The asker lacks what this node has and cannot win: this one can, if it stands already or stands in line."""
+    if node.role == PRE_CANDIDATE:
+        # Its own question may not have been listened to, because the asker still heard the leader then.
+        _request_of(node, asking, pre=True, transfer=False)
+    elif node.role == FOLLOWER and node.leader == NO_NODE and node.election_timeout < node.options.election_ticks:
+        start(node)
 
 
 def _stand_within(node: "RaftNode", wait_ticks: int) -> None:
@@ -128,9 +131,8 @@ def _on_vote_request(node: "RaftNode", request: VoteRequest) -> None:
         if node.role == CANDIDATE and request.term == node.term:
             # The asker never heard that this node stands, or did not listen then; its vote may still be had.
             _request_of(node, request.sender, pre=False, transfer=False)
-        elif may_vote and not granted and _stands_in_line(node):
-            # The one before it lacks what this node has, so nobody before it can win.
-            start(node)
+        elif may_vote and not granted:
+            _stand_instead(node, request.sender)
         return
     node.after_sync.append(VoteReply(node.id, request.sender, node.term, granted=granted))
     if granted:

@@ -34,7 +34,10 @@ MESSAGES = 10
 
 
 class Succession:
-    """Followers 2 and 3 of leader 1, which has just died unless it `lives`; messages take `latency` moments."""
+    """Followers 2 and 3 of leader 1, which has just died unless it `lives`; messages take `latency` moments.
+
+    One of them may be `behind`: it lacks the last entry.
+    """
 
     def __init__(
         self,
@@ -42,6 +45,7 @@ class Succession:
         latency: int,
         phases: tuple[int, int] = (0, 0),
         lives: bool = False,
+        behind: NodeId | None = None,
         options: RaftOptions = OPTIONS,
         chance: Callable[[NodeId, int], Random] = Chance,
     ) -> None:
@@ -52,6 +56,11 @@ class Succession:
         self.cluster.call(1, lambda node: node.campaign())
         self.cluster.settle()
         assert self.cluster.node(1).role == LEADER
+        if behind is not None:
+            self.cluster.cuts = {(1, behind)}
+            self.cluster.call(1, lambda node: node.propose(b"not for everybody"))
+            self.cluster.settle()
+            self.cluster.cuts = set()
         if not lives:
             self.cluster.crash(1)
         self._latency = latency
@@ -115,6 +124,16 @@ def test_a_leader_follows_whoever_loses_the_link_first(latency: int, phases: tup
     for first, second in product(HINTS, HINTS):
         succession = Succession(latency=latency, phases=phases)
         succession.run([(first, "hint", 2), (second, "hint", 3)], 2 * LINE_MOMENTS + MESSAGES * latency)
+
+
+@pytest.mark.parametrize("latency", [1, 3])
+@pytest.mark.parametrize("phases", PHASES)
+@pytest.mark.parametrize("behind", [2, 3])
+def test_a_follower_that_is_behind_holds_up_nobody(latency: int, phases: tuple[int, int], behind: NodeId) -> None:
+    for first, second in product(HINTS, HINTS):
+        succession = Succession(latency=latency, phases=phases, behind=behind)
+        succession.run([(first, "hint", 2), (second, "hint", 3)], 2 * LINE_MOMENTS + MESSAGES * latency)
+        assert succession.cluster.node(5 - behind).role == LEADER
 
 
 @pytest.mark.parametrize("latency", [1, 3])
