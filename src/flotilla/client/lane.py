@@ -129,16 +129,20 @@ class Lane:
         self.lent = None
         return bool(self._fresh)
 
-    def take_back(self, batch: Batch, error: FlotillaError, *, is_unsure: bool) -> None:
-        """The attempt came to nothing; unsure, it may have stored the batch. From here on it is one of ours."""
+    def take_back(self, batch: Batch, refusal: FlotillaError | None, *, is_unsure: bool) -> None:
+        """The attempt came to nothing; unsure, it may have stored the batch. From here on it is one of ours.
+
+        Without a refusal there was no answer: the same is asked at once on the usual way, which may be better.
+        """
         self.settle_lent(batch)
         self._tried[batch] = None
         batch.is_unsure = is_unsure
-        batch.attempts += 1
-        batch.last_error = error
-        if isinstance(error, NotLeaderError):
-            self._session.routes.redirect(self._route, error.address)
-        self._judge(batch, error)
+        if refusal is not None:
+            batch.attempts += 1
+            batch.last_error = refusal
+            if isinstance(refusal, NotLeaderError):
+                self._session.routes.redirect(self._route, refusal.address)
+            self._judge(batch, refusal)
         self._pump()
 
     def resume(self) -> None:

@@ -18,7 +18,7 @@ from flotilla.client.lane import Lane
 from flotilla.client.loop_thread import Gate, LoopThread
 from flotilla.client.network import Network, now_ms
 from flotilla.client.producer import ProducerCore, RecordBuffer, record_bytes
-from flotilla.types.errors import ConnectionClosedError, FlotillaError, UnavailableError, UnknownError
+from flotilla.types.errors import ConnectionClosedError, FlotillaError, UnknownError
 from flotilla.types.ids import Offset
 from flotilla.types.limits import KIB
 from flotilla.types.operations import Produce, Produced
@@ -62,7 +62,7 @@ class LoneRecords:
         except BaseException as error:
             self._direct.give_up(connection)
             is_lent = lane.lent is batch
-            self._hand_over(batch, UnavailableError(f"a direct connection failed: {error}"), is_unsure=True)
+            self._hand_over(batch, None, is_unsure=True)
             if not is_lent or not isinstance(error, OSError | FlotillaError):
                 raise
         else:
@@ -117,12 +117,12 @@ class LoneRecords:
             self._core.adapt()
             is_waited_for = is_waited_for or self._buffer.is_waiting
         if is_waited_for:
-            self._thread.post(self._take_back, batch, None, False)
+            self._hand_over(batch, None, is_unsure=False)
 
-    def _hand_over(self, batch: Batch, error: FlotillaError, *, is_unsure: bool) -> None:
+    def _hand_over(self, batch: Batch, refusal: FlotillaError | None, *, is_unsure: bool) -> None:
         # A loop that has ended takes nothing back; who waits for it is told.
         with suppress(ConnectionClosedError):
-            self._thread.post(self._take_back, batch, error, is_unsure)
+            self._thread.post(self._take_back, batch, refusal, is_unsure)
 
     def _wait_for_lane(self, batch: Batch) -> None:
         gate = Gate()
@@ -134,6 +134,6 @@ class LoneRecords:
 
     # On the loop.
 
-    def _take_back(self, batch: Batch, error: FlotillaError | None, is_unsure: bool) -> None:
-        self._core.take_back(batch, error, is_unsure=is_unsure, now_ms=now_ms())
+    def _take_back(self, batch: Batch, refusal: FlotillaError | None, is_unsure: bool) -> None:
+        self._core.take_back(batch, refusal, is_unsure=is_unsure, now_ms=now_ms())
         self._network.perform()

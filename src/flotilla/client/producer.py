@@ -363,12 +363,12 @@ class ProducerCore:
         """None: nothing was ever sent there."""
         return self._lanes.get(partition)
 
-    def take_back(self, batch: Batch, error: FlotillaError | None, *, is_unsure: bool, now_ms: int) -> None:
+    def take_back(self, batch: Batch, refusal: FlotillaError | None, *, is_unsure: bool, now_ms: int) -> None:
         """Whoever made the first attempt is through with it: unless the batch is settled, its lane goes on with it."""
         self._session.now_ms = now_ms
         lane = self._lanes[batch.partition]
-        if lane.lent is batch and error is not None and not batch.is_done:
-            lane.take_back(batch, error, is_unsure=is_unsure)
+        if lane.lent is batch and not batch.is_done:
+            lane.take_back(batch, refusal, is_unsure=is_unsure)
             return
         if lane.lent is batch:
             # Interrupted in the middle of settling it.
