@@ -272,6 +272,10 @@ class RaftNode:
         if self.role != FOLLOWER:
             self.become_follower(self.term, NO_NODE)
 
+    def spare_nobody(self) -> None:
+        """What was sent takes too long: until the next tick everybody is sent everything."""
+        self.spares = frozenset()
+
     def peer_down(self, peer: NodeId) -> None:
         """The link to `peer` broke: a hint, never a proof. It may start a pre-vote at once, never a real vote."""
         self.down_peers.add(peer)

@@ -2,8 +2,8 @@
 
 An entry that travels alone costs each replica the same, and whoever proposed it waits for the quickest ones only. What
 is kept back for a spare reaches it with many others in one message, and so in one write: with the next tick at the
-latest. What is promised does not change, since a quorum has every committed entry on disk as before; and as a quorum
-may always have done without the spare, nothing is decided in here that is not decided by any slow link.
+latest, and sooner if the driver finds that a quorum takes its time. What is promised does not change, since a quorum
+has every committed entry on disk as before: to be a spare is nothing else than to have a slow link for a while.
 """
 
 from typing import TYPE_CHECKING

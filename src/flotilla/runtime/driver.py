@@ -18,7 +18,10 @@ from flotilla.raft.roles import LEADER
 from flotilla.replica.ports import Block, Job, StateMachine, Store
 from flotilla.replica.replica import Replica, ReplicaOptions
 from flotilla.types.errors import FlotillaError, NotLeaderError
-from flotilla.types.ids import NO_NODE, GroupId, NodeId
+from flotilla.types.ids import NO_NODE, GroupId, Index, NodeId
+
+#: An entry that was sent to some voters only, and has no quorum after this long, goes to all of them.
+SPARE_PATIENCE_MS = 3
 
 #: Between each two steps of the pump. `saved` is before the sync, `synced` after it.
 CRASH_POINTS = (
@@ -90,6 +93,8 @@ class Driver:
         self._jobs: list[tuple[Job, Replica | None, Ready | None]] = []
         #: Leaders that ask whether they still lead, by raft's id of the question.
         self._asking: dict[tuple[GroupId, int], object] = {}
+        #: Groups in which entries went to some voters only: a quorum should have them up to here soon.
+        self._spared: dict[GroupId, Index] = {}
         self._retry_in_ticks = 0
         self._retry_jobs: list[Job] = []
 
@@ -106,7 +111,7 @@ class Driver:
     def remove_replica(self, group: GroupId) -> None:
         """Leaves a group and forgets its data."""
         self._store.remove_group(group)
-        for table in (self.replicas, self._touched, self._awake, self.repaired):
+        for table in (self.replicas, self._touched, self._awake, self.repaired, self._spared):
             table.pop(group, None)
         self._behind = [(replica, entries) for replica, entries in self._behind if replica.group != group]
         self._asking = {asked: token for asked, token in self._asking.items() if asked[0] != group}
@@ -140,6 +145,22 @@ class Driver:
             if replica is not None and len(replica.raft.configuration.members()) > 1:
                 replica.raft.log.found_damage.append((low, high))
                 self._touch(replica)
+
+    @property
+    def is_sparing(self) -> bool:
+        """Whether `insist` shall be called SPARE_PATIENCE_MS from now."""
+        return bool(self._spared)
+
+    def insist(self) -> None:
+        """Where those that were sent entries have not made a quorum of them, the others get them now."""
+        spared, self._spared = self._spared, {}
+        for group, index in spared.items():
+            raft = self.replicas[group].raft
+            if raft.log.committed < index:
+                raft.spare_nobody()
+                self._touch(self.replicas[group])
+            elif raft.spares and raft.log.committed < raft.log.last_index:
+                self._spared[group] = raft.log.last_index
 
     def propose(self, group: GroupId, data: bytes | memoryview, token: object) -> bool:
         """False: refused, nothing was logged; the answer says why."""
@@ -268,7 +289,10 @@ class Driver:
         self._reply(touched.values())
 
     def _take(self, replica: Replica) -> Ready:
-        ready = replica.raft.ready()
+        raft = replica.raft
+        ready = raft.ready()
+        if raft.spares and ready.entries:
+            self._spared.setdefault(replica.group, raft.log.last_index)
         self._post(replica.group, ready.messages)
         return ready
 

@@ -28,7 +28,7 @@ from flotilla.raft.messages import Message
 from flotilla.raft.roles import LEADER
 from flotilla.replica.ports import Block, Job, Store
 from flotilla.replica.replica import Replica
-from flotilla.runtime.driver import Driver, DriverOptions
+from flotilla.runtime.driver import SPARE_PATIENCE_MS, Driver, DriverOptions
 from flotilla.runtime.logs import get_logger
 from flotilla.runtime.ports import Links
 from flotilla.runtime.requests import OpenRequest, OpenRequests, Reply, lost
@@ -86,6 +86,8 @@ class NodeRuntime:
         self._loop: asyncio.AbstractEventLoop | None = None
         #: The turn that was asked for, until it begins.
         self._due_turn: asyncio.Handle | None = None
+        #: Set while a quorum is expected of entries that went to some only.
+        self._patience: asyncio.TimerHandle | None = None
         #: A block that the journal gets at the end of the turn.
         self._unwritten: Block | None = None
         self._shortcut = Shortcut()
@@ -278,9 +280,23 @@ class NodeRuntime:
             self._answer()
         except Exception as failure:
             self._break(failure)
+        if self.driver.is_sparing and self._patience is None:
+            self._be_patient()
         if self._next_turn is not None:
             self._next_turn.set_result(None)
             self._next_turn = None
+
+    def _be_patient(self) -> None:
+        assert self._loop is not None
+        self._patience = self._loop.call_later(SPARE_PATIENCE_MS / 1000, self._insist)
+
+    def _insist(self) -> None:
+        self._patience = None
+        if self._record(self.driver.insist):
+            if self.driver.has_work:
+                self._ask_for_turn()
+            elif self.driver.is_sparing:
+                self._be_patient()
 
     def _hurry(self) -> None:
         self.driver.hurry()

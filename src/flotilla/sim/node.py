@@ -15,7 +15,7 @@ from flotilla.codec.peer import decode_frame, encode_frame
 from flotilla.raft.messages import Configuration, Entry, Message
 from flotilla.raft.node import RaftNode
 from flotilla.replica.ports import Block, Job
-from flotilla.runtime.driver import Driver, DriverOptions
+from flotilla.runtime.driver import SPARE_PATIENCE_MS, Driver, DriverOptions
 from flotilla.sim.clock import NodeClock
 from flotilla.sim.crash import SimulatedCrash
 from flotilla.sim.disk import SimDisk
@@ -105,6 +105,7 @@ class SimNode:
         "_busy_until_us",
         "_deferred",
         "_driver_random",
+        "_is_patient",
         "_is_ticking",
         "_jobs",
         "_last_tick_us",
@@ -157,6 +158,8 @@ class SimNode:
         self._paused_at_us = 0
         self._last_tick_us = 0
         self._is_ticking = False
+        #: The driver will be asked to insist.
+        self._is_patient = False
         self._busy_until_us = 0
 
     # Life and death.
@@ -210,6 +213,7 @@ class SimNode:
                 self.store.create_group(group, configuration)
         self.driver = Driver(self.id, self.store, self, self._driver_random, around.driver_options)
         self.status = RUNNING
+        self._is_patient = False
         self._rafts = []
         for group in sorted(real.groups):
             self._add_replica(group)
@@ -371,10 +375,18 @@ class SimNode:
         try:
             action(*arguments)
             driver.pump()
+            if driver.is_sparing and not self._is_patient:
+                self._is_patient = True
+                self.later(SPARE_PATIENCE_MS * MS, self._insist)
             self._observe()
         except SimulatedCrash as crash:
             self._observe()
             self._die(crash.point, power=True)
+
+    def _insist(self) -> None:
+        assert self.driver is not None
+        self._is_patient = False
+        self.driver.insist()
 
     def _observe(self) -> None:
         for witness, raft in self._rafts:

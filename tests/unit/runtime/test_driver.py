@@ -42,10 +42,12 @@ SMALL = StoreOptions(journal_bytes=64 * 1024, segment_bytes=16 * 1024)
 class Bench:
     """A driver whose outside is turned by hand: blocks and jobs wait until they are finished."""
 
-    def __init__(self, configuration: Configuration, groups: int = 1, snapshot_entries: int = 0) -> None:
+    def __init__(
+        self, configuration: Configuration, groups: int = 1, snapshot_entries: int = 0, raft: RaftOptions | None = None
+    ) -> None:
         self.disk = SimDisk(Random(1))
         self.options = DriverOptions(
-            ReplicaOptions(RaftOptions(), snapshot_entries=snapshot_entries, trail_entries=2), retry_ticks=3
+            ReplicaOptions(raft or RaftOptions(), snapshot_entries=snapshot_entries, trail_entries=2), retry_ticks=3
         )
         self.configuration = configuration
         store = self._open()
@@ -224,9 +226,9 @@ def test_an_acknowledgement_that_waited_for_the_disk_until_its_entry_was_cut_off
     assert [(reply.to, reply.term, reply.index) for reply in replies] == [(3, 3, 2)]
 
 
-def led_by_one() -> Bench:
+def led_by_one(raft_options: RaftOptions | None = None) -> Bench:
     """Node 1 leads, and both others have everything."""
-    bench = Bench(THREE)
+    bench = Bench(THREE, raft=raft_options)
     bench.settle()
     raft = bench.driver.replicas[1].raft
     bench.driver.campaign(1)
@@ -239,6 +241,76 @@ def led_by_one() -> Bench:
         bench.driver.receive([(1, AppendReply(peer, 1, raft.term, index=raft.log.last_index, accepted=True))])
     bench.settle()
     return bench
+
+
+def led_with_a_spare() -> Bench:
+    """Node 1 leads, hurries to node 2 only, and has just been asked to store something."""
+    bench = led_by_one(RaftOptions(spare_bytes_max=1_000))
+    bench.tick(1)
+    assert bench.driver.replicas[1].raft.spares == {3}
+    # The first one after a tick goes to everybody.
+    bench.driver.propose(1, command(1), "first")
+    bench.settle()
+    for peer in (2, 3):
+        accept(bench, peer)
+    bench.driver.insist()
+    assert not bench.driver.is_sparing
+    bench.sent.clear()
+    bench.replies.clear()
+    bench.driver.propose(1, command(1), "token")
+    bench.settle()
+    assert [to for to, message in bench.sent if type(message) is Append] == [2]
+    assert bench.driver.is_sparing
+    return bench
+
+
+def accept(bench: Bench, peer: int) -> None:
+    raft = bench.driver.replicas[1].raft
+    bench.driver.receive([(1, AppendReply(peer, 1, raft.term, index=raft.log.last_index, accepted=True))])
+    bench.settle()
+
+
+def test_what_has_no_quorum_in_time_goes_to_everybody():
+    bench = led_with_a_spare()
+    bench.sent.clear()
+    bench.driver.insist()
+    bench.settle()
+    assert [to for to, message in bench.sent if type(message) is Append] == [3]
+    assert not bench.driver.is_sparing
+    accept(bench, 3)
+    assert [token for token, _ in bench.replies] == ["token"]
+
+
+def test_what_has_a_quorum_in_time_goes_to_nobody_else():
+    bench = led_with_a_spare()
+    accept(bench, 2)
+    bench.sent.clear()
+    bench.driver.insist()
+    bench.settle()
+    assert bench.sent == []
+    assert not bench.driver.is_sparing
+
+
+def test_what_came_later_has_its_own_time():
+    bench = led_with_a_spare()
+    accept(bench, 2)
+    bench.driver.propose(1, command(2), "later")
+    bench.settle()
+    bench.sent.clear()
+    bench.driver.insist()
+    bench.settle()
+    assert bench.sent == []
+    assert bench.driver.is_sparing
+    bench.driver.insist()
+    bench.settle()
+    assert [to for to, message in bench.sent if type(message) is Append] == [3]
+
+
+def test_a_group_that_is_dropped_is_not_insisted_upon():
+    bench = led_with_a_spare()
+    bench.driver.remove_replica(1)
+    bench.driver.insist()
+    bench.settle()
 
 
 def led_by_two() -> Bench:
