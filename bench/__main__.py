@@ -16,6 +16,7 @@ from bench import (
     broker,
     contest,
     delays,
+    duel,
     failover,
     grpc_door,
     http,
@@ -58,6 +59,7 @@ AREAS: dict[str, Callable[[BenchOptions], Sequence[Figure | Absence]]] = {
     "scale": scale.measure,
     "grpc": grpc_door.measure,
     "contest": contest.measure,
+    "duel": duel.measure,
     "spark": spark.measure,
 }
 #: What runs when no area is named: brokers as users meet them. The others measure parts.

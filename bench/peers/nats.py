@@ -141,6 +141,11 @@ class NatsSubject:
         for attempt in retried_until(_STALL_S_MAX, Exception):
             with attempt:
                 self._runner.run(asking.add_stream(name=name, subjects=[name], num_replicas=self.nodes))
+        # A stream whose leader is not known yet answers nobody.
+        for attempt in retried_until(_STALL_S_MAX, Exception):
+            with attempt:
+                if self.nodes > 1 and not self._runner.run(self._leader(name)):
+                    raise TimeoutError(f"{name} has no leader")
         return name
 
     async def _one_by_one(self, payload: bytes, count: int) -> list[float]:

@@ -1,0 +1,100 @@
+"""Latency beside a peer in short turns: both are up at once, and what the machine does in a moment it does to both.
+
+The contest lets products run alone, one after the other, and on a shared machine one minute may be twice as slow as the
+next: a ratio of two minutes says little of a latency. Here turns of a second at most follow each other, and the figure
+is the median of their ratios. Whoever has no turn is idle meanwhile, which costs the other a little; both alike.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeAlias
+
+from bench.broker.beside import PAYLOADS_BYTES
+from bench.contest import measures
+from bench.contest.flotilla import FlotillaPeer
+from bench.contest.measures import RATE, Measure
+from bench.figure import Absence, Figure, relate
+from bench.options import BenchOptions
+from bench.peers import PEERS
+from bench.peers.peer import Peer
+from bench.subject import Contestant
+from flotilla.cli.probes import scratch
+from flotilla.cli.workloads import cuts
+
+AREA = "duel"
+#: Replicated, with a sync before each acknowledgement.
+_RIVALS = ("nats", "rabbitmq")
+_SINGLES = 150
+_SINGLES_TURNS = 24
+_PACED_TURNS = 8
+
+#: Seconds for each message; None: cannot.
+Work: TypeAlias = Callable[[Contestant], list[float] | None]
+
+
+def measure(options: BenchOptions) -> list[Figure | Absence]:
+    found: list[Figure | Absence] = []
+    for peer in PEERS:
+        if peer.product not in (_RIVALS if options.peers is None else options.peers):
+            continue
+        if missing := peer.missing():
+            found.append(Absence(AREA, peer.product, "not installed: skipped", f"{peer.product} needs {missing}"))
+        else:
+            found += _duel(peer, options)
+    return found
+
+
+def _duel(peer: Peer, options: BenchOptions) -> list[Figure]:
+    singles, paced = options.pick(quick=4, full=_SINGLES_TURNS), options.pick(quick=3, full=_PACED_TURNS)
+    figures: list[Figure] = []
+    with (
+        scratch(options.folder, "duel-ours") as ours_folder,
+        scratch(options.folder, f"duel-{peer.product}") as theirs_folder,
+        FlotillaPeer().started(ours_folder, nodes=options.nodes, is_synced=True) as ours,
+        peer.started(theirs_folder, nodes=options.nodes, is_synced=True) as theirs,
+    ):
+        for contestant in (ours, theirs):
+            contestant.one_by_one(bytes(100), 2 * _SINGLES)
+        for size in PAYLOADS_BYTES:
+            _, *one_in_flight = measures.one_in_flight(size)[:3]
+            works: list[tuple[Sequence[Measure], Work, int]] = [
+                (one_in_flight, partial(_one_by_one, size), singles),
+                (measures.end_to_end(size), partial(_end_to_end, size), paced),
+                (measures.produce_to_push(size), partial(_produce_to_push, size), paced),
+            ]
+            for measured, work, turns in works:
+                figures += _compare(measured, work, (ours, theirs), turns)
+    return figures
+
+
+def _compare(
+    measured: Sequence[Measure], work: Work, contestants: tuple[Contestant, Contestant], turns: int
+) -> list[Figure]:
+    """One figure for each measure, which are the p50 and the p99 of the work."""
+    pairs: list[list[tuple[float, float]]] = [[] for _ in measured]
+    for turn in range(turns):
+        # Each is as often the first of two.
+        order = contestants if turn % 2 else contestants[::-1]
+        found = {contestant: work(contestant) for contestant in order}
+        ours, theirs = (found[contestant] for contestant in contestants)
+        if ours is None or theirs is None:
+            return []
+        for at, values in enumerate(zip(cuts(ours), cuts(theirs), strict=True)):
+            pairs[at].append((1e3 * values[0], 1e3 * values[1]))
+    rival = contestants[1].name
+    return [
+        relate(AREA, measure.name, measure.unit, pairs=pairs[at], probe_name=rival, goal=measure.goal)
+        for at, measure in enumerate(measured)
+    ]
+
+
+def _one_by_one(payload_bytes: int, contestant: Contestant) -> list[float]:
+    return contestant.one_by_one(bytes(payload_bytes), _SINGLES)
+
+
+def _end_to_end(payload_bytes: int, contestant: Contestant) -> list[float]:
+    return contestant.end_to_end(payload_bytes, RATE, RATE)
+
+
+def _produce_to_push(payload_bytes: int, contestant: Contestant) -> list[float] | None:
+    return contestant.produce_to_push(payload_bytes, RATE, RATE)
