@@ -110,7 +110,8 @@ class Lane:
         """Who is believed to lead the partition."""
         return self._session.routes.find(self._route)
 
-    # The one that is lent. The producer's lock is held, and the lane was empty when it was lent.
+    # The one that is lent: under the lock that guards what is under way, and only while nothing is. Until it is settled
+    # or taken back, by whoever has it, nobody else touches the numbers.
 
     def lend(self, batch: Batch) -> Produce | None:
         """What to ask the leader; None: nothing can be lent now. Raises InvalidArgumentError."""
