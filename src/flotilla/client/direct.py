@@ -1,6 +1,6 @@
 """Connections for whoever asks one thing and waits for it: the caller's own thread writes and reads.
 
-Nothing is gathered on the way and no other thread is woken, which is a fifth of the time of a record that travels
+Nothing is gathered on the way and no other thread is woken, which is a sixth of the time of a record that travels
 alone. A connection is opened for a broker that was wanted often enough, serves one caller at a time, and is given up
 at the first trouble. Whoever uses one has another way, too, and goes that when there is none to be had.
 """

@@ -38,18 +38,13 @@ def choose(node: "RaftNode") -> frozenset[NodeId]:
     configuration = node.configuration
     if not node.options.spare_bytes_max or configuration.is_joint:
         return frozenset()
-    own = node.progress.get(node.id)
-    if node.id not in configuration.voters or own is None or own.match < node.log.committed:
+    progress = node.progress
+    if node.id not in configuration.voters or progress[node.id].match < node.log.committed:
         return frozenset()
     others = configuration.successors(node.id)
     needed = quorum.majority_size(configuration.voters) - 1
-    sound = [voter for voter in others if _is_sound(node, voter)]
+    sound = [voter for voter in others if progress[voter].state == REPLICATE]
     if len(sound) < needed:
         return frozenset()
-    quickest = sorted(sound, key=lambda voter: -node.progress[voter].match)[:needed]
+    quickest = sorted(sound, key=lambda voter: -progress[voter].match)[:needed]
     return frozenset(others).difference(quickest)
-
-
-def _is_sound(node: "RaftNode", voter: NodeId) -> bool:
-    progress = node.progress.get(voter)
-    return progress is not None and progress.state == REPLICATE

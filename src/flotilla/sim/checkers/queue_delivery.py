@@ -39,28 +39,31 @@ class LiveLease:
 class TermBooks:
     """What one leader has handed out in its term, as far as it is still out."""
 
-    __slots__ = ("_given_ms", "live", "node", "term")
+    __slots__ = ("_ended", "live", "node", "term")
 
     def __init__(self, node: NodeId, term: Term) -> None:
         self.node = node
         self.term = term
         self.live: dict[tuple[str, Offset], LiveLease] = {}
-        #: When each lease was given: one that was ended, and then was not because that found no room in the log, may
-        #: be extended for as long as any other, counted from there.
-        self._given_ms: dict[tuple[str, Offset, int], int] = {}
-
-    def give(self, name: str, offset: Offset, lease: LiveLease) -> None:
-        self.live[name, offset] = lease
-        self._given_ms[name, offset, lease.lease_id] = lease.given_ms
-
-    def given_ms(self, name: str, offset: Offset, lease_id: int, now_ms: int) -> int:
-        """Now, if an earlier leader gave it."""
-        return self._given_ms.get((name, offset, lease_id), now_ms)
+        #: Ended by the word of their members. Where that finds no room in the log, a lease goes on as it was.
+        self._ended: dict[tuple[str, Offset], LiveLease] = {}
 
     def holder(self, group: GroupBooks, offset: Offset, now_ms: int) -> LiveLease | None:
         lease = self.live.get((group.name, offset))
         is_live = lease is not None and now_ms < lease.deadline_ms and lease.generation == group.generation
         return lease if is_live else None
+
+    def end(self, name: str, offset: Offset) -> None:
+        lease = self.live.pop((name, offset), None)
+        if lease is not None:
+            self._ended[name, offset] = lease
+
+    def reopen(self, group: GroupBooks, offset: Offset, lease_id: int, now_ms: int) -> LiveLease | None:
+        """The lease that did not end after all; None: it did, or this leader never gave it."""
+        lease = self._ended.pop((group.name, offset), None)
+        if lease is not None and lease.lease_id == lease_id:
+            self.live[group.name, offset] = lease
+        return self.holder(group, offset, now_ms)
 
 
 class RateBooks:
@@ -130,7 +133,7 @@ class DeliveryChecker:
                 raise Violation("never early", f"{where} {due_ms - now_ms} ms before its time")
             if name == ORDERED:
                 self._check_order(group, offset, applied, where)
-            at.give(name, offset, LiveLease(grant.lease_id, member, now_ms, deadline_ms, group.generation))
+            at.live[name, offset] = LiveLease(grant.lease_id, member, now_ms, deadline_ms, group.generation)
 
     def _check_order(self, group: GroupBooks, offset: Offset, applied: Index, where: str) -> None:
         key = self._books.messages[offset].key
@@ -174,7 +177,7 @@ class DeliveryChecker:
                         f"node {at.node} let lease {held.lease_id} end message {offset} of {name}, "
                         f"which {holder.member} has under {holder.lease_id}",
                     )
-                at.live.pop((name, offset), None)
+                at.end(name, offset)
 
     def extended(
         self, at: TermBooks, name: str, member: str, accepted: Iterable[Held], visibility_ms: int, now_ms: int
@@ -183,11 +186,10 @@ class DeliveryChecker:
         lease_ms_max = group.rules.lease_ms_max
         for held in accepted:
             for offset in range(held.first, held.end):
-                holder = at.holder(group, offset, now_ms)
+                holder = at.holder(group, offset, now_ms) or at.reopen(group, offset, held.lease_id, now_ms)
                 if holder is None:
-                    given_ms = at.given_ms(name, offset, held.lease_id, now_ms)
-                    until_ms = min(now_ms + visibility_ms, given_ms + lease_ms_max)
-                    at.give(name, offset, LiveLease(held.lease_id, member, given_ms, until_ms, group.generation))
+                    until_ms = now_ms + min(visibility_ms, lease_ms_max)
+                    at.live[name, offset] = LiveLease(held.lease_id, member, now_ms, until_ms, group.generation)
                 elif holder.lease_id != held.lease_id:
                     raise Violation("one live lease", f"message {offset} of {name} is {holder.member}'s and {member}'s")
                 else:

@@ -1,0 +1,39 @@
+"""Records that a thread waits for one by one, while their leader is killed: each is stored once, in order."""
+
+from pathlib import Path
+
+import pytest
+
+from flotilla import Client
+from flotilla.cli.local_cluster import LocalCluster
+
+pytestmark = pytest.mark.slow
+
+KILLS = 3
+#: More than make the client open a connection for them.
+AT_A_TIME = 40
+
+
+def test_records_one_by_one_survive_their_leaders(tmp_path: Path) -> None:
+    sent: list[bytes] = []
+    with LocalCluster.on_free_ports(tmp_path) as cluster:
+        cluster.start()
+        cluster.wait_ready()
+        with Client(cluster.servers) as client:
+            client.create_topic("orders", partitions=1)
+
+            def produce() -> None:
+                for _ in range(AT_A_TIME):
+                    sent.append(b"%d" % len(sent))
+                    assert client.produce("orders", sent[-1]).offset == len(sent) - 1
+
+            produce()
+            for _ in range(KILLS):
+                leader = client.metadata(["orders"]).topics[0].partitions[0].leader
+                cluster.nodes[leader].kill()
+                produce()
+                cluster.restart_node(leader)
+                cluster.wait_ready()
+            assert client.list_offsets("orders", 0, "latest") == len(sent)
+            with client.consumer("orders", mode="manual", offset=0) as consumer:
+                assert [next(consumer).payload for _ in sent] == sent
