@@ -1,17 +1,29 @@
 """Records that a thread waits for one by one, while their leader is killed: each is stored once, in order."""
 
+import time
 from pathlib import Path
 
 import pytest
 
 from flotilla import Client
 from flotilla.cli.local_cluster import LocalCluster
+from flotilla.types.ids import NO_NODE, NodeId
 
 pytestmark = pytest.mark.slow
 
 KILLS = 3
 #: More than make the client open a connection for them.
 AT_A_TIME = 40
+WAIT_S_MAX = 60
+
+
+def leader_of(client: Client) -> NodeId:
+    """Whoever is asked may not have heard of one yet."""
+    deadline = time.monotonic() + WAIT_S_MAX
+    while (leader := client.metadata(["orders"]).topics[0].partitions[0].leader) == NO_NODE:
+        assert time.monotonic() < deadline, "no leader is known"
+        time.sleep(0.02)
+    return leader
 
 
 def test_records_one_by_one_survive_their_leaders(tmp_path: Path) -> None:
@@ -29,7 +41,7 @@ def test_records_one_by_one_survive_their_leaders(tmp_path: Path) -> None:
 
             produce()
             for _ in range(KILLS):
-                leader = client.metadata(["orders"]).topics[0].partitions[0].leader
+                leader = leader_of(client)
                 cluster.nodes[leader].kill()
                 produce()
                 cluster.restart_node(leader)
