@@ -16,11 +16,11 @@ import uvloop
 from bench.broker.flotilla import started_cluster
 from bench.figure import Figure, Goal, relate
 from bench.options import BenchOptions
+from flotilla.cli.bench.probes import scratch
+from flotilla.cli.bench.workloads import cuts
 from flotilla.cli.local_cluster import LocalCluster
-from flotilla.cli.probes import scratch
-from flotilla.cli.workloads import cuts
-from flotilla.client.aio import AsyncClient
-from flotilla.client.sync import Client
+from flotilla.client.async_client import AsyncClient
+from flotilla.client.client import Client
 from flotilla.types.records import Record
 
 AREA = "delays"

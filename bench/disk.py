@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter
 
-from flotilla.cli.probes import disk_durations
+from flotilla.cli.bench.probes import disk_durations
 
 
 def append_rate(parent: Path, chunk_bytes: int, count: int) -> float:

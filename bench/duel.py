@@ -18,8 +18,8 @@ from bench.options import BenchOptions
 from bench.peers import PEERS
 from bench.peers.peer import Peer
 from bench.subject import Contestant
-from flotilla.cli.probes import scratch
-from flotilla.cli.workloads import cuts
+from flotilla.cli.bench.probes import scratch
+from flotilla.cli.bench.workloads import cuts
 
 AREA = "duel"
 #: Replicated, with a sync before each acknowledgement.

@@ -13,9 +13,9 @@ from bench.contest.flotilla import FlotillaContestant, FlotillaPeer
 from bench.figure import Figure, Goal, relate
 from bench.options import BenchOptions
 from bench.peers.steady import SteadyProducer, missing_and_doubled
+from flotilla.cli.bench.probes import scratch
 from flotilla.cli.local_cluster import LocalCluster
-from flotilla.cli.probes import scratch
-from flotilla.client.sync import Client
+from flotilla.client.client import Client
 
 AREA = "failover"
 KILL_P50_S, KILL_P99_S = 0.3, 1.5

@@ -16,8 +16,8 @@ import uvloop
 
 from bench.figure import Figure, wanted_rate
 from bench.options import BenchOptions
+from flotilla.cli.bench.probes import scratch
 from flotilla.cli.local_cluster import HOST, LocalCluster
-from flotilla.cli.probes import scratch
 from flotilla.codec.generated import flotilla_pb2 as pb
 from flotilla.codec.generated.flotilla_pb2_grpc import FlotillaStub
 

@@ -15,8 +15,8 @@ from bench.broker.flotilla import started_cluster
 from bench.figure import Figure, wanted_rate
 from bench.http_load import Wire, with_wires
 from bench.options import BenchOptions
-from flotilla.cli.probes import scratch
-from flotilla.client.sync import Client
+from flotilla.cli.bench.probes import scratch
+from flotilla.client.client import Client
 from flotilla.types.records import CONTENT_JSON, Record
 from flotilla.types.tasks import TASK_TYPE_HEADER
 

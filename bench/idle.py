@@ -5,7 +5,7 @@ import time
 from bench.cluster import NODES, BenchCluster
 from bench.figure import Figure, Goal, relate
 from bench.options import BenchOptions
-from flotilla.cli.probes import scratch
+from flotilla.cli.bench.probes import scratch
 
 GROUPS = 1000
 #: Of one processor.

@@ -16,8 +16,8 @@ from time import perf_counter
 from bench.disk import append_rate
 from bench.figure import Figure, Goal, compare, relate
 from bench.options import BenchOptions
-from flotilla.cli.journal_probe import commit
-from flotilla.cli.probes import scratch
+from flotilla.cli.bench.journal_probe import commit
+from flotilla.cli.bench.probes import scratch
 from flotilla.raft.messages import DATA, Configuration, Entry
 from flotilla.replica.ports import Job
 from flotilla.storage.options import StoreOptions

@@ -10,7 +10,7 @@ import socket
 import sys
 import time
 
-from flotilla.codec.client import PROTOCOL_VERSION_MAX, PROTOCOL_VERSION_MIN, encode_request
+from flotilla.codec.client.frames import PROTOCOL_VERSION_MAX, PROTOCOL_VERSION_MIN, encode_request
 from flotilla.types.limits import KIB
 from flotilla.types.operations import Fetch, Hello
 

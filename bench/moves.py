@@ -14,9 +14,9 @@ from contextlib import contextmanager
 
 from bench.figure import Figure, Goal, relate
 from bench.options import BenchOptions
+from flotilla.cli.bench.probes import scratch
 from flotilla.cli.local_cluster import LocalCluster
-from flotilla.cli.probes import scratch
-from flotilla.client.sync import Client
+from flotilla.client.client import Client
 from flotilla.types.ids import NodeId
 
 AREA = "moves"

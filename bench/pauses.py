@@ -26,11 +26,11 @@ from urllib.request import urlopen
 from bench.broker.flotilla import started_cluster
 from bench.figure import Figure, Goal, relate
 from bench.options import BenchOptions
-from flotilla.cli import workloads
+from flotilla.cli.bench import workloads
+from flotilla.cli.bench.probes import scratch
 from flotilla.cli.local_cluster import HOST, LocalCluster, LocalNode
-from flotilla.cli.probes import scratch
-from flotilla.client.sync import Client
-from flotilla.runtime import metrics
+from flotilla.client.client import Client
+from flotilla.runtime.observability import metrics
 
 AREA = "pauses"
 PAUSE_MS_MAX = 20.0

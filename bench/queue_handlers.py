@@ -18,10 +18,10 @@ import uvloop
 from bench.broker.flotilla import started_cluster
 from bench.figure import Figure, Goal, compare
 from bench.options import BenchOptions
-from flotilla.cli.probes import scratch
-from flotilla.client.aio import AsyncClient
-from flotilla.client.queue_options import QueueSettings
-from flotilla.client.sync import Client
+from flotilla.cli.bench.probes import scratch
+from flotilla.client.async_client import AsyncClient
+from flotilla.client.client import Client
+from flotilla.client.queue.options import QueueSettings
 
 AREA = "handlers"
 HANDLERS = 64

@@ -13,14 +13,14 @@ from time import process_time
 
 from bench.figure import Figure, Goal, compare, relate
 from bench.options import BenchOptions
-from flotilla.queue.commands import Command, OpenGroup, encode_command
-from flotilla.queue.facts import BatchFacts
-from flotilla.queue.leader import QueueLeader
-from flotilla.queue.partition import PartitionMachine
+from flotilla.partition.batch_facts import BatchFacts
+from flotilla.partition.commands.partition_commands import Command, OpenGroup, encode_command
+from flotilla.partition.leader.leader import QueueLeader
+from flotilla.partition.state.machine import PartitionMachine
 from flotilla.raft.messages import DATA, Entry
 from flotilla.types.group_settings import resolve_rules
 from flotilla.types.limits import MIB
-from flotilla.types.queue_operations import ACK, BY_BACKOFF, Held
+from flotilla.types.operations.queue import ACK, BY_BACKOFF, Held
 from flotilla.types.topics import resolve_settings
 
 AREA = "queue"

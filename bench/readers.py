@@ -14,8 +14,8 @@ from bench.cluster import ROOT
 from bench.figure import Figure, Goal, relate
 from bench.options import BenchOptions
 from bench.scale.cluster import ScaleCluster, started
-from flotilla.cli.probes import scratch
-from flotilla.client.sync import Client
+from flotilla.cli.bench.probes import scratch
+from flotilla.client.client import Client
 from flotilla.types.errors import FlotillaError
 
 AREA = "readers"

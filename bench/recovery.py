@@ -15,8 +15,8 @@ from bench.disk import drop_from_cache, files_under, read_rate, settle
 from bench.figure import Figure, Goal, compare
 from bench.journal import opened
 from bench.options import BenchOptions
-from flotilla.cli.journal_probe import commit
-from flotilla.cli.probes import scratch
+from flotilla.cli.bench.journal_probe import commit
+from flotilla.cli.bench.probes import scratch
 from flotilla.raft.messages import DATA, Configuration, Entry
 
 AREA = "recovery"

@@ -13,7 +13,7 @@ from bench.cluster import NODES, BenchCluster
 from bench.disk import append_rate, settle, shared_durations, sync_p50
 from bench.figure import Figure, Goal, relate
 from bench.options import BenchOptions
-from flotilla.cli.probes import scratch
+from flotilla.cli.bench.probes import scratch
 
 AREA = "replication"
 BATCH_BYTES = 100_000

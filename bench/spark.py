@@ -17,9 +17,9 @@ from bench.figure import Absence, Figure, Goal, compare, relate
 from bench.options import BenchOptions
 from bench.spark_guest import Guest
 from bench.spark_triggers import Triggers
+from flotilla.cli.bench.probes import scratch
 from flotilla.cli.local_cluster import LocalCluster
-from flotilla.cli.probes import scratch
-from flotilla.client.sync import Client
+from flotilla.client.client import Client
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

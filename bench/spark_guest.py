@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from bench.figure import Absence, Figure, Goal, relate
 from bench.options import BenchOptions
+from flotilla.cli.bench.workloads import cuts
 from flotilla.cli.local_cluster import LocalCluster
-from flotilla.cli.workloads import cuts
-from flotilla.client.sync import Client
+from flotilla.client.client import Client
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

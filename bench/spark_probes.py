@@ -13,10 +13,10 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from flotilla.client.messages import messages_of
-from flotilla.client.stored_batches import StoredBatches
-from flotilla.client.sync import Client
-from flotilla.codec.batch_view import BatchView
+from flotilla.client.bulk.stored_batches import StoredBatches
+from flotilla.client.client import Client
+from flotilla.client.reader.message import messages_of
+from flotilla.codec.batch.view import BatchView
 from flotilla.spark.options import Options
 from flotilla.spark.schema import schema_of
 

@@ -7,7 +7,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from bench.figure import Figure, Goal, relate
-from flotilla.client.sync import Client
+from flotilla.client.client import Client
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

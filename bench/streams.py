@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from bench.figure import Figure, Goal, relate
 from bench.options import BenchOptions
 from bench.scale.cluster import started
-from flotilla.cli.probes import scratch
-from flotilla.client.aio import AsyncClient
-from flotilla.client.aio_stream import AsyncStreamConsumer
+from flotilla.cli.bench.probes import scratch
+from flotilla.client.async_client import AsyncClient
+from flotilla.client.stream.aio import AsyncStreamConsumer
 
 AREA = "streams"
 MEMBERS = 10

@@ -4,7 +4,7 @@ from bench.broker import end_to_end, flotilla, one_by_one, pipelined, replay
 from bench.figure import Figure
 from bench.options import BenchOptions
 from bench.subject import Subject
-from flotilla.cli.probes import scratch
+from flotilla.cli.bench.probes import scratch
 
 
 def measure(options: BenchOptions) -> list[Figure]:

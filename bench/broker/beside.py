@@ -7,8 +7,8 @@ from typing import NamedTuple
 from bench.disk import settle
 from bench.figure import Figure, Goal, relate
 from bench.options import BenchOptions
-from flotilla.cli.probes import copy_rate, disk_durations, echo_durations
-from flotilla.cli.workloads import cuts
+from flotilla.cli.bench.probes import copy_rate, disk_durations, echo_durations
+from flotilla.cli.bench.workloads import cuts
 
 AREA = "broker"
 SYNC = "pwrite + fdatasync"

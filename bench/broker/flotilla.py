@@ -5,9 +5,9 @@ from contextlib import contextmanager
 from itertools import count as numbers
 from pathlib import Path
 
-from flotilla.cli import workloads
+from flotilla.cli.bench import workloads
 from flotilla.cli.local_cluster import LocalCluster
-from flotilla.client.sync import Client
+from flotilla.client.client import Client
 
 #: Records of one call that fills a backlog.
 _BACKLOG_STEP = 100_000

@@ -15,7 +15,7 @@ from bench.figure import Absence, Figure
 from bench.options import BenchOptions
 from bench.peers import PEERS
 from bench.peers.peer import Peer
-from flotilla.cli.probes import scratch
+from flotilla.cli.bench.probes import scratch
 
 _CONSOLE = Console(stderr=True)
 

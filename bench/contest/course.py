@@ -11,8 +11,8 @@ from bench.contest.measures import CONSUMERS, RATE, Measure
 from bench.disk import settle
 from bench.options import BenchOptions
 from bench.subject import Contestant
-from flotilla.cli.probes import copy_rate, disk_durations, echo_durations
-from flotilla.cli.workloads import cuts
+from flotilla.cli.bench.probes import copy_rate, disk_durations, echo_durations
+from flotilla.cli.bench.workloads import cuts
 
 _PROBE_BYTES = 20_000_000
 _PROBE_COUNT = 200

@@ -12,7 +12,7 @@ from bench.peers.processes import busy_s, resident_bytes
 from bench.peers.steady import failed_over
 from bench.subject import Failover
 from flotilla.cli.local_cluster import LocalCluster
-from flotilla.client.sync import Client
+from flotilla.client.client import Client
 from flotilla.types.ids import NO_NODE
 
 PRODUCT = "flotilla"

@@ -12,9 +12,9 @@ from urllib.request import urlopen
 
 from bench.figure import Figure, Goal, relate
 from bench.peers.processes import busy_s, resident_bytes
-from flotilla.cli import workloads
+from flotilla.cli.bench import workloads
 from flotilla.cli.local_cluster import HOST, LocalCluster, LocalNode
-from flotilla.client.sync import Client
+from flotilla.client.client import Client
 from flotilla.types.ids import NO_NODE
 
 AREA = "scale"

@@ -5,7 +5,7 @@ import shutil
 from bench.figure import Absence, Figure, Goal, relate
 from bench.options import BenchOptions
 from bench.scale.cluster import AREA, ScaleCluster, beside, started
-from flotilla.cli.probes import scratch
+from flotilla.cli.bench.probes import scratch
 
 START_GB = 1.0
 _RECORD_BYTES = 10_000

@@ -3,7 +3,7 @@
 from bench.figure import Figure, Goal, relate
 from bench.options import BenchOptions
 from bench.scale.cluster import AREA, beside, interpreter_mb, started
-from flotilla.cli.probes import scratch
+from flotilla.cli.bench.probes import scratch
 
 ACTIVE = 10
 MANY = 1_000

@@ -8,29 +8,29 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from flotilla.client.aio import AsyncClient as AsyncClient
-    from flotilla.client.aio_consumer import AsyncConsumer as AsyncConsumer
-    from flotilla.client.aio_producer import AsyncProducer as AsyncProducer
-    from flotilla.client.aio_queue import AsyncQueueConsumer as AsyncQueueConsumer
-    from flotilla.client.aio_queue import AsyncQueueMessage as AsyncQueueMessage
-    from flotilla.client.aio_stream import AsyncStreamConsumer as AsyncStreamConsumer
-    from flotilla.client.aio_transaction import AsyncTransaction as AsyncTransaction
-    from flotilla.client.batches import Receipt as Receipt
-    from flotilla.client.dead_letter import DeadLetter as DeadLetter
-    from flotilla.client.dead_letters import AsyncDeadLetters as AsyncDeadLetters
-    from flotilla.client.dead_letters import DeadLetters as DeadLetters
-    from flotilla.client.dead_letters import Redriven as Redriven
-    from flotilla.client.group_info import GroupInfo as GroupInfo
-    from flotilla.client.messages import Message as Message
-    from flotilla.client.sync import Client as Client
-    from flotilla.client.sync_consumer import Consumer as Consumer
-    from flotilla.client.sync_producer import Producer as Producer
-    from flotilla.client.sync_queue import QueueConsumer as QueueConsumer
-    from flotilla.client.sync_queue import QueueMessage as QueueMessage
-    from flotilla.client.sync_stream import StreamConsumer as StreamConsumer
-    from flotilla.client.sync_transaction import Transaction as Transaction
-    from flotilla.client.verdicts import Reject as Reject
-    from flotilla.client.verdicts import Retry as Retry
+    from flotilla.client.admin.dead_letter import DeadLetter as DeadLetter
+    from flotilla.client.admin.dead_letters import AsyncDeadLetters as AsyncDeadLetters
+    from flotilla.client.admin.dead_letters import DeadLetters as DeadLetters
+    from flotilla.client.admin.dead_letters import Redriven as Redriven
+    from flotilla.client.admin.group_info import GroupInfo as GroupInfo
+    from flotilla.client.async_client import AsyncClient as AsyncClient
+    from flotilla.client.client import Client as Client
+    from flotilla.client.producer._batch import Receipt as Receipt
+    from flotilla.client.producer.aio import AsyncProducer as AsyncProducer
+    from flotilla.client.producer.sync import Producer as Producer
+    from flotilla.client.queue.aio import AsyncQueueConsumer as AsyncQueueConsumer
+    from flotilla.client.queue.aio import AsyncQueueMessage as AsyncQueueMessage
+    from flotilla.client.queue.outcome import Reject as Reject
+    from flotilla.client.queue.outcome import Retry as Retry
+    from flotilla.client.queue.sync import QueueConsumer as QueueConsumer
+    from flotilla.client.queue.sync import QueueMessage as QueueMessage
+    from flotilla.client.reader.aio import AsyncConsumer as AsyncConsumer
+    from flotilla.client.reader.message import Message as Message
+    from flotilla.client.reader.sync import Consumer as Consumer
+    from flotilla.client.stream.aio import AsyncStreamConsumer as AsyncStreamConsumer
+    from flotilla.client.stream.sync import StreamConsumer as StreamConsumer
+    from flotilla.client.transaction.aio import AsyncTransaction as AsyncTransaction
+    from flotilla.client.transaction.sync import Transaction as Transaction
     from flotilla.client.worker import Worker as Worker
     from flotilla.types.errors import AlreadyExistsError as AlreadyExistsError
     from flotilla.types.errors import BufferFullError as BufferFullError
@@ -64,30 +64,30 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "AsyncClient": "client.aio",
-    "AsyncConsumer": "client.aio_consumer",
-    "AsyncDeadLetters": "client.dead_letters",
-    "AsyncProducer": "client.aio_producer",
-    "AsyncQueueConsumer": "client.aio_queue",
-    "AsyncQueueMessage": "client.aio_queue",
-    "AsyncStreamConsumer": "client.aio_stream",
-    "AsyncTransaction": "client.aio_transaction",
-    "Client": "client.sync",
-    "Consumer": "client.sync_consumer",
-    "DeadLetter": "client.dead_letter",
-    "DeadLetters": "client.dead_letters",
-    "GroupInfo": "client.group_info",
-    "Message": "client.messages",
-    "Producer": "client.sync_producer",
-    "QueueConsumer": "client.sync_queue",
-    "QueueMessage": "client.sync_queue",
-    "Receipt": "client.batches",
+    "AsyncClient": "client.async_client",
+    "AsyncConsumer": "client.reader.aio",
+    "AsyncDeadLetters": "client.admin.dead_letters",
+    "AsyncProducer": "client.producer.aio",
+    "AsyncQueueConsumer": "client.queue.aio",
+    "AsyncQueueMessage": "client.queue.aio",
+    "AsyncStreamConsumer": "client.stream.aio",
+    "AsyncTransaction": "client.transaction.aio",
+    "Client": "client.client",
+    "Consumer": "client.reader.sync",
+    "DeadLetter": "client.admin.dead_letter",
+    "DeadLetters": "client.admin.dead_letters",
+    "GroupInfo": "client.admin.group_info",
+    "Message": "client.reader.message",
+    "Producer": "client.producer.sync",
+    "QueueConsumer": "client.queue.sync",
+    "QueueMessage": "client.queue.sync",
+    "Receipt": "client.producer._batch",
     "Record": "types.records",
-    "Redriven": "client.dead_letters",
-    "Reject": "client.verdicts",
-    "Retry": "client.verdicts",
-    "StreamConsumer": "client.sync_stream",
-    "Transaction": "client.sync_transaction",
+    "Redriven": "client.admin.dead_letters",
+    "Reject": "client.queue.outcome",
+    "Retry": "client.queue.outcome",
+    "StreamConsumer": "client.stream.sync",
+    "Transaction": "client.transaction.sync",
     "Worker": "client.worker",
 }
 

@@ -12,17 +12,24 @@ from pathlib import Path
 from random import Random, SystemRandom
 
 from flotilla import __version__
-from flotilla.client.aio import AsyncClient
-from flotilla.client.calls import REPEATABLE
-from flotilla.client.gateway import Gateway
-from flotilla.client.network import Network
-from flotilla.client.routes import CONTROLLER, Route
-from flotilla.client.setup import new_session, read_addresses
-from flotilla.codec.batch import span_of
-from flotilla.codec.batch_facts import facts_of
+from flotilla.broker.broker import Broker
+from flotilla.broker.catalog import METADATA_GROUP, Catalog, CatalogMachine
+from flotilla.broker.cluster.registration import Membership
+from flotilla.broker.observability.event_log import LOOK_MS, Chronicle
+from flotilla.broker.observability.request_metrics import MeteredService
+from flotilla.broker.observability.status import NodeStatus
+from flotilla.broker.ports import Cancel, Done
+from flotilla.client._core.asyncio_network import Network
+from flotilla.client._core.calls import REPEATABLE
+from flotilla.client._core.options import new_session, read_addresses
+from flotilla.client._core.routes import CONTROLLER, Route
+from flotilla.client.async_client import AsyncClient
+from flotilla.codec.batch.facts import facts_of
+from flotilla.codec.batch.header import span_of
 from flotilla.frontends.grpc.server import GrpcServer
 from flotilla.frontends.http.server import HttpServer
 from flotilla.frontends.tcp.server import TcpServer
+from flotilla.gateway.gateway import Gateway
 from flotilla.metadata.commands import RegisterBroker
 from flotilla.node import Node
 from flotilla.node import NodeSettings as NodeParts
@@ -30,17 +37,10 @@ from flotilla.raft.messages import Configuration
 from flotilla.raft.options import RaftOptions
 from flotilla.replica.replica import Replica, ReplicaOptions
 from flotilla.runtime.clock import Clock, LoopClock
+from flotilla.runtime.data_dir_identity import Identity, claim
 from flotilla.runtime.driver import DriverOptions
-from flotilla.runtime.identity import Identity, claim
-from flotilla.runtime.logs import get_logger
+from flotilla.runtime.observability.logs import get_logger
 from flotilla.runtime.ticker import TICK_MS
-from flotilla.service.broker import Broker
-from flotilla.service.catalog import METADATA_GROUP, Catalog, CatalogMachine
-from flotilla.service.chronicle import LOOK_MS, Chronicle
-from flotilla.service.membership import Membership
-from flotilla.service.metering import MeteredService
-from flotilla.service.ports import Cancel, Done
-from flotilla.service.status import NodeStatus
 from flotilla.storage.options import StoreOptions
 from flotilla.types.address import Address, parse_address
 from flotilla.types.errors import FlotillaError, InvalidArgumentError, UnavailableError

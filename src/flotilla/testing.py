@@ -21,10 +21,10 @@ from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Any, Final, Self
 
-from flotilla.client.aio import AsyncClient
-from flotilla.client.clocks import CLOCKS_HERE
-from flotilla.client.loop_thread import LoopThread
-from flotilla.client.sync import Client
+from flotilla.client._core.broker_clock import CLOCKS_HERE
+from flotilla.client._core.loop_thread import LoopThread
+from flotilla.client.async_client import AsyncClient
+from flotilla.client.client import Client
 from flotilla.runtime.clock import TurnedClock
 from flotilla.server import Server
 from flotilla.types.address import Address, parse_address

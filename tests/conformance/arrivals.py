@@ -6,8 +6,8 @@ it: how long that takes is nobody's to guess, so it is seen where it happens.
 
 import asyncio
 
-from flotilla.service.broker import Broker
-from flotilla.service.ports import Cancel, Done
+from flotilla.broker.broker import Broker
+from flotilla.broker.ports import Cancel, Done
 from flotilla.types.operations import Request
 
 

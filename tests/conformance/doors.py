@@ -2,7 +2,7 @@
 
 import asyncio
 
-from flotilla.client.connection import Connection
+from flotilla.client._core.connection import Connection
 from flotilla.server import Server
 from flotilla.types.address import parse_address
 from flotilla.types.errors import FlotillaError

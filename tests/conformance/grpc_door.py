@@ -14,13 +14,13 @@ from flotilla.codec.generated import flotilla_pb2 as pb
 from flotilla.codec.generated.flotilla_pb2_grpc import FlotillaStub
 from flotilla.server import Server
 from flotilla.types import operations as ops
-from flotilla.types import queue_operations as queue
-from flotilla.types import stream_operations as stream
-from flotilla.types import transaction_operations as transactions
-from flotilla.types.cluster_operations import DescribeReplicas
 from flotilla.types.errors import ALL_ERRORS, FlotillaError, LeaseExpiredError, NotLeaderError
 from flotilla.types.operations import Reply, Request
-from flotilla.types.queue_operations import Held
+from flotilla.types.operations import queue as queue
+from flotilla.types.operations import stream as stream
+from flotilla.types.operations import transactions as transactions
+from flotilla.types.operations.cluster import DescribeReplicas
+from flotilla.types.operations.queue import Held
 
 _ERRORS = {error.row.name: error for error in ALL_ERRORS}
 _PLACES = {

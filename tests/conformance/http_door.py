@@ -10,16 +10,18 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from flotilla.codec.batch import patch_base_offset
-from flotilla.codec.records import encode_batch
-from flotilla.frontends.http.records import BATCH_TYPE, LOG_START_HEADER, NEXT_OFFSET_HEADER
+from flotilla.codec.batch.header import patch_base_offset
+from flotilla.codec.batch.records import encode_batch
+from flotilla.frontends.http.api.records import BATCH_TYPE, LOG_START_HEADER, NEXT_OFFSET_HEADER
 from flotilla.server import Server
-from flotilla.types import cluster_operations, stream_operations, transaction_operations
 from flotilla.types import operations as ops
-from flotilla.types import queue_operations as queue
 from flotilla.types.errors import ALL_ERRORS, FlotillaError, NotLeaderError
 from flotilla.types.lease_tokens import held_by_partition, read_lease_token, tokens_of
 from flotilla.types.operations import Reply, Request
+from flotilla.types.operations import cluster as cluster_operations
+from flotilla.types.operations import queue as queue
+from flotilla.types.operations import stream as stream_operations
+from flotilla.types.operations import transactions as transaction_operations
 from flotilla.types.records import Record
 
 _ERRORS = {error.row.name: error for error in ALL_ERRORS}

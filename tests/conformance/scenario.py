@@ -8,11 +8,11 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
 
-from flotilla.codec.batch_view import BatchView
+from flotilla.codec.batch.view import BatchView
 from flotilla.types.errors import FlotillaError, NotLeaderError, OverloadedError, UnavailableError
 from flotilla.types.operations import Fetched, Reply, Request
-from flotilla.types.queue_operations import Explanation, Held, Polled, Start
-from flotilla.types.stream_operations import GroupAssignment
+from flotilla.types.operations.queue import Explanation, Held, Polled, Start
+from flotilla.types.operations.stream import GroupAssignment
 from tests.conformance.arrivals import Arrivals
 from tests.conformance.matching import Mismatch, match, substitute
 from tests.conformance.values import OPERATIONS, encode, plain_record, to_bytes

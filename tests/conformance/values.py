@@ -6,10 +6,14 @@ from typing import Any
 
 from crc32c import crc32c
 
-from flotilla.codec.compression import LZ4, NONE, ZSTD
-from flotilla.codec.records import encode_batch
-from flotilla.types import cluster_operations, operations, queue_operations, stream_operations, transaction_operations
+from flotilla.codec.batch.compression import LZ4, NONE, ZSTD
+from flotilla.codec.batch.records import encode_batch
+from flotilla.types import operations
 from flotilla.types.operations import Request
+from flotilla.types.operations import cluster as cluster_operations
+from flotilla.types.operations import queue as queue_operations
+from flotilla.types.operations import stream as stream_operations
+from flotilla.types.operations import transactions as transaction_operations
 from flotilla.types.records import Record
 
 #: Every kind of request by its name in scenarios.

@@ -18,7 +18,7 @@ from flotilla.node import Node, NodeSettings
 from flotilla.raft.messages import Configuration, Entry
 from flotilla.raft.roles import LEADER
 from flotilla.runtime.process import tune_process
-from flotilla.sim.ledger import Ledger, command
+from flotilla.sim.ledger.machine import Ledger, command
 from flotilla.storage.options import StoreOptions
 from flotilla.types.address import Address
 from flotilla.types.errors import FlotillaError

@@ -3,7 +3,7 @@
 import pytest
 
 from flotilla.raft.node import RaftNode
-from flotilla.sim.mutants import MUTANTS, applied
+from flotilla.sim.mutants.mutants import MUTANTS, applied
 from flotilla.sim.swarm import Order, run_swarm
 
 #: Which promises each of them may break first, among the quick ones.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from flotilla.sim.mutants import MUTANTS
+from flotilla.sim.mutants.mutants import MUTANTS
 from flotilla.sim.plan import QUEUE
 from flotilla.sim.swarm import Order, run_swarm
 

@@ -11,7 +11,7 @@ from random import SystemRandom
 
 import pytest
 
-from flotilla.sim.mutants import MUTANTS
+from flotilla.sim.mutants.mutants import MUTANTS
 from flotilla.sim.plan import FAULTS, STREAM, draw_plan
 from flotilla.sim.run import simulate
 from flotilla.sim.swarm import Order, Totals, run_swarm

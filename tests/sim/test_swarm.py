@@ -9,7 +9,7 @@ from random import SystemRandom
 import pytest
 
 from flotilla.runtime.driver import CRASH_POINTS
-from flotilla.sim.sometimes import crashed_at
+from flotilla.sim.coverage import crashed_at
 from flotilla.sim.swarm import Order, Totals, run_swarm
 
 FIRST = int(os.environ.get("FLOTILLA_SIM_SEED", "0")) or SystemRandom().randrange(1, 10**9)

@@ -11,10 +11,10 @@ import typer
 from typer.models import ArgumentInfo, OptionInfo
 
 from flotilla.cli.app import VERBS, find_verb
-from flotilla.cli.exit_codes import ALL
-from flotilla.cli.message_formats import Format
-from flotilla.cli.servers import DEFAULT_SERVERS, SERVERS_VARIABLE
-from flotilla.cli.shell_words import WORDS
+from flotilla.cli.shell.words import WORDS
+from flotilla.cli.terminal.exit_codes import ALL
+from flotilla.cli.terminal.message_formats import Format
+from flotilla.cli.terminal.servers import DEFAULT_SERVERS, SERVERS_VARIABLE
 from flotilla.types.settings import SETTINGS_BY_NAME
 
 PATH = "docs/reference/cli.md"

@@ -1,6 +1,6 @@
 """The reference page of delivery states: `REWRITE=1 pytest tests/tidy/test_delivery_states_docs.py` writes it."""
 
-from flotilla.queue.states import LEADER, STATES, TRANSITIONS, State, Transition
+from flotilla.partition.explain.delivery_states import LEADER, STATES, TRANSITIONS, State, Transition
 
 PATH = "docs/reference/delivery-states.md"
 

@@ -11,26 +11,22 @@ from typing import NamedTuple
 
 from tests.tidy.tree import Module
 
-_PURE = ("types", "raft", "queue", "metadata")
+_PURE = ("types", "raft", "partition", "metadata")
 _CORE = (*_PURE, "codec", "replica")
 _ADAPTERS = ("storage", "peers", "runtime")
 #: What a client reads and writes; the brokers' side of the codec is not for it.
-_CLIENT_CODEC = tuple(
-    f"codec.{name}" for name in ("batch", "batch_view", "client", "columns", "compression", "frames", "records")
-)
-#: What Spark's readers and writers need to turn stored batches into columns and back.
-_SPARK_CODEC = tuple(f"codec.{name}" for name in ("batch", "batch_view", "batch_writer", "columns", "compression"))
+_CLIENT_CODEC = ("codec.batch", "codec.client", "codec.frames")
 
 #: For each folder (or module) of the package, what of the package it may import beside itself.
 #: The most particular row decides. A row allows a name and everything below it.
 ALLOWED: dict[str, tuple[str, ...]] = {
-    # The front door: what users import from `flotilla` itself.
+    # The public face: what users import from `flotilla` itself.
     "": ("types", "client"),
     # L0
     "types": (),
     # L1: three pure cores that never meet.
     "raft": ("types",),
-    "queue": ("types",),
+    "partition": ("types",),
     "metadata": ("types",),
     # L2
     "codec": _PURE,
@@ -40,20 +36,21 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "peers": ("types", "raft", "codec", "replica"),
     "runtime": ("types", "raft", "codec", "replica"),
     # L4
-    "service": (*_CORE, "runtime"),
+    "broker": (*_CORE, "runtime"),
     # L5
     "client": ("types", *_CLIENT_CODEC),
-    "frontends": ("types", "codec", "service", "client"),
+    "gateway": ("types", *_CLIENT_CODEC, "client"),
+    "frontends": ("types", "codec", "broker", "client", "gateway"),
     # L6
-    "spark": ("types", "client", *_SPARK_CODEC),
-    "cli": (*_CORE, *_ADAPTERS, "service", "frontends", "client", "server", "spark"),
+    "spark": ("types", "client", "codec.batch"),
+    "cli": (*_CORE, *_ADAPTERS, "broker", "frontends", "client", "gateway", "server", "spark"),
     "cli.sim": (*_CORE, *_ADAPTERS, "sim"),
     # Beside the layers: the simulator runs the real core, storage and driver on simulated devices.
     "sim": (*_CORE, "storage", "runtime.driver"),
     # Composition roots, where everything meets.
     "node": (*_CORE, *_ADAPTERS),
-    "server": (*_CORE, *_ADAPTERS, "node", "service", "frontends", "client"),
-    "testing": (*_CORE, *_ADAPTERS, "service", "client", "server"),
+    "server": (*_CORE, *_ADAPTERS, "node", "broker", "frontends", "client", "gateway"),
+    "testing": (*_CORE, *_ADAPTERS, "broker", "client", "server"),
 }
 
 #: Foreign packages and the folders that may import them.

@@ -1,8 +1,8 @@
 """The reference page of metrics, made from the table: `REWRITE=1 pytest tests/tidy/test_metrics_docs.py`."""
 
+from flotilla.broker.observability.request_metrics import OPERATIONS
 from flotilla.raft.roles import ROLE_NAMES
-from flotilla.runtime.metrics import METRICS, STATE_DAMAGED, Metric
-from flotilla.service.metering import OPERATIONS
+from flotilla.runtime.observability.metrics import METRICS, STATE_DAMAGED, Metric
 
 PATH = "docs/reference/metrics.md"
 

@@ -6,7 +6,7 @@ import re
 import typer
 
 from flotilla.cli.app import VERBS
-from flotilla.cli.exit_codes import ALL
+from flotilla.cli.terminal.exit_codes import ALL
 from flotilla.types.settings import SETTINGS
 from tests.tidy.cli_page import PATH, options, render, takes_settings, verbs
 from tests.tidy.markdown import prose, table_rows

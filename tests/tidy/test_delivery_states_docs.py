@@ -3,7 +3,7 @@
 import os
 import re
 
-from flotilla.queue.states import STATES, TRANSITIONS
+from flotilla.partition.explain.delivery_states import STATES, TRANSITIONS
 from tests.tidy.delivery_states_page import PATH, render
 from tests.tidy.markdown import table_rows
 from tests.tidy.tree import ROOT

@@ -73,33 +73,33 @@ def test_the_table_has_no_way_back_up() -> None:
 # The checks can fail.
 
 BAD_IMPORTS = [
-    ("raft/node.py", "from flotilla.queue.machine import QueueMachine"),
+    ("raft/node.py", "from flotilla.partition.machine import QueueMachine"),
     ("raft/node.py", "from flotilla.replica.ports import Store"),
-    ("raft/node.py", "import flotilla.codec.peer"),
+    ("raft/node.py", "import flotilla.codec.peer.frames"),
     ("raft/node.py", "from flotilla import codec"),
     ("raft/node.py", "from ..codec import peer"),
-    ("raft/__init__.py", "from ..queue import machine"),
-    ("queue/machine.py", "from flotilla.raft.messages import Entry"),
-    ("metadata/machine.py", "from flotilla.queue import machine"),
+    ("raft/__init__.py", "from ..partition import machine"),
+    ("partition/machine.py", "from flotilla.raft.messages import Entry"),
+    ("metadata/machine.py", "from flotilla.partition import machine"),
     ("types/ids.py", "from flotilla.raft.messages import Entry"),
-    ("codec/peer.py", "from flotilla.replica.ports import Store"),
+    ("codec/peer/frames.py", "from flotilla.replica.ports import Store"),
     ("storage/store.py", "from flotilla.runtime.driver import Driver"),
-    ("replica/replica.py", "from flotilla.queue.partition import Partition"),
+    ("replica/replica.py", "from flotilla.partition.state.machine import Partition"),
     ("replica/replica.py", "from flotilla.metadata.machine import MetadataMachine"),
-    ("runtime/driver.py", "from flotilla.queue.partition import Partition"),
+    ("runtime/driver.py", "from flotilla.partition.state.machine import Partition"),
     ("runtime/driver.py", "def f():\n    from flotilla.storage.store import NodeStore"),
     ("peers/link.py", "from flotilla.storage.store import NodeStore"),
-    ("client/session.py", "from flotilla.codec.peer import encode_frame"),
-    ("client/session.py", "from flotilla.service.service import Service"),
-    ("spark/source.py", "from flotilla.codec.records import decode_batch"),
-    ("sim/world.py", "from flotilla.runtime.ticker import Ticker"),
-    ("sim/world.py", "from flotilla.peers.link import Link"),
-    ("cli/app.py", "from flotilla.sim.world import World"),
-    ("server.py", "from flotilla.sim.world import World"),
+    ("client/session.py", "from flotilla.codec.peer.frames import encode_frame"),
+    ("client/session.py", "from flotilla.broker.service import Service"),
+    ("spark/source.py", "from flotilla.codec.client.frames import decode_response"),
+    ("sim/devices/world.py", "from flotilla.runtime.ticker import Ticker"),
+    ("sim/devices/world.py", "from flotilla.peers.link import Link"),
+    ("cli/app.py", "from flotilla.sim.devices.world import World"),
+    ("server.py", "from flotilla.sim.devices.world import World"),
     ("peers/link.py", "from flotilla.codec.generated import peer_pb2"),
     ("storage/store.py", "from google.protobuf.message import Message"),
     ("raft/node.py", "import crc32c"),
-    ("service/service.py", "import typer"),
+    ("broker/broker.py", "import typer"),
     ("strange/thing.py", "import struct"),
 ]
 
@@ -112,9 +112,9 @@ def test_a_bad_import_is_found(path: str, text: str) -> None:
 GOOD_IMPORTS = [
     ("raft/node.py", "from flotilla.raft.messages import Entry\nfrom flotilla.types.ids import NodeId\nimport struct"),
     ("raft/node.py", "from .messages import Entry"),
-    ("codec/peer.py", "from flotilla.codec.generated import peer_pb2\nfrom crc32c import crc32c"),
+    ("codec/peer/frames.py", "from flotilla.codec.generated import peer_pb2\nfrom crc32c import crc32c"),
     ("sim/node.py", "from flotilla.runtime.driver import Driver\nfrom flotilla.runtime import driver"),
-    ("cli/sim.py", "from flotilla.sim.world import World\nimport typer"),
+    ("cli/sim.py", "from flotilla.sim.devices.world import World\nimport typer"),
     ("cli/app.py", "from flotilla import __version__\nfrom flotilla.cli.sim import sim"),
     ("client/session.py", "from flotilla.codec.frames import FrameReader"),
     ("server.py", "from flotilla.storage.store import NodeStore\nfrom flotilla.runtime.driver import Driver"),
@@ -128,8 +128,9 @@ def test_a_good_import_passes(path: str, text: str) -> None:
 
 def test_what_the_simulator_runs_must_replay() -> None:
     replayed = {module.name for module in package_modules() if is_replayed(module)}
-    assert {"raft.node", "replica.replica", "storage.store", "storage.posix", "sim.world", "runtime.driver"} <= replayed
-    assert not replayed & {"runtime.worker", "runtime.ticker", "service.service", "server"}
+    expected = {"raft.node", "replica.replica", "storage.store", "storage.posix", "sim.devices.world", "runtime.driver"}
+    assert expected <= replayed
+    assert not replayed & {"runtime.io_thread", "runtime.ticker", "broker.broker", "server"}
 
 
 @pytest.mark.parametrize(
@@ -173,7 +174,7 @@ def test_a_door_to_the_outside_is_found(text: str) -> None:
         "disk.open('x')",
         "import struct",
         "from collections.abc import Iterator",
-        "from flotilla.queue import machine",
+        "from flotilla.partition import machine",
         "from sys import intern",
         "import sys\nassert sys.byteorder == 'little'",
     ],

@@ -5,7 +5,7 @@ import json
 import os
 import re
 
-from flotilla.runtime.metrics import METRICS
+from flotilla.runtime.observability.metrics import METRICS
 from flotilla.types.errors import ALL_ERRORS
 from tests.tidy.markdown import prose, table_rows
 from tests.tidy.metrics_page import PATH, render
@@ -39,7 +39,7 @@ def test_every_metric_that_the_page_speaks_of_exists() -> None:
 def test_no_metric_is_named_outside_of_the_table() -> None:
     names = {metric.name for metric in METRICS}
     for module in package_modules():
-        if module.name == "runtime.metrics":
+        if module.name == "runtime.observability.metrics":
             continue
         texts = {node.value for node in module.nodes if isinstance(node, ast.Constant)}
         assert not texts & names, module.path
@@ -47,7 +47,7 @@ def test_no_metric_is_named_outside_of_the_table() -> None:
 
 def test_every_reason_is_explained() -> None:
     """Reasons are made in one module, from a word of their own or from the code of an error."""
-    [status] = [module for module in package_modules() if module.name == "service.status"]
+    [status] = [module for module in package_modules() if module.name == "broker.observability.status"]
     made = {node.value for node in status.nodes if isinstance(node, ast.Constant) and _is_code(node.value)}
     section = page().partition("## Readiness")[2].partition("## Metrics")[0]
     explained = {code for row in table_rows(section) for code in re.findall(r"[A-Z_]{4,}", row[0])}
@@ -68,7 +68,7 @@ def test_the_examples_are_json() -> None:
 
 def _health_keys() -> list[str]:
     """The fields of the answer, from the function that makes it."""
-    [status] = [module for module in package_modules() if module.name == "service.status"]
+    [status] = [module for module in package_modules() if module.name == "broker.observability.status"]
     [function] = [node for node in status.nodes if isinstance(node, ast.FunctionDef) and node.name == "health"]
     [facts] = [node for node in ast.walk(function) if isinstance(node, ast.Dict)]
     return [key.value for key in facts.keys if isinstance(key, ast.Constant) and isinstance(key.value, str)]

@@ -1,1 +1,5 @@
-"""L6: the `flotilla` command. Each verb is a module of its own; `app.py` puts them together."""
+"""L6: the `flotilla` command.
+
+One module per noun; commands with several modules have a folder. `app.py` puts them together, `terminal/` is what
+they share.
+"""

@@ -15,8 +15,8 @@ from typer.core import TyperGroup
 from typer.main import get_command as make_command
 
 from flotilla import __version__
-from flotilla.cli.exit_codes import FAILED, INTERRUPTED, advice, exit_code
-from flotilla.cli.output import complain
+from flotilla.cli.terminal.exit_codes import FAILED, INTERRUPTED, advice, exit_code
+from flotilla.cli.terminal.output import complain
 from flotilla.types.errors import FlotillaError
 
 #: Each verb, in the order of the help, with the function or the group of verbs behind it.
@@ -34,11 +34,11 @@ VERBS = {
     "peek": "message:peek",
     "why": "message:why",
     "cancel": "message:cancel",
-    "shell": "shell:shell",
+    "shell": "shell.command:shell",
     "pipeline": "pipeline:pipeline_app",
-    "demo": "demo:demo",
-    "chaos": "chaos:chaos",
-    "bench": "bench:bench",
+    "demo": "demo.command:demo",
+    "chaos": "chaos.command:chaos",
+    "bench": "bench.command:bench",
     "sim": "sim:sim",
     "config": "config:config_app",
     "version": "app:version",

@@ -17,11 +17,11 @@ import typer
 from rich.live import Live
 from rich.text import Text
 
-from flotilla.cli.exit_codes import FAILED, UNAVAILABLE
 from flotilla.cli.local_cluster import LAYOUT_FILE, POLL_S, LocalCluster
-from flotilla.cli.move_progress import Moving, moving, shares_there, watch
-from flotilla.cli.output import console, note, print_done, print_json, print_table
-from flotilla.cli.servers import (
+from flotilla.cli.terminal.exit_codes import FAILED, UNAVAILABLE
+from flotilla.cli.terminal.move_progress import Moving, moving, shares_there, watch
+from flotilla.cli.terminal.output import console, note, print_done, print_json, print_table
+from flotilla.cli.terminal.servers import (
     DEFAULT_SERVERS,
     DEFAULT_TIMEOUT,
     AsJson,
@@ -35,7 +35,7 @@ from flotilla.types.ids import NO_NODE
 from flotilla.types.operations import Metadata
 
 if TYPE_CHECKING:
-    from flotilla.client.sync import Client
+    from flotilla.client.client import Client
 
 DEFAULT_BASE_PORT = 7600
 DEFAULT_FOLDER = Path("flotilla-cluster")

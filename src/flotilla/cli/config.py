@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from flotilla.cli.settings_flags import setting_flags
+from flotilla.cli.terminal.settings_flags import setting_flags
 from flotilla.types.setting_kinds import Duration, Size, Switch, Whole
 from flotilla.types.settings import SETTINGS, LoadedSettings, OriginKind, Setting
 

@@ -12,19 +12,27 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flotilla.cli.message_formats import Format, formatter
-from flotilla.cli.output import note
-from flotilla.cli.servers import DEFAULT_SERVERS, DEFAULT_TIMEOUT, AsJson, Servers, Timeout, connect, find_topic
-from flotilla.cli.start_point import StartPoint, now_ms, read_start_point
+from flotilla.cli.terminal.message_formats import Format, formatter
+from flotilla.cli.terminal.output import note
+from flotilla.cli.terminal.servers import (
+    DEFAULT_SERVERS,
+    DEFAULT_TIMEOUT,
+    AsJson,
+    Servers,
+    Timeout,
+    connect,
+    find_topic,
+)
+from flotilla.cli.terminal.start_point import StartPoint, now_ms, read_start_point
 from flotilla.types.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
-    from flotilla.client.messages import Message
-    from flotilla.client.queue_options import QueueSettings
-    from flotilla.client.stream_options import StreamSettings
-    from flotilla.client.sync import Client
-    from flotilla.client.sync_consumer import Consumer
-    from flotilla.client.sync_queue import QueueMessage
+    from flotilla.client.client import Client
+    from flotilla.client.queue.options import QueueSettings
+    from flotilla.client.queue.sync import QueueMessage
+    from flotilla.client.reader.message import Message
+    from flotilla.client.reader.sync import Consumer
+    from flotilla.client.stream.options import StreamSettings
 
 #: How long one look for news may take; Ctrl-C is noticed in between at the latest.
 _WAIT_MS = 1_000

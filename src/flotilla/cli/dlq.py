@@ -8,17 +8,25 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 from rich.progress import MofNCompleteColumn, TimeRemainingColumn
 
-from flotilla.cli.exit_codes import FAILED
-from flotilla.cli.message_formats import moment, plain_content
-from flotilla.cli.output import escaped, note, print_done, print_json, print_table
-from flotilla.cli.progress import progress_bar
-from flotilla.cli.servers import DEFAULT_SERVERS, DEFAULT_TIMEOUT, AsJson, Servers, Timeout, connect, find_topic
-from flotilla.cli.start_point import now_ms, read_start_point
+from flotilla.cli.terminal.exit_codes import FAILED
+from flotilla.cli.terminal.message_formats import moment, plain_content
+from flotilla.cli.terminal.output import escaped, note, print_done, print_json, print_table
+from flotilla.cli.terminal.progress import progress_bar
+from flotilla.cli.terminal.servers import (
+    DEFAULT_SERVERS,
+    DEFAULT_TIMEOUT,
+    AsJson,
+    Servers,
+    Timeout,
+    connect,
+    find_topic,
+)
+from flotilla.cli.terminal.start_point import now_ms, read_start_point
 from flotilla.types.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
-    from flotilla.client.dead_letter import DeadLetter, DeadLetterFilter
-    from flotilla.client.dead_letters import DeadLetters, Redriven
+    from flotilla.client.admin.dead_letter import DeadLetter, DeadLetterFilter
+    from flotilla.client.admin.dead_letters import DeadLetters, Redriven
 
 dlq_app = typer.Typer(name="dlq", help="Dead letters: look at them, send them again.", no_args_is_help=True)
 

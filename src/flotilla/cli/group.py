@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from flotilla.cli.output import age, note, print_done, print_json, print_table
-from flotilla.cli.pairs import read_pairs
-from flotilla.cli.servers import DEFAULT_SERVERS, DEFAULT_TIMEOUT, AsJson, Servers, Timeout, connect
-from flotilla.cli.start_point import now_ms, read_start_point
+from flotilla.cli.terminal.output import age, note, print_done, print_json, print_table
+from flotilla.cli.terminal.pairs import read_pairs
+from flotilla.cli.terminal.servers import DEFAULT_SERVERS, DEFAULT_TIMEOUT, AsJson, Servers, Timeout, connect
+from flotilla.cli.terminal.start_point import now_ms, read_start_point
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.group_settings import GROUP_SETTING_BY_NAME
-from flotilla.types.stream_operations import StreamGroupDescription
+from flotilla.types.operations.stream import StreamGroupDescription
 
 if TYPE_CHECKING:
-    from flotilla.client.group_info import GroupInfo
+    from flotilla.client.admin.group_info import GroupInfo
 
 group_app = typer.Typer(name="group", help="Look at consumer groups and change them.", no_args_is_help=True)
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from flotilla.cli.task_client import TaskClient, as_path
-from flotilla.client.verdicts import Reject, Retry, cut_reason
+from flotilla.client.queue.outcome import Reject, Retry, cut_reason
 from flotilla.types.errors import FlotillaError, LeaseExpiredError, NotFoundError
-from flotilla.types.queue_operations import BY_BACKOFF
+from flotilla.types.operations.queue import BY_BACKOFF
 
 _LOG = logging.getLogger(__name__)
 #: Of one lease that waits: short, so that stopping does not take long.

@@ -38,7 +38,7 @@ from flotilla.types.ids import NO_NODE
 from flotilla.types.settings import VARIABLE_PREFIX
 
 if TYPE_CHECKING:
-    from flotilla.client.sync import Client
+    from flotilla.client.client import Client
 
 HOST = "127.0.0.1"
 LAYOUT_FILE = "cluster.json"
@@ -214,7 +214,7 @@ class LocalCluster:
 
     def wait_ready(self, timeout_s: float = READY_S_MAX) -> None:
         """Until all nodes see each other and one leads. Raises UnavailableError with what the culprit said last."""
-        from flotilla.client.sync import Client
+        from flotilla.client.client import Client
 
         deadline = time.monotonic() + timeout_s
         with Client(self.servers, timeout_ms=_ASK_MS) as client:

@@ -6,9 +6,9 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from flotilla.cli.message_formats import Format, formatter
-from flotilla.cli.output import age, note, print_done, print_json
-from flotilla.cli.servers import DEFAULT_SERVERS, DEFAULT_TIMEOUT, AsJson, Servers, Timeout, connect
+from flotilla.cli.terminal.message_formats import Format, formatter
+from flotilla.cli.terminal.output import age, note, print_done, print_json
+from flotilla.cli.terminal.servers import DEFAULT_SERVERS, DEFAULT_TIMEOUT, AsJson, Servers, Timeout, connect
 from flotilla.types.errors import NotFoundError
 
 Topic: TypeAlias = Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)]

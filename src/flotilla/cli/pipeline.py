@@ -13,10 +13,10 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from flotilla.cli.exit_codes import FAILED
-from flotilla.cli.output import console, note, print_json, print_table
-from flotilla.cli.servers import DEFAULT_SERVERS, AsJson, Servers, read_duration
-from flotilla.cli.start_point import now_ms, read_start_point
+from flotilla.cli.terminal.exit_codes import FAILED
+from flotilla.cli.terminal.output import console, note, print_json, print_table
+from flotilla.cli.terminal.servers import DEFAULT_SERVERS, AsJson, Servers, read_duration
+from flotilla.cli.terminal.start_point import now_ms, read_start_point
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.topics import check_topic_name
 
@@ -86,7 +86,7 @@ def archive(
     Retention keeps in the log whatever is not safely in the lake: files are read back before it may go.
     """
     from flotilla.spark.pipelines.archive import ArchiveOptions, archive
-    from flotilla.spark.pipelines.running import RunOptions
+    from flotilla.spark.pipelines.streaming_run import RunOptions
 
     _check_topics(topics)
     run = RunOptions(_checkpoint(checkpoint, "archive", *topics), once, _seconds(every))
@@ -106,8 +106,8 @@ def verify(
     as_json: AsJson = False,
 ) -> None:
     """Read a whole lake back: checksums, rows, and that no offset is missing or there twice."""
+    from flotilla.spark.lake.lake import Lake
     from flotilla.spark.pipelines.archive import unnamed_files, verify_lake
-    from flotilla.spark.pipelines.lake import Lake
 
     opened = Lake(lake)
     with _session("verify", master) as (spark, _):
@@ -277,7 +277,7 @@ def rollup(
     A window is told once, when it is over and nothing that belongs to it is expected any more.
     """
     from flotilla.spark.pipelines.rollup import RollupOptions, rollup, write_report
-    from flotilla.spark.pipelines.running import RunOptions
+    from flotilla.spark.pipelines.streaming_run import RunOptions
 
     _check_topics(topics)
     options = RollupOptions(

@@ -17,15 +17,23 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 import typer
 from rich.progress import TimeElapsedColumn, TimeRemainingColumn, TransferSpeedColumn
 
-from flotilla.cli.output import note, print_json
-from flotilla.cli.pairs import read_pairs
-from flotilla.cli.progress import progress_bar
-from flotilla.cli.servers import DEFAULT_SERVERS, DEFAULT_TIMEOUT, AsJson, Servers, Timeout, connect, read_duration
+from flotilla.cli.terminal.output import note, print_json
+from flotilla.cli.terminal.pairs import read_pairs
+from flotilla.cli.terminal.progress import progress_bar
+from flotilla.cli.terminal.servers import (
+    DEFAULT_SERVERS,
+    DEFAULT_TIMEOUT,
+    AsJson,
+    Servers,
+    Timeout,
+    connect,
+    read_duration,
+)
 from flotilla.types.errors import FlotillaError, InvalidArgumentError
 
 if TYPE_CHECKING:
-    from flotilla.client.fields import RecordFields
-    from flotilla.client.sync_producer import Producer, SyncDelivery
+    from flotilla.client.producer._record_fields import RecordFields
+    from flotilla.client.producer.sync import Producer, SyncDelivery
 
 #: A line that is longer is refused before it fills the memory; no topic takes such a message.
 _LINE_BYTES_MAX = 17 * 1024 * 1024

@@ -13,11 +13,11 @@ from typing import Annotated
 import typer
 import uvloop
 
-from flotilla.cli.exit_codes import FAILED, OK
-from flotilla.cli.output import complain
 from flotilla.cli.serve import EndOfInput
-from flotilla.cli.servers import DEFAULT_SERVERS, Servers
-from flotilla.runtime.logs import configure_logs, get_logger, remove_logs
+from flotilla.cli.terminal.exit_codes import FAILED, OK
+from flotilla.cli.terminal.output import complain
+from flotilla.cli.terminal.servers import DEFAULT_SERVERS, Servers
+from flotilla.runtime.observability.logs import configure_logs, get_logger, remove_logs
 from flotilla.types.address import Address, parse_address
 from flotilla.types.errors import InvalidArgumentError
 
@@ -69,10 +69,10 @@ def read_door(flag: str, text: str) -> Address | None:
 
 async def _run(servers: str, doors: dict[str, Address | None], *, stop_with_stdin: bool) -> int:
     # Only now: what the doors are made of takes longer to load than `--help` should.
-    from flotilla.client.gateway import Gateway
-    from flotilla.client.setup import read_addresses
+    from flotilla.client._core.options import read_addresses
     from flotilla.frontends.grpc.server import GrpcServer
     from flotilla.frontends.http.server import HttpServer
+    from flotilla.gateway.gateway import Gateway
 
     addresses = read_addresses(servers)
     gateway = Gateway(lambda: addresses, "proxy")

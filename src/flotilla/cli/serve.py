@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 import uvloop
 
-from flotilla.cli.exit_codes import FAILED, OK
-from flotilla.cli.output import complain
-from flotilla.cli.settings_flags import setting_flags
-from flotilla.cli.stop_signals import StopSignals
-from flotilla.runtime.logs import configure_logs, get_logger, remove_logs
+from flotilla.cli.terminal.exit_codes import FAILED, OK
+from flotilla.cli.terminal.output import complain
+from flotilla.cli.terminal.settings_flags import setting_flags
+from flotilla.cli.terminal.stop_signals import StopSignals
+from flotilla.runtime.observability.logs import configure_logs, get_logger, remove_logs
 from flotilla.runtime.process import tune_process
 from flotilla.types.address import Address
 from flotilla.types.settings import LoadedSettings, NodeSettings

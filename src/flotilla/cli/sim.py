@@ -12,12 +12,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from flotilla.sim.mutants import MUTANTS, applied
+from flotilla.sim.coverage import missing
+from flotilla.sim.devices.world import SECOND
+from flotilla.sim.mutants.mutants import MUTANTS, applied
 from flotilla.sim.plan import DEFAULT_TICKS, FAULTS, NODES_MIN, WORKLOADS
 from flotilla.sim.run import Result, simulate
-from flotilla.sim.sometimes import missing
 from flotilla.sim.swarm import Order, Totals, run_swarm
-from flotilla.sim.world import SECOND
 
 #: Within so many seeds every mutant must be caught.
 MUTANT_SEEDS_MAX = 400

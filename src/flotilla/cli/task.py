@@ -7,9 +7,9 @@ from uuid import uuid4
 
 import typer
 
-from flotilla.cli.output import age, note, print_done, print_json, print_table
-from flotilla.cli.servers import DEFAULT_TIMEOUT, AsJson, Timeout, read_duration
 from flotilla.cli.task_client import DEFAULT_HTTP, TaskClient, as_path, query
+from flotilla.cli.terminal.output import age, note, print_done, print_json, print_table
+from flotilla.cli.terminal.servers import DEFAULT_TIMEOUT, AsJson, Timeout, read_duration
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.limits import PRIORITY_MAX
 from flotilla.types.tasks import DEFAULT_QUEUE, MAX_RETRIES_DEFAULT, MAX_RETRIES_MAX, topic_of

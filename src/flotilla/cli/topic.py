@@ -12,11 +12,19 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from flotilla.cli.exit_codes import FAILED
-from flotilla.cli.move_progress import moving, watch
-from flotilla.cli.output import note, print_done, print_json, print_table
-from flotilla.cli.pairs import read_pairs
-from flotilla.cli.servers import DEFAULT_SERVERS, DEFAULT_TIMEOUT, AsJson, Servers, Timeout, connect, find_topic
+from flotilla.cli.terminal.exit_codes import FAILED
+from flotilla.cli.terminal.move_progress import moving, watch
+from flotilla.cli.terminal.output import note, print_done, print_json, print_table
+from flotilla.cli.terminal.pairs import read_pairs
+from flotilla.cli.terminal.servers import (
+    DEFAULT_SERVERS,
+    DEFAULT_TIMEOUT,
+    AsJson,
+    Servers,
+    Timeout,
+    connect,
+    find_topic,
+)
 from flotilla.types.errors import AlreadyExistsError, InvalidArgumentError, NotFoundError
 from flotilla.types.ids import NO_NODE
 from flotilla.types.operations import Metadata, TopicInfo

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Annotated, Protocol, cast
 
 import typer
 
-from flotilla.cli.exit_codes import INTERRUPTED
-from flotilla.cli.output import note
-from flotilla.cli.servers import DEFAULT_SERVERS, Servers, read_duration
+from flotilla.cli.terminal.exit_codes import INTERRUPTED
+from flotilla.cli.terminal.output import note
+from flotilla.cli.terminal.servers import DEFAULT_SERVERS, Servers, read_duration
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.tasks import DEFAULT_QUEUE, topic_of
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from flotilla.cli.http_worker import Task
-    from flotilla.client.queue_options import QueueSettings
+    from flotilla.client.queue.options import QueueSettings
     from flotilla.client.worker import Handler
 
 

@@ -16,12 +16,12 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeAlias, Unpack, cast
 
-from flotilla.client.aio import AsyncClient
-from flotilla.client.aio_queue import AsyncQueueConsumer, AsyncQueueMessage
-from flotilla.client.loop_thread import new_loop
-from flotilla.client.queue_options import QueueSettings
-from flotilla.client.sync_queue import QueueMessage
-from flotilla.client.verdicts import Verdict, is_decision, verdict_of
+from flotilla.client._core.loop_thread import new_loop
+from flotilla.client.async_client import AsyncClient
+from flotilla.client.queue.aio import AsyncQueueConsumer, AsyncQueueMessage
+from flotilla.client.queue.options import QueueSettings
+from flotilla.client.queue.outcome import Verdict, is_decision, verdict_of
+from flotilla.client.queue.sync import QueueMessage
 from flotilla.types.errors import FlotillaError, GroupModeError, InvalidArgumentError, NotFoundError
 
 Handler: TypeAlias = Callable[[QueueMessage], object] | Callable[[AsyncQueueMessage], Awaitable[object]]

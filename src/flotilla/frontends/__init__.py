@@ -1,1 +1,4 @@
-"""L5: the doors of a broker. Each turns one protocol into requests to the service and replies back, nothing else."""
+"""L5: the endpoints of a broker.
+
+Each translates one protocol into operations and their replies back; decisions belong to `broker/` and `gateway/`.
+"""

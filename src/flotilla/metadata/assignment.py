@@ -8,7 +8,7 @@ spread is even (the counts of two members differ by one at most), and the same q
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from flotilla.types.stream_operations import ROUND_ROBIN, STICKY
+from flotilla.types.operations.stream import ROUND_ROBIN, STICKY
 
 #: The owner of a partition that has none.
 NOBODY: Final = ""

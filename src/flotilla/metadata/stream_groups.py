@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 
 from flotilla.metadata.assignment import NOBODY, STRATEGY_BY_NAME
 from flotilla.types.errors import GroupInUseError, InvalidArgumentError, NotFoundError, OverloadedError
-from flotilla.types.stream_operations import (
+from flotilla.types.operations.stream import (
     MEMBER_COUNT_MAX,
     SESSION_MS_DEFAULT,
     SESSION_MS_MAX,

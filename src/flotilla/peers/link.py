@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from flotilla.codec.frames import LENGTH_BYTES, frame_header
-from flotilla.codec.peer import encode_frame, framed_bytes_max
+from flotilla.codec.peer.frames import encode_frame, framed_bytes_max
 from flotilla.peers.connection import Connection
 from flotilla.peers.handshake import (
     ACCEPTED,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from flotilla.codec.frames import frame_header
-from flotilla.codec.peer import decode_frame
+from flotilla.codec.peer.frames import decode_frame
 from flotilla.peers.connection import Connection
 from flotilla.peers.handshake import (
     ACCEPTED,

@@ -1,1 +1,5 @@
-"""L1: consensus, pure. Knows nothing of queues, disks, sockets or clocks."""
+"""L1: consensus, pure.
+
+One replica's part in one Raft group lives here: elections, replication, membership, reads and repair. It knows
+nothing of queues, disks, sockets or clocks; messages and ticks go in, a Ready comes out.
+"""

@@ -8,7 +8,7 @@ to the followers in `replication.py`.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from flotilla.raft import proposals, quorum, replication, spares
+from flotilla.raft import proposals, quorum, replication, thrifty
 from flotilla.raft.messages import (
     AppendReply,
     CommitNews,
@@ -47,7 +47,7 @@ def tick(node: "RaftNode") -> None:
     node.idle_ticks += 1
     node.heartbeat_elapsed += 1
     node.news_ticks += 1
-    node.spares = spares.choose(node)
+    node.spares = thrifty.choose(node)
     if node.election_elapsed >= options.election_ticks:
         node.election_elapsed = 0
         node.transferee = NO_NODE

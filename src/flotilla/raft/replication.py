@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from flotilla.raft import proposals, spares
+from flotilla.raft import proposals, thrifty
 from flotilla.raft.messages import Append, CommitNews, Entry, Heartbeat, Message, SnapshotChunk
 from flotilla.raft.progress import PROBE, REPLICATE, SNAPSHOT, Progress
 from flotilla.types.errors import CorruptionError
@@ -57,7 +57,7 @@ def _wants_append(node: "RaftNode", peer: NodeId, progress: Progress, last: Inde
         return not progress.probe_sent
     if node.learner_credit_bytes <= 0 and peer in node.configuration.learners:
         return False
-    if progress.next > last or (peer in node.spares and spares.may_wait(node, progress, last)):
+    if progress.next > last or (peer in node.spares and thrifty.may_wait(node, progress, last)):
         return False
     return not progress.is_paused(node.options.inflight_bytes_max, node.options.inflight_count_max)
 

@@ -29,13 +29,13 @@ from flotilla.raft.roles import LEADER
 from flotilla.replica.ports import Block, Job, Store
 from flotilla.replica.replica import Replica
 from flotilla.runtime.driver import SPARE_PATIENCE_MS, Driver, DriverOptions
-from flotilla.runtime.logs import get_logger
+from flotilla.runtime.inline_writes import Shortcut
+from flotilla.runtime.io_thread import Worker
+from flotilla.runtime.observability.logs import get_logger
+from flotilla.runtime.pause_detector import Vigil
 from flotilla.runtime.ports import Links
 from flotilla.runtime.requests import OpenRequest, OpenRequests, Reply, lost
-from flotilla.runtime.shortcut import Shortcut
 from flotilla.runtime.ticker import TICK_MS, Ticker
-from flotilla.runtime.vigil import Vigil
-from flotilla.runtime.worker import Worker
 from flotilla.types.errors import FlotillaError, UnavailableError
 from flotilla.types.ids import NO_NODE, GroupId, NodeId
 

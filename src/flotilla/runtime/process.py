@@ -12,7 +12,7 @@ import ctypes
 import gc
 import sys
 
-from flotilla.runtime.usage import COLLECTOR
+from flotilla.runtime.observability.process_usage import COLLECTOR
 from flotilla.types.limits import MIB
 
 SWITCH_INTERVAL_S = 0.0002

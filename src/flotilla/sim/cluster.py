@@ -5,19 +5,19 @@ from random import Random
 from flotilla.raft.messages import Configuration, Entry
 from flotilla.raft.node import RaftNode
 from flotilla.runtime.driver import DriverOptions
-from flotilla.sim.clock import NodeClock
-from flotilla.sim.network import Network
+from flotilla.sim.coverage import Sometimes
+from flotilla.sim.devices.clock import NodeClock
+from flotilla.sim.devices.network import Network
+from flotilla.sim.devices.world import World
 from flotilla.sim.node import DOWN, RUNNING, Application, SimNode, Surroundings
+from flotilla.sim.observer import GroupWitness
 from flotilla.sim.plan import QUEUE, STREAM, Plan
-from flotilla.sim.queue_host import QueueApplication
-from flotilla.sim.queue_plan import draw_queue_plan
-from flotilla.sim.sometimes import Sometimes
-from flotilla.sim.story import Story
-from flotilla.sim.stream_host import StreamApplication
-from flotilla.sim.stream_plan import draw_stream_plan
+from flotilla.sim.queue.host import QueueApplication
+from flotilla.sim.queue.plan import draw_queue_plan
+from flotilla.sim.stream.host import StreamApplication
+from flotilla.sim.stream.plan import draw_stream_plan
+from flotilla.sim.trace import Story
 from flotilla.sim.watch import WatchedLedger, WatchedMachine
-from flotilla.sim.witness import GroupWitness
-from flotilla.sim.world import World
 from flotilla.types.ids import GroupId, NodeId
 from flotilla.types.span import Span
 

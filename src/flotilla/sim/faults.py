@@ -11,15 +11,15 @@ from random import Random
 
 from flotilla.runtime.driver import CRASH_POINTS
 from flotilla.sim.cluster import Cluster
-from flotilla.sim.disk import UNLIMITED_BYTES
-from flotilla.sim.network import Weather
+from flotilla.sim.coverage import crashed_at
+from flotilla.sim.devices.disk import UNLIMITED_BYTES
+from flotilla.sim.devices.network import Weather
+from flotilla.sim.devices.world import MS, SECOND
+from flotilla.sim.ledger.workload import Workload
 from flotilla.sim.node import DOWN, PAUSED, RUNNING, SimNode
 from flotilla.sim.plan import FAULTS, draw_weather
-from flotilla.sim.queue_workload import QueueWorkload
-from flotilla.sim.sometimes import crashed_at
-from flotilla.sim.stream_workload import StreamWorkload
-from flotilla.sim.workload import Workload
-from flotilla.sim.world import MS, SECOND
+from flotilla.sim.queue.workload import QueueWorkload
+from flotilla.sim.stream.workload import StreamWorkload
 from flotilla.types.ids import NodeId
 
 #: Points that most turns of the pump do not pass, the more frequent first.

@@ -10,11 +10,11 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 from flotilla.raft.roles import LEADER
 from flotilla.replica.replica import Replica
+from flotilla.sim.coverage import Sometimes
+from flotilla.sim.devices.world import MS, World
 from flotilla.sim.node import SimNode
-from flotilla.sim.queue_wire import Answered
-from flotilla.sim.sometimes import Sometimes
-from flotilla.sim.story import Story
-from flotilla.sim.world import MS, World
+from flotilla.sim.queue.wire import Answered
+from flotilla.sim.trace import Story
 from flotilla.types.errors import FlotillaError, NotLeaderError, UnavailableError
 from flotilla.types.ids import GroupId, NodeId, Term
 from flotilla.types.operations import Request

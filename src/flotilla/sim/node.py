@@ -11,20 +11,20 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
-from flotilla.codec.peer import decode_frame, encode_frame
+from flotilla.codec.peer.frames import decode_frame, encode_frame
 from flotilla.raft.messages import Configuration, Entry, Message
 from flotilla.raft.node import RaftNode
 from flotilla.replica.ports import Block, Job
 from flotilla.runtime.driver import SPARE_PATIENCE_MS, Driver, DriverOptions
-from flotilla.sim.clock import NodeClock
-from flotilla.sim.crash import SimulatedCrash
-from flotilla.sim.disk import SimDisk
-from flotilla.sim.network import Network
-from flotilla.sim.sometimes import Sometimes
-from flotilla.sim.story import Story
+from flotilla.sim.coverage import Sometimes
+from flotilla.sim.devices.clock import NodeClock
+from flotilla.sim.devices.crash import SimulatedCrash
+from flotilla.sim.devices.disk import SimDisk
+from flotilla.sim.devices.network import Network
+from flotilla.sim.devices.world import MS, SECOND, World
+from flotilla.sim.observer import GroupWitness
+from flotilla.sim.trace import Story
 from flotilla.sim.watch import WatchedMachine, WatchedStore
-from flotilla.sim.witness import GroupWitness
-from flotilla.sim.world import MS, SECOND, World
 from flotilla.storage.options import StoreOptions
 from flotilla.storage.store import NodeStore
 from flotilla.types.errors import CorruptionError, DiskFullError, FlotillaError, StorageFailedError

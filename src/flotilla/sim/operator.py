@@ -22,8 +22,8 @@ from flotilla.raft.messages import Configuration
 from flotilla.raft.node import RaftNode
 from flotilla.runtime.driver import Driver
 from flotilla.sim.cluster import Cluster
+from flotilla.sim.devices.world import MS, SECOND
 from flotilla.sim.node import DOWN, SimNode
-from flotilla.sim.world import MS, SECOND
 from flotilla.types.errors import FlotillaError
 from flotilla.types.ids import GroupId, NodeId
 

@@ -10,11 +10,11 @@ from random import Random
 
 from flotilla.raft.options import RaftOptions
 from flotilla.replica.replica import ReplicaOptions
-from flotilla.sim.clock import TICK_US
-from flotilla.sim.network import Weather
-from flotilla.sim.queue_plan import QUEUE_GROUPS
-from flotilla.sim.stream_plan import STREAM_GROUPS
-from flotilla.sim.world import MS, SECOND
+from flotilla.sim.devices.clock import TICK_US
+from flotilla.sim.devices.network import Weather
+from flotilla.sim.devices.world import MS, SECOND
+from flotilla.sim.queue.plan import QUEUE_GROUPS
+from flotilla.sim.stream.plan import STREAM_GROUPS
 from flotilla.storage.options import StoreOptions
 from flotilla.types.ids import NodeId
 from flotilla.types.limits import KIB, MIB

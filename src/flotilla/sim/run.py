@@ -9,18 +9,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from flotilla.sim.checkers.violation import Violation
-from flotilla.sim.clock import TICK_US
 from flotilla.sim.cluster import Cluster
-from flotilla.sim.crash import SimulatedCrash
+from flotilla.sim.devices.clock import TICK_US
+from flotilla.sim.devices.crash import SimulatedCrash
+from flotilla.sim.devices.world import SECOND, World
 from flotilla.sim.faults import FaultInjector
+from flotilla.sim.ledger.workload import Workload
 from flotilla.sim.node import SimNode
 from flotilla.sim.operator import Operator
 from flotilla.sim.plan import DEFAULT_TICKS, LEDGER, QUEUE, STREAM, Plan
-from flotilla.sim.queue_workload import QueueWorkload
-from flotilla.sim.story import EVERYONE
-from flotilla.sim.stream_workload import StreamWorkload
-from flotilla.sim.workload import Workload
-from flotilla.sim.world import SECOND, World
+from flotilla.sim.queue.workload import QueueWorkload
+from flotilla.sim.stream.workload import StreamWorkload
+from flotilla.sim.trace import EVERYONE
 from flotilla.types.ids import GroupId, NodeId
 
 #: After the last fault every group must acknowledge an append within this time,

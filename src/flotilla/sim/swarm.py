@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from multiprocessing import get_context
 from time import perf_counter
 
-from flotilla.sim.mutants import applied
+from flotilla.sim.devices.world import SECOND
+from flotilla.sim.mutants.mutants import applied
 from flotilla.sim.plan import DEFAULT_TICKS, LEDGER, Plan, draw_plan, draw_workload
 from flotilla.sim.run import Result, simulate
-from flotilla.sim.world import SECOND
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ from typing import Protocol
 from flotilla.raft.messages import Configuration, Entry, HardState, Snapshot, SnapshotMeta
 from flotilla.raft.node import RaftNode
 from flotilla.replica.ports import Block, GroupLog, Job, StateMachine, Store
-from flotilla.sim.ledger import Ledger
-from flotilla.sim.sometimes import Sometimes
-from flotilla.sim.witness import GroupWitness
+from flotilla.sim.coverage import Sometimes
+from flotilla.sim.ledger.machine import Ledger
+from flotilla.sim.observer import GroupWitness
 from flotilla.types.ids import GroupId, Index, NodeId
 
 

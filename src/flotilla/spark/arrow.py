@@ -12,8 +12,8 @@ from typing import Any, Final
 import numpy
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from flotilla.codec.batch_view import BatchView
-from flotilla.codec.columns import BinaryColumn
+from flotilla.codec.batch.columns import BinaryColumn
+from flotilla.codec.batch.view import BatchView
 from flotilla.spark.offset_range import OffsetRange
 from flotilla.types.errors import CorruptionError, InvalidArgumentError, OffsetOutOfRangeError
 from flotilla.types.limits import MIB

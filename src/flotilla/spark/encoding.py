@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 import numpy
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from flotilla.codec.batch_writer import BatchWriter
-from flotilla.codec.columns import CONTENT_TYPES, HEADERS, KEY_VALIDITY, KEYS, TIMESTAMPS
+from flotilla.codec.batch.columns import CONTENT_TYPES, HEADERS, KEY_VALIDITY, KEYS, TIMESTAMPS
+from flotilla.codec.batch.writer import BatchWriter
 
 #: Columns that differ from row to row inside of a batch.
 ROW_COLUMNS: Final = ("key", "value", "headers", "timestamp_ms", "content_type")

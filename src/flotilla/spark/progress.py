@@ -19,9 +19,9 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
-from flotilla.client.bulk_offsets import commit_all
-from flotilla.client.sync import Client
-from flotilla.spark.kept_client import borrowed_client
+from flotilla.client.bulk.offsets import commit_all
+from flotilla.client.client import Client
+from flotilla.spark.client_cache import borrowed_client
 from flotilla.spark.offset_range import Position, from_json
 from flotilla.spark.options import Options
 from flotilla.types.errors import FlotillaError

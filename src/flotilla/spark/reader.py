@@ -7,12 +7,12 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from flotilla.client.stored_batches import StoredBatches
-from flotilla.client.sync import Client
+from flotilla.client.bulk.stored_batches import StoredBatches
+from flotilla.client.client import Client
 from flotilla.spark.arrow import record_batches
 from flotilla.spark.catalog import Catalog, report_loss
-from flotilla.spark.collector import spare_collections
-from flotilla.spark.kept_client import borrowed_client
+from flotilla.spark.client_cache import borrowed_client
+from flotilla.spark.gc_tuning import spare_collections
 from flotilla.spark.offset_range import OffsetRange, Position, split
 from flotilla.spark.options import EARLIEST, Options
 from flotilla.types.errors import OffsetOutOfRangeError

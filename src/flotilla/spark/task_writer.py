@@ -5,16 +5,16 @@ from typing import Final
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from flotilla.client.batch_sender import BatchSender
-from flotilla.client.network import time_of_day_ms
-from flotilla.client.sync import Client
-from flotilla.codec.compression import NAMES
+from flotilla.client._core.asyncio_network import time_of_day_ms
+from flotilla.client.bulk.batch_sender import BatchSender
+from flotilla.client.client import Client
+from flotilla.codec.batch.compression import NAMES
 from flotilla.spark.encoding import Numbered, encode
 from flotilla.spark.options import TRANSACTIONAL, Options
 from flotilla.spark.rows import Lane, Pending, Sorter
 from flotilla.types.limits import MIB
 from flotilla.types.operations import Produce
-from flotilla.types.transaction_operations import Stage
+from flotilla.types.operations.transactions import Stage
 
 #: A transaction stages up to 256 MiB in a partition; what is more goes into another one of the same decision.
 _MEMBER_BYTES_MAX: Final = 192 * MIB

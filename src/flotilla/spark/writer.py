@@ -25,8 +25,8 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from flotilla.spark.collector import spare_collections
-from flotilla.spark.kept_client import borrowed_client
+from flotilla.spark.client_cache import borrowed_client
+from flotilla.spark.gc_tuning import spare_collections
 from flotilla.spark.options import AT_LEAST_ONCE, TRANSACTIONAL, Options
 from flotilla.spark.task_writer import TaskWriter
 from flotilla.types.errors import FlotillaError

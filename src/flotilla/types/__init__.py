@@ -1,1 +1,5 @@
-"""L0: the words every other layer speaks. Values only, no behaviour that waits, reads or writes."""
+"""L0: the words that every other layer speaks.
+
+Ids, records, settings, errors, limits and operations live here: values and their rules. Nothing here waits, reads,
+writes or knows another layer.
+"""

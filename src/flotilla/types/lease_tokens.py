@@ -9,7 +9,7 @@ from typing import Final
 
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.ids import Offset
-from flotilla.types.queue_operations import Held
+from flotilla.types.operations.queue import Held
 
 #: Of partition, lease id and offset, as they travel between nodes.
 _MAXIMA: Final = (2**32 - 1, 2**64 - 1, 2**63 - 1)

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from flotilla.client.aio import AsyncClient
+from flotilla.client.async_client import AsyncClient
 from flotilla.types.errors import FlotillaError
 from flotilla.types.operations import GetMetadata, Metadata
 from tests.integration.broker.direct import DirectConnection

@@ -4,7 +4,7 @@ import asyncio
 from itertools import count
 from types import TracebackType
 
-from flotilla.codec.client import (
+from flotilla.codec.client.frames import (
     PROTOCOL_VERSION_MAX,
     PROTOCOL_VERSION_MIN,
     Answer,

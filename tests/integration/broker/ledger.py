@@ -13,9 +13,9 @@ from time import monotonic
 from types import TracebackType
 from typing import NamedTuple
 
-from flotilla.client.aio import AsyncClient
-from flotilla.client.aio_producer import AsyncDelivery, AsyncProducer
-from flotilla.client.messages import Message
+from flotilla.client.async_client import AsyncClient
+from flotilla.client.producer.aio import AsyncDelivery, AsyncProducer
+from flotilla.client.reader.message import Message
 from flotilla.types.errors import FlotillaError, OutcomeUnknownError
 from flotilla.types.ids import Offset
 from tests.integration.broker.cluster import WAIT_S_MAX, BrokerCluster, wait_until

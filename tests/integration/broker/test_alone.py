@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from flotilla.client.aio import AsyncClient
+from flotilla.client.async_client import AsyncClient
 from flotilla.server import Server
 from flotilla.types.address import Address, Peer
 from flotilla.types.errors import AlreadyExistsError

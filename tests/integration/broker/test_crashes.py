@@ -7,8 +7,8 @@ from time import monotonic
 
 import pytest
 
-from flotilla.client.aio import AsyncClient
-from flotilla.codec.records import encode_values
+from flotilla.client.async_client import AsyncClient
+from flotilla.codec.batch.records import encode_values
 from flotilla.types.errors import AlreadyExistsError, FlotillaError, OutcomeUnknownError
 from flotilla.types.operations import (
     LATEST,

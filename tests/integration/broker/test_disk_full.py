@@ -8,7 +8,7 @@ from time import monotonic
 
 import pytest
 
-from flotilla.client.aio import AsyncClient
+from flotilla.client.async_client import AsyncClient
 from flotilla.types.errors import DiskFullError, FlotillaError
 from tests.integration.broker.cluster import MIB, BrokerCluster, run
 from tests.integration.broker.faults import small_disk

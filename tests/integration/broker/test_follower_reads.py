@@ -6,9 +6,9 @@ from time import monotonic
 
 import pytest
 
-from flotilla.client.aio import AsyncClient
-from flotilla.codec.batch import parse_header
-from flotilla.service.follower_reads import UNSEEN_MS_MAX
+from flotilla.broker.partition.follower_reads import UNSEEN_MS_MAX
+from flotilla.client.async_client import AsyncClient
+from flotilla.codec.batch.header import parse_header
 from flotilla.types.errors import ReplicaBehindError
 from flotilla.types.operations import Fetch, Fetched
 from tests.integration.broker.cluster import BrokerCluster, run, wait_for

@@ -2,7 +2,7 @@
 
 import pytest
 
-from flotilla.client.messages import Message
+from flotilla.client.reader.message import Message
 from flotilla.types.errors import DiskFullError, OutcomeUnknownError
 from tests.integration.broker.ledger import Ledger
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from flotilla.client.aio import AsyncClient
+from flotilla.client.async_client import AsyncClient
 from flotilla.types.errors import AlreadyExistsError, ConfigurationChangeError, DeadlineError, InvalidArgumentError
 from tests.integration.broker.cluster import BrokerCluster, run, wait_for, wait_until
 from tests.integration.broker.ledger import Traffic, read_all

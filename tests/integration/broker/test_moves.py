@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from flotilla.client.aio import AsyncClient
+from flotilla.client.async_client import AsyncClient
 from flotilla.metadata.values import FIRST_PARTITION_GROUP
 from flotilla.types.errors import ConfigurationChangeError
 from flotilla.types.operations import Metadata, TopicInfo

@@ -2,7 +2,7 @@
 
 import pytest
 
-from flotilla.client.aio import AsyncClient
+from flotilla.client.async_client import AsyncClient
 from tests.integration.broker.cluster import BrokerCluster, run, wait_for
 
 pytestmark = pytest.mark.slow

@@ -4,7 +4,7 @@ from time import monotonic
 
 import pytest
 
-from flotilla.client.aio import AsyncClient
+from flotilla.client.async_client import AsyncClient
 from tests.integration.broker.cluster import STOP_S_MAX, BrokerCluster, run
 from tests.integration.broker.figures import allowed, report
 from tests.integration.broker.ledger import Traffic

@@ -4,7 +4,7 @@ from time import monotonic
 
 import pytest
 
-from flotilla.client.aio import AsyncClient
+from flotilla.client.async_client import AsyncClient
 from tests.integration.broker.cluster import BrokerCluster, run
 from tests.integration.broker.faults import slow_disk
 from tests.integration.broker.figures import allowed, report

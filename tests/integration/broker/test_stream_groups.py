@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from flotilla.client.aio import AsyncClient
+from flotilla.client.async_client import AsyncClient
 from tests.integration.broker.cluster import ROOT, BrokerCluster, run, wait_for, wait_until
 
 pytestmark = pytest.mark.slow

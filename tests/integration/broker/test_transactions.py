@@ -7,8 +7,8 @@ from functools import partial
 
 import pytest
 
-from flotilla.client.aio import AsyncClient
-from flotilla.client.aio_queue import AsyncQueueMessage
+from flotilla.client.async_client import AsyncClient
+from flotilla.client.queue.aio import AsyncQueueMessage
 from flotilla.types.errors import FlotillaError, OutcomeUnknownError
 from tests.integration.broker.cluster import BrokerCluster, run, wait_for
 

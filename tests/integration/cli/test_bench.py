@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from flotilla import Client
-from flotilla.cli import bench, hand_over
-from flotilla.cli.ledger import Ledger, Place
+from flotilla.cli.bench import command as bench
+from flotilla.cli.bench import hand_over
+from flotilla.cli.demo.ledger import Ledger, Place
 from flotilla.cli.local_cluster import LocalCluster
-from flotilla.types.cluster_operations import LEADER
 from flotilla.types.errors import NotFoundError
+from flotilla.types.operations.cluster import LEADER
 from tests.integration.testing.waiting import eventually
 from tests.unit.cli.test_progress import attached
 

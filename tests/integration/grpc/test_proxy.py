@@ -8,7 +8,7 @@ from typing import Any
 import grpc
 import pytest
 
-from flotilla.client.aio import AsyncClient
+from flotilla.client.async_client import AsyncClient
 from flotilla.codec.generated import flotilla_pb2 as pb
 from flotilla.codec.generated.flotilla_pb2_grpc import FlotillaStub
 from tests.integration.broker.cluster import WAIT_S_MAX, BrokerCluster, run, wait_until

@@ -17,10 +17,10 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from flotilla.client.gateway import Gateway
+from flotilla.frontends.http.api.records import BATCH_TYPE
 from flotilla.frontends.http.app import operations
-from flotilla.frontends.http.openapi import make_document
-from flotilla.frontends.http.records import BATCH_TYPE
+from flotilla.frontends.http.framework.openapi import make_document
+from flotilla.gateway.gateway import Gateway
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 #: Streams end when the client has heard enough, which a generated one never has.

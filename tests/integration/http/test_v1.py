@@ -7,9 +7,9 @@ from typing import Any
 import httpx
 import pytest
 
-from flotilla.codec.batch_view import BatchView
-from flotilla.codec.records import encode_batch
-from flotilla.frontends.http.records import BATCH_TYPE
+from flotilla.codec.batch.records import encode_batch
+from flotilla.codec.batch.view import BatchView
+from flotilla.frontends.http.api.records import BATCH_TYPE
 from flotilla.testing import LocalBroker
 from flotilla.types.address import Address
 from flotilla.types.records import Record

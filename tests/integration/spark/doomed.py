@@ -14,13 +14,13 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from flotilla.spark.lake.store import Store
 from flotilla.spark.pipelines import archive as archive_module
 from flotilla.spark.pipelines import replay as replay_module
 from flotilla.spark.pipelines.archive import ArchiveOptions, archive
 from flotilla.spark.pipelines.replay import ReplayOptions, replay
-from flotilla.spark.pipelines.running import RunOptions
 from flotilla.spark.pipelines.session import prepare
-from flotilla.spark.pipelines.store import Store
+from flotilla.spark.pipelines.streaming_run import RunOptions
 from tests.integration.spark.faulty import FaultySource
 
 #: Micro-batches of the archive, and blocks and lots of the replay: two of each for every partition.

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from flotilla import Client, Record
-from flotilla.spark.pipelines.lake import Lake
+from flotilla.spark.lake.lake import Lake
 
 #: 2023-11-14T22:13:20Z: less than two hours before midnight, so that a batch easily has rows of two days.
 BEGAN_MS = 1_700_000_000_000

@@ -13,9 +13,9 @@ import pytest
 pytest.importorskip("pyspark", reason="the spark extra")
 
 from flotilla import Client
+from flotilla.spark.lake.lake import Lake
 from flotilla.spark.pipelines import replay as replay_module
 from flotilla.spark.pipelines.archive import archive, unnamed_files, verify_lake
-from flotilla.spark.pipelines.lake import Lake
 from flotilla.spark.pipelines.replay import replay
 from flotilla.spark.pipelines.session import prepare
 from tests.integration.spark.conftest import JAVA_FLAGS

@@ -10,13 +10,13 @@ import pytest
 pytest.importorskip("pyspark", reason="the spark extra")
 
 from flotilla import Client
+from flotilla.spark.lake.lake import Lake
 from flotilla.spark.pipelines import replay as replay_module
 from flotilla.spark.pipelines import sending
 from flotilla.spark.pipelines.archive import ArchiveOptions, archive, unnamed_files, verify_lake
-from flotilla.spark.pipelines.lake import Lake
 from flotilla.spark.pipelines.replay import ReplayOptions, replay
-from flotilla.spark.pipelines.running import RunOptions
 from flotilla.spark.pipelines.session import prepare
+from flotilla.spark.pipelines.streaming_run import RunOptions
 from tests.integration.spark.faulty import IN_ARCHIVE, IN_REPLAY, FaultyArchiveSource, faults_of, send_block
 from tests.integration.spark.pipeline_ledger import PANDAS, Ledger, lake_places, replayed
 

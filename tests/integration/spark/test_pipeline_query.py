@@ -10,8 +10,8 @@ import pytest
 from flotilla import Client
 from flotilla.spark.pipelines.archive import ArchiveOptions, archive
 from flotilla.spark.pipelines.query import flotilla_table, named_topics, query
-from flotilla.spark.pipelines.running import RunOptions
 from flotilla.spark.pipelines.session import prepare
+from flotilla.spark.pipelines.streaming_run import RunOptions
 from flotilla.spark.schema import COLUMNS
 from flotilla.types.errors import NotFoundError
 from tests.integration.spark.pipeline_ledger import PANDAS, Ledger, places

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from flotilla import Client
-from flotilla.client.messages import Message
+from flotilla.client.reader.message import Message
+from flotilla.spark.lake.store import Store
 from flotilla.spark.pipelines import replay as replay_module
 from flotilla.spark.pipelines.archive import ArchiveOptions, archive
 from flotilla.spark.pipelines.replay import ORIGIN_HEADER, ReplayOptions, replay
-from flotilla.spark.pipelines.running import RunOptions
 from flotilla.spark.pipelines.session import prepare
-from flotilla.spark.pipelines.store import Store
+from flotilla.spark.pipelines.streaming_run import RunOptions
 from tests.integration.spark.pipeline_ledger import BEGAN_MS, PANDAS, Ledger
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings(PANDAS)]

@@ -11,8 +11,8 @@ import pytest
 
 from flotilla import Client
 from flotilla.spark.pipelines.rollup import RollupOptions, all_windows, rollup, write_report
-from flotilla.spark.pipelines.running import RunOptions
 from flotilla.spark.pipelines.session import prepare
+from flotilla.spark.pipelines.streaming_run import RunOptions
 from tests.integration.spark.pipeline_ledger import BEGAN_MS, KEYS, PANDAS, Ledger
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings(PANDAS)]

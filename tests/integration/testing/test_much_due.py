@@ -2,7 +2,7 @@
 
 import pytest
 
-from flotilla.queue import delays
+from flotilla.partition.leader import delays
 from flotilla.testing import HOUR_MS, LocalBroker
 
 COUNT = 40

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
-from flotilla.cli import bench
 from flotilla.cli.app import app
-from flotilla.cli.hand_over import HandOvers, Sender
+from flotilla.cli.bench import command as bench
+from flotilla.cli.bench.hand_over import HandOvers, Sender
 
 GOOD = HandOvers(
     count=2,

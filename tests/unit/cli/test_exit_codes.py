@@ -2,7 +2,7 @@
 
 import pytest
 
-from flotilla.cli.exit_codes import ALL, FAILED, INTERRUPTED, OK, advice, exit_code
+from flotilla.cli.terminal.exit_codes import ALL, FAILED, INTERRUPTED, OK, advice, exit_code
 from flotilla.types.errors import (
     ALL_ERRORS,
     AlreadyExistsError,

@@ -5,7 +5,7 @@ import json
 import pytest
 import typer
 
-from flotilla.cli.output import print_done
+from flotilla.cli.terminal.output import print_done
 from tests.tidy.cli_page import options, verbs
 
 #: They run until somebody stops them, or tell a story; `config show` and what talks to a cluster are not among them.

@@ -1,6 +1,6 @@
 """The books find what they are kept for: a message that is lost, moved or doubled."""
 
-from flotilla.cli.ledger import Ledger, Place
+from flotilla.cli.demo.ledger import Ledger, Place
 
 
 def balanced():

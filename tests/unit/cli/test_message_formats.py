@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from flotilla.cli.message_formats import Format, formatter
-from flotilla.client.messages import Message
+from flotilla.cli.terminal.message_formats import Format, formatter
+from flotilla.client.reader.message import Message
 
 PLAIN = Message("orders", 1, 42, b"hello", timestamp_ms=1_700_000_000_123)
 RICH = Message("orders", 0, 7, b"\xff\x00", b"k1", (("trace", b"abc"), ("raw", b"\xfe")), 5, 3)

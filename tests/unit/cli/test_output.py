@@ -3,7 +3,7 @@
 import pytest
 from rich.console import Console
 
-from flotilla.cli.output import complain, escaped, print_table, shown, table
+from flotilla.cli.terminal.output import complain, escaped, print_table, shown, table
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from flotilla.cli.probes import copy_rate, disk_durations, echo_durations, scratch
+from flotilla.cli.bench.probes import copy_rate, disk_durations, echo_durations, scratch
 
 
 def test_the_disk_probe_cleans_up(tmp_path: Path) -> None:

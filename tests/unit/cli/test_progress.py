@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from flotilla.cli.progress import Stages
+from flotilla.cli.terminal.progress import Stages
 
 
 class Terminal(io.StringIO):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from flotilla.cli.shell import ShellSession
-from flotilla.cli.shell_words import WORDS, completions, read_line, split_options
+from flotilla.cli.shell.command import ShellSession
+from flotilla.cli.shell.words import WORDS, completions, read_line, split_options
 from flotilla.types.errors import InvalidArgumentError
 
 

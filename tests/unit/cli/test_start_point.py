@@ -2,8 +2,8 @@
 
 import pytest
 
-from flotilla.cli.message_formats import moment
-from flotilla.cli.start_point import StartPoint, read_start_point
+from flotilla.cli.terminal.message_formats import moment
+from flotilla.cli.terminal.start_point import StartPoint, read_start_point
 from flotilla.types.errors import InvalidArgumentError
 
 NOW_MS = 1_700_000_000_000

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from flotilla.cli.stop_signals import STOPPING, StopSignals
+from flotilla.cli.terminal.stop_signals import STOPPING, StopSignals
 
 
 @pytest.fixture(autouse=True)

@@ -10,10 +10,10 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from flotilla.codec.batch import patch_base_offset
-from flotilla.codec.batch_check import validate
-from flotilla.queue.producers import Duplicate, New, ProducerTable
-from flotilla.service.ports import Cancel, Done
+from flotilla.broker.ports import Cancel, Done
+from flotilla.codec.batch.check import validate
+from flotilla.codec.batch.header import patch_base_offset
+from flotilla.partition.state.producers import Duplicate, New, ProducerTable
 from flotilla.types import operations
 from flotilla.types.errors import (
     AlreadyExistsError,
@@ -45,7 +45,7 @@ from flotilla.types.operations import (
     TopicInfo,
     TopicReply,
 )
-from flotilla.types.stream_operations import (
+from flotilla.types.operations.stream import (
     DescribeStreamGroup,
     FenceGroup,
     ForgetGroup,

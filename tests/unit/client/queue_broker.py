@@ -8,25 +8,25 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from flotilla.codec.batch import patch_base_offset
-from flotilla.codec.batch_check import validate
-from flotilla.codec.batch_cut import cut
-from flotilla.codec.batch_facts import facts_of
-from flotilla.codec.records import encode_batch
-from flotilla.queue import commands
-from flotilla.queue.admission import Assigned, KnownKeys, PartitionLeader
-from flotilla.queue.keys import digests_of
-from flotilla.queue.leader import QueueLeader
-from flotilla.queue.partition import PartitionMachine
-from flotilla.queue.producers import Duplicate
+from flotilla.broker.ports import Cancel, Done
+from flotilla.codec.batch.check import validate
+from flotilla.codec.batch.cut import cut
+from flotilla.codec.batch.facts import facts_of
+from flotilla.codec.batch.header import patch_base_offset
+from flotilla.codec.batch.records import encode_batch
+from flotilla.partition.commands import partition_commands as commands
+from flotilla.partition.leader.leader import QueueLeader
+from flotilla.partition.leader.produce_admission import Assigned, KnownKeys, PartitionLeader
+from flotilla.partition.state.idempotency_keys import digests_of
+from flotilla.partition.state.machine import PartitionMachine
+from flotilla.partition.state.producers import Duplicate
 from flotilla.raft.messages import DATA, Entry
-from flotilla.service.ports import Cancel, Done
-from flotilla.types import queue_operations as ops
 from flotilla.types.dead_letters import HEADER_PREFIX, dead_letter_topic
 from flotilla.types.errors import FlotillaError, NotFoundError, NotLeaderError
 from flotilla.types.group_settings import GroupRules, check_group_settings, read_group_settings, resolve_rules
 from flotilla.types.operations import EARLIEST, LATEST, Produce, Produced, Reply, Request
 from flotilla.types.operations import Done as DoneReply
+from flotilla.types.operations import queue as ops
 from flotilla.types.records import Record
 from flotilla.types.topics import check_settings, read_settings, resolve_settings
 from tests.unit.client.broker import MemoryCluster, Partition

@@ -3,14 +3,14 @@
 from collections.abc import Iterable
 from typing import Any
 
-from flotilla.client.queue_message import Leased, masks_of
-from flotilla.client.queue_options import QueueOptions
-from flotilla.client.queue_reader import QueueReader
-from flotilla.client.session import SessionOptions
-from flotilla.client.verdicts import DONE, Verdict
+from flotilla.client._core.session import SessionOptions
+from flotilla.client.queue._core import QueueReader
+from flotilla.client.queue.message import Leased, masks_of
+from flotilla.client.queue.options import QueueOptions
+from flotilla.client.queue.outcome import DONE, Verdict
 from flotilla.types.errors import FlotillaError
 from flotilla.types.operations import TopicInfo
-from flotilla.types.queue_operations import DescribeGroup, GroupDescription
+from flotilla.types.operations.queue import DescribeGroup, GroupDescription
 from flotilla.types.records import Record
 from tests.unit.client.queue_broker import QueueCluster, produce
 from tests.unit.client.world import World

@@ -10,17 +10,17 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from flotilla.client.aio_consumer import AsyncConsumer
-from flotilla.client.aio_producer import AsyncDelivery, AsyncProducer
-from flotilla.client.aio_queue import AsyncQueueConsumer, AsyncQueueMessage
-from flotilla.client.aio_stream import AsyncStreamConsumer
-from flotilla.client.aio_transaction import AsyncTransaction
-from flotilla.client.dead_letters import AsyncDeadLetters, DeadLetters
-from flotilla.client.sync_consumer import Consumer
-from flotilla.client.sync_producer import Producer, SyncDelivery
-from flotilla.client.sync_queue import QueueConsumer, QueueMessage
-from flotilla.client.sync_stream import StreamConsumer
-from flotilla.client.sync_transaction import Transaction
+from flotilla.client.admin.dead_letters import AsyncDeadLetters, DeadLetters
+from flotilla.client.producer.aio import AsyncDelivery, AsyncProducer
+from flotilla.client.producer.sync import Producer, SyncDelivery
+from flotilla.client.queue.aio import AsyncQueueConsumer, AsyncQueueMessage
+from flotilla.client.queue.sync import QueueConsumer, QueueMessage
+from flotilla.client.reader.aio import AsyncConsumer
+from flotilla.client.reader.sync import Consumer
+from flotilla.client.stream.aio import AsyncStreamConsumer
+from flotilla.client.stream.sync import StreamConsumer
+from flotilla.client.transaction.aio import AsyncTransaction
+from flotilla.client.transaction.sync import Transaction
 from flotilla.frontends.tcp.server import TcpServer
 from tests.unit.client.broker import MemoryCluster
 

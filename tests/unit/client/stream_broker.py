@@ -5,12 +5,12 @@ Time does not pass here: a parked heartbeat is answered when something changes, 
 
 from collections.abc import Callable
 
+from flotilla.broker.ports import Cancel, Done
 from flotilla.metadata.stream_groups import GroupMember, StreamGroup, StreamGroupTable
-from flotilla.service.ports import Cancel, Done
 from flotilla.types.errors import FlotillaError, NotLeaderError, StaleGenerationError
 from flotilla.types.operations import CommitOffset, OffsetCommitted, Reply, Request
 from flotilla.types.operations import Done as DoneReply
-from flotilla.types.stream_operations import (
+from flotilla.types.operations.stream import (
     NO_OFFSET,
     ClaimPartition,
     GroupAssignment,

@@ -26,8 +26,8 @@ from flotilla import (
     StreamConsumer,
     Transaction,
 )
-from flotilla.client.aio_producer import AsyncDelivery
-from flotilla.client.sync_producer import SyncDelivery
+from flotilla.client.producer.aio import AsyncDelivery
+from flotilla.client.producer.sync import SyncDelivery
 from flotilla.types.errors import ALL_ERRORS
 
 PAIRS = [

@@ -15,7 +15,7 @@ from flotilla import (
     Receipt,
     Record,
 )
-from flotilla.client import feed
+from flotilla.client.reader import _loop as feed
 from flotilla.types.operations import CreateTopic, Fetch, Produce
 
 

@@ -6,11 +6,11 @@ connection before a broker has read a request, or after it has carried it out an
 
 from random import Random
 
-from flotilla.client.calls import READ, Call, Outcome
-from flotilla.client.links import Close, Dial, LinkId, Write
-from flotilla.client.routes import Route
-from flotilla.client.session import Session, SessionOptions
-from flotilla.codec.client import decode_request, encode_response
+from flotilla.client._core.calls import READ, Call, Outcome
+from flotilla.client._core.links import Close, Dial, LinkId, Write
+from flotilla.client._core.routes import Route
+from flotilla.client._core.session import Session, SessionOptions
+from flotilla.codec.client.frames import decode_request, encode_response
 from flotilla.codec.frames import FrameReader
 from flotilla.types.address import parse_address
 from flotilla.types.limits import CLIENT_FRAME_BYTES_MAX

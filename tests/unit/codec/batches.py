@@ -5,8 +5,8 @@ import struct
 from crc32c import crc32c
 from hypothesis import strategies as st
 
-from flotilla.codec.compression import LZ4, NONE, ZSTD
-from flotilla.codec.records import encode_batch
+from flotilla.codec.batch.compression import LZ4, NONE, ZSTD
+from flotilla.codec.batch.records import encode_batch
 from flotilla.types.limits import DELIVERY_COUNT_MAX, PRIORITY_MAX, TIME_MS_MAX
 from flotilla.types.records import Record
 

@@ -4,11 +4,11 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from flotilla.types import cluster_operations as cluster
 from flotilla.types import operations as op
-from flotilla.types import queue_operations as queue
-from flotilla.types import stream_operations as streams
-from flotilla.types import transaction_operations as transactions
+from flotilla.types.operations import cluster as cluster
+from flotilla.types.operations import queue as queue
+from flotilla.types.operations import stream as streams
+from flotilla.types.operations import transactions as transactions
 
 u32 = st.one_of(st.integers(0, 300), st.just(2**32 - 1))
 u64 = st.one_of(st.integers(0, 300), st.integers(0, 2**64 - 1), st.just(2**64 - 1))

@@ -9,13 +9,13 @@ import grpc
 import httpx
 import pytest
 
-from flotilla.client.gateway import Gateway
-from flotilla.client.setup import read_addresses
-from flotilla.codec.batch_view import BatchView
+from flotilla.client._core.options import read_addresses
+from flotilla.codec.batch.view import BatchView
 from flotilla.codec.generated import flotilla_pb2 as pb
 from flotilla.codec.generated.flotilla_pb2_grpc import FlotillaStub
 from flotilla.frontends.grpc.server import GrpcServer
 from flotilla.frontends.http.server import HttpServer
+from flotilla.gateway.gateway import Gateway
 from tests.unit.client.shells import Doors
 
 HOUR_MS = 3_600_000

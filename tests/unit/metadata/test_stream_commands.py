@@ -24,7 +24,7 @@ from flotilla.metadata.stream_commands import (
     RemoveStreamMembers,
 )
 from flotilla.types.errors import CorruptionError, GroupInUseError, InvalidArgumentError, NotFoundError
-from flotilla.types.stream_operations import Owned
+from flotilla.types.operations.stream import Owned
 
 U64 = st.integers(0, 2**64 - 1)
 TEXT = st.text(st.characters(codec="utf-8"), max_size=60)

@@ -11,7 +11,7 @@ from flotilla.metadata.binary import Reader, Writer
 from flotilla.metadata.stream_groups import GroupMember, Share, StreamGroupTable
 from flotilla.metadata.stream_snapshot import read_streams, write_streams
 from flotilla.types.errors import InvalidArgumentError, OverloadedError
-from flotilla.types.stream_operations import ROUND_ROBIN, STICKY, Owned
+from flotilla.types.operations.stream import ROUND_ROBIN, STICKY, Owned
 
 TOPIC = 7
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flotilla.codec.frames import frame_header
-from flotilla.codec.peer import encode_frame
+from flotilla.codec.peer.frames import encode_frame
 from flotilla.peers import handshake
 from flotilla.peers.connection import SILENT_CHECKS_MAX
 from flotilla.peers.frame_buffer import PING

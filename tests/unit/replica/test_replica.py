@@ -19,7 +19,7 @@ from flotilla.raft.messages import (
 )
 from flotilla.replica.ports import Recovered
 from flotilla.replica.replica import Replica, ReplicaOptions
-from flotilla.sim.ledger import Ledger, command
+from flotilla.sim.ledger.machine import Ledger, command
 from flotilla.types.errors import (
     ConfigurationChangeError,
     CorruptionError,

@@ -27,8 +27,8 @@ from flotilla.raft.roles import LEADER
 from flotilla.replica.ports import Block, Job
 from flotilla.replica.replica import ReplicaOptions
 from flotilla.runtime.driver import Driver, DriverOptions
-from flotilla.sim.disk import SimDisk
-from flotilla.sim.ledger import Ledger, command
+from flotilla.sim.devices.disk import SimDisk
+from flotilla.sim.ledger.machine import Ledger, command
 from flotilla.storage.options import StoreOptions
 from flotilla.storage.snapshots import SnapshotJob
 from flotilla.storage.store import NodeStore

@@ -2,7 +2,7 @@
 
 import pytest
 
-from flotilla.runtime.histogram import BUCKET_COUNT, DurationHistogram
+from flotilla.runtime.observability.histogram import BUCKET_COUNT, DurationHistogram
 
 
 @pytest.mark.parametrize(("duration_us", "bucket"), [(0, 0), (1, 1), (3, 2), (128, 8), (1 << 40, BUCKET_COUNT - 1)])

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flotilla.runtime.logs import (
+from flotilla.runtime.observability.logs import (
     ITEMS_MAX,
     TEXT_CHARS_MAX,
     ConsoleFormatter,
@@ -263,7 +263,8 @@ def test_configuring_twice_writes_once(stream):
 
 def test_nothing_happens_on_import():
     code = (
-        "import logging; from flotilla.runtime.logs import get_logger, remove_logs; get_logger('x').info('quiet'); "
+        "import logging; from flotilla.runtime.observability.logs import get_logger, remove_logs; "
+        "get_logger('x').info('quiet'); "
         "assert logging.getLogger().handlers == [] and logging.getLogger('flotilla').level == logging.NOTSET"
     )
     environ = {"PYTHONPATH": os.pathsep.join(sys.path)}

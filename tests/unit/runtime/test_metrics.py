@@ -5,9 +5,10 @@ import re
 import pytest
 
 from flotilla.raft.roles import ROLE_NAMES
-from flotilla.runtime import metrics, usage
-from flotilla.runtime.histogram import DurationHistogram
-from flotilla.runtime.metrics import COUNTER, HISTOGRAM, METRICS, Exposition, Metric, label
+from flotilla.runtime.observability import metrics
+from flotilla.runtime.observability import process_usage as usage
+from flotilla.runtime.observability.histogram import DurationHistogram
+from flotilla.runtime.observability.metrics import COUNTER, HISTOGRAM, METRICS, Exposition, Metric, label
 from tests.unit.runtime.exposition import check_histogram, parse
 
 

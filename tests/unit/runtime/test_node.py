@@ -18,9 +18,9 @@ from flotilla.replica.replica import ReplicaOptions
 from flotilla.runtime import node as node_module
 from flotilla.runtime.driver import DriverOptions
 from flotilla.runtime.node import NodeRuntime
+from flotilla.runtime.pause_detector import Vigil
 from flotilla.runtime.ports import LinkEvents
-from flotilla.runtime.vigil import Vigil
-from flotilla.sim.ledger import Ledger, command
+from flotilla.sim.ledger.machine import Ledger, command
 from flotilla.storage.journal_scan import JournalScan, list_journal
 from flotilla.storage.options import StoreOptions
 from flotilla.storage.ports import Buffer, File

@@ -10,7 +10,7 @@ tune_process()
 assert abs(sys.getswitchinterval() - SWITCH_INTERVAL_S) < 1e-6
 assert gc.get_freeze_count() > 1000
 assert gc.get_threshold() == GC_THRESHOLDS
-from flotilla.runtime.usage import COLLECTOR
+from flotilla.runtime.observability.process_usage import COLLECTOR
 assert COLLECTOR.pauses.count == 0
 gc.collect()
 assert COLLECTOR.pauses.count == 1

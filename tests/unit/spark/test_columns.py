@@ -10,9 +10,9 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
-from flotilla.codec.batch import patch_base_offset
-from flotilla.codec.compression import LZ4, NONE
-from flotilla.codec.records import decode_batch, encode_batch
+from flotilla.codec.batch.compression import LZ4, NONE
+from flotilla.codec.batch.header import patch_base_offset
+from flotilla.codec.batch.records import decode_batch, encode_batch
 from flotilla.spark.arrow import record_batch, record_batches
 from flotilla.spark.encoding import Numbered, encode
 from flotilla.spark.offset_range import OffsetRange
@@ -122,7 +122,7 @@ def test_rows_become_the_batch_that_a_client_makes_of_them(records, skipped):
 
 @given(RECORDS, st.integers(1, 4))
 def test_rows_go_where_a_client_sends_them(records, partitions):
-    from flotilla.client.partitioner import partition_of
+    from flotilla.client.producer._partitioner import partition_of
 
     for lane, rows in sorted_rows(table(records), partitions):
         keys = rows.column("key").to_pylist()

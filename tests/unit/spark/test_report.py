@@ -8,7 +8,7 @@ import pytest
 
 from flotilla.spark.pipelines.plots import SERIES_MAX, bars, lines, number
 from flotilla.spark.pipelines.report import Report
-from flotilla.spark.pipelines.running import typed_error
+from flotilla.spark.pipelines.streaming_run import typed_error
 from flotilla.types.errors import FlotillaError, NotFoundError, UnavailableError
 
 EVIL = "<script>alert('x')</script> & \"quotes\""

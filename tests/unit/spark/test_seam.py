@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flotilla.spark.pipelines.manifest import DataFile, Manifest, Run, Span
+from flotilla.spark.lake.manifest import DataFile, Manifest, Run, Span
 from flotilla.spark.pipelines.query import seams
 from flotilla.spark.pipelines.ranges import split_at_seam
 from flotilla.spark.pipelines.replay import LOT_BLOCKS, Plan, ReplayOptions, check_options

@@ -4,8 +4,8 @@ from random import Random
 
 import pytest
 
-from flotilla.sim.crash import SimulatedCrash
-from flotilla.sim.disk import SimDisk
+from flotilla.sim.devices.crash import SimulatedCrash
+from flotilla.sim.devices.disk import SimDisk
 from tests.unit.storage.shadow import Driver, differences
 
 

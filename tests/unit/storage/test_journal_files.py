@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from flotilla.raft.messages import DATA, Entry, HardState
-from flotilla.sim.disk import SimDisk
+from flotilla.sim.devices.disk import SimDisk
 from flotilla.storage.block import MARK, find_directory
 from flotilla.storage.framing import SECTOR_BYTES
 from flotilla.storage.journal import journal_path

@@ -6,7 +6,7 @@ import pytest
 
 from flotilla.codec.log import encode_configuration
 from flotilla.raft.messages import CONFIG, Configuration, Entry, HardState, Snapshot, SnapshotMeta
-from flotilla.sim.disk import SimDisk
+from flotilla.sim.devices.disk import SimDisk
 from flotilla.storage.group_log import SegmentedLog
 from flotilla.storage.store import NodeStore
 from flotilla.types.errors import CorruptionError

@@ -8,7 +8,7 @@ import pytest
 from flotilla.codec.log import encode_configuration
 from flotilla.raft.messages import CONFIG, DATA, Configuration, Entry, HardState, Snapshot, SnapshotMeta
 from flotilla.replica.ports import GroupLog, Store
-from flotilla.sim.disk import SimDisk
+from flotilla.sim.devices.disk import SimDisk
 from flotilla.storage.block import PendingBlock
 from flotilla.storage.options import StoreOptions
 from flotilla.storage.posix import PosixDisk

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.lease_tokens import held_by_partition, lease_token, read_lease_token, tokens_of
-from flotilla.types.queue_operations import Held
+from flotilla.types.operations.queue import Held
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 2**64 - 1), st.integers(0, 2**63 - 1))

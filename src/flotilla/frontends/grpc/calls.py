@@ -6,10 +6,9 @@ from typing import Any, TypeAlias
 
 import grpc
 
-from flotilla.client.gateway import Gateway
-from flotilla.codec import api
-from flotilla.codec.api_queue import read_produce, write_produced, write_receipts
-from flotilla.codec.api_values import (
+from flotilla.codec.grpc import calls as api
+from flotilla.codec.grpc.queue import read_produce, write_produced, write_receipts
+from flotilla.codec.grpc.values import (
     EachPartition,
     Expired,
     ExtendLeases,
@@ -23,9 +22,10 @@ from flotilla.codec.api_values import (
 from flotilla.frontends.grpc.admission import Admission
 from flotilla.frontends.grpc.dead_letters import DeadLetterCalls
 from flotilla.frontends.grpc.errors import Context, fail, time_left_ms
+from flotilla.gateway.gateway import Gateway
 from flotilla.types.errors import FlotillaError, InvalidArgumentError, LeaseExpiredError, NotFoundError
 from flotilla.types.operations import Fetched, Produced, Reply, Request
-from flotilla.types.queue_operations import Extend, GroupReset, Held, Polled, Settle, Settled
+from flotilla.types.operations.queue import Extend, GroupReset, Held, Polled, Settle, Settled
 
 #: From a value that was read, and the time there is, to what is written.
 _Answer: TypeAlias = Callable[[Any, int], Awaitable[Any]]

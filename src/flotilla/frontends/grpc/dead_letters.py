@@ -1,10 +1,10 @@
 """Dead letters over gRPC: shown, sent again, thrown away. The work is the client library's."""
 
-from flotilla.client.aio import AsyncClient
-from flotilla.client.dead_letter import DeadLetter, DeadLetterFilter
-from flotilla.client.dead_letters import AsyncDeadLetters, Redriven
-from flotilla.client.gateway import Gateway
-from flotilla.codec.api_values import DeadLettersAsked
+from flotilla.client.admin.dead_letter import DeadLetter, DeadLetterFilter
+from flotilla.client.admin.dead_letters import AsyncDeadLetters, Redriven
+from flotilla.client.async_client import AsyncClient
+from flotilla.codec.grpc.values import DeadLettersAsked
+from flotilla.gateway.gateway import Gateway
 
 
 class DeadLetterCalls:

@@ -4,7 +4,7 @@ from typing import Any, NoReturn, TypeAlias
 
 import grpc
 
-from flotilla.client.gateway import TIMEOUT_MS_DEFAULT
+from flotilla.gateway.gateway import TIMEOUT_MS_DEFAULT
 from flotilla.types.errors import FlotillaError
 
 #: A call under way, as gRPC tells of it.

@@ -9,12 +9,12 @@ from collections import deque
 from collections.abc import AsyncIterator
 from typing import Any, Final, Protocol
 
-from flotilla.client.gateway import Gateway
-from flotilla.client.gateway_sending import Sent
-from flotilla.codec.api_queue import read_produce, write_failure, write_produced, write_receipts, write_replies
-from flotilla.codec.api_values import ProduceRecords
+from flotilla.codec.grpc.queue import read_produce, write_failure, write_produced, write_receipts, write_replies
+from flotilla.codec.grpc.values import ProduceRecords
 from flotilla.frontends.grpc.admission import Admission
 from flotilla.frontends.grpc.errors import Context
+from flotilla.gateway.gateway import Gateway
+from flotilla.gateway.produce import Sent
 from flotilla.types.errors import FlotillaError
 from flotilla.types.operations import Produce, Produced
 

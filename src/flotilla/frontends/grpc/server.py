@@ -12,13 +12,13 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc  # type: ignore[import-untyped,unused-ignore]
 from grpc_reflection.v1alpha import reflection  # type: ignore[import-untyped,unused-ignore]
 
-from flotilla.client.gateway import Gateway
-from flotilla.codec import api
+from flotilla.codec.grpc import calls as api
 from flotilla.frontends.grpc.admission import Admission
 from flotilla.frontends.grpc.calls import Calls
 from flotilla.frontends.grpc.errors import Context
 from flotilla.frontends.grpc.produce_stream import ProduceStream
 from flotilla.frontends.grpc.subscribe import SubscribeStream
+from flotilla.gateway.gateway import Gateway
 from flotilla.types.address import Address
 from flotilla.types.limits import CLIENT_FRAME_BYTES_MAX, MIB
 

@@ -10,15 +10,15 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from typing import Any, Final
 
-from flotilla.client.gateway import TIMEOUT_MS_DEFAULT, Gateway
-from flotilla.client.gateway_subscription import GatewaySubscription
-from flotilla.codec.api_queue import read_subscribe, write_pushed, write_refused
-from flotilla.codec.api_values import AddSubscriptionCredit, ExtendLeases, OpenSubscription, SettleLeases
+from flotilla.codec.grpc.queue import read_subscribe, write_pushed, write_refused
+from flotilla.codec.grpc.values import AddSubscriptionCredit, ExtendLeases, OpenSubscription, SettleLeases
 from flotilla.frontends.grpc.calls import Calls, count_of
 from flotilla.frontends.grpc.errors import Context, fail, time_left_ms
+from flotilla.gateway.gateway import TIMEOUT_MS_DEFAULT, Gateway
+from flotilla.gateway.subscription import GatewaySubscription
 from flotilla.types.errors import FlotillaError, InvalidArgumentError
 from flotilla.types.limits import MIB
-from flotilla.types.queue_operations import Delivery, Pushed
+from flotilla.types.operations.queue import Delivery, Pushed
 
 #: Messages of the contract that wait for the client to read.
 _OUTPUT_COUNT_MAX: Final = 4

@@ -13,24 +13,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from importlib import resources
 
-from flotilla.client.gateway import Gateway
-from flotilla.client.network import time_of_day_ms
-from flotilla.frontends.http.cluster import ClusterDoor
-from flotilla.frontends.http.dead_letters import DeadLetterDoor
-from flotilla.frontends.http.events import EventDoor
-from flotilla.frontends.http.groups import GroupDoor
-from flotilla.frontends.http.guard import Guard
-from flotilla.frontends.http.messages import MessageDoor
-from flotilla.frontends.http.openapi import make_document
-from flotilla.frontends.http.operation import ANYTHING, Answer, Call, Handler, Operation
-from flotilla.frontends.http.proxy_status import ProxyStatus
-from flotilla.frontends.http.records import RecordDoor
-from flotilla.frontends.http.response import Response
-from flotilla.frontends.http.router import Router
-from flotilla.frontends.http.tasks import TaskDoor
-from flotilla.frontends.http.topics import TopicDoor
-from flotilla.frontends.http.unsettled import Unsettled
-from flotilla.service.status import METRICS_TYPE, NodeStatus, Reason
+from flotilla.broker.observability.status import METRICS_TYPE, NodeStatus, Reason
+from flotilla.client._core.asyncio_network import time_of_day_ms
+from flotilla.frontends.http.api.cluster import ClusterDoor
+from flotilla.frontends.http.api.dead_letters import DeadLetterDoor
+from flotilla.frontends.http.api.events import EventDoor
+from flotilla.frontends.http.api.groups import GroupDoor
+from flotilla.frontends.http.api.messages import MessageDoor
+from flotilla.frontends.http.api.proxy_status import ProxyStatus
+from flotilla.frontends.http.api.records import RecordDoor
+from flotilla.frontends.http.api.stream_credit import Unsettled
+from flotilla.frontends.http.api.tasks import TaskDoor
+from flotilla.frontends.http.api.topics import TopicDoor
+from flotilla.frontends.http.framework.limits import Guard
+from flotilla.frontends.http.framework.openapi import make_document
+from flotilla.frontends.http.framework.operation import ANYTHING, Answer, Call, Handler, Operation
+from flotilla.frontends.http.framework.response import Response
+from flotilla.frontends.http.framework.router import Router
+from flotilla.gateway.gateway import Gateway
 
 #: Of the page at /docs: it runs its own script and speaks with this node, and with nobody else.
 _PAGE_POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'"

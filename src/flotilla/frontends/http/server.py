@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import Callable
 
-from flotilla.client.gateway import Gateway
-from flotilla.client.network import time_of_day_ms
+from flotilla.broker.observability.status import NodeStatus
+from flotilla.client._core.asyncio_network import time_of_day_ms
 from flotilla.frontends.http.app import make_app
-from flotilla.frontends.http.connection import IDLE_MS_MAX, Connection
-from flotilla.frontends.http.response import App
-from flotilla.service.status import NodeStatus
+from flotilla.frontends.http.framework.response import App
+from flotilla.frontends.http.http1.connection import IDLE_MS_MAX, Connection
+from flotilla.gateway.gateway import Gateway
 
 _DRAIN_POLL_MS = 5
 

@@ -17,7 +17,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, cast
 
-from flotilla.codec.client import (
+from flotilla.broker.ports import Cancel, Subscription
+from flotilla.codec.client.frames import (
     NO_CORRELATION,
     PROTOCOL_VERSION_MAX,
     PROTOCOL_VERSION_MIN,
@@ -29,13 +30,12 @@ from flotilla.codec.client import (
 )
 from flotilla.frontends.tcp.budget import ByteBudget, OutputBudget
 from flotilla.frontends.tcp.inbox import LARGE_BYTES_MIN, Inbox
-from flotilla.service.ports import Cancel, Subscription
 from flotilla.types import limits
 from flotilla.types.errors import FlotillaError, InvalidArgumentError, OverloadedError, UnavailableError
 from flotilla.types.ids import NodeId
 from flotilla.types.operations import Done, Fetch, Fetched, Hello, Metadata, Produce, Reply, Request, Welcome
-from flotilla.types.queue_operations import AddCredit, Extend, Poll, Polled, Pushed, Subscribe, Unsubscribe, Withdraw
-from flotilla.types.transaction_operations import Stage
+from flotilla.types.operations.queue import AddCredit, Extend, Poll, Polled, Pushed, Subscribe, Unsubscribe, Withdraw
+from flotilla.types.operations.transactions import Stage
 
 TICK_MS = 1_000
 

@@ -8,9 +8,9 @@ all time limits. A fault in the service costs the connection that met it, and is
 import asyncio
 from functools import partial
 
+from flotilla.broker.ports import Service
 from flotilla.frontends.tcp.channel import Channel
 from flotilla.frontends.tcp.connection import TICK_MS, Budgets, Connection, ConnectionLimits, Ticket
-from flotilla.service.ports import Service
 from flotilla.types.errors import OverloadedError
 from flotilla.types.limits import CONNECTION_COUNT_MAX, KIB, SERVER_OUTPUT_BYTES_MAX, SERVER_REQUEST_BYTES_MAX
 

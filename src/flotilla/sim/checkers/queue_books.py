@@ -11,8 +11,10 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 from zlib import crc32
 
-from flotilla.codec.batch_view import BatchView
-from flotilla.queue.commands import (
+from flotilla.codec.batch.view import BatchView
+from flotilla.partition.batch_facts import BatchFacts
+from flotilla.partition.commands.group_commands import GroupSettlement
+from flotilla.partition.commands.partition_commands import (
     BuryDeaths,
     CancelRecords,
     CommitOffset,
@@ -26,14 +28,12 @@ from flotilla.queue.commands import (
     TrimTo,
     decode_command,
 )
-from flotilla.queue.facts import BatchFacts
-from flotilla.queue.group_commands import GroupSettlement
-from flotilla.queue.partition import PartitionMachine
-from flotilla.queue.transactions import Published
+from flotilla.partition.state.machine import PartitionMachine
+from flotilla.partition.state.transactions import Published
 from flotilla.raft.messages import Entry
 from flotilla.sim.checkers.queue_transactions import NaiveAcks, NaiveStage, Registry, StageBooks
 from flotilla.sim.checkers.violation import Violation
-from flotilla.sim.queue_message import BY_NOTHING, Letter, read_letter, read_message
+from flotilla.sim.queue.message import BY_NOTHING, Letter, read_letter, read_message
 from flotilla.types.errors import FlotillaError
 from flotilla.types.group_settings import GroupRules
 from flotilla.types.ids import GroupId, Index, NodeId, Offset

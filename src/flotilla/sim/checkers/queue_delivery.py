@@ -8,14 +8,14 @@ settled, but never what it has seen settled itself, and never the same message t
 from collections.abc import Iterable
 from typing import Final
 
-from flotilla.queue.delivery import Grant
+from flotilla.partition.leader.group_delivery import Grant
 from flotilla.sim.checkers.queue_books import GroupBooks, QueueBooks
 from flotilla.sim.checkers.violation import Violation
-from flotilla.sim.queue_plan import ORDERED
+from flotilla.sim.queue.plan import ORDERED
 from flotilla.types.group_settings import GroupRules
 from flotilla.types.ids import Index, NodeId, Offset, Term
 from flotilla.types.operations import Produced
-from flotilla.types.queue_operations import ACK, FAIL, REJECT, Held
+from flotilla.types.operations.queue import ACK, FAIL, REJECT, Held
 
 _MINUTE_US: Final = 60_000_000
 #: Times are handed around in whole milliseconds.

@@ -11,11 +11,11 @@ record is stored once is checked where it is stored.
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from flotilla.codec.batch_view import BatchView
-from flotilla.queue.transactions import publisher_id
+from flotilla.codec.batch.view import BatchView
+from flotilla.partition.state.transactions import publisher_id
 from flotilla.sim.checkers.violation import Violation
 from flotilla.types.ids import GroupId, Index, Offset
-from flotilla.types.transaction_operations import TransactionShown
+from flotilla.types.operations.transactions import TransactionShown
 
 WHOLE: Final = "whole or not at all"
 

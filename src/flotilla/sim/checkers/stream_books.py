@@ -12,15 +12,15 @@ from flotilla.metadata.commands import decode_command as decode_metadata_command
 from flotilla.metadata.machine import MetadataMachine
 from flotilla.metadata.stream_commands import ReleasePartitions
 from flotilla.metadata.stream_groups import Share, StreamGroup
-from flotilla.queue.commands import ClaimPartition, CommitOffset, decode_command
-from flotilla.queue.facts import BatchFacts
-from flotilla.queue.partition import PartitionMachine
+from flotilla.partition.batch_facts import BatchFacts
+from flotilla.partition.commands.partition_commands import ClaimPartition, CommitOffset, decode_command
+from flotilla.partition.state.machine import PartitionMachine
 from flotilla.raft.messages import Entry
 from flotilla.sim.checkers.violation import Violation
-from flotilla.sim.stream_plan import READERS, TOPIC
+from flotilla.sim.stream.plan import READERS, TOPIC
 from flotilla.types.errors import FlotillaError, StaleGenerationError
 from flotilla.types.ids import Index, NodeId, Offset
-from flotilla.types.stream_operations import NO_OFFSET, STICKY
+from flotilla.types.operations.stream import NO_OFFSET, STICKY
 
 
 class _Pages:

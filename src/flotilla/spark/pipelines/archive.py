@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from flotilla.client.sync import Client
+from flotilla.client.client import Client
+from flotilla.spark.lake.compaction import CompactionRules, compact
+from flotilla.spark.lake.lake import Lake
+from flotilla.spark.lake.manifest import DataFile, Manifest, Partition, Span
 from flotilla.spark.pipelines.archive_source import NAME, file_text, read_file_text
-from flotilla.spark.pipelines.compaction import CompactionRules, compact
-from flotilla.spark.pipelines.errands import run_errands
-from flotilla.spark.pipelines.hold import Hold
-from flotilla.spark.pipelines.lake import Lake
-from flotilla.spark.pipelines.manifest import DataFile, Manifest, Partition, Span
-from flotilla.spark.pipelines.running import RunOptions, Tell, run_query
+from flotilla.spark.pipelines.executor_jobs import run_errands
+from flotilla.spark.pipelines.retention_hold import Hold
+from flotilla.spark.pipelines.streaming_run import RunOptions, Tell, run_query
 from flotilla.types.errors import CorruptionError
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def verify_files(spark: "SparkSession", lake: Lake, files: Sequence[DataFile]) -
 
 def _verifier(lake: Lake) -> Callable[[str], str]:
     def verify_one(text: str) -> str:
-        from flotilla.spark.pipelines.data_file import verify
+        from flotilla.spark.lake.data_file import verify
 
         try:
             verify(lake, read_file_text(text))

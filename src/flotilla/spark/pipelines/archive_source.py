@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StringType, StructField, StructType
 
+from flotilla.spark.lake.lake import Lake
+from flotilla.spark.lake.manifest import DataFile, Run
 from flotilla.spark.offset_range import OffsetRange
 from flotilla.spark.options import READ_STREAM, OptionError, Options, check_place, read_options
-from flotilla.spark.pipelines.lake import Lake
-from flotilla.spark.pipelines.manifest import DataFile, Run
 from flotilla.spark.reader import read_range
 from flotilla.spark.schema import schema_of
 from flotilla.spark.stream_reader import FlotillaStreamReader
@@ -61,7 +61,7 @@ class ArchiveReader(FlotillaStreamReader):
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         import pyarrow as pa
 
-        from flotilla.spark.pipelines.data_file import write_days
+        from flotilla.spark.lake.data_file import write_days
 
         assert isinstance(partition, OffsetRange)
         rows = read_range(partition, self._options, schema_of(self._options))

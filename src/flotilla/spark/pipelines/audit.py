@@ -22,10 +22,10 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 
-from flotilla.client.sync import Client
-from flotilla.spark.pipelines.lake import Lake
+from flotilla.client.client import Client
+from flotilla.spark.lake.lake import Lake
+from flotilla.spark.lake.store import Store
 from flotilla.spark.pipelines.ranges import lake_rows
-from flotilla.spark.pipelines.store import Store
 from flotilla.types.errors import InvalidArgumentError, NotFoundError
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from flotilla.client.dead_letter import REDRIVEN_HEADER
+from flotilla.client.admin.dead_letter import REDRIVEN_HEADER
 from flotilla.spark.pipelines.fingerprint import fingerprint_column, shape_column
 from flotilla.spark.pipelines.plots import SERIES_MAX, bars, lines
 from flotilla.spark.pipelines.report import Report

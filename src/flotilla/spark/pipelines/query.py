@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from flotilla.client.sync import Client
-from flotilla.spark.pipelines.lake import Lake
-from flotilla.spark.pipelines.manifest import Manifest, Partition
+from flotilla.client.client import Client
+from flotilla.spark.lake.lake import Lake
+from flotilla.spark.lake.manifest import Manifest, Partition
 from flotilla.spark.pipelines.ranges import lake_rows
 from flotilla.spark.schema import COLUMNS
 from flotilla.types.errors import InvalidArgumentError, NotFoundError

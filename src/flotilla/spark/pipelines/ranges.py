@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from flotilla.spark.pipelines.lake import Lake
-from flotilla.spark.pipelines.manifest import DataFile, Manifest, Run, Span
+from flotilla.spark.lake.lake import Lake
+from flotilla.spark.lake.manifest import DataFile, Manifest, Run, Span
 from flotilla.spark.schema import COLUMNS
 from flotilla.types.errors import InvalidArgumentError
 

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final
 
-from flotilla.client.dead_letter import REDRIVEN_HEADER
-from flotilla.client.dead_letters import REDRIVEN_MAX
-from flotilla.client.sync import Client
-from flotilla.spark.pipelines.running import Tell
+from flotilla.client.admin.dead_letter import REDRIVEN_HEADER
+from flotilla.client.admin.dead_letters import REDRIVEN_MAX
+from flotilla.client.client import Client
+from flotilla.spark.lake.store import Store
 from flotilla.spark.pipelines.sending import BLOCK_ROWS, send_rows
-from flotilla.spark.pipelines.store import Store
+from flotilla.spark.pipelines.streaming_run import Tell
 from flotilla.types.dead_letters import REDRIVE_GROUP
 from flotilla.types.errors import NotFoundError
 

@@ -14,13 +14,13 @@ from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
-from flotilla.client.sync import Client
-from flotilla.spark.pipelines.lake import Lake
-from flotilla.spark.pipelines.manifest import Manifest, Span
+from flotilla.client.client import Client
+from flotilla.spark.lake.lake import Lake
+from flotilla.spark.lake.manifest import Manifest, Span
+from flotilla.spark.lake.store import Store
 from flotilla.spark.pipelines.ranges import rows_in
-from flotilla.spark.pipelines.running import Tell
 from flotilla.spark.pipelines.sending import BLOCK_ROWS, send_rows
-from flotilla.spark.pipelines.store import Store
+from flotilla.spark.pipelines.streaming_run import Tell
 from flotilla.types.errors import InvalidArgumentError, NotFoundError
 
 if TYPE_CHECKING:

@@ -18,10 +18,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from flotilla.spark.lake.store import Store
 from flotilla.spark.pipelines.plots import bars, lines
 from flotilla.spark.pipelines.report import Report
-from flotilla.spark.pipelines.running import RunOptions, Tell, run_query
-from flotilla.spark.pipelines.store import Store
+from flotilla.spark.pipelines.streaming_run import RunOptions, Tell, run_query
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

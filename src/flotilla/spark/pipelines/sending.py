@@ -12,7 +12,7 @@ from hashlib import blake2b
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
-from flotilla.client.sync import Client
+from flotilla.client.client import Client
 from flotilla.types.records import Record
 
 if TYPE_CHECKING:

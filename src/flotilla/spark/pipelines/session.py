@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
-from flotilla.spark.pipelines.running import typed_error
+from flotilla.spark.pipelines.streaming_run import typed_error
 from flotilla.types.errors import UnsupportedError
 
 if TYPE_CHECKING:

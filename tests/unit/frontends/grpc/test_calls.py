@@ -10,8 +10,8 @@ import grpc
 import pytest
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-from flotilla.codec import api
 from flotilla.codec.generated import flotilla_pb2 as pb
+from flotilla.codec.grpc import calls as api
 from flotilla.frontends.grpc.errors import trailing_metadata
 from flotilla.types.errors import ALL_ERRORS, NotLeaderError, OverloadedError
 from tests.unit.frontends.grpc.conftest import Door, Session

@@ -9,8 +9,8 @@ import pytest
 import uvloop
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from flotilla.client.aio import AsyncClient
-from flotilla.codec import api
+from flotilla.client.async_client import AsyncClient
+from flotilla.codec.grpc import calls as api
 from flotilla.server import Server
 from flotilla.types.settings import NodeSettings
 from tests.unit.frontends.grpc.conftest import ANY_PORT

@@ -55,7 +55,7 @@ def test_every_request_has_its_reply_in_order(door: Door) -> None:
 
 
 def test_a_stream_takes_batches_too(door: Door) -> None:
-    from flotilla.codec.records import encode_batch
+    from flotilla.codec.batch.records import encode_batch
     from flotilla.types.records import Record
 
     async def work(session: Session) -> None:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from flotilla.frontends.http.connection import IDLE_MS_MAX
-from flotilla.frontends.http.response import App
+from flotilla.frontends.http.framework.response import App
+from flotilla.frontends.http.http1.connection import IDLE_MS_MAX
 from flotilla.frontends.http.server import HttpServer
-from tests.unit.service import lone_node
-from tests.unit.service.lone_node import LoneNode
+from tests.unit.broker import lone_node
+from tests.unit.broker.lone_node import LoneNode
 
 
 class Answer(NamedTuple):

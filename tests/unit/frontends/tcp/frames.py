@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from flotilla.codec.client import Answer, decode_response, encode_request
+from flotilla.codec.client.frames import Answer, decode_response, encode_request
 from flotilla.codec.frames import FrameReader
 from flotilla.types.limits import CLIENT_FRAME_BYTES_MAX
 from flotilla.types.operations import Hello

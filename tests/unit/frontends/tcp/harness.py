@@ -6,9 +6,9 @@ from typing import Any
 
 import uvloop
 
-from flotilla.codec.client import Answer, decode_response, encode_request
+from flotilla.broker.ports import Cancel, Done
+from flotilla.codec.client.frames import Answer, decode_response, encode_request
 from flotilla.frontends.tcp.server import TcpServer
-from flotilla.service.ports import Cancel, Done
 from flotilla.types.errors import NotFoundError
 from flotilla.types.operations import Fetch, Fetched, Hello, Produce, Produced, Reply, Request
 

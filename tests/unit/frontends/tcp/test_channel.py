@@ -6,7 +6,7 @@ from flotilla.frontends.tcp.channel import Channel
 from flotilla.frontends.tcp.connection import CLOSING, DRAINING, Budgets, Connection, ConnectionLimits
 from flotilla.types.errors import UnavailableError
 from flotilla.types.operations import Fetch, Produce, Produced, RemoveNode
-from flotilla.types.queue_operations import Delivery, Pushed, Subscribe
+from flotilla.types.operations.queue import Delivery, Pushed, Subscribe
 from tests.unit.frontends.tcp.frames import HELLO, answers_in, asked
 from tests.unit.frontends.tcp.test_connection import Host
 

@@ -27,7 +27,7 @@ from flotilla.types.errors import (
     UnavailableError,
 )
 from flotilla.types.operations import Done, Fetch, Fetched, Hello, Produce, Produced, RemoveNode, Welcome
-from flotilla.types.queue_operations import (
+from flotilla.types.operations.queue import (
     AddCredit,
     Delivery,
     Extend,
@@ -38,7 +38,7 @@ from flotilla.types.queue_operations import (
     Unsubscribe,
     Withdraw,
 )
-from flotilla.types.transaction_operations import Stage
+from flotilla.types.operations.transactions import Stage
 from tests.unit.frontends.tcp.frames import HELLO, answers_in, asked
 
 

@@ -4,7 +4,7 @@ from flotilla.frontends.tcp.connection import Budgets
 from flotilla.types.errors import OverloadedError
 from flotilla.types.limits import MIB
 from flotilla.types.operations import Fetch, Fetched, GetMetadata, Metadata, Produce, Produced
-from flotilla.types.queue_operations import Delivery, Extend, Poll, Polled
+from flotilla.types.operations.queue import Delivery, Extend, Poll, Polled
 from tests.unit.frontends.tcp.frames import asked
 from tests.unit.frontends.tcp.harness import run
 from tests.unit.frontends.tcp.test_connection import Client

@@ -1,0 +1,329 @@
+"""The broker: one method per operation, neutral to transport.
+
+A request is checked, finds its partition or the metadata group, and is answered exactly once: by a reply or by a
+typed error. What this node cannot do because another one leads is refused with that one's client address.
+A handler answers, arranges to be answered, or raises before it has done either.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from flotilla.broker.addresses import check_address
+from flotilla.broker.catalog import METADATA_GROUP, Catalog
+from flotilla.broker.cluster.registration import Membership
+from flotilla.broker.cluster.topics import Topics
+from flotilla.broker.cluster.transaction_decisions import TransactionDecisions
+from flotilla.broker.partition.host import PartitionHost
+from flotilla.broker.ports import Cancel, Consensus, Done, Outside
+from flotilla.broker.queue.rate_limit import KEEPER
+from flotilla.broker.queue.requests import QueueRequests
+from flotilla.broker.replicas import describe_replicas
+from flotilla.types.errors import (
+    AlreadyExistsError,
+    FlotillaError,
+    InvalidArgumentError,
+    NotFoundError,
+    NotLeaderError,
+    UnavailableError,
+)
+from flotilla.types.ids import NO_NODE, NodeId
+from flotilla.types.operations import (
+    AlterTopic,
+    ClusterReply,
+    CommitOffset,
+    CreateTopic,
+    DeleteTopic,
+    Fetch,
+    GetMetadata,
+    InitCluster,
+    JoinCluster,
+    ListOffsets,
+    Produce,
+    ReadOffset,
+    RemoveNode,
+    Request,
+    TransferLeadership,
+)
+from flotilla.types.operations import Done as DoneReply
+from flotilla.types.operations.cluster import CancelMoves, DescribeReplicas, DrainNode, EnterCluster, Rebalance
+from flotilla.types.operations.queue import (
+    AlterGroup,
+    CancelRecords,
+    DeleteGroup,
+    DescribeGroup,
+    ExplainMessage,
+    Extend,
+    ListGroups,
+    Poll,
+    ResetGroup,
+    Settle,
+    Subscribe,
+    TakeTokens,
+)
+from flotilla.types.operations.stream import (
+    ClaimPartition,
+    DescribeStreamGroup,
+    FenceGroup,
+    ForgetGroup,
+    Heartbeat,
+    JoinGroup,
+    LeaveGroup,
+    ListStreamGroups,
+)
+from flotilla.types.operations.transactions import (
+    AbortTransaction,
+    CommitTransaction,
+    Stage,
+    StageSettlement,
+    TransactionOutcome,
+)
+from flotilla.types.setting_kinds import NODE_ID_MAX
+from flotilla.types.settings import NodeSettings
+from flotilla.types.topics import BROKER_COUNT_MAX
+
+#: What is asked of one partition's queue groups, and who answers.
+_QUEUE_METHODS: dict[type[Request], Callable[[QueueRequests, Any, Done], Cancel | None]] = {
+    Settle: QueueRequests.settle,
+    Extend: QueueRequests.extend,
+    CancelRecords: QueueRequests.cancel,
+    ListGroups: QueueRequests.list_groups,
+    DescribeGroup: QueueRequests.describe,
+    ResetGroup: QueueRequests.reset,
+    DeleteGroup: QueueRequests.delete,
+    ExplainMessage: QueueRequests.explain,
+}
+
+
+class Broker:
+    """Implements service.ports.Service."""
+
+    def __init__(
+        self,
+        settings: NodeSettings,
+        catalog: Catalog,
+        membership: Membership,
+        consensus: Consensus,
+        outside: Outside,
+        found: Callable[[dict[NodeId, str]], None],
+        enter: Callable[[list[str]], None],
+    ) -> None:
+        """`found` makes this node a founder of a cluster with the given others, `enter` has it join a running one."""
+        self.catalog = catalog
+        self.membership = membership
+        self._settings = settings
+        self._consensus = consensus
+        self._outside = outside
+        self._found = found
+        self._enter = enter
+        self._closed: FlotillaError | None = None
+        topics = Topics(settings, catalog, outside)
+        decisions = TransactionDecisions(catalog, outside)
+        self._handlers: dict[type[Request], Callable[[Any, Done], Cancel | None]] = {
+            Produce: self._produce,
+            Fetch: self._fetch,
+            ListOffsets: self._list_offsets,
+            CommitOffset: self._commit_offset,
+            ClaimPartition: self._claim,
+            ReadOffset: self._read_offset,
+            GetMetadata: topics.describe,
+            CreateTopic: topics.create,
+            AlterTopic: topics.alter,
+            DeleteTopic: topics.delete,
+            AlterGroup: topics.alter_group,
+            InitCluster: self._init_cluster,
+            JoinCluster: membership.members.admit,
+            EnterCluster: self._enter_cluster,
+            RemoveNode: self._remove_node,
+            DrainNode: membership.plans.drain,
+            Rebalance: membership.plans.rebalance,
+            CancelMoves: membership.plans.cancel,
+            DescribeReplicas: self._describe_replicas,
+            TransferLeadership: self._transfer,
+            Poll: membership.queue_polls.poll,
+            Subscribe: membership.queue_polls.subscribe,
+            TakeTokens: self._take_tokens,
+            JoinGroup: membership.streams.join,
+            Heartbeat: membership.streams.heartbeat,
+            LeaveGroup: membership.streams.leave,
+            DescribeStreamGroup: membership.streams.describe,
+            ListStreamGroups: membership.streams.list_groups,
+            FenceGroup: membership.streams.fence,
+            ForgetGroup: membership.streams.forget,
+            Stage: self._stage,
+            StageSettlement: self._stage_settlement,
+            TransactionOutcome: self._transaction_outcome,
+            CommitTransaction: decisions.commit,
+            AbortTransaction: decisions.abort,
+            **{kind: partial(self._ask_queue, method) for kind, method in _QUEUE_METHODS.items()},
+        }
+
+    @property
+    def node(self) -> NodeId:
+        return self._settings.node_id
+
+    @property
+    def cluster_id(self) -> str:
+        return self.catalog.cluster_id
+
+    def now_ms(self) -> int:
+        return self._outside.now_ms()
+
+    def close(self) -> None:
+        """The node is about to stop: takes no more requests, and sends away those that only wait."""
+        self._closed = UnavailableError("the node is stopping")
+        self.membership.close(self._closed)
+
+    def handle(self, request: Request, done: Done) -> Cancel | None:
+        handler = self._handlers.get(type(request))
+        try:
+            if self._closed is not None:
+                raise self._closed
+            if handler is None:
+                raise InvalidArgumentError(f"{type(request).__name__} is not offered here")
+            return handler(request, done)
+        except FlotillaError as error:
+            done(self.catalog.explain(error))
+            return None
+
+    def lost(self, members: Sequence[str]) -> None:
+        self.membership.queue_polls.lost(members)
+
+    # Partitions.
+
+    def _host(self, topic_name: str, number: int) -> PartitionHost:
+        topic = self.catalog.topic(topic_name)
+        partitions = topic.partitions
+        if not 0 <= number < len(partitions):
+            raise NotFoundError(f"topic {topic_name!r} has {len(partitions)} partitions, none of number {number}")
+        partition = partitions[number]
+        host = self.membership.hosts.get(partition.group)
+        if host is not None:
+            return host
+        if self.node in partition.replicas and self.node not in partition.lost:
+            raise UnavailableError("this node is about to host the partition")
+        others = tuple(node for node in partition.replicas if node != self.node)
+        raise NotLeaderError(self.catalog.likely_leader(others))
+
+    def _produce(self, request: Produce, done: Done) -> None:
+        self._host(request.topic, request.partition).produce(request, done)
+
+    def _fetch(self, request: Fetch, done: Done) -> Cancel | None:
+        return self._host(request.topic, request.partition).fetch(request, done)
+
+    def _list_offsets(self, request: ListOffsets, done: Done) -> None:
+        self._host(request.topic, request.partition).list_offsets(request, done)
+
+    def _commit_offset(self, request: CommitOffset, done: Done) -> None:
+        self._host(request.topic, request.partition).commit_offset(request, done)
+
+    def _claim(self, request: ClaimPartition, done: Done) -> None:
+        self._host(request.topic, request.partition).claim(request, done)
+
+    def _read_offset(self, request: ReadOffset, done: Done) -> None:
+        self._host(request.topic, request.partition).read_offset(request, done)
+
+    def _ask_queue(
+        self, method: Callable[[QueueRequests, Any, Done], Cancel | None], request: Any, done: Done
+    ) -> Cancel | None:
+        if isinstance(request, Extend):
+            self.membership.queue_polls.heard(request.member)
+        topic_id: int = getattr(request, "topic_id", 0)
+        if topic_id and self.catalog.topic(request.topic).topic_id != topic_id:
+            raise NotFoundError(f"topic {request.topic!r} is not the one that is meant: it was deleted and made again")
+        return method(self._host(request.topic, request.partition).queue_requests(), request, done)
+
+    def _take_tokens(self, request: TakeTokens, done: Done) -> None:
+        self._host(request.topic, KEEPER).queue_requests().take_tokens(request, done)
+
+    def _stage(self, request: Stage, done: Done) -> None:
+        self._host(request.topic, request.partition).stage(request, done)
+
+    def _stage_settlement(self, request: StageSettlement, done: Done) -> None:
+        self._host(request.topic, request.partition).stage_settlement(request, done)
+
+    def _transaction_outcome(self, request: TransactionOutcome, done: Done) -> Cancel | None:
+        return self._host(request.topic, request.partition).transaction_outcome(request, done)
+
+    def _transfer(self, request: TransferLeadership, done: Done) -> None:
+        """Answered when it is under way; who leads in the end, metadata tells."""
+        host = self._host(request.topic, request.partition)
+        to = request.to
+        lost = self._lost(host)
+        if to in lost:
+            # It would never catch up, and while leadership is handed over nobody can take it out of the members.
+            raise UnavailableError(f"node {to} lost its disk and is not back in this partition yet")
+        if to == NO_NODE:
+            raft = host.replica.raft
+            voters = [node for node in raft.configuration.voters if node not in lost]
+            others = [node for node in raft.progress if node != self.node and node in voters]
+            heirs = [node for node in others if self._outside.is_up(node)]
+            if raft.leader == self.node and not heirs:
+                raise UnavailableError("no other replica can be reached")
+            to = max(heirs, key=lambda node: raft.progress[node].match, default=NO_NODE)
+        self._consensus.transfer(host.group, to)
+        done(DoneReply())
+
+    def _describe_replicas(self, request: DescribeReplicas, done: Done) -> None:
+        host = self._host(request.topic, request.partition)
+        done(describe_replicas(host.replica, self._outside.is_up, self._lost(host)))
+
+    def _lost(self, host: PartitionHost) -> tuple[NodeId, ...]:
+        """Who came back without its disk and has not begun anew in this partition."""
+        return self.catalog.machine.state.assignments[host.group].place.lost
+
+    # The cluster.
+
+    def _init_cluster(self, request: InitCluster, done: Done) -> None:
+        """Without nodes: only tells who this node is. Repeating it with the same nodes changes nothing."""
+        if request.nodes:
+            self._check_founders(request.nodes)
+            if self._consensus.replica(METADATA_GROUP) is None:
+                self._found({node: peer for node, peer in request.nodes.items() if node != self.node})
+            elif self._founders() != tuple(sorted(request.nodes)):
+                raise AlreadyExistsError(f"node {self.node} is part of a cluster founded by {self._founders()}")
+        done(ClusterReply(self.cluster_id, {self.node: str(self._settings.peer_advertised)}))
+
+    def _enter_cluster(self, request: EnterCluster, done: Done) -> None:
+        """Tells who this node is and goes on in the background. One that is part of that cluster already stays there.
+
+        Raises AlreadyExistsError when it is part of another one.
+        """
+        servers = [check_address("an address of the cluster", server) for server in request.servers]
+        if not servers:
+            raise InvalidArgumentError("a cluster to join has an address")
+        if self._consensus.replica(METADATA_GROUP) is None:
+            self._enter(servers)
+        else:
+            self._check_own_cluster(servers)
+        done(ClusterReply(self.cluster_id, {self.node: str(self._settings.peer_advertised)}))
+
+    def _check_own_cluster(self, servers: list[str]) -> None:
+        """That these are of the cluster that this node is part of. One that has just come in knows nobody yet."""
+        brokers = self.catalog.brokers()
+        if brokers and not any(broker.client_address in servers for broker in brokers.values()):
+            others = [str(node) for node in sorted(brokers) if node != self.node]
+            members = f"with nodes {', '.join(others)}" if others else "alone"
+            raise AlreadyExistsError(
+                f"node {self.node} is part of another cluster named {self.cluster_id!r}, {members}; "
+                "a node comes into a cluster with an empty data directory"
+            )
+
+    def _check_founders(self, nodes: dict[NodeId, str]) -> None:
+        if len(nodes) > BROKER_COUNT_MAX:
+            raise InvalidArgumentError(f"a cluster has at most {BROKER_COUNT_MAX} brokers")
+        if self.node not in nodes:
+            raise InvalidArgumentError(f"node {self.node} is not among the nodes of the new cluster")
+        for node, peer in nodes.items():
+            if not NO_NODE < node <= NODE_ID_MAX:
+                raise InvalidArgumentError(f"{node} is no node id")
+            check_address(f"the peer address of node {node}", peer)
+
+    def _founders(self) -> tuple[NodeId, ...]:
+        """Those the metadata remembers; before it does, the voters of its group."""
+        replica = self._consensus.replica(METADATA_GROUP)
+        assert replica is not None
+        return self.catalog.machine.state.cluster.founders or replica.raft.configuration.voters
+
+    def _remove_node(self, request: RemoveNode, done: Done) -> None:
+        self.membership.members.remove(request.node, done)

@@ -1,0 +1,236 @@
+"""Who belongs to the cluster, as its metadata's leader sees to it: nodes come in, get a vote, and leave for good.
+
+A node that comes in is registered, so that all others know it, and then learns the metadata. One that is known
+already and comes with another data directory has lost its disk, and with it every vote it gave. It is let in again in
+this order, and each step is committed before the next one begins:
+
+    1. the metadata group removes it from its members
+    2. its new incarnation is registered, which marks it as lost in every partition that it held
+    3. it learns the metadata, from an empty log, and gets a vote later, like any newcomer
+
+So it can take part in nothing that counts on what it has forgotten: not in the metadata because of 1, and not in a
+partition because of 2, until that partition's leader has done the same (moves). Whoever leads the metadata can take
+over between any two steps, because the node asks again until it is in.
+"""
+
+from collections.abc import Callable
+
+from flotilla.broker.addresses import check_address
+from flotilla.broker.catalog import METADATA_GROUP, Catalog
+from flotilla.broker.cluster.move_plans import MovePlans
+from flotilla.broker.ports import Consensus, Done, Outside
+from flotilla.metadata import commands
+from flotilla.metadata.move_commands import SetIncarnation
+from flotilla.metadata.values import LEAVING
+from flotilla.raft.membership import ADD_LEARNER, ADD_VOTER, REMOVE, Change, ConfigurationChange, apply_change
+from flotilla.replica.replica import Replica
+from flotilla.types.errors import (
+    AlreadyExistsError,
+    ConfigurationChangeError,
+    FlotillaError,
+    UnavailableError,
+)
+from flotilla.types.ids import NodeId
+from flotilla.types.operations import ClusterReply, JoinCluster
+
+#: Voters of the metadata group; further brokers hold it as learners.
+METADATA_VOTERS_MAX = 5
+#: What stands for the version of a node that was admitted and has not told its own yet.
+JOINING_VERSION = "joining"
+
+
+class ClusterMembers:
+    def __init__(
+        self, node: NodeId, catalog: Catalog, consensus: Consensus, outside: Outside, plans: MovePlans
+    ) -> None:
+        self._node = node
+        self._catalog = catalog
+        self._consensus = consensus
+        self._outside = outside
+        self._plans = plans
+        #: Links to a new broker are opened before it is taught, not at the next turn.
+        self.connect: Callable[[], None] = _nobody
+
+    def check(self, replica: Replica) -> None:
+        """What the metadata's leader does from time to time."""
+        self._promote(replica)
+        self._expel(replica)
+
+    # Coming.
+
+    def admit(self, request: JoinCluster, done: Done) -> None:
+        replica = self._catalog.leading()
+        row = commands.RegisterBroker(
+            cluster_id=self._catalog.cluster_id,
+            node=request.node,
+            client_address=check_address("the client address", request.client),
+            peer_address=check_address("the peer address", request.peer),
+            http_address=request.http and check_address("the HTTP address", request.http),
+            grpc_address="",
+            version=JOINING_VERSION,
+            now_ms=self._outside.now_ms(),
+        )
+        self._catalog.check(row)
+        if self._is_replaced(request):
+            self._replace(request, replica, row, done)
+        else:
+            self._check_newcomer(request, replica)
+            self._register(request, row, done)
+
+    def _is_replaced(self, request: JoinCluster) -> bool:
+        """Whether a known node comes with a data directory other than the one it is known with."""
+        known = self._catalog.brokers().get(request.node)
+        if known is None or request.incarnation in (0, known.incarnation):
+            return False
+        if self._outside.is_up(request.node):
+            raise AlreadyExistsError(f"node {request.node} is running at {known.peer_address}; no two share an id")
+        return True
+
+    def _check_newcomer(self, request: JoinCluster, replica: Replica) -> None:
+        node = request.node
+        configuration = replica.raft.configuration
+        if configuration.is_voter(node):
+            # It has the metadata on its disk and need not join; one that asks has lost them.
+            raise ConfigurationChangeError(
+                f"node {node} is a member already; if it lost its data, it comes back with an empty data directory"
+            )
+        known = self._catalog.brokers().get(node)
+        is_taken = node in configuration.members() or bool(self._catalog.machine.state.assignments_to(node))
+        if known is not None and known.peer_address != request.peer and is_taken:
+            raise AlreadyExistsError(f"node {node} is at {known.peer_address}, not at {request.peer}")
+
+    def _replace(self, request: JoinCluster, replica: Replica, row: commands.RegisterBroker, done: Done) -> None:
+        mark = SetIncarnation(request.node, request.incarnation, True, self._outside.now_ms())
+
+        def removed(result: object) -> None:
+            if isinstance(result, FlotillaError):
+                done(self._catalog.explain(result))
+            else:
+                self._propose(mark, lambda: self._register(request, row, done), done)
+
+        if request.node in replica.raft.configuration.members():
+            change = ConfigurationChange((Change(REMOVE, request.node),))
+            self._consensus.change_members(METADATA_GROUP, change, removed)
+        elif replica.raft.pending_configuration_index > replica.raft.log.handed:
+            # It may have been removed by a change that is not committed, and may come to nothing.
+            raise ConfigurationChangeError("a change of the metadata's members is under way")
+        else:
+            removed(None)
+
+    def _register(self, request: JoinCluster, row: commands.RegisterBroker, done: Done) -> None:
+        known = self._catalog.brokers().get(request.node)
+        if known is not None and known.peer_address == row.peer_address:
+            self._mark(request, done)
+        else:
+            self._propose(row, lambda: self._mark(request, done), done)
+
+    def _mark(self, request: JoinCluster, done: Done) -> None:
+        """With its first word about its data: from now on, other data means that these are lost."""
+        if not request.incarnation or self._catalog.brokers()[request.node].incarnation == request.incarnation:
+            self._teach(request.node, done)
+            return
+        mark = SetIncarnation(request.node, request.incarnation, False, self._outside.now_ms())
+        self._propose(mark, lambda: self._teach(request.node, done), done)
+
+    def _propose(self, command: commands.Command, then: Callable[[], None], done: Done) -> None:
+        def answered(result: object) -> None:
+            if isinstance(result, FlotillaError):
+                done(self._catalog.explain(result))
+                return
+            try:
+                then()
+            except FlotillaError as error:
+                done(self._catalog.explain(error))
+
+        try:
+            self._catalog.propose(command, answered)
+        except FlotillaError as error:
+            done(self._catalog.explain(error))
+
+    def _teach(self, node: NodeId, done: Done) -> None:
+        replica = self._consensus.replica(METADATA_GROUP)
+        if replica is not None and node in replica.raft.configuration.members():
+            done(self._cluster())
+            return
+        self.connect()
+        change = ConfigurationChange((Change(ADD_LEARNER, node),))
+        self._consensus.change_members(METADATA_GROUP, change, lambda result: self._answer(result, done))
+
+    def _promote(self, replica: Replica) -> None:
+        """A learner of the metadata that has caught up becomes a voter, one at a time."""
+        raft = replica.raft
+        if len(raft.configuration.voters) >= METADATA_VOTERS_MAX:
+            return
+        for learner in raft.configuration.learners:
+            is_well = learner in self._catalog.brokers() and self._outside.is_up(learner)
+            if is_well and raft.progress[learner].match >= raft.log.committed:
+                change = ConfigurationChange((Change(ADD_VOTER, learner),))
+                self._consensus.change_members(METADATA_GROUP, change, _ignore)
+                return
+
+    # Leaving.
+
+    def remove(self, node: NodeId, done: Done) -> None:
+        """A broker leaves for good: at once if it holds nothing, else when it has given everything away."""
+        replica = self._catalog.leading()
+        if not self._catalog.machine.state.assignments_to(node):
+            self._dismiss(replica, node, done)
+            return
+        # What raft would refuse must be refused before anything moves.
+        apply_change(replica.raft.configuration, ConfigurationChange((Change(REMOVE, node),)))
+        self._plans.check_vacatable(node)
+        leave = commands.SetBrokerState(node, LEAVING, self._outside.now_ms())
+        self._propose(leave, lambda: done(self._cluster()), done)
+
+    def _expel(self, replica: Replica) -> None:
+        """Finishes what was begun, here or by an earlier leader: who leaves and is empty goes."""
+        state = self._catalog.machine.state
+        for node, broker in list(state.brokers.items()):
+            if broker.state == LEAVING and not state.assignments_to(node):
+                try:
+                    self._dismiss(replica, node, _ignore)
+                except FlotillaError:
+                    continue  # The heir does it, or whoever leads when there is one.
+                return
+        for node in replica.raft.configuration.members():
+            if node in state.removed_nodes:
+                self._consensus.change_members(METADATA_GROUP, ConfigurationChange((Change(REMOVE, node),)), _ignore)
+                return
+
+    def _dismiss(self, replica: Replica, node: NodeId, done: Done) -> None:
+        command = commands.RemoveBroker(node, self._outside.now_ms())
+        self._catalog.check(command)
+        change = ConfigurationChange((Change(REMOVE, node),))
+        # What raft would refuse must be refused before the broker is gone.
+        apply_change(replica.raft.configuration, change)
+        if node == self._node:
+            raise self._catalog.not_leader(self._hand_over(replica))
+
+        def part() -> None:
+            self._consensus.change_members(METADATA_GROUP, change, lambda left: self._answer(left, done))
+
+        self._propose(command, part, done)
+
+    def _hand_over(self, replica: Replica) -> NodeId:
+        """Nobody removes itself while it leads: the heir does it, when the client asks there or by itself."""
+        raft = replica.raft
+        heirs = [voter for voter in raft.configuration.voters if voter != self._node and self._outside.is_up(voter)]
+        if not heirs:
+            raise UnavailableError("no other voter of the metadata can be reached")
+        heir = max(heirs, key=lambda voter: raft.progress[voter].match)
+        self._consensus.transfer(METADATA_GROUP, heir)
+        return heir
+
+    def _answer(self, result: object, done: Done) -> None:
+        done(self._catalog.explain(result) if isinstance(result, FlotillaError) else self._cluster())
+
+    def _cluster(self) -> ClusterReply:
+        return ClusterReply(self._catalog.cluster_id, self._catalog.peers())
+
+
+def _nobody() -> None:
+    """Nobody has links here."""
+
+
+def _ignore(_: object) -> None:
+    """Tried again at the next check, if it did not work."""

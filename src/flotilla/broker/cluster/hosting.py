@@ -1,0 +1,211 @@
+"""What of the cluster's partitions lives at this node: a replica for every assignment, and no other.
+
+A replica that belongs to a new partition begins with all its founders as voters. Any other begins empty: it knows no
+members, votes for nobody, and learns from whoever leads. A node that lost its disk begins nothing in a group before the
+group's leader has confirmed that it is no member any more (`moves` tells why).
+
+Only a tombstone removes data, and it is confirmed when the removal has had time to become durable. A log
+that the store holds is taken up at once. A new one is begun only after the metadata's leader was asked:
+while a node that was away catches up, it passes through assignments that have ended since, and a replica
+with an empty log where there had been another one could vote for what it has forgotten.
+"""
+
+from flotilla.broker.catalog import METADATA_GROUP, Catalog
+from flotilla.broker.partition.host import PartitionHost, WatchedMachine
+from flotilla.broker.partition.transactions import Decisions
+from flotilla.broker.ports import Consensus, Outside
+from flotilla.broker.queue.groups import QueuePorts
+from flotilla.metadata.commands import ConfirmRemoved
+from flotilla.metadata.queries import DescribeCluster
+from flotilla.metadata.values import Assignment
+from flotilla.partition.batch_facts import Describe
+from flotilla.raft.messages import Configuration
+from flotilla.raft.roles import CANDIDATE
+from flotilla.replica.replica import ReplicaOptions
+from flotilla.types.errors import FlotillaError, NotFoundError
+from flotilla.types.ids import NO_NODE, GroupId, NodeId
+
+#: A new partition asks for votes this often, and so many times; after that an election timeout decides.
+CAMPAIGN_MS = 30
+CAMPAIGNS_MAX = 20
+#: What the metadata decided longer ago is known here before anything goes from a log: there may be a holder.
+INFORMED_MS = 10_000
+#: How often partitions are told again of transactions that the metadata waits for them to confirm.
+CONFIRM_MS = 2_000
+
+
+class Hosting:
+    def __init__(
+        self,
+        node: NodeId,
+        catalog: Catalog,
+        consensus: Consensus,
+        outside: Outside,
+        describe: Describe,
+        options: ReplicaOptions,
+        queues: QueuePorts,
+    ) -> None:
+        self.hosts: dict[GroupId, PartitionHost] = {}
+        self._node = node
+        self._catalog = catalog
+        self._consensus = consensus
+        self._outside = outside
+        self._describe = describe
+        self._options = options
+        self._queues = queues
+        #: Records that this node has stored for producers, by topic.
+        self.produced: dict[str, int] = {}
+        self._decisions = Decisions(lambda name: catalog.transactions().get(name), catalog.forward, self.produced)
+        self._confirm_ms = 0
+        #: Assigned, but without a log here yet.
+        self._missing: tuple[GroupId, ...] = ()
+        self._is_asking = False
+        #: When the metadata was last asked for the sake of retention, of what was answered.
+        self._informed_ms: int | None = None
+        self._is_learning = False
+        #: Dropped since the last check: not to be confirmed yet.
+        self._just_dropped: dict[GroupId, None] = {}
+
+    def reconcile(self) -> None:
+        """The metadata moved, or something of it could not be done before."""
+        state = self._catalog.machine.state
+        missing: list[GroupId] = []
+        for group, assignment in state.assignments_to(self._node).items():
+            host = self.hosts.get(group)
+            if host is not None:
+                host.configure(state.topics[assignment.topic_id])
+                host.look_at_transactions()
+            elif self._consensus.holds(group):
+                self._host(group, assignment)
+            elif self._node not in assignment.place.lost:
+                missing.append(group)
+        self._drop_dead()
+        self._missing = tuple(missing)
+        if missing and not self._is_asking:
+            self._is_asking = True
+            asked = self._missing
+            self._consensus.read(METADATA_GROUP, DescribeCluster(), lambda result: self._answered(asked, result))
+
+    def _answered(self, asked: tuple[GroupId, ...], result: object) -> None:
+        """Everything is applied that was decided before the question: what is still assigned of it may begin."""
+        self._is_asking = False
+        if isinstance(result, FlotillaError):
+            # Tried again at the next check.
+            return
+        assignments = self._catalog.machine.state.assignments
+        for group in asked:
+            assignment = assignments.get(group)
+            if assignment is None or group in self.hosts:
+                continue
+            if self._node in assignment.place.hosts and self._node not in assignment.place.lost:
+                self._host(group, assignment)
+        self.reconcile()
+
+    def _host(self, group: GroupId, assignment: Assignment) -> None:
+        place = assignment.place
+        topic = self._catalog.machine.state.topics[assignment.topic_id]
+        machine = WatchedMachine(self._describe)
+        voters = tuple(sorted(place.founders)) if place.may_found(self._node) else ()
+        self._consensus.host(group, Configuration(voters=voters), machine, self._options)
+        replica = self._consensus.replica(group)
+        assert replica is not None
+        self.hosts[group] = PartitionHost(
+            assignment.partition,
+            topic,
+            replica,
+            machine,
+            self._consensus,
+            self._outside,
+            self._catalog.explain,
+            self._queues,
+            self._decisions,
+            self._is_informed,
+        )
+        if place.wanted[0] == self._node and replica.raft.leader == NO_NODE:
+            self._campaign(group, CAMPAIGNS_MAX)
+
+    def _campaign(self, group: GroupId, left: int) -> None:
+        """Nobody waits for a timeout to lead what is new here. Others may be later to host it: they are asked again."""
+        replica = self._consensus.replica(group)
+        if replica is None or replica.raft.leader != NO_NODE or replica.raft.role == CANDIDATE:
+            return
+        self._consensus.campaign(group)
+        if left > 1:
+            self._outside.later(CAMPAIGN_MS, lambda: self._campaign(group, left - 1))
+
+    def _drop_dead(self) -> None:
+        for tombstone in self._catalog.machine.state.tombstones_for(self._node):
+            host = self.hosts.pop(tombstone.group, None)
+            if host is not None:
+                host.close(self._gone(tombstone.group))
+            if self._consensus.holds(tombstone.group):
+                self._consensus.drop(tombstone.group)
+                self._just_dropped[tombstone.group] = None
+
+    def _gone(self, group: GroupId) -> FlotillaError:
+        """What to tell those who still ask here."""
+        assignment = self._catalog.machine.state.assignments.get(group)
+        if assignment is None:
+            return NotFoundError("the topic was deleted")
+        return self._catalog.not_leader(self._catalog.likely_leader(assignment.replicas))
+
+    def check(self, now_ms: int) -> None:
+        """What was dropped before the last check is durably gone; what could not be begun is tried again."""
+        self._confirm_removed(now_ms)
+        self._just_dropped.clear()
+        if self._missing:
+            self.reconcile()
+        for host in list(self.hosts.values()):
+            host.check(now_ms)
+        if now_ms >= self._confirm_ms:
+            self._confirm_ms = now_ms + CONFIRM_MS
+            self._confirm_transactions()
+
+    def _is_informed(self) -> bool:
+        """Whether what was decided until a moment ago is known here; if not, it is asked for.
+
+        A node that has just started knows what its last snapshot knew, and holders may have come since.
+        """
+        now_ms = self._outside.steady_ms()
+        if self._informed_ms is not None and now_ms - self._informed_ms < INFORMED_MS:
+            return True
+        if not self._is_learning:
+            self._is_learning = True
+            self._consensus.read(METADATA_GROUP, DescribeCluster(), lambda result: self._learned(now_ms, result))
+        return False
+
+    def _learned(self, asked_ms: int, result: object) -> None:
+        self._is_learning = False
+        if not isinstance(result, FlotillaError):
+            self._informed_ms = asked_ms
+            # Whoever asked need not wait for the next check, before which much time can pass.
+            self._outside.later(0, self._check_hosts)
+
+    def _check_hosts(self) -> None:
+        for host in list(self.hosts.values()):
+            host.check(self._outside.now_ms())
+
+    def _confirm_transactions(self) -> None:
+        """What a partition has confirmed may have been lost on its way, and what it never had it does not look for."""
+        waiting: dict[GroupId, list[str]] = {}
+        for transaction in self._catalog.transactions().values():
+            for group in transaction.waiting:
+                if group in self.hosts:
+                    waiting.setdefault(group, []).append(transaction.transaction_id)
+        for group, transaction_ids in waiting.items():
+            self.hosts[group].confirm_transactions(transaction_ids)
+
+    def _confirm_removed(self, now_ms: int) -> None:
+        """Repeated until the tombstone is gone; who confirms twice is not refused."""
+        groups = tuple(
+            tombstone.group
+            for tombstone in self._catalog.machine.state.tombstones_for(self._node)
+            if tombstone.group not in self._just_dropped and not self._consensus.holds(tombstone.group)
+        )
+        if groups:
+            self._catalog.forward(ConfirmRemoved(self._node, groups, now_ms))
+
+    def close(self, reason: FlotillaError) -> None:
+        """The node stops: nobody waits for new records any longer. What is being stored still gets its answer."""
+        for host in self.hosts.values():
+            host.release_polls(reason)

@@ -1,0 +1,131 @@
+"""Plans of moves, made by the metadata's leader: what drains is emptied by itself, the rest is evened out when asked.
+
+A plan is a command like any other (metadata/move_commands), so it outlives whoever made it; the leaders of the
+partitions carry it out (moves). Only brokers that can be reached get anything: a plan that waits for a dead node would
+wait for ever. Nobody gets a partition whose earlier data it has not removed yet; that is planned later.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from flotilla.broker.catalog import Catalog
+from flotilla.broker.ports import Done, Outside
+from flotilla.metadata.commands import SetBrokerState
+from flotilla.metadata.move_commands import PlanMoves
+from flotilla.metadata.move_rules import may_receive
+from flotilla.metadata.spreading import Placed, rebalance, vacate
+from flotilla.metadata.values import ACTIVE, DRAINING, Partition, Topic
+from flotilla.types.errors import ConfigurationChangeError, FlotillaError
+from flotilla.types.ids import GroupId, NodeId
+from flotilla.types.operations import Done as DoneReply
+from flotilla.types.operations.cluster import CancelMoves, DrainNode, MovesPlanned, PlannedMove, Rebalance
+
+
+class MovePlans:
+    def __init__(self, catalog: Catalog, outside: Outside) -> None:
+        self._catalog = catalog
+        self._outside = outside
+        self._is_planning = False
+
+    # By itself.
+
+    def check(self) -> None:
+        """Whoever drains or leaves gets a plan for what it still holds."""
+        state = self._catalog.machine.state
+        if self._is_planning:
+            return
+        for node, broker in sorted(state.brokers.items()):
+            plan = self._allowed(self._vacating(node)) if broker.state != ACTIVE else {}
+            if plan:
+                self._is_planning = True
+                try:
+                    self._catalog.propose(self._command(plan), self._planned)
+                except FlotillaError:
+                    self._is_planning = False  # Another one leads by now, and plans.
+                return
+
+    def _planned(self, _: object) -> None:
+        self._is_planning = False
+
+    def _vacating(self, node: NodeId) -> dict[GroupId, tuple[NodeId, ...]]:
+        state = self._catalog.machine.state
+        placed = [_placed(state.topics[found.topic_id], found.place) for found in state.assignments_to(node).values()]
+        takers = self._takers()
+        return vacate(placed, node, takers, {taker: state.load(taker) for taker in takers})
+
+    def _takers(self) -> list[NodeId]:
+        """Who may get replicas."""
+        brokers = sorted(self._catalog.brokers().items())
+        return [node for node, broker in brokers if broker.state == ACTIVE and self._outside.is_up(node)]
+
+    def _allowed(self, plan: Mapping[GroupId, tuple[NodeId, ...]]) -> dict[GroupId, tuple[NodeId, ...]]:
+        state = self._catalog.machine.state
+        return {
+            group: target for group, target in plan.items() if all(may_receive(state, group, node) for node in target)
+        }
+
+    # When asked.
+
+    def check_vacatable(self, node: NodeId) -> None:
+        """Raises ConfigurationChangeError when others cannot hold what the node holds."""
+        state = self._catalog.machine.state
+        plan = self._vacating(node)
+        for group, found in state.assignments_to(node).items():
+            place = found.place
+            if node in place.wanted and group not in plan:
+                others = len([taker for taker in self._takers() if taker != node])
+                raise ConfigurationChangeError(
+                    f"broker {node} cannot be emptied: partition {place.number} of topic "
+                    f"{state.topics[found.topic_id].name} has {len(place.wanted)} replicas, and {others} other "
+                    "brokers can take them; add a broker or lower the topic's replication factor"
+                )
+
+    def drain(self, request: DrainNode, done: Done) -> None:
+        self._catalog.leading()
+        if request.is_draining:
+            self.check_vacatable(request.node)
+        state = DRAINING if request.is_draining else ACTIVE
+        command = SetBrokerState(request.node, state, self._outside.now_ms())
+
+        def answered(result: object) -> None:
+            done(self._catalog.explain(result) if isinstance(result, FlotillaError) else DoneReply())
+
+        self._catalog.propose(command, answered)
+
+    def rebalance(self, request: Rebalance, done: Done) -> None:
+        self._catalog.leading()
+        takers = self._takers()
+        placed = [_placed(topic, place) for topic in self._topics(request.topics) for place in topic.partitions]
+        plan = self._allowed(rebalance(placed, takers)) if takers else {}
+        self._begin(plan, done, is_dry_run=request.is_dry_run)
+
+    def cancel(self, request: CancelMoves, done: Done) -> None:
+        self._catalog.leading()
+        places = [place for topic in self._topics(request.topics) for place in topic.partitions]
+        plan = {place.group: place.replicas for place in places if place.wanted != place.replicas}
+        self._begin(plan, done, is_dry_run=False)
+
+    def _topics(self, names: Iterable[str]) -> list[Topic]:
+        return [self._catalog.topic(name) for name in dict.fromkeys(names)] or self._catalog.topics()
+
+    def _begin(self, plan: Mapping[GroupId, tuple[NodeId, ...]], done: Done, *, is_dry_run: bool) -> None:
+        reply = MovesPlanned([self._described(group, target) for group, target in plan.items()])
+        if is_dry_run or not plan:
+            done(reply)
+            return
+
+        def answered(result: object) -> None:
+            done(self._catalog.explain(result) if isinstance(result, FlotillaError) else reply)
+
+        self._catalog.propose(self._command(plan), answered)
+
+    def _described(self, group: GroupId, target: tuple[NodeId, ...]) -> PlannedMove:
+        state = self._catalog.machine.state
+        found = state.assignments[group]
+        return PlannedMove(state.topics[found.topic_id].name, found.partition, list(found.place.wanted), list(target))
+
+    def _command(self, plan: Mapping[GroupId, tuple[NodeId, ...]]) -> PlanMoves:
+        return PlanMoves(tuple(plan.items()), self._outside.now_ms())
+
+
+def _placed(topic: Topic, place: Partition) -> Placed:
+    return Placed(place.group, place.wanted, topic.replication_factor)

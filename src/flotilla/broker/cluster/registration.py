@@ -1,0 +1,188 @@
+"""A node's part in the cluster: how it is registered, whom it is connected to, who comes and who goes.
+
+Every change of the metadata is followed by the same reconciliation: links to all brokers, what this node
+hosts (`hosting`), and who belongs to what it leads (`moves`). Registration needs no coordinator: a node forwards its
+own row to the metadata's leader until it sees it there. The leader of the metadata admits nodes, makes voters of them
+and lets them go (`members`), and plans what moves (`move_plans`).
+
+A node whose data directory is not the one that the cluster knows it by has been replaced: it takes part in nothing.
+"""
+
+from random import Random
+
+from flotilla.broker.addresses import is_address
+from flotilla.broker.catalog import METADATA_GROUP, Catalog
+from flotilla.broker.cluster.balance import LeaderBalance
+from flotilla.broker.cluster.controller import ClusterMembers
+from flotilla.broker.cluster.hosting import Hosting
+from flotilla.broker.cluster.move_plans import MovePlans
+from flotilla.broker.cluster.moves import ReplicaMoves
+from flotilla.broker.ports import Cancel, Consensus, Elsewhere, Outside
+from flotilla.broker.queue.delivery import BatchShelf
+from flotilla.broker.queue.groups import QueuePorts
+from flotilla.broker.queue.polls import QueuePolls
+from flotilla.broker.steady_clock import SteadyClock
+from flotilla.broker.stream.coordinator import StreamCoordinator
+from flotilla.metadata import commands
+from flotilla.metadata.move_commands import SetIncarnation
+from flotilla.metadata.values import Broker
+from flotilla.partition.batch_facts import Describe
+from flotilla.raft.roles import LEADER
+from flotilla.replica.replica import Replica, ReplicaOptions
+from flotilla.types.errors import FlotillaError
+from flotilla.types.ids import NodeId
+from flotilla.types.limits import MOVE_BYTES_PER_SECOND
+
+#: How often registration, promotion, partitions and preferred leaders are looked at.
+CHECK_MS = 500
+#: The same while this node is not registered: nobody can use it before it is.
+EAGER_CHECK_MS = 50
+
+
+class Membership:
+    def __init__(
+        self,
+        node: NodeId,
+        catalog: Catalog,
+        consensus: Consensus,
+        outside: Outside,
+        describe: Describe,
+        options: ReplicaOptions,
+        elsewhere: Elsewhere,
+        random: Random,
+        move_bytes_per_second: int = MOVE_BYTES_PER_SECOND,
+    ) -> None:
+        self._node = node
+        #: How this node registers, and on which data directory it runs; known once its doors are open.
+        self._own: commands.RegisterBroker | None = None
+        self._incarnation = 0
+        self._catalog = catalog
+        self._consensus = consensus
+        self._outside = outside
+        self.queue_polls = QueuePolls(catalog, outside, random)
+        self.streams = StreamCoordinator(catalog, consensus, outside)
+        queues = QueuePorts(
+            consensus,
+            outside,
+            SteadyClock(outside),
+            random,
+            elsewhere,
+            BatchShelf(),
+            self.queue_polls.began,
+            self.queue_polls.ended,
+        )
+        self._hosting = Hosting(node, catalog, consensus, outside, describe, options, queues)
+        self._balance = LeaderBalance(node, consensus, outside)
+        hosts = self._hosting.hosts
+        self._moves = ReplicaMoves(node, catalog, consensus, outside, hosts, move_bytes_per_second)
+        self.plans = MovePlans(catalog, outside)
+        self.members = ClusterMembers(node, catalog, consensus, outside, self.plans)
+        self.members.connect = self._connect
+        self._is_reconcile_due = False
+        #: Removed nodes whose links were closed.
+        self._parted: dict[NodeId, None] = {}
+        self._stop_checks: Cancel | None = None
+        self.hosts = self.queue_polls.hosts = self._hosting.hosts
+        self.produced = self._hosting.produced
+        catalog.machine.on_changed = self.changed
+
+    def start(self, own: commands.RegisterBroker, incarnation: int = 0) -> None:
+        """`incarnation` is the number of the data directory; 0: it has none."""
+        self._own = own
+        self._incarnation = incarnation
+        self.reconcile()
+        self._check()
+
+    def close(self, reason: FlotillaError) -> None:
+        """The node stops: nothing is looked at any more, and nobody waits here for new records."""
+        if self._stop_checks is not None:
+            self._stop_checks()
+        self._moves.close()
+        self._hosting.close(reason)
+        self.queue_polls.close(reason)
+        self.streams.close(reason)
+
+    def changed(self) -> None:
+        """The metadata moved: reconcile once, after everything of this turn has been applied."""
+        if not self._is_reconcile_due:
+            self._is_reconcile_due = True
+            self._outside.later(0, self.reconcile)
+
+    # What every node does.
+
+    def reconcile(self) -> None:
+        self._is_reconcile_due = False
+        self._connect()
+        if self._consensus.replica(METADATA_GROUP) is not None and not self.is_replaced:
+            self._hosting.reconcile()
+            if self._catalog.machine.state.moves:
+                self._moves.check()
+        self.streams.look()
+
+    def _connect(self) -> None:
+        for broker in self._catalog.brokers().values():
+            if broker.node != self._node and is_address(broker.peer_address):
+                self._outside.connect(broker.node, broker.peer_address, broker.incarnation)
+
+    def _check(self) -> None:
+        delay_ms = CHECK_MS if self._is_registered() else EAGER_CHECK_MS
+        self._stop_checks = self._outside.later(delay_ms, self._check)
+        replica = self._consensus.replica(METADATA_GROUP)
+        if replica is None:
+            return
+        self._register(replica)
+        self._part(replica)
+        if self.is_replaced:
+            return
+        if replica.is_serving():
+            self.members.check(replica)
+            self.plans.check()
+        self._hosting.check(self._outside.now_ms())
+        self._moves.check()
+        self.streams.check()
+        self._balance.check(self.hosts)
+
+    def _register(self, replica: Replica) -> None:
+        """Only what would be accepted is forwarded: a node that was removed must not fill the log with refusals."""
+        assert self._own is not None
+        if not self._catalog.cluster_id:
+            if replica.raft.role == LEADER:
+                founders = replica.raft.configuration.voters
+                self._catalog.forward(commands.InitCluster(self._own.cluster_id, founders, self._outside.now_ms()))
+            return
+        known = self._catalog.brokers().get(self._node)
+        if self.is_replaced:
+            return
+        if known is None or not _is_same(known, self._own):
+            if self._catalog.machine.check(self._own) is None:
+                self._catalog.forward(self._own)
+        elif known.incarnation != self._incarnation:
+            self._catalog.forward(SetIncarnation(self._node, self._incarnation, False, self._outside.now_ms()))
+
+    def _is_registered(self) -> bool:
+        known = self._catalog.brokers().get(self._node)
+        is_known = known is not None and self._own is not None and _is_same(known, self._own)
+        return is_known and known is not None and known.incarnation == self._incarnation
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether the cluster knows this node by another data directory, to which this one's votes have gone."""
+        known = self._catalog.brokers().get(self._node)
+        return known is not None and self._incarnation not in (0, known.incarnation) and known.incarnation != 0
+
+    def _part(self, replica: Replica) -> None:
+        """Closes the links to nodes that left, once they are no members and have had time to hear of it."""
+        for node in self._catalog.machine.state.removed_nodes:
+            if node != self._node and node not in self._parted and node not in replica.raft.configuration.members():
+                self._parted[node] = None
+                self._outside.disconnect(node)
+
+
+def _is_same(known: Broker, own: commands.RegisterBroker) -> bool:
+    return (known.client_address, known.peer_address, known.http_address, known.grpc_address, known.version) == (
+        own.client_address,
+        own.peer_address,
+        own.http_address,
+        own.grpc_address,
+        own.version,
+    )

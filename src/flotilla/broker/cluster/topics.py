@@ -1,0 +1,126 @@
+"""Topics and where they live: what clients ask before anything else, and what administrators change.
+
+Changes are for the metadata's leader; any node describes what it knows. Names, counts and settings are
+judged before anything is proposed, with the words that the state machine would use.
+"""
+
+from flotilla.broker.catalog import Catalog
+from flotilla.broker.ports import Done, Outside
+from flotilla.metadata import commands
+from flotilla.metadata.move_commands import ResizeTopic
+from flotilla.metadata.values import Topic
+from flotilla.types.errors import FlotillaError, NotFoundError, UnavailableError
+from flotilla.types.group_settings import read_group_settings, show_group_settings
+from flotilla.types.operations import AlterTopic, CreateTopic, DeleteTopic, GetMetadata, TopicReply
+from flotilla.types.operations.queue import AlterGroup, GroupReply
+from flotilla.types.settings import NodeSettings
+from flotilla.types.topics import read_settings
+
+
+class Topics:
+    def __init__(self, settings: NodeSettings, catalog: Catalog, outside: Outside) -> None:
+        self._settings = settings
+        self._catalog = catalog
+        self._outside = outside
+
+    def describe(self, request: GetMetadata, done: Done) -> None:
+        described = self._catalog.describe(request.topics)
+        if request.create and len(described.topics) < len(dict.fromkeys(request.topics)):
+            raise self._create_missing(request.topics)
+        done(described)
+
+    def _create_missing(self, names: list[str]) -> FlotillaError:
+        """Asks the metadata's leader, wherever it is. What to tell the client: whether it helps to ask again."""
+        missing = [name for name in dict.fromkeys(names) if self._catalog.find_topic(name) is None]
+        if not self._settings.auto_create_topics:
+            return NotFoundError(f"there is no topic {missing[0]!r}, and topics are not created on demand here")
+        creations = [self._creation(CreateTopic(name)) for name in missing]
+        for creation in creations:
+            self._catalog.check(creation)
+        for creation in creations:
+            self._catalog.forward(creation)
+        return UnavailableError(f"the topic {missing[0]!r} is being created")
+
+    def _creation(self, request: CreateTopic) -> commands.CreateTopic:
+        settings = self._settings
+        return commands.CreateTopic(
+            name=request.topic,
+            partitions=request.partitions or settings.default_partitions,
+            replication_factor=request.replication_factor or settings.default_replication_factor,
+            settings=tuple(read_settings(request.settings).items()),
+            now_ms=self._outside.now_ms(),
+        )
+
+    def create(self, request: CreateTopic, done: Done) -> None:
+        self._propose(self._creation(request), done)
+
+    def alter(self, request: AlterTopic, done: Done) -> None:
+        """A setting without a value goes back to its default."""
+        if request.replication_factor:
+            self._resize(request, done)
+            return
+        chosen = {name: text for name, text in request.settings.items() if text}
+        command = commands.AlterTopic(
+            name=request.topic,
+            settings=tuple(read_settings(chosen).items()),
+            reset=tuple(name for name, text in request.settings.items() if not text),
+            partitions=request.partitions,
+            now_ms=self._outside.now_ms(),
+        )
+        self._propose(command, done)
+
+    def _resize(self, request: AlterTopic, done: Done) -> None:
+        """The replicas first, then whatever else is to be changed."""
+        command = ResizeTopic(request.topic, request.replication_factor, self._outside.now_ms())
+        rest = AlterTopic(request.topic, request.partitions, request.settings)
+        if not rest.partitions and not rest.settings:
+            self._propose(command, done)
+            return
+
+        def resized(result: object) -> None:
+            try:
+                if isinstance(result, FlotillaError):
+                    raise result
+                self.alter(rest, done)
+            except FlotillaError as error:
+                done(self._catalog.explain(error))
+
+        self._catalog.propose(command, resized)
+
+    def alter_group(self, request: AlterGroup, done: Done) -> None:
+        """A setting without a value follows the topic again. Without settings: only tells what is set."""
+        catalog = self._catalog
+        if not request.settings:
+            catalog.leading()
+            done(GroupReply(show_group_settings(catalog.topic(request.topic).chosen_for(request.group))))
+            return
+        chosen = {name: text for name, text in request.settings.items() if text}
+        command = commands.AlterGroup(
+            topic=request.topic,
+            group=request.group,
+            settings=tuple(read_group_settings(chosen).items()),
+            reset=tuple(name for name, text in request.settings.items() if not text),
+            now_ms=self._outside.now_ms(),
+        )
+
+        def answered(result: object) -> None:
+            if isinstance(result, Topic):
+                done(GroupReply(show_group_settings(result.chosen_for(request.group))))
+            else:
+                done(catalog.explain(result))
+
+        catalog.propose(command, answered)
+
+    def delete(self, request: DeleteTopic, done: Done) -> None:
+        """The topic that the leader knows now, not one that takes its name before the command is applied."""
+        self._catalog.leading()
+        topic = self._catalog.topic(request.topic)
+        self._propose(commands.DeleteTopic(topic.name, topic.topic_id, self._outside.now_ms()), done)
+
+    def _propose(self, command: commands.Command, done: Done) -> None:
+        catalog = self._catalog
+
+        def answered(result: object) -> None:
+            done(TopicReply(catalog.describe_topic(result)) if isinstance(result, Topic) else catalog.explain(result))
+
+        catalog.propose(command, answered)

@@ -1,0 +1,88 @@
+"""Commits and aborts of transactions, as clients ask for them: one entry in the metadata for all partitions."""
+
+from flotilla.broker.catalog import Catalog
+from flotilla.broker.ports import Done, Outside
+from flotilla.metadata.commands import CommitTogether, DecideTransaction
+from flotilla.metadata.transactions import COMMITTED, Transaction
+from flotilla.types.errors import InvalidArgumentError, NotFoundError, TransactionEndedError
+from flotilla.types.ids import GroupId
+from flotilla.types.operations.transactions import AbortTransaction, CommitTransaction, TransactionDecided
+
+
+class TransactionDecisions:
+    """At the metadata's leader."""
+
+    def __init__(self, catalog: Catalog, outside: Outside) -> None:
+        self._catalog = catalog
+        self._outside = outside
+
+    def commit(self, request: CommitTransaction, done: Done) -> None:
+        if request.members:
+            self._decide(self._together(request), done)
+            return
+        self._decide(
+            DecideTransaction(
+                transaction_id=request.transaction_id,
+                application_id=request.application_id,
+                version=request.version,
+                groups=self._groups(request.partitions),
+                is_commit=True,
+                now_ms=self._outside.now_ms(),
+            ),
+            done,
+        )
+
+    def abort(self, request: AbortTransaction, done: Done) -> None:
+        self._decide(
+            DecideTransaction(
+                transaction_id=request.transaction_id,
+                application_id="",
+                version=0,
+                groups=self._groups(request.partitions),
+                is_commit=False,
+                now_ms=self._outside.now_ms(),
+            ),
+            done,
+        )
+
+    def _together(self, request: CommitTransaction) -> CommitTogether:
+        """Raises NotFoundError and InvalidArgumentError."""
+        # Not `_groups`, which leaves repetitions out: places must stay what they are.
+        groups = [self._groups([partition])[0] for partition in request.partitions]
+        members = []
+        for transaction_id, places in request.members:
+            if any(place >= len(groups) for place in places):
+                raise InvalidArgumentError(f"transaction {transaction_id} names a partition that is not in the list")
+            members.append((transaction_id, tuple([groups[place] for place in places])))
+        return CommitTogether(
+            request.transaction_id,
+            request.application_id,
+            request.version,
+            tuple(members),
+            self._outside.now_ms(),
+        )
+
+    def _groups(self, partitions: list[tuple[str, int]]) -> tuple[GroupId, ...]:
+        """Raises NotFoundError."""
+        self._catalog.leading()
+        groups: dict[GroupId, None] = {}
+        for name, number in partitions:
+            topic = self._catalog.topic(name)
+            if not 0 <= number < len(topic.partitions):
+                raise NotFoundError(f"topic {name!r} has no partition {number}")
+            groups[topic.partitions[number].group] = None
+        return tuple(groups)
+
+    def _decide(self, command: DecideTransaction | CommitTogether, done: Done) -> None:
+        is_commit = isinstance(command, CommitTogether) or command.is_commit
+
+        def answered(result: object) -> None:
+            if not isinstance(result, Transaction):
+                done(self._catalog.explain(result))
+            elif is_commit == (result.state == COMMITTED) or result.is_repeated:
+                done(TransactionDecided(result.is_repeated))
+            else:
+                ended = "committed" if result.state == COMMITTED else "aborted"
+                done(TransactionEndedError(f"transaction {command.transaction_id} was {ended}"))
+
+        self._catalog.propose(command, answered)

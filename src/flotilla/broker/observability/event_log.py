@@ -1,0 +1,96 @@
+"""What an operator wants to read later: what this node leads, what it repairs, who belongs to the cluster.
+
+Looked at from time to time and compared with the last look, so that one line tells of everything that changed in
+between: a node that takes over a thousand partitions writes a few lines, not a thousand.
+"""
+
+from collections.abc import Mapping
+
+from flotilla.broker.catalog import Catalog
+from flotilla.broker.group_names import GroupNames
+from flotilla.raft.roles import LEADER
+from flotilla.replica.replica import Replica
+from flotilla.runtime.observability.logs import get_logger
+from flotilla.types.ids import GroupId, NodeId
+
+#: How often it is worth a look.
+LOOK_MS = 500
+#: A line names at most this many partitions.
+_NAMED_MAX = 10
+
+log = get_logger("cluster")
+
+
+class Chronicle:
+    def __init__(
+        self, node: NodeId, catalog: Catalog, replicas: Mapping[GroupId, Replica], repaired: Mapping[GroupId, int]
+    ) -> None:
+        """`repaired` counts the entries of each group that came from others because they were damaged here."""
+        self._log = log.bind(node=node)
+        self._catalog = catalog
+        self._replicas = replicas
+        self._repaired = repaired
+        self._names = GroupNames(catalog)
+        #: As of the last look, by name: a topic that was deleted has none any more.
+        self._led: dict[GroupId, str] = {}
+        self._repairing: dict[GroupId, str] = {}
+        self._repaired_counts: dict[GroupId, int] = {}
+        #: None: it was not known yet.
+        self._members: dict[NodeId, str] | None = None
+
+    def look(self) -> None:
+        self._look_at_leadership()
+        self._look_at_repairs()
+        if self._catalog.is_complete:
+            self._look_at_members()
+        self._names.forget_except(self._replicas)
+
+    def _look_at_leadership(self) -> None:
+        before = self._led
+        leading = [group for group, replica in self._replicas.items() if replica.raft.role == LEADER]
+        if before.keys() == set(leading):
+            return
+        self._led = {group: before.get(group) or self._name(group) for group in leading}
+        self._tell("leads", _without(self._led, before), leading=len(leading))
+        self._tell("leads no longer", _without(before, self._led), leading=len(leading))
+
+    def _look_at_repairs(self) -> None:
+        before, counts = self._repairing, dict(self._repaired)
+        damaged = [group for group, replica in self._replicas.items() if replica.raft.damaged]
+        if not damaged and not before and counts == self._repaired_counts:
+            return
+        self._repairing = {group: before.get(group) or self._name(group) for group in damaged}
+        # What began and ended between two looks is seen by what it brought.
+        brought = {group: count - self._repaired_counts.get(group, 0) for group, count in counts.items()}
+        mended = {group: self._name(group) for group, entries in brought.items() if entries > 0}
+        self._repaired_counts = counts
+        self._tell("repair begun", _without({**mended, **self._repairing}, before))
+        entries = sum(brought[group] for group in mended)
+        self._tell("repair ended", _without({**mended, **before}, self._repairing), entries=entries)
+
+    def _look_at_members(self) -> None:
+        before = self._members
+        members = {node: broker.client_address for node, broker in sorted(self._catalog.brokers().items())}
+        if members == before:
+            return
+        self._members = members
+        if before is None:
+            self._log.info("the cluster is known", cluster=self._catalog.cluster_id, members=list(members))
+            return
+        for member, address in members.items():
+            if member not in before:
+                self._log.info("member added", member=member, address=address)
+        for member in before:
+            if member not in members:
+                self._log.info("member removed", member=member)
+
+    def _name(self, group: GroupId) -> str:
+        return str(self._names.of(group))
+
+    def _tell(self, event: str, names: list[str], **fields: object) -> None:
+        if names:
+            self._log.info(event, count=len(names), partitions=names[:_NAMED_MAX], **fields)
+
+
+def _without(these: dict[GroupId, str], those: dict[GroupId, str]) -> list[str]:
+    return sorted(name for group, name in these.items() if group not in those)

@@ -1,0 +1,234 @@
+"""Takes the measurements of a node for a scrape: reads what the parts count anyway.
+
+Nothing is prepared between two scrapes, so a node that nobody asks pays nothing. With many partitions the
+loop gets its turn in between, so that a scrape delays nobody for longer than a small piece of it takes.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from time import monotonic
+from typing import NamedTuple, Protocol
+
+from flotilla.broker.catalog import Catalog
+from flotilla.broker.group_names import UNASSIGNED_TOPIC, GroupNames
+from flotilla.broker.observability.request_metrics import MeteredService
+from flotilla.raft.roles import LEADER
+from flotilla.replica.replica import Replica
+from flotilla.runtime.node import NodeRuntime
+from flotilla.runtime.observability import metrics
+from flotilla.runtime.observability import process_usage as usage
+from flotilla.runtime.observability.metrics import Exposition, label
+from flotilla.types.ids import NO_NODE, GroupId, NodeId
+from flotilla.types.operations.queue import GroupDescription
+
+#: So many replicas are measured before the loop gets its turn: about a millisecond.
+_SLICE = 128
+#: The same with queue groups, whose oldest message is looked up in the log.
+_QUEUE_SLICE = 16
+
+#: Of what the door for clients tells.
+_CLIENTS = {
+    "connections": metrics.CLIENT_CONNECTIONS,
+    "connections_accepted_total": metrics.CLIENT_CONNECTIONS_ACCEPTED,
+    "connections_refused_total": metrics.CLIENT_CONNECTIONS_REFUSED,
+    "requests_under_way": metrics.CLIENT_REQUESTS_UNDER_WAY,
+    "received_bytes_total": metrics.CLIENT_RECEIVED_BYTES,
+    "sent_bytes_total": metrics.CLIENT_SENT_BYTES,
+}
+
+
+class PeerState(Protocol):
+    """What is known of the way to one peer."""
+
+    @property
+    def peer(self) -> NodeId: ...
+
+    @property
+    def is_up(self) -> bool: ...
+
+    @property
+    def queued_bytes(self) -> int: ...
+
+    @property
+    def sent_bytes(self) -> int: ...
+
+    @property
+    def dropped_frames(self) -> int: ...
+
+
+class Peers(Protocol):
+    def health(self) -> Sequence[PeerState]: ...
+
+
+class QueueMeter(Protocol):
+    """A partition with queue groups."""
+
+    def queue_groups(self) -> list[str]:
+        """Their names, while this node leads the partition."""
+
+    def measure_queue(self, group: str) -> GroupDescription | None: ...
+
+
+class Build(NamedTuple):
+    version: str
+    python: str
+    node: NodeId
+    #: By the monotonic clock.
+    started_s: float
+
+
+class Measurements:
+    def __init__(
+        self,
+        runtime: NodeRuntime,
+        peers: Peers,
+        catalog: Catalog,
+        service: MeteredService,
+        clients: Callable[[], Mapping[str, int]],
+        names: GroupNames,
+        hosts: Mapping[GroupId, QueueMeter],
+        build: Build,
+    ) -> None:
+        self._runtime = runtime
+        self._peers = peers
+        self._catalog = catalog
+        self._service = service
+        self._clients = clients
+        self._names = names
+        self._hosts = hosts
+        self._build = build
+        #: Labels of each replica as they stand in the text.
+        self._labels: dict[GroupId, str] = {}
+
+    async def take(self) -> bytes:
+        out = Exposition()
+        self._add_requests(out)
+        await self._add_replicas(out)
+        await self._add_queues(out)
+        self._add_storage(out)
+        self._add_network(out)
+        self._add_process(out)
+        return out.render()
+
+    def _add_requests(self, out: Exposition) -> None:
+        service = self._service
+        service.forget_topics_except({topic.name for topic in self._catalog.topics()})
+        for metric, counts in (
+            (metrics.MESSAGES_PRODUCED, service.produced),
+            (metrics.MESSAGES_DELIVERED, service.delivered),
+            (metrics.MESSAGES_REDELIVERED, service.redelivered),
+        ):
+            for topic, count in counts.items():
+                out.add(metric, count, label("topic", topic))
+        for operation in service.operations.values():
+            name = label("operation", operation.name)
+            out.add_histogram(metrics.REQUEST_SECONDS, operation.durations, name)
+            if operation.waits.count:
+                waits = label("operation", f"{operation.name}_wait")
+                out.add_histogram(metrics.REQUEST_SECONDS, operation.waits, waits)
+            for code, count in operation.errors.items():
+                out.add(metrics.REQUEST_ERRORS, count, f"{name},{label('code', code)}")
+
+    async def _add_replicas(self, out: Exposition) -> None:
+        replicas = self._runtime.driver.replicas
+        self._forget_gone(replicas)
+        states = {"leading": 0, "following": 0, "leaderless": 0, "damaged": 0}
+        for place, replica in enumerate(list(replicas.values()), 1):
+            if replicas.get(replica.group) is replica:
+                states[self._state(replica)] += 1
+                self._add_replica(out, replica)
+            if place % _SLICE == 0:
+                await asyncio.sleep(0)
+        for state, count in states.items():
+            out.add(metrics.REPLICAS, count, label("state", state))
+
+    async def _add_queues(self, out: Exposition) -> None:
+        measured = 0
+        for group, host in list(self._hosts.items()):
+            names = host.queue_groups()
+            for name in names:
+                found = host.measure_queue(name)
+                if found is not None:
+                    self._add_queue(out, f"{self._labels_of(group)},{label('group', name)}", found)
+                measured += 1
+                if measured % _QUEUE_SLICE == 0:
+                    await asyncio.sleep(0)
+
+    def _add_queue(self, out: Exposition, labels: str, found: GroupDescription) -> None:
+        out.add(metrics.MESSAGES_ACKED, found.acked_total, labels)
+        out.add(metrics.MESSAGES_DEAD_LETTERED, found.dead_total, labels)
+        out.add(metrics.GROUP_LAG_MESSAGES, found.lag, labels)
+        out.add(metrics.GROUP_LAG_SECONDS, found.oldest_age_ms / 1000, labels)
+        out.add(metrics.QUEUE_READY, found.ready, labels)
+        out.add(metrics.QUEUE_LEASED, found.leased, labels)
+        out.add(metrics.QUEUE_DELAYED, found.delayed, labels)
+
+    def _state(self, replica: Replica) -> str:
+        raft = replica.raft
+        if raft.damaged:
+            return "damaged"
+        if raft.role == LEADER:
+            return "leading"
+        return "following" if raft.leader != NO_NODE else "leaderless"
+
+    def _add_replica(self, out: Exposition, replica: Replica) -> None:
+        raft = replica.raft
+        labels = self._labels_of(replica.group)
+        out.add(metrics.RAFT_STATE, metrics.STATE_DAMAGED if raft.damaged else raft.role, labels)
+        out.add(metrics.RAFT_TERM, raft.term, labels)
+        out.add(metrics.RAFT_COMMIT_INDEX, raft.log.committed, labels)
+        out.add(metrics.LOG_SIZE_BYTES, replica.log.size_bytes(), labels)
+        if raft.role == LEADER:
+            last_index = raft.log.last_index
+            for peer, progress in raft.progress.items():
+                if peer != raft.id:
+                    lag = max(last_index - progress.match, 0)
+                    out.add(metrics.RAFT_REPLICATION_LAG, lag, f'{labels},peer="{peer}"')
+
+    def _labels_of(self, group: GroupId) -> str:
+        labels = self._labels.get(group)
+        if labels is None:
+            name = self._names.of(group)
+            labels = f"{label('topic', name.topic)},{label('partition', name.partition)}"
+            if name.topic != UNASSIGNED_TOPIC:
+                self._labels[group] = labels
+        return labels
+
+    def _forget_gone(self, replicas: Mapping[GroupId, Replica]) -> None:
+        self._names.forget_except(replicas)
+        for group in [group for group in self._labels if group not in replicas]:
+            del self._labels[group]
+
+    def _add_storage(self, out: Exposition) -> None:
+        runtime = self._runtime
+        out.add(metrics.STORAGE_OK, int(runtime.driver.storage_error is None))
+        out.add_histogram(metrics.FSYNC_SECONDS, runtime.journal.durations)
+        out.add(metrics.STORAGE_ERRORS, runtime.journal.failed_count, label("work", "journal"))
+        out.add(metrics.STORAGE_ERRORS, runtime.background.failed_count, label("work", "background"))
+
+    def _add_network(self, out: Exposition) -> None:
+        for state in self._peers.health():
+            peer = label("peer", state.peer)
+            out.add(metrics.PEER_UP, int(state.is_up), peer)
+            out.add(metrics.PEER_QUEUED_BYTES, state.queued_bytes, peer)
+            out.add(metrics.PEER_SENT_BYTES, state.sent_bytes, peer)
+            out.add(metrics.PEER_DROPPED_FRAMES, state.dropped_frames, peer)
+        clients = self._clients()
+        for key, metric in _CLIENTS.items():
+            out.add(metric, clients[key])
+
+    def _add_process(self, out: Exposition) -> None:
+        build = self._build
+        info = (label("version", build.version), label("python", build.python), label("node", build.node))
+        out.add(metrics.BUILD_INFO, 1, ",".join(info))
+        out.add(metrics.UPTIME_SECONDS, round(monotonic() - build.started_s, 3))
+        out.add(metrics.PROCESS_CPU_SECONDS, usage.cpu_seconds())
+        for metric, value in (
+            (metrics.PROCESS_RESIDENT_BYTES, usage.resident_bytes()),
+            (metrics.PROCESS_OPEN_FILES, usage.open_file_count()),
+        ):
+            if value is not None:
+                out.add(metric, value)
+        pauses = usage.COLLECTOR.pauses
+        out.add_histogram(metrics.GC_PAUSE_SECONDS, pauses)
+        out.add(metrics.GC_PAUSE_MAX_SECONDS, pauses.max_us / 1e6)

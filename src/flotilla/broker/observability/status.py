@@ -1,0 +1,148 @@
+"""How a node is: whether it works, whether it can serve and if not why, and what it measures.
+
+Three questions that differ. *Health* is the process and its disk: somebody must look, or another node take
+over. *Readiness* is whether requests should be sent here. *Metrics* judge nothing. All are answered from
+memory, on the loop, and only when somebody asks.
+"""
+
+import platform
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from time import monotonic
+
+from flotilla import __version__
+from flotilla.broker.catalog import METADATA_GROUP, Catalog
+from flotilla.broker.group_names import GroupNames
+from flotilla.broker.observability.request_metrics import MeteredService
+from flotilla.broker.observability.scrape import Build, Measurements, Peers, QueueMeter
+from flotilla.replica.replica import Replica
+from flotilla.runtime.node import NodeRuntime
+from flotilla.runtime.observability.metrics import CONTENT_TYPE
+from flotilla.types.ids import NO_NODE, GroupId
+
+#: What `NodeStatus.metrics` is made of.
+METRICS_TYPE = CONTENT_TYPE
+
+#: A reason names at most this many partitions.
+_NAMED_MAX = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a node is not ready: a word for programs and a sentence for people."""
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    is_ok: bool
+    #: For people and programs, as JSON can hold it.
+    facts: dict[str, object]
+
+
+class NodeStatus:
+    def __init__(
+        self,
+        runtime: NodeRuntime,
+        peers: Peers,
+        catalog: Catalog,
+        service: MeteredService,
+        clients: Callable[[], Mapping[str, int]],
+        hosts: Mapping[GroupId, QueueMeter],
+    ) -> None:
+        """`clients` tells the numbers of the door for clients (TcpServer.statistics), `hosts` of queue groups."""
+        self._node = runtime.node
+        self._driver = runtime.driver
+        self._catalog = catalog
+        self._names = GroupNames(catalog)
+        self._started_s = monotonic()
+        self._is_stopping = False
+        build = Build(__version__, platform.python_version(), runtime.node, self._started_s)
+        self._measurements = Measurements(runtime, peers, catalog, service, clients, self._names, hosts, build)
+
+    def stopping(self) -> None:
+        """Not ready from now on: whoever spreads requests should send them elsewhere."""
+        self._is_stopping = True
+
+    def is_member(self) -> bool:
+        """Whether the node is part of a cluster, as far as it knows. Who leads is another matter, and changes."""
+        return bool(self._catalog.cluster_id) and self._node in self._catalog.brokers()
+
+    def health(self) -> Health:
+        error = self._driver.storage_error
+        background = self._driver.background_error
+        replicas = self._driver.replicas
+        facts: dict[str, object] = {
+            "status": "ok" if error is None else "failing",
+            "storage": "ok" if error is None else error.code,
+            "storage_message": "" if error is None else str(error),
+            # What is acknowledged is safe in the journal, which grows while this lasts.
+            "background": "ok" if background is None else background.code,
+            "background_message": "" if background is None else str(background),
+            "damaged": [self._damage(replica) for replica in replicas.values() if replica.raft.damaged],
+            "node": self._node,
+            "cluster": self._catalog.cluster_id,
+            "version": __version__,
+            "uptime_seconds": round(monotonic() - self._started_s, 3),
+            "replicas": len(replicas),
+            "leading": sum(1 for replica in replicas.values() if replica.raft.leader == self._node),
+        }
+        return Health(error is None, facts)
+
+    def _damage(self, replica: Replica) -> dict[str, object]:
+        name = self._names.of(replica.group)
+        return {"topic": name.topic, "partition": name.partition, "ranges": [list(r) for r in replica.raft.damaged]}
+
+    def reasons(self) -> list[Reason]:
+        """Why requests should not be sent here; empty when the node is ready."""
+        found = [*self._of_disk(), *self._of_cluster(), *self._of_replicas()]
+        if self._is_stopping:
+            found.insert(0, Reason("STOPPING", "the node is about to stop"))
+        return found
+
+    def _of_disk(self) -> list[Reason]:
+        error = self._driver.storage_error
+        return [Reason(error.code, str(error))] if error is not None else []
+
+    def _of_cluster(self) -> list[Reason]:
+        metadata = self._driver.replicas.get(METADATA_GROUP)
+        if metadata is None:
+            return [Reason("NO_CLUSTER", "the node is not part of a cluster yet")]
+        if metadata.raft.leader == NO_NODE:
+            return [Reason("NO_METADATA_LEADER", "nobody is known to lead the cluster's metadata")]
+        if not self._catalog.cluster_id:
+            return [Reason("NO_CLUSTER", "the cluster is not initialised yet")]
+        if self._node not in self._catalog.brokers():
+            return [Reason("NOT_REGISTERED", "the cluster does not know this node as a broker yet")]
+        return []
+
+    def _of_replicas(self) -> list[Reason]:
+        replicas = self._driver.replicas.values()
+        damaged = [replica for replica in replicas if replica.raft.damaged]
+        # The metadata has a reason of its own, and a damaged replica hears no leader.
+        leaderless = [
+            replica
+            for replica in replicas
+            # One that has just begun, and waits to be taught, is nobody's only hope.
+            if replica.raft.leader == NO_NODE
+            and replica.raft.configuration.voters
+            and not replica.raft.damaged
+            and replica.group != METADATA_GROUP
+        ]
+        return [
+            *self._listed("DAMAGED", damaged, "repair their log"),
+            *self._listed("NO_LEADER", leaderless, "know no leader"),
+        ]
+
+    def _listed(self, code: str, replicas: list[Replica], what: str) -> list[Reason]:
+        if not replicas:
+            return []
+        named = ", ".join(str(self._names.of(replica.group)) for replica in replicas[:_NAMED_MAX])
+        more = ", ..." if len(replicas) > _NAMED_MAX else ""
+        return [Reason(code, f"{len(replicas)} of {len(self._driver.replicas)} replicas {what}: {named}{more}")]
+
+    async def metrics(self) -> bytes:
+        """In Prometheus' text format."""
+        return await self._measurements.take()

@@ -1,0 +1,188 @@
+"""Fetches at one replica: by its leader, by any replica that keeps up, at once or when there is something to read.
+
+A follower shows what it has applied, and only while it keeps up (service/follower_reads). An offset that it has not
+reached is waited for, because the reader may have seen more elsewhere; whoever waits in vain is told that this replica
+is behind, never that there is nothing. With `is_linearizable` the leader's read index is applied before anything is
+shown, on leaders and followers alike.
+"""
+
+from collections.abc import Callable
+
+from flotilla.broker.partition.follower_reads import FollowerReads
+from flotilla.broker.partition.log_reads import read_batches
+from flotilla.broker.partition.long_polls import LongPolls
+from flotilla.broker.ports import Cancel, Consensus, Done, Outside
+from flotilla.codec.batch.header import parse_header
+from flotilla.partition.queries import DescribePartition
+from flotilla.partition.state.machine import PartitionMachine
+from flotilla.raft.roles import LEADER
+from flotilla.replica.replica import Replica
+from flotilla.types.errors import CorruptionError, FlotillaError, NotLeaderError, ReplicaBehindError
+from flotilla.types.operations import Fetch, Fetched
+
+#: How long a replica may take to reach the leader's read index.
+CONFIRM_MS_MAX = 5_000
+
+
+class _Confirming:
+    """A fetch that waits for the read index, and then goes on as any other."""
+
+    __slots__ = ("cancel", "done", "request")
+
+    def __init__(self, request: Fetch, done: Done) -> None:
+        self.request = request
+        self.done = done
+        #: Ends what it waits for now.
+        self.cancel: Cancel | None = None
+
+
+class Fetches:
+    def __init__(
+        self,
+        replica: Replica,
+        machine: PartitionMachine,
+        consensus: Consensus,
+        outside: Outside,
+        check_leading: Callable[[], None],
+        explain: Callable[[object], FlotillaError],
+    ) -> None:
+        """`check_leading` raises NotLeaderError where only a leader may answer."""
+        self._replica = replica
+        self._machine = machine
+        self._consensus = consensus
+        self._outside = outside
+        self._check_leading = check_leading
+        self._explain = explain
+        self._follower = FollowerReads(replica, consensus, outside)
+        self._polls = LongPolls(outside, self._answer)
+        self._confirming: dict[_Confirming, None] = {}
+        self._is_wake_due = False
+
+    def __len__(self) -> int:
+        return len(self._polls.parked) + len(self._confirming)
+
+    def fetch(self, request: Fetch, done: Done) -> Cancel | None:
+        self._admit(request)
+        if request.is_linearizable:
+            return self._confirm(request, done)
+        return self._serve(request, done)
+
+    def applied(self) -> None:
+        """What was applied in this turn wakes those who wait, once."""
+        if self._polls.parked and not self._is_wake_due:
+            self._is_wake_due = True
+            self._outside.later(0, self._wake)
+
+    def check(self) -> None:
+        """Sends those away who wait for what this replica cannot tell any more."""
+        self._follower.check()
+        if self._polls.parked and self._replica.raft.role != LEADER:
+            self._polls.dismiss(self._judge)
+            # A leader's snapshot brings news that nobody announces.
+            self._polls.wake(self._machine.next_offset)
+
+    def fail_all(self, reason: FlotillaError) -> None:
+        self._polls.fail_all(reason)
+        for confirming in list(self._confirming):
+            self._end_confirming(confirming)
+            confirming.done(reason)
+
+    def _wake(self) -> None:
+        self._is_wake_due = False
+        self._polls.wake(self._machine.next_offset)
+
+    # Who may be answered.
+
+    def _admit(self, request: Fetch) -> None:
+        """Raises NotLeaderError, ReplicaBehindError, and what a leader says that may not serve."""
+        try:
+            self._check_leading()
+        except NotLeaderError:
+            if not request.is_any_replica:
+                raise
+            self._follower.admit()
+
+    def _judge(self, request: Fetch) -> FlotillaError | None:
+        try:
+            self._admit(request)
+        except FlotillaError as error:
+            return self._explain(error)
+        return None
+
+    # Answers.
+
+    def _serve(self, request: Fetch, done: Done) -> Cancel | None:
+        end = self._machine.next_offset
+        if request.wait_ms > 0 and (request.offset == end or self._is_ahead(request)):
+            return self._polls.park(request, done)
+        done(self._read(request))
+        return None
+
+    def _answer(self, request: Fetch) -> Fetched | FlotillaError:
+        """A parked fetch is due: leadership, the log's start and the disk may have changed meanwhile."""
+        try:
+            self._admit(request)
+            return self._read(request)
+        except FlotillaError as error:
+            return self._explain(error)
+
+    def _is_ahead(self, request: Fetch) -> bool:
+        """The reader may have seen at another replica what this one has not got."""
+        is_sure = self._replica.raft.role == LEADER or request.is_linearizable
+        return request.offset > self._machine.next_offset and not is_sure
+
+    def _read(self, request: Fetch) -> Fetched:
+        if self._is_ahead(request):
+            raise ReplicaBehindError(f"offset {request.offset} has not arrived at this replica")
+        if self._replica.raft.role == LEADER or not request.is_any_replica:
+            return read_batches(self._replica, self._machine, request)
+        try:
+            fetched = read_batches(self._replica, self._machine, request)
+        except CorruptionError as error:
+            raise ReplicaBehindError(f"this replica must repair its log: {error}") from error
+        # After a leader's snapshot the state is ahead of the log, whose entries come again one after the other.
+        is_missing = request.offset < fetched.next_offset and not fetched.batches
+        if is_missing or (fetched.batches and parse_header(fetched.batches[0]).base_offset > request.offset):
+            raise ReplicaBehindError(f"this replica's log does not hold offset {request.offset} yet")
+        return fetched
+
+    # Read indexes.
+
+    def _confirm(self, request: Fetch, done: Done) -> Cancel:
+        confirming = _Confirming(request, done)
+        self._confirming[confirming] = None
+        limit_ms = max(request.wait_ms, CONFIRM_MS_MAX)
+        late = ReplicaBehindError("this replica does not reach what the leader has committed")
+        confirming.cancel = self._outside.later(limit_ms, lambda: self._confirmed(confirming, late))
+        group = self._replica.group
+        self._consensus.read(group, DescribePartition(), lambda result: self._confirmed(confirming, result))
+
+        def cancel() -> None:
+            self._confirming.pop(confirming, None)
+            if confirming.cancel is not None:
+                confirming.cancel()
+
+        return cancel
+
+    def _confirmed(self, confirming: _Confirming, result: object) -> None:
+        if not self._end_confirming(confirming):
+            return
+        try:
+            if isinstance(result, NotLeaderError) and confirming.request.is_any_replica:
+                raise ReplicaBehindError("this replica does not hear a leader")
+            if isinstance(result, FlotillaError):
+                raise result
+            self._admit(confirming.request)
+            confirming.cancel = self._serve(confirming.request, confirming.done)
+        except FlotillaError as error:
+            confirming.done(self._explain(error))
+
+    def _end_confirming(self, confirming: _Confirming) -> bool:
+        """Whether it was still waiting for the read index; from now on it is not."""
+        if confirming not in self._confirming:
+            return False
+        del self._confirming[confirming]
+        if confirming.cancel is not None:
+            confirming.cancel()
+            confirming.cancel = None
+        return True

@@ -1,0 +1,454 @@
+"""One partition at a node that hosts a replica of it: produce, fetch, offsets.
+
+The leader checks a batch whole before it is proposed and gives it its offset (queue/admission); the same
+bytes then go to the journal, to the followers and later to readers. Everything but a fetch that any replica may
+answer (service/fetches) is served by the leader, and by one only that has applied all its log held when its
+term began, and that cannot have been replaced without knowing: not while it hands over, nor after a pause before
+a quorum has confirmed it. Methods answer by `done` or raise a FlotillaError without having answered.
+"""
+
+from collections.abc import Callable
+
+from flotilla.broker.partition.fetch import Fetches
+from flotilla.broker.partition.log_reads import find_time
+from flotilla.broker.partition.retention import Retention
+from flotilla.broker.partition.transactions import Decisions, PartitionTransactions
+from flotilla.broker.pending_requests import BatchTicket, Ticket, Translate, UnderWay
+from flotilla.broker.ports import Cancel, Consensus, Done, Outside
+from flotilla.broker.queue.groups import PartitionQueue, QueuePorts
+from flotilla.broker.queue.requests import QueueRequests
+from flotilla.codec.batch.check import validate
+from flotilla.codec.batch.facts import facts_of_view
+from flotilla.codec.batch.header import patch_base_offset
+from flotilla.metadata.values import Topic
+from flotilla.partition.batch_facts import BatchFacts, Describe
+from flotilla.partition.commands.partition_commands import ClaimPartition as ClaimPartitionCommand
+from flotilla.partition.commands.partition_commands import Command, ConfigureDedup, StampTime, TrimTo, encode_command
+from flotilla.partition.commands.partition_commands import CommitOffset as CommitOffsetCommand
+from flotilla.partition.leader.produce_admission import Assigned, DuplicateInFlight, KnownKeys, PartitionLeader
+from flotilla.partition.queries import DescribePartition, GroupPosition, PartitionFacts, Position
+from flotilla.partition.state.machine import PartitionMachine
+from flotilla.partition.state.producers import Duplicate
+from flotilla.partition.state.transactions import Concluded, Published
+from flotilla.raft.messages import Entry
+from flotilla.raft.roles import LEADER
+from flotilla.replica.replica import Replica
+from flotilla.types.errors import (
+    CorruptionError,
+    FlotillaError,
+    InvalidArgumentError,
+    NotFoundError,
+    NotLeaderError,
+    OverloadedError,
+    UnavailableError,
+)
+from flotilla.types.ids import NO_NODE, GroupId, NodeId, Offset, Term
+from flotilla.types.limits import KIB
+from flotilla.types.operations import (
+    EARLIEST,
+    LATEST,
+    CommitOffset,
+    Fetch,
+    ListOffsets,
+    OffsetCommitted,
+    OffsetFound,
+    Produce,
+    Produced,
+    ReadOffset,
+    Reply,
+)
+from flotilla.types.operations.queue import GroupDescription
+from flotilla.types.operations.stream import ClaimPartition
+from flotilla.types.operations.transactions import Stage, StageSettlement, TransactionOutcome
+from flotilla.types.records import RecordLimits
+from flotilla.types.topics import check_group_name
+
+#: As much of a term as a batch's header holds.
+_TERM_MASK = 0xFFFFFFFF
+_NEVER: Term = -1
+#: A batch up to this size is copied once more.
+_SMALL_BYTES_MAX = 4 * KIB
+
+
+class WatchedMachine(PartitionMachine):
+    """Tells its host that something was applied."""
+
+    def __init__(self, describe: Describe) -> None:
+        super().__init__(describe)
+        self.on_applied: Callable[[object], None] = _nobody
+
+    def apply(self, entry: Entry) -> object:  # type: ignore[override]
+        result = super().apply(entry)
+        self.on_applied(result)
+        return result
+
+
+def _nobody(_: object) -> None:
+    """Nobody waits for this partition."""
+
+
+class PartitionHost:
+    def __init__(
+        self,
+        number: int,
+        topic: Topic,
+        replica: Replica,
+        machine: WatchedMachine,
+        consensus: Consensus,
+        outside: Outside,
+        explain: Callable[[object], FlotillaError],
+        queues: QueuePorts,
+        decisions: Decisions,
+        is_informed: Callable[[], bool],
+    ) -> None:
+        """`is_informed`: what the metadata has decided is known here, up to a moment ago."""
+        self.number = number
+        self.replica = replica
+        self.machine = machine
+        self._consensus = consensus
+        self._outside = outside
+        #: Gives out offsets while this node leads; made anew for each term.
+        self._leader: PartitionLeader | None = None
+        self._leader_term: Term = _NEVER
+        #: What queue groups hold while this node leads, and what can be asked of them; made anew for each term.
+        self._queue: PartitionQueue | None = None
+        self._queue_requests: QueueRequests | None = None
+        self._queue_ports = queues
+        #: What is staged here, while this node leads.
+        self._transactions: PartitionTransactions | None = None
+        self._decisions = decisions
+        self._retention = Retention(replica, machine, consensus, is_informed)
+        self._under_way = UnderWay(explain)
+        self._fetches = Fetches(replica, machine, consensus, outside, self._check_readable, explain)
+        self._is_upkeep_under_way = False
+        self._set(topic)
+        machine.on_applied = self._applied
+
+    @property
+    def group(self) -> GroupId:
+        return self.replica.group
+
+    def configure(self, topic: Topic) -> None:
+        """The topic may have been altered."""
+        if topic is not self._topic:
+            self._set(topic)
+            if self._queue is not None:
+                self._queue.configure(topic)
+
+    def _set(self, topic: Topic) -> None:
+        settings = topic.settings
+        self._topic = topic
+        self._settings = settings
+        self.limits = RecordLimits(value_bytes_max=settings.payload_bytes_max)
+        #: Who shall lead when everybody is well.
+        self.preferred: NodeId = topic.partitions[self.number].wanted[0]
+        self._dedup = (settings.dedup_window_entries, settings.dedup_window_ms)
+
+    def _serving(self) -> PartitionLeader:
+        """The leader that may answer. Raises NotLeaderError, and UnavailableError while it may have a successor."""
+        raft = self.replica.raft
+        if raft.role != LEADER or raft.term != self._leader_term:
+            self._begin_leading()
+        if raft.transferee != NO_NODE:
+            raise UnavailableError("leadership is being handed over")
+        if not self._consensus.is_confirmed(self.replica.group):
+            raise UnavailableError("this node was not running for a while and asks a quorum whether it still leads")
+        assert self._leader is not None
+        return self._leader
+
+    def _begin_leading(self) -> None:
+        self._end_leading()
+        raft = self.replica.raft
+        if raft.role != LEADER:
+            raise NotLeaderError(raft.leader)
+        if not self.replica.is_serving():
+            raise UnavailableError("the new leader has not applied its log yet")
+        self._leader = PartitionLeader(self.machine)
+        self._leader_term = raft.term
+        self._queue = PartitionQueue(
+            self.number,
+            self._topic,
+            self.replica,
+            self.machine,
+            raft.term,
+            self._queue_ports,
+            self._under_way,
+            self._serving,
+        )
+        self._queue_requests = QueueRequests(self._queue, self._under_way.explain)
+        self._queue_ports.began(self._queue)
+        self._transactions = PartitionTransactions(
+            self.replica, self.machine, self._leader, self._consensus, self._outside, self._decisions, self._under_way
+        )
+        self._transactions.begin()
+
+    def _end_leading(self, reason: FlotillaError | None = None) -> None:
+        if self._leader is not None:
+            self._leader.end()
+            self._leader = None
+            self._leader_term = _NEVER
+            assert self._queue is not None
+            assert self._transactions is not None
+            reason = reason or NotLeaderError(self.replica.raft.leader)
+            self._queue.end(reason)
+            self._transactions.end(reason)
+            self._queue = self._queue_requests = self._transactions = None
+
+    # Writing.
+
+    def produce(self, request: Produce, done: Done) -> None:
+        leader = self._serving()
+        assert self._transactions is not None
+        if self._transactions.is_blocking:
+            raise OverloadedError("the batches of a transaction are being stored, with nothing in between")
+        batch = request.batch
+        facts = facts_of_view(validate(batch, self.limits))
+        ticket = BatchTicket(self._under_way, done)
+        admission = leader.admit(facts, ticket)
+        if isinstance(admission, Assigned):
+            self._propose_batch(leader, batch, admission.base_offset, ticket)
+        elif isinstance(admission, DuplicateInFlight):
+            assert isinstance(admission.token, BatchTicket)
+            admission.token.join(done, Produced(admission.first_offset, duplicate=True))
+        elif isinstance(admission, Duplicate):
+            done(Produced(admission.first_offset, duplicate=True))
+        elif isinstance(admission, KnownKeys):
+            _tell_known(admission, done)
+        else:
+            raise admission
+
+    def _propose_batch(
+        self,
+        leader: PartitionLeader,
+        batch: bytes | bytearray | memoryview,
+        base_offset: Offset,
+        ticket: BatchTicket,
+    ) -> None:
+        # A batch in a buffer of its own is stored as it came in; only what cannot be written to is copied.
+        if not isinstance(batch, memoryview) or batch.readonly:
+            batch = memoryview(bytearray(batch))
+        patch_base_offset(batch, base_offset, self._leader_term & _TERM_MASK)
+        ticket.open(base_offset)
+        # A small one is not worth the buffer and the view of it, which the garbage collector would look at for long.
+        data = bytes(batch) if len(batch) <= _SMALL_BYTES_MAX else batch
+        if not self._consensus.propose(self.replica.group, data, ticket):
+            leader.retract(base_offset)
+
+    def commit_offset(self, request: CommitOffset, done: Done) -> None:
+        self._serving()
+        command = CommitOffsetCommand(
+            group=request.group,
+            offset=request.offset,
+            now_ms=self._outside.now_ms(),
+            reset=request.reset,
+            epoch=request.epoch,
+        )
+        self._propose_command(command, done, self._committed)
+
+    def _committed(self, result: object) -> Reply | FlotillaError:
+        return OffsetCommitted(result.offset) if isinstance(result, Position) else self._under_way.explain(result)
+
+    def claim(self, request: ClaimPartition, done: Done) -> None:
+        self._serving()
+
+        def translate(result: object) -> Reply | FlotillaError:
+            return OffsetCommitted(result) if isinstance(result, int) else self._under_way.explain(result)
+
+        command = ClaimPartitionCommand(request.group, request.epoch, self._outside.now_ms())
+        self._propose_command(command, done, translate)
+
+    def _propose_command(self, command: Command, done: Done, translate: Translate) -> None:
+        refused = self.machine.check(command)
+        if refused is not None:
+            raise refused
+        self._consensus.propose(self.group, encode_command(command), Ticket(self._under_way, done, translate))
+
+    # Reading.
+
+    def _check_readable(self) -> None:
+        """A leader shows what is committed; so does a replica while nobody leads because a disk takes nothing."""
+        try:
+            self._serving()
+        except NotLeaderError as error:
+            if error.leader != NO_NODE or self._consensus.storage_error() is None:
+                raise
+
+    def fetch(self, request: Fetch, done: Done) -> Cancel | None:
+        return self._fetches.fetch(request, done)
+
+    def _applied(self, result: object) -> None:
+        self._fetches.applied()
+        if self._queue is not None:
+            if type(result) is BatchFacts:
+                self._queue.applied(result)
+            elif type(result) is Published or type(result) is Concluded:
+                self._transaction_applied(result)
+
+    def _transaction_applied(self, result: Published | Concluded) -> None:
+        assert self._queue is not None
+        assert self._transactions is not None
+        if isinstance(result, Published):
+            for facts in result.batches:
+                self._queue.applied(facts)
+            if result.batches:
+                self._count_shown(sum([facts.count for facts in result.batches]))
+            self._queue.unstage(result.acks, is_committed=True)
+        else:
+            self._queue.unstage(result.acks, is_committed=result.ended.is_committed)
+        self._transactions.applied(result)
+
+    def _count_shown(self, records: int) -> None:
+        topic = self._topic.name
+        self._decisions.shown[topic] = self._decisions.shown.get(topic, 0) + records
+
+    def list_offsets(self, request: ListOffsets, done: Done) -> None:
+        self._check_readable()
+        if request.timestamp_ms == EARLIEST:
+            done(OffsetFound(self.machine.log_start))
+        elif request.timestamp_ms == LATEST:
+            self._list_latest(done)
+        elif request.timestamp_ms < 0:
+            raise InvalidArgumentError(f"{request.timestamp_ms} is neither a time nor a known position")
+        else:
+            done(OffsetFound(find_time(self.replica, self.machine, request.timestamp_ms)))
+
+    def _list_latest(self, done: Done) -> None:
+        """Confirmed by a quorum: a leader that slept, and was replaced meanwhile, must not name an old end."""
+        if self.replica.raft.role != LEADER:
+            done(OffsetFound(self.machine.next_offset))
+            return
+
+        def translate(result: object) -> Reply | FlotillaError:
+            if isinstance(result, PartitionFacts):
+                return OffsetFound(result.next_offset)
+            return self._under_way.explain(result)
+
+        self._consensus.read(self.group, DescribePartition(), Ticket(self._under_way, done, translate))
+
+    def read_offset(self, request: ReadOffset, done: Done) -> None:
+        self._serving()
+        check_group_name(request.group)
+
+        def translate(result: object) -> Reply | FlotillaError:
+            if result is None:
+                return NotFoundError(f"group {request.group!r} never committed an offset here")
+            return self._committed(result)
+
+        ticket = Ticket(self._under_way, done, translate)
+        self._consensus.read(self.group, GroupPosition(request.group), ticket)
+
+    # Transactions.
+
+    def stage(self, request: Stage, done: Done) -> None:
+        self._serving()
+        assert self._transactions is not None
+        self._transactions.stage(request, self.limits, done)
+
+    def stage_settlement(self, request: StageSettlement, done: Done) -> None:
+        requests = self.queue_requests()
+        assert self._transactions is not None
+        self._transactions.stage_settlement(request, requests, done)
+
+    def transaction_outcome(self, request: TransactionOutcome, done: Done) -> Cancel | None:
+        self._serving()
+        assert self._transactions is not None
+        return self._transactions.outcome(request, done)
+
+    def look_at_transactions(self) -> None:
+        """The metadata moved, and may have decided about something that is staged here."""
+        if self._transactions is not None:
+            self._transactions.look()
+
+    def confirm_transactions(self, transaction_ids: list[str]) -> None:
+        """The metadata waits to hear that these are over here."""
+        if self._transactions is not None:
+            self._transactions.confirm(transaction_ids)
+
+    # Queue groups.
+
+    def queue(self) -> PartitionQueue:
+        """Who gives out messages here. Raises NotLeaderError or UnavailableError."""
+        self._serving()
+        assert self._queue is not None
+        return self._queue
+
+    def queue_requests(self) -> QueueRequests:
+        self._serving()
+        assert self._queue_requests is not None
+        return self._queue_requests
+
+    def release_member(self, member: str) -> None:
+        """A consumer is gone; what it holds here goes to others."""
+        if self._queue is not None:
+            self._queue.release_member(member)
+
+    def queue_groups(self) -> list[str]:
+        return [] if self._queue is None else self._queue.leader.groups()
+
+    def measure_queue(self, group: str) -> GroupDescription | None:
+        return None if self._queue_requests is None else self._queue_requests.measure(group)
+
+    # What is looked at from time to time.
+
+    def check(self, now_ms: int) -> None:
+        """Lets go of what an ended leadership left here; a leader sees to what must be in the log."""
+        raft = self.replica.raft
+        self._fetches.check()
+        if raft.role != LEADER:
+            self._end_leading()
+        elif not self._is_upkeep_under_way and (raft.term == self._leader_term or self.replica.is_serving()):
+            if raft.term != self._leader_term:
+                self._begin_leading()
+            assert self._leader is not None
+            command = self._upkeep(self._leader, now_ms)
+            if command is not None:
+                self._is_upkeep_under_way = True
+                self._consensus.propose(self.group, encode_command(command), self._kept_up)
+            assert self._queue is not None
+            assert self._transactions is not None
+            self._queue.wake_soon()
+            self._transactions.check(now_ms)
+        try:
+            self._retention.release(now_ms)
+        except CorruptionError:
+            # Repaired from the other replicas, and then released.
+            return
+
+    def _upkeep(self, leader: PartitionLeader, now_ms: int) -> Command | None:
+        """What is in the log because all replicas must change at one point, and know the same time."""
+        producers = self.machine.producers
+        if (producers.entries_max, producers.window_ms) != self._dedup:
+            entries_max, window_ms = self._dedup
+            return ConfigureDedup(entries_max, window_ms, now_ms)
+        if leader.wants_stamp(now_ms) or self._retention.wants_stamp(self._settings, now_ms):
+            return StampTime(now_ms)
+        assert self._queue is not None
+        try:
+            trim_to = self._retention.target(self._settings, self._queue.held_from, now_ms)
+        except CorruptionError:
+            # Nothing is removed that cannot be told from what must stay.
+            return None
+        return None if trim_to is None else TrimTo(trim_to, now_ms, self.machine.applied)
+
+    def _kept_up(self, _: object) -> None:
+        """Done, or tried again at the next check."""
+        self._is_upkeep_under_way = False
+
+    def release_polls(self, reason: FlotillaError) -> None:
+        self._fetches.fail_all(reason)
+
+    def close(self, reason: FlotillaError) -> None:
+        """The partition leaves this node: everybody is answered now, because consensus will not. Nobody asks again."""
+        self._end_leading(reason)
+        self._fetches.fail_all(reason)
+        self._under_way.fail_all(reason)
+
+
+def _tell_known(known: KnownKeys, done: Done) -> None:
+    """Some of the batch is here already, and the rest was not stored: but only what is stored may be called so."""
+    reply = Produced(known.offsets[0], known=list(zip(known.positions, known.offsets, strict=True)))
+    if known.token is None:
+        done(reply)
+    else:
+        assert isinstance(known.token, BatchTicket)
+        known.token.join(done, reply)

@@ -1,0 +1,48 @@
+"""Reading a partition's log for clients: stored batches as they are, and where a time begins.
+
+Only what is applied is shown. Everything here raises CorruptionError when the log cannot be read where it
+was asked.
+"""
+
+from flotilla.codec.batch.view import BatchView
+from flotilla.partition.state.machine import PartitionMachine
+from flotilla.replica.replica import Replica
+from flotilla.types.errors import OffsetOutOfRangeError
+from flotilla.types.ids import Offset
+from flotilla.types.operations import Fetch, Fetched
+
+#: One fetch returns at most this much beyond its first batch, whatever it asks for.
+FETCH_BYTES_MAX = 8 * 1024 * 1024
+
+
+def read_batches(replica: Replica, machine: PartitionMachine, request: Fetch) -> Fetched:
+    """From the batch that holds the offset on. Raises OffsetOutOfRangeError."""
+    if not machine.log_start <= request.offset <= machine.next_offset:
+        raise OffsetOutOfRangeError(
+            f"offset {request.offset} is not between {machine.log_start} and {machine.next_offset}"
+        )
+    batches: list[bytes | memoryview] = []
+    if request.offset < machine.next_offset:
+        max_bytes = min(request.max_bytes, FETCH_BYTES_MAX)
+        # What is stored of a transaction that is not whole yet stays unseen.
+        high_index = min(machine.transactions.held_index or replica.readable_end, replica.readable_end)
+        entries = replica.log.read_from_offset(request.offset, max_bytes, high_index)
+        batches = [entry.data for entry in entries]
+    return Fetched(batches, machine.log_start, machine.next_offset)
+
+
+def find_time(replica: Replica, machine: PartitionMachine, timestamp_ms: int) -> Offset:
+    """The first record of that time or later, -1 when there is none."""
+    found = replica.log.find_time(timestamp_ms)
+    if found is None or found >= machine.next_offset:
+        return -1
+    start = max(found, machine.log_start)
+    entry = replica.log.read_from_offset(start, 0, replica.readable_end)[0]
+    batch = BatchView(entry.data, verify=False)
+    times = batch.columns.timestamps
+    if times is None:
+        return start
+    skipped = start - batch.header.base_offset
+    later = (place for place, time_ms in enumerate(times[skipped:]) if time_ms >= timestamp_ms)
+    # The record that made the batch young enough may have been trimmed away.
+    return start + next(later, 0)

@@ -1,0 +1,295 @@
+"""Transactions in one partition at its leader, for one term: what clients ask, and what following decisions needs.
+
+Staging and following are decided in `queue/transaction_leader`; this is its hold on the node: the log, a timer, and
+decisions, which are seen in this node's own copy of the metadata. Answers who waits for the end of a transaction.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Final, NamedTuple
+
+from flotilla.broker.partition.long_polls import WAIT_MS_MAX
+from flotilla.broker.pending_requests import CommandTicket, Ticket, UnderWay
+from flotilla.broker.ports import Cancel, Consensus, Done, Outside
+from flotilla.broker.queue.requests import QueueRequests
+from flotilla.codec.batch.check import validate
+from flotilla.codec.batch.header import patch_base_offset, published
+from flotilla.metadata.commands import Command as MetadataCommand
+from flotilla.metadata.commands import ConfirmTransaction, DecideTransaction
+from flotilla.metadata.transactions import COMMITTED, Transaction
+from flotilla.partition.commands.partition_commands import (
+    HEAD_BYTES,
+    Command,
+    StageBatch,
+    decode_command,
+    encode_command,
+)
+from flotilla.partition.leader.produce_admission import PartitionLeader
+from flotilla.partition.leader.transactions import Decision, TransactionLeader
+from flotilla.partition.queries import DescribePartition
+from flotilla.partition.state.machine import PartitionMachine
+from flotilla.partition.state.transactions import (
+    TRANSACTION_ID_BYTES_MAX,
+    Ended,
+    Part,
+    StagedTransactions,
+    Staging,
+    publisher_id,
+)
+from flotilla.raft.roles import LEADER
+from flotilla.replica.replica import Replica
+from flotilla.types.errors import FlotillaError, InvalidArgumentError, NotFoundError, UnavailableError
+from flotilla.types.ids import GroupId
+from flotilla.types.limits import ENTRY_BYTES_MAX
+from flotilla.types.operations import Reply
+from flotilla.types.operations.transactions import (
+    Stage,
+    Staged,
+    StagedBatch,
+    StageSettlement,
+    TransactionOutcome,
+    TransactionShown,
+)
+from flotilla.types.records import RecordLimits
+
+#: As much of a term as a batch's header holds.
+_TERM_MASK: Final = 0xFFFFFFFF
+#: The entry of a stage has a head, and must not be larger than any other.
+_BATCH_BYTES_MAX: Final = ENTRY_BYTES_MAX - HEAD_BYTES - TRANSACTION_ID_BYTES_MAX
+
+
+class Decisions(NamedTuple):
+    """The metadata, as far as transactions go."""
+
+    #: What was decided, as far as this node has heard.
+    of: Callable[[str], Transaction | None]
+    #: Proposes at the metadata's leader. Nobody answers.
+    forward: Callable[[MetadataCommand], None]
+    #: Records of transactions that are seen now, by topic, since the process started.
+    shown: dict[str, int]
+
+
+class _Waiter:
+    """Who waits for the end of a transaction."""
+
+    __slots__ = ("done", "stop_timer")
+
+    def __init__(self, done: Done) -> None:
+        self.done = done
+        self.stop_timer: Cancel | None = None
+
+
+class PartitionTransactions:
+    """Implements queue.transaction_leader.TransactionPorts."""
+
+    def __init__(
+        self,
+        replica: Replica,
+        machine: PartitionMachine,
+        leader: PartitionLeader,
+        consensus: Consensus,
+        outside: Outside,
+        decisions: Decisions,
+        under_way: UnderWay,
+    ) -> None:
+        self._replica = replica
+        self._term = replica.raft.term
+        self._machine = machine
+        self._admission = leader
+        self._consensus = consensus
+        self._outside = outside
+        self._decisions = decisions
+        self._under_way = under_way
+        self._leader = TransactionLeader(machine, self)
+        self._waiting: dict[str, dict[_Waiter, None]] = {}
+
+    @property
+    def group(self) -> GroupId:
+        return self._replica.group
+
+    @property
+    def _state(self) -> StagedTransactions:
+        return self._machine.transactions
+
+    @property
+    def is_blocking(self) -> bool:
+        """A transaction is stored in part: nothing else may be stored now."""
+        return self._leader.is_blocking
+
+    def begin(self) -> None:
+        self._leader.begin()
+
+    def end(self, reason: FlotillaError) -> None:
+        self._leader.end()
+        waiting, self._waiting = self._waiting, {}
+        for waiters in waiting.values():
+            self._answer(waiters, self._under_way.explain(reason))
+
+    def look(self) -> None:
+        """The metadata moved: something that is staged here may have been decided."""
+        self._leader.look()
+
+    def check(self, now_ms: int) -> None:
+        self._leader.check(now_ms)
+
+    def applied(self, result: object) -> None:
+        """Something of a transaction was applied. Runs inside of the driver."""
+        self._leader.applied(result)
+
+    def confirm(self, transaction_ids: Iterable[str]) -> None:
+        """The metadata waits to hear that these are over here."""
+        self._leader.confirm(transaction_ids)
+
+    # Requests.
+
+    def stage(self, request: Stage, limits: RecordLimits, done: Done) -> None:
+        self._leader.check_undecided(request.transaction_id)
+        validate(request.batch, limits)
+        if len(request.batch) > _BATCH_BYTES_MAX:
+            raise InvalidArgumentError(f"a staged batch of {len(request.batch)} bytes is above {_BATCH_BYTES_MAX}")
+        command = StageBatch(request.transaction_id, memoryview(request.batch), self._outside.now_ms())
+        refused = self._machine.check(command)
+        if refused is not None:
+            raise refused
+        self._leader.stage(command, lambda result: done(self._staged(result)))
+
+    def stage_settlement(self, request: StageSettlement, queues: QueueRequests, done: Done) -> None:
+        """The messages are nobody's from here on, as far as they were leased to whoever asks."""
+        self._leader.check_undecided(request.transaction_id)
+        command = queues.stage(request)
+        if command is None:
+            # Asked for again, and in the log already.
+            done(Staged(self._state.open[request.transaction_id].count))
+            return
+        refused = self._machine.check(command)
+        if refused is not None:
+            queues.staged(command, refused)
+            raise refused
+
+        def answered(result: object) -> None:
+            queues.staged(command, result)
+            done(self._staged(result))
+
+        self._leader.stage(command, answered)
+
+    def _staged(self, result: object) -> Reply | FlotillaError:
+        return Staged(result.count) if isinstance(result, Staging) else self._under_way.explain(result)
+
+    def outcome(self, request: TransactionOutcome, done: Done) -> Cancel | None:
+        transaction_id = request.transaction_id
+        ended = self._state.ended.get(transaction_id)
+        if ended is not None:
+            done(_shown(ended))
+            return None
+        if not self._leader.is_here(transaction_id):
+            # A leader that was replaced without knowing it must not say so.
+            ticket = Ticket(self._under_way, done, partial(self._missing, transaction_id))
+            self._consensus.read(self.group, DescribePartition(), ticket)
+            return None
+        if not request.wait_ms:
+            raise _not_ended(transaction_id)
+        return self._park(transaction_id, min(request.wait_ms, WAIT_MS_MAX), done)
+
+    def _missing(self, transaction_id: str, result: object) -> Reply | FlotillaError:
+        """What is known of a transaction, after a quorum has confirmed that this is all there is."""
+        if isinstance(result, FlotillaError):
+            return self._under_way.explain(result)
+        ended = self._state.ended.get(transaction_id)
+        if ended is not None:
+            return _shown(ended)
+        if self._leader.is_here(transaction_id):
+            return _not_ended(transaction_id)
+        return NotFoundError(f"nothing is known here of a transaction {transaction_id!r}")
+
+    def _park(self, transaction_id: str, wait_ms: int, done: Done) -> Cancel:
+        waiter = _Waiter(done)
+        waiters = self._waiting.setdefault(transaction_id, {})
+        waiters[waiter] = None
+
+        def leave() -> bool:
+            if waiter not in waiters:
+                return False
+            del waiters[waiter]
+            if not waiters and self._waiting.get(transaction_id) is waiters:
+                del self._waiting[transaction_id]
+            return True
+
+        def expired() -> None:
+            if leave():
+                done(_not_ended(transaction_id))
+
+        def cancel() -> None:
+            if leave() and waiter.stop_timer is not None:
+                waiter.stop_timer()
+
+        waiter.stop_timer = self._outside.later(wait_ms, expired)
+        return cancel
+
+    def _answer(self, waiters: dict[_Waiter, None], answer: Reply | FlotillaError) -> None:
+        answered = list(waiters)
+        waiters.clear()
+        for waiter in answered:
+            if waiter.stop_timer is not None:
+                waiter.stop_timer()
+            waiter.done(answer)
+
+    # What following decisions needs.
+
+    def now_ms(self) -> int:
+        return self._outside.now_ms()
+
+    def later(self, delay_ms: int, action: Callable[[], None]) -> object:
+        return self._outside.later(delay_ms, action)
+
+    def is_leading(self) -> bool:
+        raft = self._replica.raft
+        return raft.role == LEADER and raft.term == self._term
+
+    def decision(self, transaction_id: str) -> Decision | None:
+        decided = self._decisions.of(transaction_id)
+        return None if decided is None else Decision(decided.state == COMMITTED, self.group in decided.waiting)
+
+    def propose(self, command: Command, answered: Callable[[object], None]) -> None:
+        self._consensus.propose(self.group, encode_command(command), CommandTicket(self._under_way, answered))
+
+    def store_again(self, transaction_id: str, part: Part, records_before: int) -> bool:
+        entry = self._replica.log.entries(part.entry_index, part.entry_index + 1, 0)[0]
+        command = decode_command(entry.data)
+        assert isinstance(command, StageBatch)
+        data = published(command.batch, publisher_id(transaction_id), records_before)
+        base_offset = self._admission.place(part.record_count)
+        patch_base_offset(data, base_offset, self._term & _TERM_MASK)
+        if self._consensus.propose(self.group, memoryview(data), _ignore):
+            return True
+        self._admission.retract(base_offset)
+        return False
+
+    def confirm_leadership(self, answered: Callable[[object], None]) -> None:
+        self._consensus.read(self.group, DescribePartition(), CommandTicket(self._under_way, answered))
+
+    def tell_over(self, transaction_ids: list[str]) -> None:
+        confirmed = tuple([(transaction_id, self.group) for transaction_id in transaction_ids])
+        self._decisions.forward(ConfirmTransaction(confirmed, self._outside.now_ms()))
+
+    def ask_for_abortion(self, transaction_id: str) -> None:
+        now_ms = self._outside.now_ms()
+        abortion = DecideTransaction(transaction_id, "", 0, (self.group,), is_commit=False, now_ms=now_ms)
+        self._decisions.forward(abortion)
+
+    def ended(self, transaction_ids: Iterable[str]) -> None:
+        for transaction_id in transaction_ids:
+            over = self._state.ended.get(transaction_id)
+            if over is not None:
+                self._answer(self._waiting.pop(transaction_id, {}), _shown(over))
+
+
+def _shown(ended: Ended) -> TransactionShown:
+    return TransactionShown(ended.is_committed, [StagedBatch(*shown) for shown in ended.batches])
+
+
+def _not_ended(transaction_id: str) -> UnavailableError:
+    return UnavailableError(f"transaction {transaction_id} has not ended here yet")
+
+
+def _ignore(_: object) -> None:
+    """Seen when it is applied; when it is not, the next leader stores it."""

@@ -1,0 +1,309 @@
+"""From what a queue group is granted to what is delivered: runs of offsets become batches out of the log.
+
+A grant that covers a stored batch gets its very bytes; a smaller one a piece that is cut out of it
+(codec/batch_cut), and one that spans several batches is split at their borders. Records whose time to live
+is over are set apart on the way, and what does not fit into the bytes of a poll is told, so that it can be
+given back. Beside that, facts that only a batch knows are answered here: keys, and how often a record may
+be tried. Everything raises CorruptionError when the log cannot be read there.
+"""
+
+from collections import OrderedDict
+from struct import Struct
+from typing import NamedTuple
+
+from flotilla.codec.batch.columns import DIRECTORY, MAX_DELIVERIES, TTLS
+from flotilla.codec.batch.cut import cut_columns
+from flotilla.codec.batch.view import BatchView
+from flotilla.partition.leader.group_delivery import Grant
+from flotilla.replica.replica import Replica
+from flotilla.types.errors import CorruptionError, InvalidArgumentError
+from flotilla.types.ids import GroupId, Offset
+from flotilla.types.limits import MIB
+from flotilla.types.operations.queue import Delivery
+from flotilla.types.records import Record
+from flotilla.types.tasks import TASK_TYPE_HEADER
+
+#: base_offset and count of a batch's header (codec/batch/header.py), which was checked when the batch came in.
+_PLACE = Struct("<Q16xI")
+_DIRECTORY_AT = 64
+#: Batches that a node keeps open, all together.
+SHELF_BYTES_MAX = 64 * MIB
+
+
+class StoredBatch:
+    """One batch of the log; its columns are opened when somebody asks for what stands in them."""
+
+    __slots__ = ("_view", "base", "body_bytes", "columns", "count", "data", "end", "max_deliveries", "ttl_ms")
+
+    def __init__(self, data: bytes | memoryview) -> None:
+        self.data = data
+        place: tuple[int, int] = _PLACE.unpack_from(data)
+        self.base, self.count = place
+        self.end: Offset = self.base + self.count
+        directory = DIRECTORY.unpack_from(data, _DIRECTORY_AT)
+        self.columns: int = directory[0]
+        self.body_bytes: int = directory[3]
+        #: Of all records, unless there is a column of them.
+        self.ttl_ms: int = directory[5]
+        self.max_deliveries: int = directory[6]
+        self._view: BatchView | None = None
+
+    @property
+    def view(self) -> BatchView:
+        """Opened and verified at the first need. Raises CorruptionError."""
+        if self._view is None:
+            try:
+                self._view = BatchView(self.data)
+            except InvalidArgumentError as error:
+                raise CorruptionError(f"the batch at offset {self.base} is damaged: {error}") from error
+        return self._view
+
+    @property
+    def held_bytes(self) -> int:
+        """What it takes to keep it open."""
+        return len(self.data) + self.body_bytes
+
+    def piece(self, first: Offset, end: Offset) -> bytes | memoryview:
+        """The records [first, end) as a batch of their own."""
+        if end - first == self.count:
+            return self.data
+        view = self.view
+        return cut_columns(view.columns, view.header, first - self.base, end - first)
+
+    def fitting(self, first: Offset, end: Offset, room_bytes: int) -> Offset:
+        """How far one gets from `first` with so much room, going by the batch's average record."""
+        if first == self.base and end == self.end and len(self.data) <= room_bytes:
+            return end
+        average_bytes = max(self.body_bytes // self.count, 1)
+        return min(end, first + max(room_bytes, 0) // average_bytes)
+
+    def alive(self, first: Offset, end: Offset, now_ms: int) -> tuple[list[tuple[Offset, Offset]], bool]:
+        """Runs of [first, end) whose time to live is not over, and whether that is all of it."""
+        if not self.ttl_ms and not self.columns & TTLS:
+            return [(first, end)], True
+        view = self.view
+        runs: list[tuple[Offset, Offset]] = []
+        for offset in range(first, end):
+            ttl_ms = view.ttl_ms(offset - self.base)
+            if ttl_ms and view.timestamp_ms(offset - self.base) + ttl_ms <= now_ms:
+                continue
+            if runs and runs[-1][1] == offset:
+                runs[-1] = (runs[-1][0], offset + 1)
+            else:
+                runs.append((offset, offset + 1))
+        return runs, runs == [(first, end)]
+
+    def limits(self, first: Offset, end: Offset) -> list[tuple[Offset, Offset, int]]:
+        """Runs of [first, end) whose records have a bound on their deliveries, with that bound."""
+        if not self.columns & MAX_DELIVERIES:
+            return [(first, end, self.max_deliveries)] if self.max_deliveries else []
+        runs: list[tuple[Offset, Offset, int]] = []
+        for offset in range(first, end):
+            bound = self.view.max_deliveries(offset - self.base)
+            if runs and runs[-1][1] == offset and runs[-1][2] == bound:
+                runs[-1] = (runs[-1][0], offset + 1, bound)
+            elif bound:
+                runs.append((offset, offset + 1, bound))
+        return runs
+
+    def task_type(self, offset: Offset) -> str:
+        for name, value in self.view.headers(offset - self.base):
+            if name == TASK_TYPE_HEADER:
+                return value.decode("utf-8", "replace")
+        return ""
+
+
+class Reading(NamedTuple):
+    """What became of the grants of one poll."""
+
+    deliveries: list[Delivery]
+    #: Not read, for want of room: to be given back.
+    left: list[Grant]
+    #: Worth nothing any more.
+    expired: list[Grant]
+    #: Runs of delivered records with a bound of their own on deliveries: (first, end, bound).
+    limited: list[tuple[Offset, Offset, int]]
+
+
+class BatchShelf:
+    """Batches of which only a part was delivered: the next grant goes on there. One for each partition, bounded."""
+
+    def __init__(self, bytes_max: int = SHELF_BYTES_MAX) -> None:
+        self._bytes_max = bytes_max
+        self._size_bytes = 0
+        #: The one used last is last.
+        self._batches: OrderedDict[GroupId, StoredBatch] = OrderedDict()
+
+    def find(self, group: GroupId, offset: Offset) -> StoredBatch | None:
+        batch = self._batches.get(group)
+        return batch if batch is not None and batch.base <= offset < batch.end else None
+
+    def put(self, group: GroupId, batch: StoredBatch) -> None:
+        if self._batches.get(group) is batch:
+            self._batches.move_to_end(group)
+            return
+        self.remove(group)
+        self._batches[group] = batch
+        self._size_bytes += batch.held_bytes
+        while self._size_bytes > self._bytes_max:
+            self._size_bytes -= self._batches.popitem(last=False)[1].held_bytes
+
+    def remove(self, group: GroupId) -> None:
+        batch = self._batches.pop(group, None)
+        if batch is not None:
+            self._size_bytes -= batch.held_bytes
+
+
+class QueueReader:
+    """The log of one partition, as its queue groups need it."""
+
+    def __init__(self, partition: int, replica: Replica, shelf: BatchShelf) -> None:
+        self._partition = partition
+        self._replica = replica
+        self._shelf = shelf
+        #: A stored record of the batch that was read last: by this it is judged how much to read at once.
+        self._average_bytes = 0
+
+    def deliver(self, grants: list[Grant], max_bytes: int, now_ms: int, *, is_first: bool = True) -> Reading:
+        """With `is_first` one record is delivered, whatever its size, unless all that were granted have expired."""
+        reading = Reading([], [], [], [])
+        used_bytes = 0
+        ahead: list[StoredBatch] = []
+        for place, grant in enumerate(grants):
+            at = grant.first
+            while at < grant.end:
+                while ahead and ahead[-1].end <= at:
+                    ahead.pop()
+                if not ahead or at < ahead[-1].base:
+                    ahead = self._batches_from(at, grant.end, max_bytes - used_bytes)
+                batch = ahead[-1]
+                stop = min(grant.end, batch.end)
+                at, added_bytes = self._add(
+                    reading, grant, batch, at, stop, max_bytes - used_bytes, now_ms, is_first=is_first
+                )
+                used_bytes += added_bytes
+                if at < batch.end:
+                    self._shelf.put(self._replica.group, batch)
+                if at < stop:
+                    reading.left.append(grant._replace(first=at))
+                    reading.left.extend(grants[place + 1 :])
+                    return reading
+        return reading
+
+    def _add(
+        self,
+        reading: Reading,
+        grant: Grant,
+        batch: StoredBatch,
+        first: Offset,
+        end: Offset,
+        room_bytes: int,
+        now_ms: int,
+        *,
+        is_first: bool,
+    ) -> tuple[Offset, int]:
+        """Delivers what fits of [first, end) in one batch: how far that went, and the bytes it took."""
+        runs, is_whole = batch.alive(first, end, now_ms)
+        taken_bytes = 0
+        reached = first
+        for run_first, run_end in runs:
+            if not is_whole and reached < run_first:
+                reading.expired.append(grant._replace(first=reached, end=run_first))
+                reached = run_first
+            fit = batch.fitting(run_first, run_end, room_bytes - taken_bytes)
+            must_fit = is_first and not reading.deliveries
+            if fit == run_first and must_fit:
+                fit = run_first + 1
+            if fit == run_first:
+                return reached, taken_bytes
+            data = batch.piece(run_first, fit)
+            if not must_fit and taken_bytes + len(data) > room_bytes:
+                return reached, taken_bytes
+            reading.deliveries.append(
+                Delivery(self._partition, grant.lease_id, run_first, fit - run_first, grant.attempt, data)
+            )
+            if batch.max_deliveries or batch.columns & MAX_DELIVERIES:
+                reading.limited.extend(batch.limits(run_first, fit))
+            taken_bytes += len(data)
+            reached = fit
+            if fit < run_end:
+                return reached, taken_bytes
+        if reached < end:
+            reading.expired.append(grant._replace(first=reached, end=end))
+        return end, taken_bytes
+
+    # Facts of single records.
+
+    def keys(self, first: Offset, end: Offset) -> list[bytes | None]:
+        found: list[bytes | None] = []
+        while first < end:
+            batch = self.batch(first)
+            stop = min(end, batch.end)
+            found += [batch.view.key(offset - batch.base) for offset in range(first, stop)]
+            first = stop
+        return found
+
+    def task_types(self, first: Offset, end: Offset) -> list[str]:
+        """Empty for a record that is no task."""
+        found: list[str] = []
+        while first < end:
+            batch = self.batch(first)
+            stop = min(end, batch.end)
+            found += [batch.task_type(offset) for offset in range(first, stop)]
+            first = stop
+        return found
+
+    def piece(self, offset: Offset) -> bytes | memoryview:
+        """One record as a batch of its own."""
+        return self.batch(offset).piece(offset, offset + 1)
+
+    def limits(self, first: Offset, end: Offset) -> list[tuple[Offset, Offset, int]]:
+        """Runs whose records have a bound on their deliveries, with that bound."""
+        found: list[tuple[Offset, Offset, int]] = []
+        while first < end:
+            batch = self.batch(first)
+            stop = min(end, batch.end)
+            found += batch.limits(first, stop)
+            first = stop
+        return found
+
+    def time_ms(self, offset: Offset) -> int:
+        batch = self.batch(offset)
+        return batch.view.timestamp_ms(offset - batch.base)
+
+    def record(self, offset: Offset) -> Record:
+        batch = self.batch(offset)
+        return batch.view.record(offset - batch.base)
+
+    # The log.
+
+    def batch(self, offset: Offset) -> StoredBatch:
+        """The batch that holds an offset, which is known to be there."""
+        kept = self._shelf.find(self._replica.group, offset)
+        if kept is None:
+            kept = self._read(offset, 0)[0]
+            self._shelf.put(self._replica.group, kept)
+        return kept
+
+    def _batches_from(self, offset: Offset, end: Offset, room_bytes: int) -> list[StoredBatch]:
+        """Batches from the one that holds the offset on, the nearest last, and hardly more than were granted."""
+        kept = self._shelf.find(self._replica.group, offset)
+        if kept is not None:
+            return [kept]
+        found = self._read(offset, min((end - offset) * self._average_bytes, max(room_bytes, 0)))
+        self._average_bytes = len(found[-1].data) // found[-1].count + 1
+        found.reverse()
+        return found
+
+    def close(self) -> None:
+        self._shelf.remove(self._replica.group)
+
+    def _read(self, offset: Offset, max_bytes: int) -> list[StoredBatch]:
+        replica = self._replica
+        entries = replica.log.read_from_offset(offset, max_bytes, replica.readable_end)
+        if not entries:
+            raise CorruptionError(f"no batch holds offset {offset}", replica.group)
+        batches = [StoredBatch(entry.data) for entry in entries]
+        if not batches[0].base <= offset < batches[0].end:
+            raise CorruptionError(f"the log goes on with offset {batches[0].base} behind {offset}", replica.group)
+        return batches

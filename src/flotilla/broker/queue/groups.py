@@ -1,0 +1,536 @@
+"""The queue groups of one partition at its leader, for one term: who gets what, and when somebody is woken.
+
+Leases and everything else that is not replicated live in the QueueLeader; here is what it needs of the
+outside: the log to read from, proposals, one timer, and those who wait. A waiter (a poll or a subscription)
+is offered what has become ready in the order of arrival, one after the other until nothing is left, so one
+message wakes one of them. With nobody waiting and nothing leased or delayed there is no timer, and idle
+groups write nothing.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from random import Random
+from typing import NamedTuple, Protocol
+
+from flotilla.broker.partition.log_reads import find_time
+from flotilla.broker.partition.retention import holders_of
+from flotilla.broker.pending_requests import CommandTicket, UnderWay
+from flotilla.broker.ports import Cancel, Consensus, Elsewhere, Outside
+from flotilla.broker.queue.dead_letters import DeadLetters, rules_of
+from flotilla.broker.queue.delivery import BatchShelf, QueueReader, Reading
+from flotilla.broker.queue.rate_limit import KEEPER, TokenShares
+from flotilla.broker.queue.settlement_log import QueueOutbox
+from flotilla.broker.queue.waiting_room import WaitingRoom
+from flotilla.broker.steady_clock import SteadyClock
+from flotilla.metadata.values import Topic
+from flotilla.partition.batch_facts import BatchFacts
+from flotilla.partition.commands.partition_commands import Command, OpenGroup, SettleRuns, encode_command
+from flotilla.partition.leader.group_delivery import Grant
+from flotilla.partition.leader.leader import QueueLeader
+from flotilla.partition.leader.type_filter import Wish
+from flotilla.partition.state.machine import PartitionMachine
+from flotilla.partition.state.transactions import StagedAcks
+from flotilla.replica.replica import Replica
+from flotilla.types.errors import (
+    CorruptionError,
+    FlotillaError,
+    InvalidArgumentError,
+    NotLeaderError,
+    OffsetOutOfRangeError,
+)
+from flotilla.types.group_settings import GroupRules
+from flotilla.types.ids import Offset, Term
+from flotilla.types.operations import EARLIEST, LATEST
+from flotilla.types.operations.queue import (
+    ACK,
+    FAIL,
+    FROM_EARLIEST,
+    FROM_OFFSET,
+    FROM_TIME,
+    RELEASE,
+    Delivery,
+    Held,
+    Start,
+)
+
+#: After a change of leaders, members have this long to present their leases before anything is delivered again.
+GRACE_MS = 2_000
+#: A poll looks so many times behind messages that have all expired; then others get their turn.
+_EXPIRED_ROUNDS_MAX = 8
+
+
+class Taker(NamedTuple):
+    """Who wants messages, and how."""
+
+    group: str
+    member: str
+    visibility_ms: int
+    #: Messages of one key go to one member at a time.
+    is_ordered: bool
+    #: At most once: committed as done before it leaves.
+    is_auto_ack: bool
+    #: Only messages of these types, in order and each once; empty: all.
+    types: tuple[str, ...] = ()
+    #: Where the group begins in a partition in which it is not there yet.
+    start: Start = FROM_EARLIEST
+
+    @property
+    def row(self) -> tuple[bool, tuple[str, ...]]:
+        """Who wants the same stands in one row."""
+        return self.is_ordered, self.types
+
+
+class Room:
+    """What one poll may still get, over all its partitions. Its first message fits, whatever its size."""
+
+    __slots__ = ("bytes", "is_empty", "is_full", "messages")
+
+    def __init__(self, messages: int, bytes_max: int) -> None:
+        self.messages = messages
+        self.bytes = bytes_max
+        self.is_empty = True
+        #: Something was left behind for want of room, or there is none.
+        self.is_full = False
+
+    def fill(self, reading: Reading) -> None:
+        for delivery in reading.deliveries:
+            self.messages -= delivery.count
+            self.bytes -= len(delivery.batch)
+            self.is_empty = False
+        self.is_full = bool(reading.left) or self.messages <= 0 or self.bytes <= 0
+
+
+class Waiter(Protocol):
+    """A poll or a subscription that waits for messages of one group."""
+
+    @property
+    def taker(self) -> Taker: ...
+
+    def offer(self, queue: "PartitionQueue") -> bool:
+        """Takes what is ready there. False: nothing was."""
+
+
+class QueuePorts(NamedTuple):
+    """What a partition's queue groups need of the node."""
+
+    consensus: Consensus
+    outside: Outside
+    clock: SteadyClock
+    random: Random
+    elsewhere: Elsewhere
+    shelf: BatchShelf
+    #: A partition begins to serve its queue groups here, and ceases to.
+    began: Callable[["PartitionQueue"], None]
+    ended: Callable[["PartitionQueue", FlotillaError], None]
+
+
+class PartitionQueue:
+    def __init__(
+        self,
+        number: int,
+        topic: Topic,
+        replica: Replica,
+        machine: PartitionMachine,
+        term: Term,
+        ports: QueuePorts,
+        under_way: UnderWay,
+        check_serving: Callable[[], object],
+    ) -> None:
+        """`check_serving` raises when this node may not answer for the partition at the moment."""
+        self.number = number
+        self.topic = topic
+        self.machine = machine
+        self.replica = replica
+        self.now_ms = ports.clock.now_ms
+        self.reader = QueueReader(number, replica, ports.shelf)
+        self.leader = QueueLeader(machine, term, self.now_ms(), ports.random, GRACE_MS, self._own_rules)
+        self.outbox = QueueOutbox(self.leader, self._propose, ports.outside, self.now_ms, self._told)
+        self._ports = ports
+        self._outside = ports.outside
+        self._under_way = under_way
+        self._check_serving = check_serving
+        self._rules: dict[str, GroupRules] = {}
+        self._waiting: WaitingRoom[Waiter] = WaitingRoom(
+            ports.outside, self._may_serve, lambda waiter: waiter.offer(self), self._look_ahead
+        )
+        self._timer: Cancel | None = None
+        self._timer_ms = 0
+        #: Groups that are being opened, and who waits for it.
+        self._opening: dict[str, list[Callable[[FlotillaError | None], None]]] = {}
+        self._is_ended = False
+        self._shares = TokenShares(ports.elsewhere, ports.outside, self.now_ms, lambda: self.topic.name, self.wake_soon)
+        self._dead_letters = DeadLetters(self, ports.elsewhere, ports.outside)
+        self._dead_letters.look()
+
+    def rules(self, group: str) -> GroupRules:
+        rules = self._rules.get(group)
+        if rules is None:
+            rules = self._rules[group] = rules_of(self.topic, group)
+        return rules
+
+    def _own_rules(self, group: str) -> GroupRules:
+        """What the leader here has to see to: a rate limit only where it is kept."""
+        rules = self.rules(group)
+        if self.number == KEEPER or not rules.rate_limit_per_minute:
+            return rules
+        return replace(rules, rate_limit_per_minute=0)
+
+    def configure(self, topic: Topic) -> None:
+        """Settings of the topic or of its groups may have been altered."""
+        self.topic = topic
+        self._rules.clear()
+        self.wake_soon()
+
+    def propose(self, command: Command, answered: Callable[[object], None]) -> None:
+        """Raises what the command would be refused with."""
+        refused = self.machine.check(command)
+        if refused is not None:
+            raise refused
+        self._propose(encode_command(command), answered)
+
+    def _propose(self, data: bytes, answered: Callable[[object], None]) -> None:
+        self._ports.consensus.propose(self.replica.group, data, CommandTicket(self._under_way, answered))
+
+    # Groups come to be.
+
+    def open(self, group: str, start: Start, opened: Callable[[FlotillaError | None], None]) -> None:
+        """Makes a group that is not there yet. Whoever comes meanwhile waits for the same proposal."""
+        waiting = self._opening.get(group)
+        if waiting is not None:
+            waiting.append(opened)
+            return
+        command = OpenGroup(group, self.offset_of(start), self.now_ms())
+
+        def answered(result: object) -> None:
+            error = result if isinstance(result, FlotillaError) else None
+            for one in self._opening.pop(group, ()):
+                one(error)
+
+        self._opening[group] = [opened]
+        try:
+            self.propose(command, answered)
+        except FlotillaError:
+            del self._opening[group]
+            raise
+
+    def offset_of(self, start: Start) -> Offset:
+        """Raises InvalidArgumentError or OffsetOutOfRangeError."""
+        machine = self.machine
+        if start.kind == EARLIEST:
+            return machine.log_start
+        if start.kind == LATEST:
+            return machine.next_offset
+        if start.kind == FROM_OFFSET:
+            if not 0 <= start.value <= machine.next_offset:
+                raise OffsetOutOfRangeError(f"offset {start.value} is not between 0 and {machine.next_offset}")
+            return max(start.value, machine.log_start)
+        if start.kind == FROM_TIME:
+            found = find_time(self.replica, machine, start.value)
+            return found if found >= 0 else machine.next_offset
+        raise InvalidArgumentError(f"{start.kind} is no place to start at")
+
+    # Taking.
+
+    @property
+    def knows_priorities(self) -> bool:
+        """Whether there may be messages in the log of another priority than the lowest."""
+        index = self.machine.index
+        return index.delayed_count > 0 or any(index.plain_ends[1:])
+
+    def best_priority(self, group: str) -> int:
+        """Of what is ready for the group; below all priorities when nothing is."""
+        self.catch_up()
+        return self.leader.best_priority(group, self.now_ms())
+
+    def take(self, taker: Taker, room: Room) -> list[Delivery]:
+        """Leases what is ready. Raises CorruptionError, and then nothing is leased."""
+        self.catch_up()
+        now_ms = self.now_ms()
+        keys_of = self.reader.keys if taker.is_ordered else None
+        wish = Wish(taker.types, self.reader.task_types) if taker.types else None
+        for _ in range(_EXPIRED_ROUNDS_MAX):
+            grants = self.leader.poll(
+                taker.group, taker.member, room.messages, taker.visibility_ms, now_ms, keys_of, wish
+            )
+            grants = self._within_limit(taker, grants, now_ms)
+            if not grants:
+                if wish is not None and self.leader.has_unseen(taker.group, wish):
+                    # It has looked at as many as one poll may; whoever waits goes on from there.
+                    self.wake_soon(taker.group)
+                break
+            reading = self._read(taker.group, grants, room, now_ms)
+            if reading.deliveries or room.is_full:
+                self._look_ahead()
+                return reading.deliveries
+        else:
+            self.wake_soon(taker.group)
+        self._look_ahead()
+        return []
+
+    def take_auto(
+        self,
+        taker: Taker,
+        max_messages: int,
+        max_bytes: int,
+        deliver: Callable[[list[Delivery] | FlotillaError], None],
+    ) -> int:
+        """Takes what is ready and delivers it when its end has committed: never before, and never twice.
+
+        How many messages it took; with 0 `deliver` will not be called.
+        """
+        deliveries = self.take(taker, Room(max_messages, max_bytes))
+        if not deliveries:
+            return 0
+        held = [Held(one.lease_id, one.first, one.first + one.count) for one in deliveries]
+        refused = self.leader.settle(taker.group, ACK, held, "", 0, self.now_ms())
+        assert not refused, "a lease that was just given is there"
+
+        def answered(error: FlotillaError | None) -> None:
+            if error is None:
+                for delivery in deliveries:
+                    delivery.lease_id = 0
+                deliver(deliveries)
+                return
+            if not self._is_ended:
+                # It was refused and is leased as before: nobody shall wait for that lease to run out.
+                self.leader.settle(taker.group, RELEASE, held, "", 0, self.now_ms())
+                self.wake_soon(taker.group)
+            deliver(error)
+
+        self.outbox.push(answered)
+        return sum([delivery.count for delivery in deliveries])
+
+    def _within_limit(self, taker: Taker, grants: list[Grant], now_ms: int) -> list[Grant]:
+        """Those for which there are tokens. The others are given back; they are known now, and asked for."""
+        if not grants or self.number == KEEPER or not self.rules(taker.group).rate_limit_per_minute:
+            return grants
+        allowed = self._shares.take(
+            taker.group, sum([grant.end - grant.first for grant in grants]), taker.start, now_ms
+        )
+        kept: list[Grant] = []
+        excess: list[Grant] = []
+        for grant in grants:
+            border = min(grant.first + allowed, grant.end)
+            allowed -= border - grant.first
+            if grant.first < border:
+                kept.append(grant._replace(end=border))
+            if border < grant.end:
+                excess.append(grant._replace(first=border))
+        if excess:
+            self.leader.give_back(taker.group, excess, now_ms)
+        return kept
+
+    def retry_after_ms(self, group: str) -> int:
+        """Until the group's rate limit lets the next message go, as far as that is known; 0 without one."""
+        now_ms = self.now_ms()
+        if self.number == KEEPER:
+            return self.leader.retry_after_ms(group, now_ms)
+        return self._shares.retry_after_ms(group, now_ms)
+
+    def _read(self, group: str, grants: list[Grant], room: Room, now_ms: int) -> Reading:
+        try:
+            reading = self.reader.deliver(grants, room.bytes, now_ms, is_first=room.is_empty)
+        except FlotillaError:
+            self._unspend(group, grants)
+            self.leader.give_back(group, grants, now_ms)
+            raise
+        room.fill(reading)
+        if reading.left:
+            self._unspend(group, reading.left)
+            self.leader.give_back(group, reading.left, now_ms)
+        if reading.expired:
+            self._unspend(group, reading.expired)
+            for grant in reading.expired:
+                self.leader.expire(group, grant.first, grant.end, now_ms)
+            self.outbox.push()
+        for first, end, max_deliveries in reading.limited:
+            self.leader.limit_deliveries(group, first, end, max_deliveries)
+        return reading
+
+    def _unspend(self, group: str, grants: list[Grant]) -> None:
+        """Their tokens are free again. At the keeper the leader sees to that."""
+        if self.number != KEEPER and self.rules(group).rate_limit_per_minute:
+            self._shares.give_back(group, sum([grant.end - grant.first for grant in grants]))
+
+    def settle(
+        self, group: str, kind: int, held: list[Held], reason: str, delay_ms: int, members: Sequence[str] = ()
+    ) -> list[Held]:
+        """Ends leases; tells which were refused. What needs the log is in the outbox, which is to be pushed."""
+        if kind == FAIL:
+            self.recall_limits(group, held)
+        refused = self.leader.settle(group, kind, held, reason, delay_ms, self.now_ms(), members=members)
+        if kind != ACK:
+            # What is acked makes nothing ready and nothing due, at least not before it has committed.
+            self.changed(group)
+        return refused
+
+    def recall_limits(self, group: str, held: list[Held]) -> None:
+        """Messages with bounds of their own on deliveries, under leases of earlier leaders: only those knew of them."""
+        for lease_id, first, end in held:
+            if not self.leader.is_earlier(lease_id):
+                continue
+            try:
+                limits = self.reader.limits(max(first, self.machine.log_start), end)
+            except CorruptionError:
+                # Until it can be read again, the group's bound holds.
+                continue
+            for limited in limits:
+                self.leader.limit_deliveries(group, *limited)
+
+    def release_member(self, member: str) -> None:
+        """A consumer is gone."""
+        if self.leader.release_member(member, self.now_ms()):
+            self.outbox.push()
+            self.changed()
+
+    # Time, and those who wait.
+
+    def changed(self, group: str | None = None) -> None:
+        """Something was given back, or something else is due next; in one group, or in any."""
+        self.wake_soon(group)
+        self._look_ahead()
+
+    def _look_ahead(self) -> None:
+        """Arms the timer for what comes next, and has tokens reserved."""
+        if self._is_ended:
+            return
+        now_ms = self.now_ms()
+        for command in self.leader.take_reservations(now_ms):
+            self._propose(encode_command(command), self._reserved)
+        next_ms = self.leader.next_event_ms(now_ms)
+        if next_ms is None:
+            return
+        if self._timer is not None:
+            if self._timer_ms <= next_ms:
+                # It fires early enough, and then looks ahead again.
+                return
+            self._timer()
+        self._timer_ms = next_ms
+        self._timer = self._outside.later(max(next_ms - now_ms, 1), self._advance)
+
+    def _disarm(self) -> None:
+        if self._timer is not None:
+            self._timer()
+            self._timer = None
+
+    def catch_up(self) -> bool:
+        """What is due counts for whoever asks now, whether its timer has fired or not.
+
+        Not all of it, if it is very much: whether it is, or the rest comes in the next turns.
+        """
+        if self._is_event_due():
+            self._advance()
+            return not self._is_event_due()
+        return True
+
+    def _is_event_due(self) -> bool:
+        now_ms = self.now_ms()
+        next_ms = self.leader.next_event_ms(now_ms)
+        return next_ms is not None and next_ms <= now_ms
+
+    def _advance(self) -> None:
+        self._disarm()
+        if self._is_ended:
+            return
+        now_ms = self.now_ms()
+        if self.leader.advance(now_ms):
+            self.wake_soon()
+        self.outbox.push()
+        self._look_ahead()
+
+    def _reserved(self, _: object) -> None:
+        """Tokens were reserved, or will be wanted again."""
+        if not self._is_ended:
+            self.changed()
+
+    def _told(self, command: SettleRuns, is_committed: bool) -> None:
+        """What became of a command of the outbox."""
+        for settlement in command.groups:
+            if settlement.dead and is_committed:
+                self._dead_letters.move(settlement.group)
+            self.wake_soon(settlement.group)
+        self._look_ahead()
+
+    def applied(self, facts: BatchFacts) -> None:
+        """A batch was applied. Runs inside of the driver: it only records."""
+        self.leader.applied(facts)
+        self._waiting.wake_soon()
+
+    def unstage(self, staged: Iterable[StagedAcks], *, is_committed: bool) -> None:
+        """A transaction has ended. Runs inside of the driver, like `applied`."""
+        for acks in staged:
+            self.leader.unstage(acks, is_committed=is_committed)
+            self.wake_soon(acks.group)
+
+    def park(self, waiter: Waiter) -> None:
+        taker = waiter.taker
+        self._waiting.enter(waiter, taker.group, taker.row)
+
+    def unpark(self, waiter: Waiter) -> None:
+        taker = waiter.taker
+        self._waiting.leave(waiter, taker.group, taker.row)
+
+    def wake_soon(self, group: str | None = None) -> None:
+        """Something may be ready for a group, or for any."""
+        self._waiting.wake_soon(group)
+
+    def _may_serve(self) -> bool:
+        """Whether this node may answer for the partition; who does not lead any more is told elsewhere."""
+        if self._is_ended:
+            return False
+        try:
+            self._check_serving()
+        except FlotillaError:
+            return False
+        return True
+
+    # What takes more than one turn of the loop.
+
+    def next_turn(self, action: Callable[[], None]) -> Cancel:
+        """Others have theirs before that. Then `check_serving` tells whether there still is something to answer."""
+        return self._outside.later(0, action)
+
+    def check_serving(self) -> None:
+        """Raises NotLeaderError or UnavailableError; also when this node leads again, but in another term."""
+        self._check_serving()
+        if self._is_ended:
+            raise NotLeaderError(self.replica.raft.leader)
+
+    @property
+    def is_burying(self) -> bool:
+        """Dead letters are on their way from here."""
+        return not self._is_ended and self._dead_letters.is_moving
+
+    # Retention.
+
+    def held_from(self) -> Offset | None:
+        """Retention must leave everything from here on: a group holds it, or it is on its way to the dead letters.
+
+        A holder that has not come to this partition yet will begin with the oldest message: it holds all of them.
+        """
+        groups, positions = self.machine.groups, self.machine.positions
+        dying = [group.lowest_dying() for group in groups.values()]
+        held = [offset for offset in dying if offset is not None]
+        for name in holders_of(self.topic):
+            if name in groups:
+                held.append(groups[name].floor)
+            else:
+                held.append(positions[name].offset if name in positions else self.machine.log_start)
+        return min(held, default=None)
+
+    # The end.
+
+    def end(self, reason: FlotillaError) -> None:
+        """The term is over, and all leases with it."""
+        if self._is_ended:
+            return
+        self._is_ended = True
+        self._disarm()
+        self.outbox.end(reason)
+        self.reader.close()
+        self._waiting.empty()
+        self._ports.ended(self, reason)
+
+    @property
+    def is_ended(self) -> bool:
+        return self._is_ended

@@ -1,0 +1,253 @@
+"""Polls and subscriptions of queue groups at this node: over one partition, or all of a topic that it leads.
+
+Finds the partitions, has the group opened where it is new, and lets the waiter begin. Whoever asks for all
+partitions gets those too that this node begins to lead meanwhile. Members whose connection is gone, and who
+are not heard of again within a moment, lose what they hold.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from random import Random
+from typing import Protocol
+
+from flotilla.broker.catalog import Catalog
+from flotilla.broker.ports import Cancel, Done, Outside
+from flotilla.broker.queue.groups import PartitionQueue, Taker
+from flotilla.broker.queue.waiters import CREDIT_MAX, QueueSubscription, QueueWaiter, WaitingPoll
+from flotilla.metadata.values import Topic
+from flotilla.types.errors import (
+    FlotillaError,
+    InvalidArgumentError,
+    NotFoundError,
+    NotLeaderError,
+    UnavailableError,
+)
+from flotilla.types.group_settings import GROUP_SETTING_BY_NAME
+from flotilla.types.ids import GroupId
+from flotilla.types.operations.queue import Poll, Subscribe
+from flotilla.types.tasks import TASK_TYPE_BYTES_MAX, TASK_TYPES_MAX
+from flotilla.types.topics import check_group_name, check_setting
+
+MEMBER_LENGTH_MAX = 256
+#: A member that came over a connection which is gone has so long to come again, before what it holds is taken back.
+LOST_MS = 1_000
+#: One part in so many of polls over several partitions begins with any of them, as within each of them one part in as
+#: many messages is the oldest.
+_UNRANKED_SHARE = 4
+
+_VISIBILITY = GROUP_SETTING_BY_NAME["visibility_ms"]
+
+
+class QueueHost(Protocol):
+    """A partition at this node."""
+
+    def queue(self) -> PartitionQueue:
+        """Of its queue groups. Raises NotLeaderError or UnavailableError."""
+
+    def release_member(self, member: str) -> None: ...
+
+
+class QueuePolls:
+    """Who waits at this node."""
+
+    def __init__(self, catalog: Catalog, outside: Outside, random: Random) -> None:
+        self.outside = outside
+        #: The partitions here. Set by whoever hosts them.
+        self.hosts: Mapping[GroupId, QueueHost] = {}
+        self._catalog = catalog
+        self._random = random
+        #: By the topic's id.
+        self._waiters: dict[int, dict[QueueWaiter, None]] = {}
+        #: Members whose connection is gone, with what ends their time.
+        self._lost: dict[str, Cancel] = {}
+
+    # Requests.
+
+    def poll(self, request: Poll, done: Done) -> Cancel | None:
+        if request.max_messages < 1 or request.max_bytes < 1:
+            raise InvalidArgumentError("a poll asks for at least one message and one byte")
+        topic, queues = self._find(request)
+        waiter = WaitingPoll(self, request, topic.topic_id, self._taker(request, queues), done)
+        return self._start(waiter, queues)
+
+    def subscribe(self, request: Subscribe, done: Done) -> Cancel | None:
+        if not 0 <= request.credit <= CREDIT_MAX:
+            raise InvalidArgumentError(f"credit is 0 to {CREDIT_MAX} messages, not {request.credit}")
+        topic, queues = self._find(request)
+        waiter = QueueSubscription(self, request, topic.topic_id, self._taker(request, queues), done)
+        return self._start(waiter, queues)
+
+    def _find(self, request: Poll | Subscribe) -> tuple[Topic, list[PartitionQueue]]:
+        check_group_name(request.group)
+        check_member(request.member)
+        if request.visibility_ms:
+            check_setting(_VISIBILITY, request.visibility_ms)
+        self.heard(request.member)
+        topic = self._catalog.topic(request.topic)
+        if request.partitions:
+            return topic, [self._queue(topic, number) for number in dict.fromkeys(request.partitions)]
+        found: list[PartitionQueue] = []
+        refusal: FlotillaError | None = None
+        for partition in topic.partitions:
+            try:
+                found.append(self._queue(topic, partition.number))
+            except (NotLeaderError, UnavailableError) as error:
+                refusal = refusal or error.with_traceback(None)
+        if not found:
+            raise refusal or NotFoundError(f"topic {topic.name!r} has no partitions")
+        return topic, found
+
+    def _queue(self, topic: Topic, number: int) -> PartitionQueue:
+        if not 0 <= number < len(topic.partitions):
+            raise NotFoundError(f"topic {topic.name!r} has {len(topic.partitions)} partitions, none of number {number}")
+        partition = topic.partitions[number]
+        host = self.hosts.get(partition.group)
+        if host is None:
+            raise NotLeaderError(self._catalog.likely_leader(partition.replicas))
+        return host.queue()
+
+    def _taker(self, request: Poll | Subscribe, queues: list[PartitionQueue]) -> Taker:
+        visibility_ms = request.visibility_ms or queues[0].rules(request.group).visibility_ms
+        types = tuple(sorted(dict.fromkeys(request.types))) if isinstance(request, Poll) else ()
+        if types and request.is_ordered_by_key:
+            raise InvalidArgumentError("a poll asks for types or for order by key, not for both")
+        if len(types) > TASK_TYPES_MAX or any(len(kind.encode()) > TASK_TYPE_BYTES_MAX for kind in types):
+            raise InvalidArgumentError(
+                f"at most {TASK_TYPES_MAX} types of {TASK_TYPE_BYTES_MAX} bytes can be asked for"
+            )
+        is_ordered = request.is_ordered_by_key
+        return Taker(
+            request.group, request.member, visibility_ms, is_ordered, request.is_auto_ack, types, request.start
+        )
+
+    # From a request to a waiter.
+
+    def _start(self, waiter: QueueWaiter, queues: list[PartitionQueue]) -> Cancel | None:
+        group = waiter.taker.group
+        unopened = []
+        for queue in queues:
+            if queue.leader.open(group):
+                waiter.queues[queue] = None
+            else:
+                unopened.append(queue)
+        if unopened:
+            self._open(waiter, unopened)
+        else:
+            waiter.begin()
+        if waiter.is_over:
+            return None
+        self._waiters.setdefault(waiter.topic_id, {})[waiter] = None
+        return waiter
+
+    def _open(self, waiter: QueueWaiter, queues: list[PartitionQueue]) -> None:
+        """It begins when its group is open everywhere; a partition where that failed is left out."""
+        left = len(queues)
+
+        def opened(queue: PartitionQueue, error: FlotillaError | None) -> None:
+            nonlocal left
+            left -= 1
+            if error is None:
+                waiter.join(queue)
+            if left or waiter.is_over:
+                return
+            if not waiter.queues:
+                waiter.fail(error or UnavailableError("leadership was lost while the group was opened"))
+                return
+            try:
+                waiter.begin()
+            except FlotillaError as failure:
+                waiter.fail(failure)
+
+        try:
+            for queue in queues:
+                queue.open(waiter.taker.group, waiter.start, partial(opened, queue))
+        except FlotillaError:
+            # Whoever asked is told now, and not again when the others are open.
+            waiter()
+            raise
+
+    def began(self, queue: PartitionQueue) -> None:
+        """This node leads one more partition: whoever wants all of its topic gets it too."""
+        if queue.topic.topic_id in self._waiters:
+            self.outside.later(0, lambda: self._join_all(queue))
+
+    def _join_all(self, queue: PartitionQueue) -> None:
+        for waiter in list(self._waiters.get(queue.topic.topic_id, ())):
+            if not waiter.wants_all or waiter.is_over or queue.is_ended:
+                continue
+            if queue.leader.open(waiter.taker.group):
+                waiter.join(queue)
+            else:
+                self._open_late(waiter, queue)
+
+    def ended(self, queue: PartitionQueue, reason: FlotillaError) -> None:
+        """This node leads a partition no longer."""
+        for waiter in list(self._waiters.get(queue.topic.topic_id, ())):
+            if queue in waiter.queues:
+                waiter.lost(queue, reason)
+
+    def close(self, reason: FlotillaError) -> None:
+        """The node stops: nobody waits here any longer."""
+        for waiters in list(self._waiters.values()):
+            for waiter in list(waiters):
+                waiter.fail(reason)
+
+    def _open_late(self, waiter: QueueWaiter, queue: PartitionQueue) -> None:
+        def opened(error: FlotillaError | None) -> None:
+            if error is None:
+                waiter.join(queue)
+
+        try:
+            queue.open(waiter.taker.group, waiter.start, opened)
+        except FlotillaError:
+            # It goes on with what it has; its next poll is told.
+            return
+
+    # What waiters need.
+
+    def ranked(self, queues: dict[PartitionQueue, None], group: str) -> list[PartitionQueue]:
+        """Those first that have the highest priority ready; of the same, any: none is always asked last.
+
+        One time in four priority does not count, so that a partition which has only low ones is asked, too.
+        """
+        found = list(queues)
+        if len(found) > 1:
+            first = self._random.randrange(len(found))
+            found = found[first:] + found[:first]
+            # Most topics know one priority only, and then nobody looks for the highest.
+            if any(queue.knows_priorities for queue in found) and self._random.randrange(_UNRANKED_SHARE):
+                found.sort(key=lambda queue: queue.best_priority(group), reverse=True)
+        return found
+
+    def explain(self, error: FlotillaError) -> FlotillaError:
+        return self._catalog.explain(error)
+
+    def forget(self, waiter: QueueWaiter) -> None:
+        waiters = self._waiters.get(waiter.topic_id)
+        if waiters is not None and waiter in waiters:
+            del waiters[waiter]
+            if not waiters:
+                del self._waiters[waiter.topic_id]
+
+    # Members.
+
+    def heard(self, member: str) -> None:
+        if self._lost:
+            stop = self._lost.pop(member, None)
+            if stop is not None:
+                stop()
+
+    def lost(self, members: Sequence[str]) -> None:
+        for member in members:
+            if member not in self._lost:
+                self._lost[member] = self.outside.later(LOST_MS, partial(self._take_back, member))
+
+    def _take_back(self, member: str) -> None:
+        del self._lost[member]
+        for host in list(self.hosts.values()):
+            host.release_member(member)
+
+
+def check_member(member: str) -> None:
+    if not 1 <= len(member) <= MEMBER_LENGTH_MAX:
+        raise InvalidArgumentError(f"the name of a member has 1 to {MEMBER_LENGTH_MAX} characters")

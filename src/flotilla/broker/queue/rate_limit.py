@@ -1,0 +1,96 @@
+"""Leave to deliver: what a partition gets of its groups' rate limits from the keeper, which leads partition 0.
+
+A limit holds for a topic, so one partition keeps its bucket, with tokens reserved in its log (queue/pacing); the
+leaders of the others ask it for as many as they have messages for, one question at a time for each group.
+Tokens are spent when they are granted: what is not used within a second is gone, so that nobody saves up for a
+rush. A keeper that cannot be reached grants nothing, and nothing is delivered then.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+from flotilla.broker.ports import Elsewhere, Outside
+from flotilla.types.errors import FlotillaError
+from flotilla.types.operations import Reply
+from flotilla.types.operations.queue import Start, TakeTokens, TokensGranted
+
+#: The partition that keeps the buckets of its topic.
+KEEPER = 0
+#: One question, however many messages there are.
+TAKE_MAX = 1_000
+#: How long granted tokens are good.
+LASTS_MS = 1_000
+#: Until the next question when the keeper could not be asked, and at the least when it had nothing.
+RETRY_MS = 500
+RETRY_MS_MIN = 10
+
+
+class _Share:
+    """Of one group."""
+
+    __slots__ = ("count", "is_asking", "retry_ms", "until_ms")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.until_ms = 0
+        self.is_asking = False
+        #: Nobody asks before.
+        self.retry_ms = 0
+
+
+class TokenShares:
+    """Of all groups of one partition that is not the keeper."""
+
+    def __init__(
+        self,
+        elsewhere: Elsewhere,
+        outside: Outside,
+        now_ms: Callable[[], int],
+        topic: Callable[[], str],
+        wake: Callable[[], None],
+    ) -> None:
+        """`wake` is called when there may be tokens."""
+        self._elsewhere = elsewhere
+        self._outside = outside
+        self._now_ms = now_ms
+        self._topic = topic
+        self._wake = wake
+        self._shares: dict[str, _Share] = {}
+
+    def take(self, group: str, wanted: int, start: Start, now_ms: int) -> int:
+        """How many of the wanted messages may go now. For the others tokens are asked for.
+
+        `start`: where the group begins at the keeper, if nobody polls it there.
+        """
+        share = self._shares.get(group)
+        if share is None:
+            share = self._shares[group] = _Share()
+        if share.until_ms <= now_ms:
+            share.count = 0
+        taken = min(share.count, wanted)
+        share.count -= taken
+        if taken < wanted and not share.is_asking and share.retry_ms <= now_ms:
+            share.is_asking = True
+            request = TakeTokens(self._topic(), group, min(wanted - taken, TAKE_MAX), start)
+            self._elsewhere.ask(request, partial(self._answered, share))
+        return taken
+
+    def give_back(self, group: str, count: int) -> None:
+        """So many were taken just now for messages that did not go."""
+        self._shares[group].count += count
+
+    def retry_after_ms(self, group: str, now_ms: int) -> int:
+        share = self._shares.get(group)
+        return 0 if share is None else max(share.retry_ms - now_ms, 0)
+
+    def _answered(self, share: _Share, result: Reply | FlotillaError) -> None:
+        share.is_asking = False
+        now_ms = self._now_ms()
+        if isinstance(result, TokensGranted) and result.tokens:
+            share.count += result.tokens
+            share.until_ms = now_ms + LASTS_MS
+            self._wake()
+            return
+        delay_ms = max(result.retry_after_ms, RETRY_MS_MIN) if isinstance(result, TokensGranted) else RETRY_MS
+        share.retry_ms = now_ms + delay_ms
+        self._outside.later(delay_ms, self._wake)

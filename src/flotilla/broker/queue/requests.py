@@ -1,0 +1,329 @@
+"""What is asked of one partition's queue groups beside messages: ends of leases, and all that people ask.
+
+Everything is for the leader. Settlements are answered when they have committed, by the outbox; changes of
+groups by their own command; descriptions from memory, and the history of a message out of the log. Methods answer by
+`done` or raise a FlotillaError without having answered.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from flotilla.broker.ports import Cancel, Done
+from flotilla.broker.queue.groups import PartitionQueue
+from flotilla.broker.queue.history import HistoryReading
+from flotilla.broker.queue.rate_limit import TAKE_MAX
+from flotilla.partition.commands import partition_commands as commands
+from flotilla.partition.explain.history import MessageHistory
+from flotilla.partition.state.idempotency_keys import digests_of
+from flotilla.types.errors import (
+    CorruptionError,
+    FlotillaError,
+    InvalidArgumentError,
+    LeaseExpiredError,
+    NotFoundError,
+    OffsetOutOfRangeError,
+    OutcomeUnknownError,
+    OverloadedError,
+    StaleGenerationError,
+)
+from flotilla.types.group_settings import GROUP_SETTING_BY_NAME
+from flotilla.types.ids import Offset
+from flotilla.types.limits import CANCEL_COUNT_MAX
+from flotilla.types.operations import LATEST, Reply
+from flotilla.types.operations import Done as DoneReply
+from flotilla.types.operations.queue import (
+    ACK,
+    BY_BACKOFF,
+    FAIL,
+    OFFSET_KIND,
+    QUEUE_KIND,
+    REJECT,
+    RELEASE,
+    CancelRecords,
+    DeleteGroup,
+    DescribeGroup,
+    ExplainMessage,
+    Explanation,
+    Extend,
+    GroupDescription,
+    GroupList,
+    GroupReset,
+    Held,
+    ListGroups,
+    RecordsCancelled,
+    ResetGroup,
+    Settle,
+    Settled,
+    Start,
+    TakeTokens,
+    TokensGranted,
+)
+from flotilla.types.operations.transactions import StageSettlement
+from flotilla.types.topics import check_setting
+
+#: How far a failure or a release can be put off.
+DELAY_MS_MAX = 365 * 24 * 3_600_000
+#: Histories that are read at once: each takes a piece of every turn of the loop.
+READINGS_MAX = 4
+
+_KINDS = (ACK, RELEASE, FAIL, REJECT)
+_VISIBILITY = GROUP_SETTING_BY_NAME["visibility_ms"]
+
+
+class QueueRequests:
+    """Of one partition, for one term of its leader."""
+
+    def __init__(self, queue: PartitionQueue, explain: Callable[[object], FlotillaError]) -> None:
+        self._queue = queue
+        self._explain = explain
+        #: Those that are under way.
+        self._readings: dict[HistoryReading, None] = {}
+
+    # Ends of leases.
+
+    def settle(self, request: Settle, done: Done) -> None:
+        if request.kind not in _KINDS:
+            raise InvalidArgumentError(f"{request.kind} is no way to end a lease")
+        if request.delay_ms != BY_BACKOFF and not 0 <= request.delay_ms <= DELAY_MS_MAX:
+            raise InvalidArgumentError(f"delay_ms is 0 to {DELAY_MS_MAX}, or {BY_BACKOFF} for the group's backoff")
+        if request.members and len(request.members) != len(request.held):
+            raise InvalidArgumentError("members are named for all runs or for none")
+        queue = self._queue
+        self._check(request.group, request.held)
+        expired = queue.settle(
+            request.group, request.kind, request.held, request.reason, request.delay_ms, request.members
+        )
+        if request.kind == RELEASE or _count(expired) == _count(request.held):
+            done(Settled(expired))
+            return
+
+        def answered(error: FlotillaError | None) -> None:
+            done(Settled(expired) if error is None else self._explain(error))
+
+        queue.outbox.push(answered)
+
+    def stage(self, request: StageSettlement) -> commands.StageSettlement | None:
+        """What is to be proposed; `staged` wants to hear of it. None: it is in the log already."""
+        queue = self._queue
+        if not request.held:
+            raise InvalidArgumentError("a transaction acknowledges at least one message, if any")
+        self._check(request.group, request.held)
+        command, expired = queue.leader.stage(request.transaction_id, request.group, request.held, queue.now_ms())
+        if expired:
+            first = expired[0].first
+            raise LeaseExpiredError(f"the lease of message {first} is over: somebody else has it, or it was settled")
+        return command
+
+    def staged(self, command: commands.StageSettlement, result: object) -> None:
+        """What became of it. When nobody knows, the term is over, and this leader with it."""
+        if not self._queue.is_ended and not isinstance(result, OutcomeUnknownError):
+            self._queue.leader.staged(command, is_refused=isinstance(result, FlotillaError))
+            self._queue.changed(command.settlement.group)
+
+    def extend(self, request: Extend, done: Done) -> None:
+        check_setting(_VISIBILITY, request.visibility_ms)
+        queue = self._queue
+        self._check(request.group, request.held)
+        queue.recall_limits(request.group, request.held)
+        expired = queue.leader.extend(
+            request.group, request.member, request.held, request.visibility_ms, queue.now_ms()
+        )
+        queue.changed(request.group)
+        done(Settled(expired))
+
+    def _check(self, group: str, held: list[Held]) -> None:
+        self._check_open(group)
+        next_offset = self._queue.machine.next_offset
+        for lease_id, first, end in held:
+            if not 0 <= first < end <= next_offset or lease_id < 0:
+                raise InvalidArgumentError(f"[{first}, {end}) under lease {lease_id} was never leased here")
+
+    def _check_open(self, group: str) -> None:
+        if not self._queue.leader.open(group):
+            raise NotFoundError(f"there is no queue group {group!r} in this partition")
+
+    def take_tokens(self, request: TakeTokens, done: Done) -> None:
+        """Another partition of the topic asks; this one keeps the rate limits."""
+        if not 1 <= request.tokens <= TAKE_MAX:
+            raise InvalidArgumentError(f"1 to {TAKE_MAX} tokens are taken at once, not {request.tokens}")
+        if self._queue.leader.open(request.group):
+            self._grant_tokens(request, done)
+            return
+
+        def opened(error: FlotillaError | None) -> None:
+            if error is None:
+                self._grant_tokens(request, done)
+            else:
+                done(self._explain(error))
+
+        # Nobody polls this partition. Its group is opened here all the same: this is where its limit is kept.
+        try:
+            self._queue.open(request.group, request.start, opened)
+        except OffsetOutOfRangeError:
+            # An offset of another partition may be behind the end of this one.
+            self._queue.open(request.group, Start(LATEST), opened)
+
+    def _grant_tokens(self, request: TakeTokens, done: Done) -> None:
+        queue = self._queue
+        granted = queue.leader.take_tokens(request.group, request.tokens, queue.now_ms())
+        queue.changed(request.group)
+        done(TokensGranted(granted, 0 if granted else queue.retry_after_ms(request.group)))
+
+    # Messages.
+
+    def cancel(self, request: CancelRecords, done: Done) -> None:
+        """By offset, or by the key that the producer gave it; an unknown key cancels nothing."""
+        if len(request.offsets) + len(request.keys) > CANCEL_COUNT_MAX:
+            raise InvalidArgumentError(f"at most {CANCEL_COUNT_MAX} messages are cancelled at once")
+        by_key = (self._queue.machine.keys.offsets.get(digest) for digest in digests_of(request.keys))
+        offsets = sorted({*request.offsets, *(offset for offset in by_key if offset is not None)})
+        if not offsets:
+            done(RecordsCancelled([]))
+            return
+        command = commands.CancelRecords(tuple(offsets), self._queue.now_ms())
+        self._propose(command, done, lambda cancelled: RecordsCancelled(list(cancelled)))
+
+    def explain(self, request: ExplainMessage, done: Done) -> Cancel | None:
+        """From memory, or with all that the log tells of the message, which is read for few at a time."""
+        self._check_open(request.group)
+        next_offset = self._queue.machine.next_offset
+        if not 0 <= request.offset < next_offset:
+            raise OffsetOutOfRangeError(f"offset {request.offset} is not between 0 and {next_offset}")
+        if not request.has_history:
+            done(self._explained(request, None))
+            return None
+        if len(self._readings) >= READINGS_MAX:
+            raise OverloadedError("too many ask for the history of a message at once")
+
+        def finished(error: FlotillaError | None) -> None:
+            self._readings.pop(reading, None)
+            try:
+                if error is not None:
+                    raise error
+                answer: Reply | FlotillaError = self._explained(request, reading.past)
+            except FlotillaError as reason:
+                answer = self._explain(reason)
+            done(answer)
+
+        def cancel() -> None:
+            self._readings.pop(reading, None)
+            reading.give_up()
+
+        reading = HistoryReading(self._queue, request.group, request.offset, finished)
+        if reading.begin():
+            return None
+        self._readings[reading] = None
+        return cancel
+
+    def _explained(self, request: ExplainMessage, past: MessageHistory | None) -> Explanation:
+        """Raises NotFoundError: the group may have been deleted while the log was read."""
+        queue = self._queue
+        is_there = request.offset >= queue.machine.log_start
+        if is_there:
+            # As of an earlier lease: nobody may have delivered it here, and it may have a bound of its own.
+            queue.recall_limits(request.group, [Held(0, request.offset, request.offset + 1)])
+        token_ms = queue.retry_after_ms(request.group)
+        explanation = queue.leader.explain(request.group, request.offset, queue.now_ms(), token_ms, past)
+        if request.has_record and is_there:
+            explanation.batch = bytes(queue.reader.piece(request.offset))
+        return explanation
+
+    # Groups.
+
+    def list_groups(self, _: ListGroups, done: Done) -> None:
+        found = dict.fromkeys(self._queue.machine.positions, OFFSET_KIND)
+        found.update(dict.fromkeys(self._queue.leader.groups(), QUEUE_KIND))
+        done(GroupList(dict(sorted(found.items()))))
+
+    def describe(self, request: DescribeGroup, done: Done) -> None:
+        queue = self._queue
+        machine = queue.machine
+        position = machine.positions.get(request.group)
+        if not queue.leader.open(request.group) and position is not None:
+            lag = machine.next_offset - max(position.offset, machine.log_start)
+            age_ms = self._age_ms(position.offset) if lag > 0 else 0
+            done(
+                GroupDescription(
+                    OFFSET_KIND, position.offset, machine.next_offset, machine.log_start, max(lag, 0), age_ms
+                )
+            )
+            return
+        self._check_open(request.group)
+        done(self._describe(request.group))
+
+    def _describe(self, group: str) -> GroupDescription:
+        queue = self._queue
+        queue.catch_up()
+        description = queue.leader.describe(group, queue.now_ms())
+        if description.lag > 0:
+            description.oldest_age_ms = self._owed_ms(group)
+        return description
+
+    def _owed_ms(self, group: str) -> int:
+        """Since when the group owes a message: from the time on at which it could be delivered."""
+        queue = self._queue
+        offset, due_ms = queue.leader.owed_since(group, queue.now_ms())
+        ages_ms = [] if offset is None else [self._age_ms(offset)]
+        if due_ms:
+            ages_ms.append(queue.now_ms() - due_ms)
+        return max(ages_ms, default=0)
+
+    def _age_ms(self, offset: Offset) -> int:
+        """How old a message is, or the oldest behind it that is still there. Raises CorruptionError."""
+        queue = self._queue
+        time_ms = queue.reader.time_ms(max(offset, queue.machine.log_start))
+        return max(queue.now_ms() - time_ms, 0)
+
+    def measure(self, group: str) -> GroupDescription | None:
+        """The same for a scrape; None for a group that is no more, or whose messages cannot be read now."""
+        try:
+            return self._describe(group) if self._queue.leader.open(group) else None
+        except CorruptionError:
+            return None
+
+    def reset(self, request: ResetGroup, done: Done) -> None:
+        queue = self._queue
+        group = request.group
+        to_offset = queue.offset_of(request.start)
+        command: commands.Command
+        if queue.leader.open(group):
+            from_offset = queue.leader.describe(group, queue.now_ms()).floor
+            command = commands.ResetGroup(group, to_offset, queue.now_ms())
+        else:
+            from_offset = self._position_of(request)
+            command = commands.CommitOffset(group, to_offset, queue.now_ms(), True, b"", request.epoch)
+        if request.is_dry_run:
+            done(GroupReset(from_offset, to_offset))
+            return
+        self._propose(command, done, lambda _: GroupReset(from_offset, to_offset))
+
+    def _position_of(self, request: ResetGroup) -> Offset:
+        """Where a group that commits offsets stands: at the oldest message before its first commit."""
+        machine = self._queue.machine
+        position = machine.positions.get(request.group)
+        if not request.epoch:
+            if request.group in machine.fences:
+                raise StaleGenerationError(f"members claim partitions of group {request.group!r}: it needs an epoch")
+            if position is None:
+                raise NotFoundError(f"there is no group {request.group!r} in this partition")
+        return machine.log_start if position is None else position.offset
+
+    def delete(self, request: DeleteGroup, done: Done) -> None:
+        self._propose(commands.DeleteGroup(request.group, self._queue.now_ms()), done, lambda _: DoneReply())
+
+    def _propose(self, command: commands.Command, done: Done, translate: Callable[[Any], Reply]) -> None:
+        def answered(result: object) -> None:
+            if isinstance(result, FlotillaError):
+                done(self._explain(result))
+                return
+            if not self._queue.is_ended:
+                # Something else may be ready, or due next.
+                self._queue.changed()
+            done(translate(result))
+
+        self._queue.propose(command, answered)
+
+
+def _count(held: list[Held]) -> int:
+    """Messages: a run that is refused in part is as many runs as before."""
+    return sum([end - first for _, first, end in held])

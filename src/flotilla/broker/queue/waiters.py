@@ -1,0 +1,256 @@
+"""Those who wait for messages of a queue group: a poll, which takes once, and a subscription, which goes on.
+
+Both know the partitions that they take from and are parked there while they wait; a partition that has
+something offers it (queue_partition). A poll is answered once. A subscription is answered with every push, and
+once more if it ends by itself; after it was ended by its client, never.
+"""
+
+from abc import ABC, abstractmethod
+from typing import Protocol
+
+from flotilla.broker.ports import Cancel, Done, Outside
+from flotilla.broker.queue.groups import PartitionQueue, Room, Taker
+from flotilla.types.errors import FlotillaError
+from flotilla.types.limits import MIB
+from flotilla.types.operations.queue import Delivery, Poll, Polled, Pushed, Start, Subscribe
+
+#: However much a client asks for, and however long it wants to wait.
+POLL_MESSAGES_MAX = 1_024
+POLL_BYTES_MAX = 8 * MIB
+POLL_WAIT_MS_MAX = 300_000
+#: Messages that one subscription may have out.
+CREDIT_MAX = 1_000_000
+#: One push, and all pushes from one call of add_credit to the next: nobody asks whether they have left already.
+PUSH_MESSAGES_MAX = 1_024
+PUSH_BYTES_MAX = 1 * MIB
+PUSHES_BYTES_MAX = 16 * MIB
+
+
+class Desk(Protocol):
+    """Where waiters come from."""
+
+    @property
+    def outside(self) -> Outside: ...
+
+    def ranked(self, queues: dict[PartitionQueue, None], group: str) -> list[PartitionQueue]:
+        """In the order in which they are asked."""
+
+    def explain(self, error: FlotillaError) -> FlotillaError:
+        """As a client shall see it."""
+
+    def forget(self, waiter: "QueueWaiter") -> None: ...
+
+
+class QueueWaiter(ABC):
+    """What both have in common. Calling one ends it: it is the Cancel of its request."""
+
+    __slots__ = ("_desk", "_done", "_is_parked", "is_over", "queues", "start", "taker", "topic_id", "wants_all")
+
+    def __init__(self, desk: Desk, request: Poll | Subscribe, topic_id: int, taker: Taker, done: Done) -> None:
+        self._desk = desk
+        self._done = done
+        self._is_parked = False
+        self.taker = taker
+        self.topic_id = topic_id
+        self.start: Start = request.start
+        self.wants_all = not request.partitions
+        #: Where it takes from.
+        self.queues: dict[PartitionQueue, None] = {}
+        self.is_over = False
+
+    def __call__(self) -> None:
+        self._leave()
+
+    @abstractmethod
+    def begin(self) -> None:
+        """All its partitions are there, and its group in each of them. Raises CorruptionError."""
+
+    @abstractmethod
+    def offer(self, queue: PartitionQueue) -> bool:
+        """Takes what is ready there. False: nothing was."""
+
+    def join(self, queue: PartitionQueue) -> None:
+        """One more partition, in which its group is open."""
+        if self.is_over or queue.is_ended:
+            return
+        self.queues[queue] = None
+        if self._is_parked:
+            queue.park(self)
+            queue.wake_soon()
+
+    def lost(self, queue: PartitionQueue, reason: FlotillaError) -> None:
+        """A partition that it waited at is not led here any more. Only with the last one it has come in vain."""
+        self.queues.pop(queue, None)
+        if not self.queues:
+            self.fail(reason)
+
+    def fail(self, reason: FlotillaError) -> None:
+        if self._leave():
+            self._done(self._desk.explain(reason))
+
+    def _leave(self) -> bool:
+        """Whether it was still there; from now on it is not."""
+        if self.is_over:
+            return False
+        self.is_over = True
+        self._unpark()
+        self._desk.forget(self)
+        return True
+
+    def _park(self) -> None:
+        self._is_parked = True
+        for queue in self.queues:
+            queue.park(self)
+
+    def _unpark(self) -> None:
+        if self._is_parked:
+            self._is_parked = False
+            for queue in self.queues:
+                queue.unpark(self)
+
+
+class WaitingPoll(QueueWaiter):
+    __slots__ = ("_max_bytes", "_max_messages", "_stop_timer", "_wait_ms")
+
+    def __init__(self, desk: Desk, request: Poll, topic_id: int, taker: Taker, done: Done) -> None:
+        super().__init__(desk, request, topic_id, taker, done)
+        self._max_messages = min(request.max_messages, POLL_MESSAGES_MAX)
+        self._max_bytes = min(request.max_bytes, POLL_BYTES_MAX)
+        self._wait_ms = min(request.wait_ms, POLL_WAIT_MS_MAX)
+        self._stop_timer: Cancel | None = None
+
+    def begin(self) -> None:
+        if self.taker.is_auto_ack:
+            if any(self._take_auto(queue) for queue in self._desk.ranked(self.queues, self.taker.group)):
+                return
+        elif self._take_all():
+            return
+        if self._wait_ms <= 0:
+            self._give_up()
+        else:
+            self._park()
+            self._stop_timer = self._desk.outside.later(self._wait_ms, self._give_up)
+
+    def _take_all(self) -> bool:
+        """From one partition after the other, until the poll is full."""
+        deliveries: list[Delivery] = []
+        room = Room(self._max_messages, self._max_bytes)
+        for queue in self._desk.ranked(self.queues, self.taker.group):
+            try:
+                deliveries += queue.take(self.taker, room)
+            except FlotillaError:
+                # What is leased already must reach its member; whoever polls again meets the error again.
+                if not deliveries:
+                    raise
+                break
+            if room.is_full:
+                break
+        if deliveries:
+            self._answer(Polled(deliveries, self.taker.visibility_ms))
+        return bool(deliveries)
+
+    def offer(self, queue: PartitionQueue) -> bool:
+        try:
+            if self.taker.is_auto_ack:
+                return self._take_auto(queue)
+            deliveries = queue.take(self.taker, Room(self._max_messages, self._max_bytes))
+        except FlotillaError as error:
+            self.fail(error)
+            return True
+        if deliveries:
+            self._answer(Polled(deliveries, self.taker.visibility_ms))
+        return bool(deliveries)
+
+    def _take_auto(self, queue: PartitionQueue) -> bool:
+        """From one partition only: what several must commit would come as late as the slowest of them."""
+        if not queue.take_auto(self.taker, self._max_messages, self._max_bytes, self._committed):
+            return False
+        self._unpark()
+        self._disarm()
+        return True
+
+    def _committed(self, outcome: list[Delivery] | FlotillaError) -> None:
+        if isinstance(outcome, FlotillaError):
+            self.fail(outcome)
+        else:
+            self._answer(Polled(outcome))
+
+    def _give_up(self) -> None:
+        """Nothing came in time."""
+        waits = [queue.retry_after_ms(self.taker.group) for queue in self.queues]
+        self._answer(Polled([], retry_after_ms=min(waits, default=0)))
+
+    def _answer(self, answer: Polled) -> None:
+        if self._leave():
+            self._done(answer)
+
+    def _disarm(self) -> None:
+        if self._stop_timer is not None:
+            self._stop_timer()
+            self._stop_timer = None
+
+    def _leave(self) -> bool:
+        self._disarm()
+        return super()._leave()
+
+
+class QueueSubscription(QueueWaiter):
+    """Implements service.ports.Subscription."""
+
+    __slots__ = ("_credit", "_credit_bytes", "_is_begun")
+
+    def __init__(self, desk: Desk, request: Subscribe, topic_id: int, taker: Taker, done: Done) -> None:
+        super().__init__(desk, request, topic_id, taker, done)
+        self._credit = request.credit
+        self._credit_bytes = PUSHES_BYTES_MAX
+        self._is_begun = False
+
+    def add_credit(self, messages: int) -> None:
+        self._credit = min(self._credit + max(messages, 0), CREDIT_MAX)
+        self._credit_bytes = PUSHES_BYTES_MAX
+        if self._is_begun:
+            self._stand_up()
+
+    def begin(self) -> None:
+        self._is_begun = True
+        self._stand_up()
+
+    def _stand_up(self) -> None:
+        if self._credit <= 0 or self._is_parked or self.is_over:
+            return
+        self._park()
+        for queue in self._desk.ranked(self.queues, self.taker.group):
+            queue.wake_soon()
+
+    def offer(self, queue: PartitionQueue) -> bool:
+        max_messages = min(self._credit, PUSH_MESSAGES_MAX)
+        try:
+            if self.taker.is_auto_ack:
+                count = queue.take_auto(self.taker, max_messages, PUSH_BYTES_MAX, self._committed)
+                self._spend(count)
+                return count > 0
+            deliveries = queue.take(self.taker, Room(max_messages, PUSH_BYTES_MAX))
+        except FlotillaError as error:
+            self.fail(error)
+            return True
+        if deliveries:
+            self._push(deliveries, self.taker.visibility_ms)
+            self._spend(sum([delivery.count for delivery in deliveries]))
+        return bool(deliveries)
+
+    def _committed(self, outcome: list[Delivery] | FlotillaError) -> None:
+        if self.is_over:
+            return
+        if isinstance(outcome, FlotillaError):
+            self.fail(outcome)
+        else:
+            self._push(outcome, 0)
+
+    def _push(self, deliveries: list[Delivery], visibility_ms: int) -> None:
+        self._credit_bytes -= sum([len(delivery.batch) for delivery in deliveries])
+        self._done(Pushed(deliveries, visibility_ms))
+
+    def _spend(self, count: int) -> None:
+        self._credit -= count
+        if self._credit <= 0 or self._credit_bytes <= 0:
+            self._unpark()

@@ -1,0 +1,54 @@
+"""The time of day without its jumps: what leases, delays and rate limits of this node go by.
+
+It runs with the monotonic clock and leans towards the wall clock, a tenth faster or slower at the most, so a
+wall clock that is set takes no lease away from anybody and stops no queue. It never goes back. A wall clock that
+stays far ahead for a minute is believed: then this one was wrong.
+"""
+
+from flotilla.broker.ports import Outside
+
+#: The share of time that may go into the correction: one part of so many.
+LEAN = 10
+#: What is corrected at once, at the most, after a time without corrections.
+STEP_MS = 100
+#: A wall clock that is further ahead was set, and is believed after so long.
+JUMP_MS = 5_000
+BELIEVED_MS = 60_000
+
+
+class SteadyClock:
+    def __init__(self, outside: Outside) -> None:
+        self._outside = outside
+        self._steady_ms = outside.steady_ms()
+        self._now_ms = outside.now_ms()
+        #: Time that has passed and went into no correction yet.
+        self._slack_ms = 0
+        #: Since when the wall clock has been far ahead, by the monotonic clock.
+        self._ahead_since_ms: int | None = None
+
+    def now_ms(self) -> int:
+        steady_ms = self._outside.steady_ms()
+        elapsed_ms = steady_ms - self._steady_ms
+        if elapsed_ms > 0:
+            self._steady_ms = steady_ms
+            self._now_ms += elapsed_ms
+            drift_ms = self._outside.now_ms() - self._now_ms
+            if drift_ms or self._ahead_since_ms is not None:
+                self._correct(drift_ms, elapsed_ms)
+        return self._now_ms
+
+    def _correct(self, drift_ms: int, elapsed_ms: int) -> None:
+        if drift_ms <= JUMP_MS:
+            self._ahead_since_ms = None
+        elif self._ahead_since_ms is None:
+            self._ahead_since_ms = self._steady_ms
+        elif self._steady_ms - self._ahead_since_ms >= BELIEVED_MS:
+            self._now_ms += drift_ms
+            self._ahead_since_ms = None
+            return
+        self._slack_ms = min(self._slack_ms + elapsed_ms, LEAN * STEP_MS)
+        most_ms = self._slack_ms // LEAN
+        # Never by more than has just passed: that would go back.
+        correction_ms = max(min(drift_ms, most_ms), -most_ms, -elapsed_ms)
+        self._now_ms += correction_ms
+        self._slack_ms -= LEAN * abs(correction_ms)

@@ -1,0 +1,1 @@
+"""`flotilla bench`: workloads through the public client beside probes of the machine."""

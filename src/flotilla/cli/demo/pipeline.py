@@ -1,0 +1,163 @@
+"""The demo's last act: what the cluster has kept goes through Spark, and the books are compared once more.
+
+The topic is archived as Parquet, a few more messages are produced, one SQL query goes over log and archive as one
+table, and an audit holds the ledger against both. What was made stays, and where is told. All of it needs Java; where
+there is none, that is said and nothing else is missing.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+from flotilla.cli.demo.ledger import Ledger, Place
+
+#: Messages that are produced when the archive is done, so that a query has something of both sides.
+LIVE_MESSAGES = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What the last act has found, as `--json` prints it."""
+
+    archived: int
+    queried: int
+    missing: int
+    doubled: int
+    reordered: int
+    is_good: bool
+    lake: str
+    report: str
+
+
+def missing_parts() -> str:
+    """What has to be installed for this act; empty: nothing."""
+    from flotilla.spark.pipelines.session import missing_parts
+
+    return missing_parts()
+
+
+def run_act(topic: str, servers: list[str], ledger: Ledger, tell: Callable[[str], None]) -> Evidence:
+    """Blocks until everything is done. The cluster must be up."""
+    from flotilla.spark.pipelines.session import open_session
+
+    folder = Path(mkdtemp(prefix="flotilla-lake-"))
+    tell("Spark starts, for the last act")
+    with open_session("demo", is_brief=True) as spark:
+        return _Act(spark, topic, ",".join(servers), ledger, folder, tell).run()
+
+
+class _Act:
+    def __init__(
+        self,
+        spark: Any,
+        topic: str,
+        servers: str,
+        ledger: Ledger,
+        folder: Path,
+        tell: Callable[[str], None],
+    ) -> None:
+        self._spark = spark
+        self._topic = topic
+        self._servers = servers
+        self._ledger = ledger
+        self._folder = folder
+        self._lake = str(folder / "lake")
+        self._tell = tell
+
+    def run(self) -> Evidence:
+        from flotilla.spark.pipelines.audit import AuditOptions, audit
+
+        archived = self._archive()
+        self._produce()
+        rows = self._query(f"SELECT partition, count(*), max(offset) FROM flotilla.{self._topic} GROUP BY 1 ORDER BY 1")
+        queried = sum(count for _, count, _ in rows)
+        self._tell(f"SQL over log and archive as one table: {queried:,} messages in {len(rows)} partitions")
+        self._write_ledger()
+        options = AuditOptions(
+            self._servers, str(self._folder / "ledger.jsonl"), str(self._folder / "audit"), self._lake
+        )
+        found = audit(self._spark, options)
+        self._tell(
+            f"audit of {found.acknowledged:,} acknowledged messages against log and archive: "
+            f"{found.counts['missing']} missing, {found.counts['doubled']} doubled"
+        )
+        report = self._write_report(found.counts, archived, queried)
+        self._tell(f"the lake is in {self._lake}, the report is {report}")
+        return Evidence(
+            archived=archived,
+            queried=queried,
+            missing=found.counts["missing"],
+            doubled=found.counts["doubled"],
+            reordered=found.counts["reordered"],
+            is_good=found.is_good and queried >= found.acknowledged,
+            lake=self._lake,
+            report=str(report),
+        )
+
+    def _archive(self) -> int:
+        from flotilla.spark.pipelines.archive import ArchiveOptions, archive
+        from flotilla.spark.pipelines.streaming_run import RunOptions
+
+        run = RunOptions(str(self._folder / "checkpoint"))
+        done = archive(self._spark, ArchiveOptions(self._servers, [self._topic], self._lake, run))
+        self._tell(f"archived {done.rows:,} messages in {done.files} Parquet files, each read back and verified")
+        return done.rows
+
+    def _produce(self) -> None:
+        from flotilla.client.client import Client
+
+        with Client(self._servers) as client:
+            numbers = [self._ledger.next_number() for _ in range(LIVE_MESSAGES)]
+            receipts = client.produce_many(self._topic, [b"%d" % number for number in numbers])
+        for number, receipt in zip(numbers, receipts, strict=True):
+            self._ledger.note_acknowledged(number, Place(receipt.partition, receipt.offset))
+        self._tell(f"{LIVE_MESSAGES} more messages are produced, which only the log has")
+
+    def _query(self, sql: str) -> list[Any]:
+        from flotilla.spark.pipelines.query import query
+
+        return [tuple(row) for row in query(self._spark, sql, servers=self._servers, lake=self._lake).collect()]
+
+    def _write_ledger(self) -> None:
+        with (self._folder / "ledger.jsonl").open("w") as file:
+            for number, place in self._ledger.acknowledged.items():
+                line = {
+                    "topic": self._topic,
+                    "partition": place.partition,
+                    "offset": place.offset,
+                    "digest": sha256(b"%d" % number).hexdigest(),
+                    # Each partition has one sender, and its numbers only grow.
+                    "producer": "demo",
+                    "sequence": number,
+                }
+                print(json.dumps(line), file=file)
+
+    def _write_report(self, counts: dict[str, int], archived: int, queried: int) -> Path:
+        from flotilla.spark.pipelines.plots import lines
+        from flotilla.spark.pipelines.report import Report
+
+        rows = self._query(
+            f"SELECT date_trunc('SECOND', timestamp) AS second, partition, count(*) FROM flotilla.{self._topic} "
+            "GROUP BY 1, 2 ORDER BY 1, 2"
+        )
+        seconds = sorted({second for second, _, _ in rows})
+        partitions = sorted({partition for _, partition, _ in rows})
+        table = {(second, partition): float(count) for second, partition, count in rows}
+        report = Report("The demo", "a leader was killed; this is what log and archive have")
+        report.numbers(
+            [
+                ("acknowledged", len(self._ledger.acknowledged)),
+                ("in the archive", archived),
+                ("in log and archive", queried),
+                *((name, counts[name]) for name in ("missing", "doubled", "reordered")),
+            ]
+        )
+        report.heading("Messages of each second, by partition")
+        names = [f"partition {partition}" for partition in partitions]
+        values = [[table.get((second, partition), 0.0) for second in seconds] for partition in partitions]
+        report.picture(lines([f"{second:%H:%M:%S}" for second in seconds], list(zip(names, values, strict=True))))
+        return report.write(self._folder / "report.html")

@@ -1,0 +1,1 @@
+"""`flotilla shell`: an interactive producer and consumer."""

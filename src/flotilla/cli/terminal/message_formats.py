@@ -1,0 +1,99 @@
+"""How messages are printed: for people, for machines, byte for byte.
+
+    text   the payload as a line of text
+    long   the same after partition, offset, time, key and headers
+    json   one object per line; what is no UTF-8 text stands under `..._base64`
+    hex    partition:offset and the payload in hexadecimal
+    raw    the payload and nothing else: no separator either
+
+On a terminal, text never steers the terminal: what is not printable is shown escaped.
+"""
+
+import json
+from base64 import b64encode
+from collections.abc import Callable
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from flotilla.cli.terminal.output import escaped
+from flotilla.types.records import Headers
+
+if TYPE_CHECKING:
+    from flotilla.client.queue.sync import QueueMessage
+    from flotilla.client.reader.message import Message
+
+#: Whatever has a payload and a place.
+Printable: TypeAlias = "Message | QueueMessage"
+
+
+class Format(StrEnum):
+    TEXT = "text"
+    LONG = "long"
+    JSON = "json"
+    HEX = "hex"
+    RAW = "raw"
+
+
+def formatter(chosen: Format, *, is_terminal: bool) -> Callable[[Printable], bytes]:
+    """Makes the bytes to be written for a message, its end of line included."""
+    if chosen is Format.TEXT:
+        return lambda message: _text(message.payload, is_terminal) + b"\n"
+    if chosen is Format.LONG:
+        return lambda message: _long(message, is_terminal) + b"\n"
+    if chosen is Format.JSON:
+        return lambda message: json.dumps(as_plain(message), ensure_ascii=False).encode() + b"\n"
+    if chosen is Format.HEX:
+        return lambda message: f"{message.partition}:{message.offset} {message.payload.hex()}\n".encode()
+    return lambda message: message.payload
+
+
+def _text(payload: bytes, is_terminal: bool) -> bytes:
+    return escaped(payload.decode("utf-8", "backslashreplace")).encode() if is_terminal else payload
+
+
+def _long(message: Printable, is_terminal: bool) -> bytes:
+    parts = [f"{message.partition}:{message.offset}", moment(message.timestamp_ms)]
+    if message.key is not None:
+        parts.append(f"key={_word(message.key)}")
+    parts += [f"{escaped(name)}={_word(value)}" for name, value in message.headers]
+    return " ".join(parts).encode() + b"  " + _text(message.payload, is_terminal)
+
+
+def _word(value: bytes) -> str:
+    return escaped(value.decode("utf-8", "backslashreplace"))
+
+
+def moment(time_ms: int) -> str:
+    """A time of day that `--from` takes back."""
+    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def as_plain(message: Printable) -> dict[str, Any]:
+    plain: dict[str, Any] = {
+        "topic": message.topic,
+        "partition": message.partition,
+        "offset": message.offset,
+        "timestamp_ms": message.timestamp_ms,
+    }
+    if message.priority:
+        plain["priority"] = message.priority
+    return plain | plain_content(message.payload, message.key, message.headers)
+
+
+def plain_content(payload: bytes, key: bytes | None, headers: Headers) -> dict[str, Any]:
+    """What a producer said, for JSON."""
+    plain: dict[str, Any] = {}
+    if key is not None:
+        _put(plain, "key", key)
+    if headers:
+        plain["headers"] = [_put({"name": name}, "value", value) for name, value in headers]
+    return _put(plain, "payload", payload)
+
+
+def _put(plain: dict[str, Any], name: str, value: bytes) -> dict[str, Any]:
+    try:
+        plain[name] = value.decode()
+    except UnicodeDecodeError:
+        plain[f"{name}_base64"] = b64encode(value).decode()
+    return plain

@@ -1,0 +1,230 @@
+"""Carries out on an asyncio loop what the session asks for: connections, bytes and timers.
+
+The only place of the client that touches sockets; both shells use it, the blocking one from a thread of its
+own. Everything here runs on one loop. What a turn of the loop asks for leaves in one write per connection.
+"""
+
+import asyncio
+import socket
+import time
+from collections.abc import Callable
+from typing import cast
+
+from flotilla.client._core.broker_clock import AGREED, ClockDifference, ToldTime, difference_here, difference_of
+from flotilla.client._core.calls import READ, Call, Outcome
+from flotilla.client._core.links import Close, Dial, LinkId, Write
+from flotilla.client._core.routes import Route
+from flotilla.client._core.session import Session
+from flotilla.types.address import Address
+from flotilla.types.errors import FlotillaError
+from flotilla.types.limits import KIB
+from flotilla.types.operations import Reply, Request
+
+#: One read takes at most this much of small answers.
+_SCRATCH_BYTES = 64 * KIB
+_NEVER_MS = 2**63
+
+
+def now_ms() -> int:
+    """The clock of sessions: it never jumps."""
+    return time.monotonic_ns() // 1_000_000
+
+
+def time_of_day_ms() -> int:
+    """The clock of records."""
+    return time.time_ns() // 1_000_000
+
+
+class _Wire(asyncio.BufferedProtocol):
+    """One connection, as the loop sees it. Large answers are received into the memory that they stay in.
+
+    Small ones come through a buffer that all connections share: a loop reads and reports in one go.
+    """
+
+    def __init__(self, network: "Network", link: LinkId) -> None:
+        self._network = network
+        self._link = link
+        self._scratch = network.scratch
+        #: The last room was memory of a frame.
+        self._is_direct = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        endpoint = transport.get_extra_info("socket")
+        if endpoint is not None:
+            endpoint.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        # Not checked: uvloop's transports do not derive from asyncio's, though they behave like them.
+        self._network.connected(self._link, cast(asyncio.Transport, transport))
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        room = self._network.session.room(self._link)
+        self._is_direct = room is not None
+        return self._scratch if room is None else room
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._network.received(self._link, nbytes if self._is_direct else bytes(self._scratch[:nbytes]))
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._network.disconnected(self._link, "" if error is None else str(error))
+
+
+class Network:
+    def __init__(self, session: Session) -> None:
+        """Belongs to the loop that runs now."""
+        self.session = session
+        self._loop = asyncio.get_running_loop()
+        self.scratch = memoryview(bytearray(_SCRATCH_BYTES))
+        self._dials: dict[LinkId, asyncio.Task[None]] = {}
+        self._transports: dict[LinkId, asyncio.Transport] = {}
+        #: Set for this time; one that is too early stays, and sets the next.
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = _NEVER_MS
+        self._is_scheduled = False
+        #: What a broker has told of its time, and what came of it.
+        self._told: ToldTime | None = None
+        self._difference = AGREED
+        #: Set while no connection and no attempt at one exists.
+        self._is_empty = asyncio.Event()
+        self._is_empty.set()
+
+    # What shells ask for.
+
+    def submit(
+        self,
+        request: Request,
+        route: Route,
+        timeout_ms: int,
+        done: Callable[[Outcome], None],
+        effect: str = READ,
+        *,
+        is_single: bool = False,
+    ) -> Call:
+        """Starts a call; `done` is called once, by its deadline at the latest. A single one is attempted once only."""
+        time_ms = now_ms()
+        call = Call(request, route, time_ms + timeout_ms, done, effect=effect, is_single=is_single)
+        self.session.submit(call, time_ms)
+        self.wake()
+        return call
+
+    async def call(self, request: Request, route: Route, timeout_ms: int, effect: str = READ) -> Reply:
+        """Makes a call. Raises FlotillaError; if it is cancelled, nobody waits for the answer any more."""
+        future: asyncio.Future[Outcome] = self._loop.create_future()
+
+        def done(outcome: Outcome) -> None:
+            if not future.done():
+                future.set_result(outcome)
+
+        call = self.submit(request, route, timeout_ms, done, effect)
+        try:
+            outcome = await future
+        except BaseException:
+            self.session.cancel(call)
+            raise
+        if isinstance(outcome, FlotillaError):
+            raise outcome
+        return outcome
+
+    def wake(self) -> None:
+        """Something was asked of the session: it is carried out at the end of this turn of the loop."""
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._loop.call_soon(self.perform)
+
+    @property
+    def difference(self) -> ClockDifference:
+        """How far the brokers' clock is ahead of ours, as the last one of them told it. Any thread may ask."""
+        return difference_here(self._told, time_of_day_ms()) or self._difference
+
+    async def close(self) -> None:
+        """Ends every call and connection, and waits until the last one is gone."""
+        self.session.close()
+        self.perform()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        await self._is_empty.wait()
+
+    # What wires report.
+
+    def connected(self, link: LinkId, transport: asyncio.Transport) -> None:
+        self._transports[link] = transport
+        self.session.dialled(link, now_ms())
+        self.perform()
+
+    def received(self, link: LinkId, data: bytes | int) -> None:
+        self.session.received(link, data, now_ms())
+        told = self.session.told
+        if told is not None and told is not self._told:
+            self._told = told
+            day_ms = time_of_day_ms()
+            self._difference = difference_of(told, now_ms(), day_ms)
+        self.perform()
+
+    def disconnected(self, link: LinkId, reason: str) -> None:
+        self._transports.pop(link, None)
+        self.session.lost(link, reason, now_ms())
+        self.perform()
+        self._note_empty()
+
+    # Carrying out.
+
+    def perform(self) -> None:
+        self._is_scheduled = False
+        for action in self.session.take_actions():
+            if isinstance(action, Write):
+                transport = self._transports.get(action.link)
+                if transport is not None:
+                    transport.writelines(action.buffers)
+            elif isinstance(action, Dial):
+                self._start_dial(action)
+            else:
+                self._hang_up(action)
+        wake_ms = self.session.wake_ms
+        if wake_ms < self._timer_ms:
+            self._set_timer(wake_ms)
+
+    def _hang_up(self, action: Close) -> None:
+        dial = self._dials.get(action.link)
+        if dial is not None:
+            dial.cancel()
+        transport = self._transports.get(action.link)
+        if transport is not None:
+            transport.abort()
+
+    def _start_dial(self, action: Dial) -> None:
+        self._is_empty.clear()
+        task = self._dials[action.link] = self._loop.create_task(self._dial(action.link, action.address))
+
+        def ended(task: asyncio.Task[None]) -> None:
+            # Not at the end of the task itself: one that is cancelled before its first step has no end.
+            del self._dials[action.link]
+            if task.cancelled():
+                # uvloop never tells the end of a connection whose dial is cancelled as it succeeds.
+                self._transports.pop(action.link, None)
+            self._note_empty()
+
+        task.add_done_callback(ended)
+
+    async def _dial(self, link: LinkId, address: Address) -> None:
+        try:
+            await self._loop.create_connection(lambda: _Wire(self, link), address.host, address.port)
+        except OSError as error:
+            self.session.lost(link, error.strerror or str(error), now_ms())
+            self.perform()
+
+    def _note_empty(self) -> None:
+        if not self._dials and not self._transports:
+            self._is_empty.set()
+
+    def _set_timer(self, wake_ms: int) -> None:
+        if self.session.is_closed:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_ms = wake_ms
+        self._timer = self._loop.call_later(max(wake_ms - now_ms(), 0) / 1000, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self._timer_ms = _NEVER_MS
+        self.session.tick(now_ms())
+        self.perform()

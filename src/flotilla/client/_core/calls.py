@@ -1,0 +1,281 @@
+"""One request on its way to an answer, and what may be said of it when there is none.
+
+A call has three outcomes: a reply, so it is done; OutcomeUnknownError, so it may be done or not; any other
+error, so it is certainly not done. What may be tried again follows from its effect:
+
+    READ        changes nothing: always, and its outcome is never unknown
+    REPEATABLE  done twice is done once: always
+    ONCE        only while it is certain that it was not done
+"""
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from flotilla.client._core.routes import Route
+from flotilla.types.errors import (
+    DeadlineError,
+    FlotillaError,
+    NotFoundError,
+    OutcomeUnknownError,
+    StorageFailedError,
+    UnknownError,
+)
+from flotilla.types.operations import (
+    AlterTopic,
+    ClusterReply,
+    CommitOffset,
+    CreateTopic,
+    DeleteTopic,
+    Done,
+    Fetch,
+    Fetched,
+    GetMetadata,
+    InitCluster,
+    JoinCluster,
+    ListOffsets,
+    Metadata,
+    OffsetCommitted,
+    OffsetFound,
+    Produce,
+    Produced,
+    ReadOffset,
+    RemoveNode,
+    Reply,
+    Request,
+    TopicReply,
+    TransferLeadership,
+)
+from flotilla.types.operations.cluster import (
+    CancelMoves,
+    DescribeReplicas,
+    DrainNode,
+    EnterCluster,
+    MovesPlanned,
+    Rebalance,
+    ReplicasDescribed,
+)
+from flotilla.types.operations.queue import (
+    AddCredit,
+    AlterGroup,
+    CancelRecords,
+    DeleteGroup,
+    DescribeGroup,
+    ExplainMessage,
+    Explanation,
+    Extend,
+    GroupDescription,
+    GroupList,
+    GroupReply,
+    GroupReset,
+    ListGroups,
+    Poll,
+    Polled,
+    Pushed,
+    RecordsCancelled,
+    ResetGroup,
+    Settle,
+    Settled,
+    Subscribe,
+    TakeTokens,
+    TokensGranted,
+    Unsubscribe,
+    Withdraw,
+)
+from flotilla.types.operations.stream import (
+    ClaimPartition,
+    DescribeStreamGroup,
+    FenceGroup,
+    ForgetGroup,
+    GroupAssignment,
+    Heartbeat,
+    JoinGroup,
+    LeaveGroup,
+    ListStreamGroups,
+    StreamGroupDescription,
+    StreamGroupList,
+)
+from flotilla.types.operations.transactions import (
+    AbortTransaction,
+    CommitTransaction,
+    Stage,
+    Staged,
+    StageSettlement,
+    TransactionDecided,
+    TransactionOutcome,
+    TransactionShown,
+)
+
+READ: Final = "read"
+REPEATABLE: Final = "repeatable"
+ONCE: Final = "once"
+
+#: A topic that was there a moment ago may be unknown to a broker that lags behind. Believed at this attempt.
+NOT_FOUND_ATTEMPTS_MAX: Final = 5
+
+Outcome: TypeAlias = Reply | FlotillaError
+#: What each request is answered with. Anything else was not understood by one of the two sides.
+REPLIES: Final[dict[type[Request], type[Reply]]] = {
+    Produce: Produced,
+    Fetch: Fetched,
+    ListOffsets: OffsetFound,
+    CommitOffset: OffsetCommitted,
+    ReadOffset: OffsetCommitted,
+    GetMetadata: Metadata,
+    CreateTopic: TopicReply,
+    AlterTopic: TopicReply,
+    DeleteTopic: TopicReply,
+    InitCluster: ClusterReply,
+    JoinCluster: ClusterReply,
+    RemoveNode: ClusterReply,
+    TransferLeadership: Done,
+    EnterCluster: ClusterReply,
+    DrainNode: Done,
+    Rebalance: MovesPlanned,
+    CancelMoves: MovesPlanned,
+    DescribeReplicas: ReplicasDescribed,
+    Poll: Polled,
+    Settle: Settled,
+    Extend: Settled,
+    Subscribe: Pushed,
+    AddCredit: Done,
+    Unsubscribe: Done,
+    Withdraw: Done,
+    TakeTokens: TokensGranted,
+    CancelRecords: RecordsCancelled,
+    ListGroups: GroupList,
+    DescribeGroup: GroupDescription,
+    ResetGroup: GroupReset,
+    DeleteGroup: Done,
+    AlterGroup: GroupReply,
+    ExplainMessage: Explanation,
+    Stage: Staged,
+    StageSettlement: Staged,
+    CommitTransaction: TransactionDecided,
+    AbortTransaction: TransactionDecided,
+    TransactionOutcome: TransactionShown,
+    JoinGroup: GroupAssignment,
+    Heartbeat: GroupAssignment,
+    LeaveGroup: Done,
+    ClaimPartition: OffsetCommitted,
+    DescribeStreamGroup: StreamGroupDescription,
+    ListStreamGroups: StreamGroupList,
+    FenceGroup: GroupAssignment,
+    ForgetGroup: Done,
+}
+#: Requests whose topic may be too new for a broker. For others NOT_FOUND is an answer like any other.
+_LAGGING: Final = (Fetch, ListOffsets, ClaimPartition, DescribeReplicas)
+#: What a broker may say although the request could have been carried out.
+UNSURE: Final = (OutcomeUnknownError, StorageFailedError, UnknownError)
+
+
+class Call:
+    """Made by whoever asks; its state belongs to the session."""
+
+    __slots__ = (
+        "answer_by_ms",
+        "attempts",
+        "correlation_id",
+        "deadline_ms",
+        "done",
+        "due_ms",
+        "effect",
+        "is_sent",
+        "is_single",
+        "is_unsure",
+        "last_error",
+        "link",
+        "request",
+        "route",
+        "wait_ms",
+    )
+
+    def __init__(
+        self,
+        request: Request,
+        route: Route,
+        deadline_ms: int,
+        done: Callable[[Outcome], None],
+        *,
+        effect: str = READ,
+        is_single: bool = False,
+    ) -> None:
+        """`done` is called exactly once unless the call is cancelled. A single call is attempted once only."""
+        self.request = request
+        self.route = route
+        self.deadline_ms = deadline_ms
+        self.done = done
+        self.effect = effect
+        self.is_single = is_single
+        #: How long the broker is asked to wait before it answers.
+        self.wait_ms: int = getattr(request, "wait_ms", 0)
+        #: The connection it is sent on or waits for; 0: none.
+        self.link = 0
+        #: It is with a broker, under this id and until that time.
+        self.is_sent = False
+        self.correlation_id = 0
+        self.answer_by_ms = 0
+        #: From this time on the broker owes the answer.
+        self.due_ms = 0
+        #: Attempts that ended without a reply, and how the last one ended.
+        self.attempts = 0
+        self.last_error: FlotillaError | None = None
+        #: An attempt may have been carried out.
+        self.is_unsure = False
+
+    def failed(self, error: FlotillaError, *, is_unsure: bool) -> None:
+        """An attempt ended without a reply."""
+        self.link = 0
+        self.is_sent = False
+        self.attempts += 1
+        self.last_error = error
+        if self.effect != READ and (is_unsure or isinstance(error, UNSURE)):
+            self.is_unsure = True
+
+    def may_repeat(self, error: FlotillaError) -> bool:
+        """Whether another attempt is allowed and can help."""
+        if self.effect == ONCE and self.is_unsure:
+            return False
+        if isinstance(error, NotFoundError) and not isinstance(self.request, _LAGGING):
+            return False
+        return is_passing(error, self.attempts)
+
+    def verdict(self, error: FlotillaError) -> FlotillaError:
+        """What the caller is told when there is no other attempt."""
+        if not self.is_unsure or isinstance(error, OutcomeUnknownError):
+            return error
+        return outcome_unknown(error)
+
+    @property
+    def is_perhaps_done(self) -> bool:
+        """An attempt may have been carried out, or is with a broker now."""
+        return self.is_unsure or (self.is_sent and self.effect != READ)
+
+    def overdue(self) -> FlotillaError:
+        """What the caller is told when its time is over."""
+        if self.is_perhaps_done:
+            self.is_unsure = True
+            return outcome_unknown(self.last_error)
+        return deadline_passed(self.last_error)
+
+
+def is_passing(error: FlotillaError, attempts: int) -> bool:
+    """Whether the same request can succeed later."""
+    if isinstance(error, NotFoundError):
+        return attempts < NOT_FOUND_ATTEMPTS_MAX
+    return error.retryable
+
+
+def outcome_unknown(cause: FlotillaError | None) -> OutcomeUnknownError:
+    error = OutcomeUnknownError(f"it may or may not have happened{_because(cause)}")
+    error.__cause__ = cause
+    return error
+
+
+def deadline_passed(cause: FlotillaError | None) -> DeadlineError:
+    error = DeadlineError(f"not done in time, and nothing has happened{_because(cause)}")
+    error.__cause__ = cause
+    return error
+
+
+def _because(cause: FlotillaError | None) -> str:
+    return "; no answer came" if cause is None else f"; the last attempt ended with {cause.code}: {cause}"

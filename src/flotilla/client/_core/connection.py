@@ -1,0 +1,125 @@
+"""One connection to a broker without a socket: requests in, bytes out; bytes in, answers out.
+
+    greeting   Hello is on its way; nothing else may be sent
+    open       requests may be sent up to the bound that the broker gave, and are answered in any order
+
+It knows correlation ids and bounds, not what requests mean: each comes with a token, which comes back
+with the answer. A request whose caller has gone away is forgotten, but counts until it is answered,
+because the broker still works on it. Whoever drives it ends the connection when `receive` raises.
+"""
+
+from typing import Generic, TypeVar
+
+from flotilla.codec.client.frames import (
+    NO_CORRELATION,
+    PROTOCOL_VERSION_MAX,
+    PROTOCOL_VERSION_MIN,
+    Answer,
+    Buffers,
+    decode_response,
+    encode_request,
+)
+from flotilla.codec.frames import FrameReader
+from flotilla.types.errors import FlotillaError, InvalidArgumentError, UnavailableError
+from flotilla.types.limits import CLIENT_FRAME_BYTES_MAX
+from flotilla.types.operations import Hello, Reply, Request, Welcome
+
+Token = TypeVar("Token")
+
+#: Hello is the first request.
+_HELLO_ID = NO_CORRELATION + 1
+
+
+class Connection(Generic[Token]):
+    __slots__ = ("_frames", "_next_id", "_waiting", "_welcome", "is_open", "room")
+
+    def __init__(self) -> None:
+        self._frames = FrameReader(CLIENT_FRAME_BYTES_MAX)
+        #: Where the rest of a large answer shall be received; None: anywhere, to be handed over by `receive`.
+        self.room = self._frames.room
+        #: Said by the broker when the connection is open.
+        self._welcome: Welcome | None = None
+        self.is_open = False
+        self._next_id = _HELLO_ID + 1
+        #: By correlation id, in the order of sending. None: nobody waits any more.
+        self._waiting: dict[int, Token | None] = {}
+
+    @property
+    def has_room(self) -> bool:
+        """Another request may be sent now."""
+        return self._welcome is not None and len(self._waiting) < self._welcome.requests_max
+
+    @property
+    def welcomed_ms(self) -> int:
+        """The broker's time of day when it said Welcome; 0: it has not, or did not tell."""
+        return 0 if self._welcome is None else self._welcome.time_ms
+
+    @property
+    def request_count(self) -> int:
+        """Requests that the broker has not answered."""
+        return len(self._waiting)
+
+    def greet(self, name: str, is_door: bool = False) -> Buffers:
+        """The first bytes on a connection; `name` tells people at the other side who this is."""
+        return encode_request(_HELLO_ID, Hello(PROTOCOL_VERSION_MIN, PROTOCOL_VERSION_MAX, name, is_door))
+
+    def send(self, request: Request, token: Token) -> tuple[int, Buffers]:
+        """The id and the frame of a request. Raises InvalidArgumentError when it does not fit into one."""
+        welcome = self._welcome
+        assert welcome is not None
+        assert len(self._waiting) < welcome.requests_max
+        correlation_id = self._next_id
+        frame = encode_request(correlation_id, request)
+        size_bytes = sum(map(len, frame))
+        if size_bytes > welcome.frame_bytes_max:
+            limit = welcome.frame_bytes_max
+            raise InvalidArgumentError(f"a request of {size_bytes} bytes is over the broker's limit of {limit}")
+        self._next_id += 1
+        self._waiting[correlation_id] = token
+        return correlation_id, frame
+
+    def forget(self, correlation_id: int) -> None:
+        """Nobody waits for this answer any more."""
+        if correlation_id in self._waiting:
+            self._waiting[correlation_id] = None
+
+    def is_waiting(self, correlation_id: int) -> bool:
+        """The request is not answered yet, whether anybody waits for it or not."""
+        return correlation_id in self._waiting
+
+    def pending(self) -> list[Token]:
+        """Tokens of all requests that are waited for, in the order of sending."""
+        return [token for token in self._waiting.values() if token is not None]
+
+    def receive(self, data: bytes | memoryview | int) -> list[tuple[Token, Reply | FlotillaError]]:
+        """The answers that are now whole, without those that nobody waits for. A number is of bytes put into room().
+
+        Raises the broker's own word when it ends the connection with one, and InvalidArgumentError when
+        what it says cannot be understood.
+        """
+        answered: list[tuple[Token, Reply | FlotillaError]] = []
+        for frame in self._frames.received(data) if isinstance(data, int) else self._frames.feed(data):
+            correlation_id, answer = decode_response(frame)
+            if correlation_id == NO_CORRELATION or self._welcome is None:
+                self._converse(answer)
+            elif correlation_id not in self._waiting:
+                raise InvalidArgumentError(f"the broker answers request {correlation_id}, which was not made")
+            else:
+                token = self._waiting.pop(correlation_id)
+                if isinstance(answer, Welcome):
+                    raise InvalidArgumentError("the broker welcomes twice")
+                if token is not None:
+                    answered.append((token, answer))
+        return answered
+
+    def _converse(self, answer: Answer) -> None:
+        if isinstance(answer, FlotillaError):
+            raise answer
+        if not isinstance(answer, Welcome) or self._welcome is not None:
+            raise InvalidArgumentError("the broker does not answer Hello with Welcome")
+        if not PROTOCOL_VERSION_MIN <= answer.version <= PROTOCOL_VERSION_MAX:
+            raise InvalidArgumentError(f"the broker chose protocol version {answer.version}")
+        if answer.requests_max < 1:
+            raise UnavailableError("the broker lets this connection make no requests")
+        self._welcome = answer
+        self.is_open = True

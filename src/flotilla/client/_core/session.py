@@ -1,0 +1,576 @@
+"""The client's side of a cluster without sockets or clock: calls in, connections and outcomes out.
+
+Finds out who leads what, keeps one connection per broker, sends each call to where it belongs, and tries
+again what may be tried again until its deadline. Whoever drives it carries out its actions (dial, write,
+close), reports what came of them, and calls `tick` when the time of `wake_ms` has come.
+
+A broker that owes an answer and lets nothing be heard is suspect: it may be dead without a word, or only slow.
+Others are asked who leads in its place, again and again, and its calls stay with it until one of them names
+somebody: so a slow broker gets no call twice, and a dead one holds nobody longer than an election takes.
+
+Every input brings the time. A call is in `_calls` from `submit` until its outcome is decided, whatever else
+holds it; outcomes are handed out at the end of an input, when everything is consistent again, so that
+`done` may submit the next call.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from random import Random
+
+from flotilla.client._core.backoff import Backoff
+from flotilla.client._core.broker_clock import ToldTime
+from flotilla.client._core.calls import READ, REPEATABLE, REPLIES, Call, Outcome, outcome_unknown
+from flotilla.client._core.links import Action, Close, Dial, Link, LinkId, Write
+from flotilla.client._core.routes import ANY, CONTROLLER, Route, Routes
+from flotilla.client._core.timers import Timer, Timers
+from flotilla.types.address import Address
+from flotilla.types.errors import (
+    ConnectionClosedError,
+    FlotillaError,
+    InvalidArgumentError,
+    NotFoundError,
+    NotLeaderError,
+    UnavailableError,
+    UnknownError,
+)
+from flotilla.types.limits import IDLE_MS_MAX
+from flotilla.types.operations import GetMetadata, Metadata, TopicInfo
+from flotilla.types.operations.queue import Withdraw
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOptions:
+    #: Name and version of the client, for people at the other side.
+    name: str = ""
+    #: The name of the host it runs on, to tell which brokers are near.
+    host: str = ""
+    #: Carries the requests of others, whose leases outlive a connection of this one.
+    is_door: bool = False
+    backoff: Backoff = field(default_factory=Backoff)
+    #: From dialling to Welcome.
+    connect_ms_max: int = 5_000
+    #: Beyond what a request asks the broker to wait. A broker that is silent for longer is taken for dead,
+    answer_ms_max: int = 10_000
+    #: and suspected of it after so long.
+    suspect_ms: int = 1_000
+    #: How often others are asked who leads in the place of a suspect, at the least; half of it is left to chance.
+    inquiry_ms: int = 500
+    #: A connection that carries nothing for so long is closed, well before the broker does.
+    idle_ms_max: int = IDLE_MS_MAX // 2
+
+
+class Session:
+    def __init__(self, bootstrap: Sequence[Address], chance: Random, options: SessionOptions, now_ms: int) -> None:
+        self.routes = Routes(bootstrap, chance)
+        self.timers = Timers()
+        #: The time of the last input.
+        self.now_ms = now_ms
+        self.chance = chance
+        self.options = options
+        self.is_closed = False
+        #: What the last broker that told its time has said.
+        self.told: ToldTime | None = None
+        self._place = chance.getrandbits(16)
+        self._links: dict[LinkId, Link] = {}
+        self._by_address: dict[Address, Link] = {}
+        self._link_count = 0
+        #: Every call without an outcome, in the order of submission.
+        self._calls: dict[Call, None] = {}
+        #: Those that wait for metadata.
+        self._unrouted: dict[Call, None] = {}
+        #: While metadata are asked for: about which topics, and who can still be asked.
+        self._asked: list[str] | None = None
+        self._untried: list[Address] = []
+        #: The next question about suspects.
+        self._inquiry: Timer | None = None
+        self._actions: list[Action] = []
+        self._outcomes: deque[tuple[Call, Outcome]] = deque()
+        self._is_settling = False
+        #: Told the address of each connection that has ended, in the middle of things: they must not call back.
+        self.watchers: list[Callable[[Address], None]] = []
+        #: No deadline of a call or link lies before this. It may be too early, never too late.
+        self._scan_ms = now_ms + options.idle_ms_max
+
+    # What callers do.
+
+    def submit(self, call: Call, now_ms: int) -> None:
+        self.now_ms = now_ms
+        if self.is_closed:
+            self._outcomes.append((call, ConnectionClosedError("the client is closed")))
+        else:
+            self._calls[call] = None
+            self._watch(call.deadline_ms)
+            self._attempt(call)
+        if self._outcomes:
+            self._settle()
+
+    def cancel(self, call: Call) -> None:
+        """Nobody waits for it any more: `done` is not called. A broker may carry it out all the same."""
+        self._release(call)
+
+    def withdraw(self, call: Call, now_ms: int) -> bool:
+        """A call need not wait any longer. True: its answer comes soon, of a poll with whatever it has leased by then.
+
+        False: no broker has it, and `done` is not called.
+        """
+        self.now_ms = now_ms
+        link = self._links.get(call.link)
+        if link is None or not call.is_sent:
+            self._release(call)
+            return False
+        call.due_ms = min(call.due_ms, now_ms)
+        call.is_single = True
+        deadline_ms = now_ms + self.options.answer_ms_max
+        request = Withdraw(call.correlation_id)
+        word = Call(request, call.route, deadline_ms, lambda outcome: None, effect=REPEATABLE, is_single=True)
+        self._calls[word] = None
+        self._watch(deadline_ms)
+        self._assign(word, link.address)
+        return True
+
+    def resolve(
+        self,
+        topic: str,
+        deadline_ms: int,
+        done: Callable[[TopicInfo | FlotillaError], None],
+        now_ms: int,
+        *,
+        create: bool = False,
+    ) -> None:
+        """What a topic looks like. With `create` it comes to be if it is missing and the cluster allows that."""
+        known = self.routes.topics.get(topic)
+        if known is not None:
+            done(known)
+            return
+
+        def answered(outcome: Outcome) -> None:
+            is_missing = isinstance(outcome, Metadata) and not outcome.topics
+            if is_missing or isinstance(outcome, NotFoundError):
+                # This broker may lag behind; what the controller does not know does not exist.
+                self.submit(Call(GetMetadata([topic], create), CONTROLLER, deadline_ms, concluded), self.now_ms)
+            else:
+                concluded(outcome)
+
+        def concluded(outcome: Outcome) -> None:
+            if isinstance(outcome, FlotillaError):
+                done(no_topic(topic) if isinstance(outcome, NotFoundError) else outcome)
+                return
+            assert isinstance(outcome, Metadata)
+            self.routes.update(outcome, [topic])
+            done(self.routes.topics.get(topic) or no_topic(topic))
+
+        self.submit(Call(GetMetadata([topic], create), ANY, deadline_ms, answered), now_ms)
+
+    def next_place(self) -> int:
+        """A number for each reader, one after the other, beginning anywhere."""
+        self._place += 1
+        return self._place
+
+    def close(self) -> None:
+        """Ends everything now: each call gets its outcome, each connection goes."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        for link in list(self._links.values()):
+            self._actions.append(Close(link.link))
+        error = ConnectionClosedError("the client was closed before an answer came")
+        for call in list(self._calls):
+            call.is_unsure = call.is_perhaps_done
+            self._finish(call, outcome_unknown(error) if call.is_unsure else error)
+        self._links.clear()
+        self._by_address.clear()
+        self._settle()
+
+    # What the driver does and reports.
+
+    def take_actions(self) -> list[Action]:
+        """Everything to be done now, in order; writes to one connection are joined."""
+        actions, self._actions = self._actions, []
+        for link in self._links.values():
+            if link.output:
+                actions.append(Write(link.link, link.output))
+                link.output = []
+        return actions
+
+    @property
+    def wake_ms(self) -> int:
+        """When `tick` must be called at the latest."""
+        next_ms = self.timers.next_ms
+        return self._scan_ms if next_ms is None else min(self._scan_ms, next_ms)
+
+    def dialled(self, link: LinkId, now_ms: int) -> None:
+        self.now_ms = now_ms
+        found = self._links.get(link)
+        if found is not None:
+            found.greeted_ms = now_ms
+            found.output += found.connection.greet(self.options.name, self.options.is_door)
+
+    def room(self, link: LinkId) -> memoryview | None:
+        """Where the next bytes shall be received; None: anywhere, to be handed over by `received`."""
+        found = self._links.get(link)
+        return None if found is None else found.connection.room()
+
+    def received(self, link: LinkId, data: bytes | memoryview | int, now_ms: int) -> None:
+        """Bytes, or how many of them were put into room()."""
+        self.now_ms = now_ms
+        found = self._links.get(link)
+        if found is None:
+            return
+        was_open = found.connection.is_open
+        try:
+            answered = found.connection.receive(data)
+        except FlotillaError as error:
+            self._drop(found, _refused(found.address, error))
+        else:
+            found.heard_ms = now_ms
+            if found.connection.is_open and not was_open:
+                self._welcomed(found)
+            self.routes.heard(found.address)
+            for call, outcome in answered:
+                self._answered(call, outcome)
+            if found.queue:
+                self._send_queued(found)
+        self._settle()
+
+    def _welcomed(self, link: Link) -> None:
+        self.routes.measured(link.address, self.now_ms - link.greeted_ms)
+        time_ms = link.connection.welcomed_ms
+        if time_ms:
+            self.told = ToldTime(link.address, time_ms, link.greeted_ms)
+
+    def lost(self, link: LinkId, reason: str, now_ms: int) -> None:
+        """The connection ended, or could not be made."""
+        self.now_ms = now_ms
+        found = self._links.get(link)
+        if found is not None:
+            what = "was lost" if found.connection.is_open else "cannot be made"
+            error = UnavailableError(f"the connection to {found.address} {what}: {reason or 'closed by the broker'}")
+            self._drop(found, error, is_gone=True)
+            self._settle()
+
+    def tick(self, now_ms: int) -> None:
+        """Does what is due. Whatever was received before is to be reported before."""
+        self.now_ms = now_ms
+        self.timers.run(now_ms)
+        if now_ms >= self._scan_ms:
+            self._scan()
+        self._settle()
+
+    # Where calls go.
+
+    def _attempt(self, call: Call) -> None:
+        if call not in self._calls:
+            return
+        address = self._any_address() if call.route == ANY else self.routes.find(call.route)
+        if address is None:
+            self._unrouted[call] = None
+            self._refresh()
+        else:
+            self._assign(call, address)
+
+    def _any_address(self) -> Address:
+        return self._askable()[0]
+
+    def _askable(self) -> list[Address]:
+        """Everybody, in the order in which they are worth a question."""
+        opened = [link.address for link in self._links.values() if link.connection.is_open]
+        return sorted(dict.fromkeys([*opened, *self.routes.candidates()]), key=self.routes.suspects.__contains__)
+
+    def _assign(self, call: Call, address: Address) -> None:
+        link = self._by_address.get(address)
+        if link is None:
+            link = self._dial(address)
+        call.link = link.link
+        link.queue[call] = None
+        self._send_queued(link)
+        if address in self.routes.suspects:
+            self._inquire()
+
+    def _dial(self, address: Address) -> Link:
+        self._link_count += 1
+        link = Link(self._link_count, address, self.now_ms, self.now_ms + self.options.connect_ms_max)
+        self._links[link.link] = link
+        self._by_address[address] = link
+        self._actions.append(Dial(link.link, address))
+        self._watch(min(link.open_by_ms, self.now_ms + self.options.suspect_ms))
+        return link
+
+    def _send_queued(self, link: Link) -> None:
+        connection = link.connection
+        while link.queue and connection.has_room:
+            call = next(iter(link.queue))
+            del link.queue[call]
+            try:
+                call.correlation_id, frame = connection.send(call.request, call)
+            except InvalidArgumentError as error:
+                self._finish(call, call.verdict(error))
+                continue
+            call.is_sent = True
+            call.due_ms = self.now_ms + call.wait_ms
+            call.answer_by_ms = call.due_ms + self.options.answer_ms_max
+            self._watch(call.due_ms + self.options.suspect_ms)
+            link.output += frame
+
+    # What became of them.
+
+    def _answered(self, call: Call, outcome: Outcome) -> None:
+        request = call.request
+        if isinstance(outcome, REPLIES[type(request)]):
+            # No connection holds it any more.
+            call.link = 0
+            self._finish(call, outcome)
+            return
+        if not isinstance(outcome, FlotillaError):
+            outcome = UnknownError(f"{type(request).__name__} was answered with {type(outcome).__name__}")
+        if isinstance(outcome, NotLeaderError):
+            self.routes.redirect(call.route, outcome.address)
+        elif isinstance(outcome, NotFoundError) and call.route.topic:
+            # Perhaps the broker knows less than others. Who leads is asked for again before the next attempt.
+            self.routes.doubt(call.route, self._links[call.link].address)
+        self._failed(call, outcome)
+
+    def _failed(self, call: Call, error: FlotillaError, *, is_unsure: bool = False) -> None:
+        """An attempt ended without a reply."""
+        call.failed(error, is_unsure=is_unsure)
+        self._unrouted.pop(call, None)
+        if call.is_single:
+            self._finish(call, error)
+        elif not call.may_repeat(error):
+            self._finish(call, call.verdict(error))
+        else:
+            delay_ms = self.options.backoff.delay_ms(call.attempts, error, self.chance)
+            if delay_ms:
+                self.timers.at(self.now_ms + delay_ms, lambda: self._attempt(call))
+            else:
+                self._attempt(call)
+
+    def _drop(self, link: Link, error: FlotillaError, *, is_gone: bool = False) -> None:
+        """A connection is over: whatever it held must find another way."""
+        del self._links[link.link]
+        del self._by_address[link.address]
+        self.routes.missed(link.address)
+        if not is_gone:
+            self._actions.append(Close(link.link))
+        sent = link.connection.pending()
+        queued = list(link.queue)
+        for call in (*sent, *queued):
+            self.routes.doubt(call.route, link.address)
+        for call in sent:
+            self._failed(call, error, is_unsure=True)
+        for call in queued:
+            self._failed(call, error)
+        for watcher in self.watchers:
+            watcher(link.address)
+
+    def _finish(self, call: Call, outcome: Outcome) -> None:
+        self._release(call)
+        self._outcomes.append((call, outcome))
+
+    def _release(self, call: Call) -> None:
+        """Takes the call out of everything that holds it."""
+        self._calls.pop(call, None)
+        self._unrouted.pop(call, None)
+        if call.link:
+            self._withdraw(call)
+        call.link = 0
+        call.is_sent = False
+
+    def _withdraw(self, call: Call) -> None:
+        """Nobody waits for the attempt that is under way."""
+        link = self._links.get(call.link)
+        if link is not None:
+            link.queue.pop(call, None)
+            if call.is_sent:
+                link.connection.forget(call.correlation_id)
+                link.orphans[call.correlation_id] = call.due_ms
+
+    def _settle(self) -> None:
+        if self._is_settling:
+            return
+        self._is_settling = True
+        try:
+            while self._outcomes:
+                call, outcome = self._outcomes.popleft()
+                call.done(outcome)
+        finally:
+            self._is_settling = False
+
+    # Metadata.
+
+    def _refresh(self) -> None:
+        """Asks one broker after the other until one answers, for the sake of the calls that wait."""
+        if self._asked is not None or not self._unrouted:
+            return
+        self._asked = list(dict.fromkeys(call.route.topic for call in self._unrouted if call.route.topic))
+        self._untried = self._askable()
+        self._ask_next()
+
+    def _ask_next(self, patience_ms: int | None = None) -> None:
+        assert self._asked is not None
+        address = self._untried.pop(0)
+        deadline_ms = self.now_ms + (patience_ms or self.options.answer_ms_max)
+        call = Call(GetMetadata(self._asked), ANY, deadline_ms, self._on_metadata, is_single=True)
+        self._calls[call] = None
+        self._watch(deadline_ms)
+        self._assign(call, address)
+
+    def _on_metadata(self, outcome: Outcome) -> None:
+        assert self._asked is not None
+        if self.is_closed:
+            return
+        if isinstance(outcome, FlotillaError):
+            if self._untried:
+                self._ask_next()
+                return
+            self._asked = None
+            for call in list(self._unrouted):
+                self._failed(call, outcome)
+            return
+        assert isinstance(outcome, Metadata)
+        asked, self._asked = self._asked, None
+        self.routes.update(outcome, asked)
+        self._leave_suspects()
+        for call in list(self._unrouted):
+            # One that came while the question was under way may need another one.
+            if not call.route.topic or call.route.topic in asked:
+                del self._unrouted[call]
+                self._route_again(call)
+        self._refresh()
+
+    def _route_again(self, call: Call) -> None:
+        address = self.routes.find(call.route)
+        if address is None and call.route == CONTROLLER:
+            # Any broker passes it on, or says who leads by now.
+            address = self._any_address()
+        if address is not None:
+            self._assign(call, address)
+        elif call.route.topic and call.route.topic not in self.routes.topics:
+            self._confirm_missing(call)
+        else:
+            self._failed(call, self._why_nowhere(call.route))
+
+    def _confirm_missing(self, call: Call) -> None:
+        """A broker that does not know a topic may lag behind; what the controller does not know does not exist."""
+        topic = call.route.topic
+
+        def concluded(outcome: Outcome) -> None:
+            if isinstance(outcome, Metadata):
+                self.routes.update(outcome, [topic])
+            if call not in self._calls:
+                return
+            address = self.routes.find(call.route)
+            if address is not None:
+                self._assign(call, address)
+            else:
+                self._failed(call, outcome if isinstance(outcome, FlotillaError) else self._why_nowhere(call.route))
+
+        self.submit(Call(GetMetadata([topic]), CONTROLLER, call.deadline_ms, concluded), self.now_ms)
+
+    def _why_nowhere(self, route: Route) -> FlotillaError:
+        topic = self.routes.topics.get(route.topic)
+        if topic is None:
+            return no_topic(route.topic)
+        if route.partition not in [part.number for part in topic.partitions]:
+            return NotFoundError(
+                f"topic {route.topic!r} has {len(topic.partitions)} partitions, none of number {route.partition}"
+            )
+        return NotLeaderError()
+
+    # Silence.
+
+    def _suspect(self, link: Link) -> None:
+        self.routes.suspects[link.address] = None
+        if self._askable()[0] not in self.routes.suspects:
+            error = UnavailableError(f"the broker at {link.address} is silent")
+            for call in link.held():
+                if (call.route == ANY or call.route.replica) and call.effect == READ:
+                    self._withdraw(call)
+                    self._failed(call, error)
+        self._inquire()
+
+    def _inquire(self) -> None:
+        """As long as calls wait for a suspect: asks somebody else who leads what they are about."""
+        held = [call.route for link in self._links.values() if self._is_suspect(link) for call in link.held()]
+        if self._inquiry is not None or not any(route != ANY for route in held):
+            return
+        delay_ms = self.chance.randint(self.options.inquiry_ms // 2, self.options.inquiry_ms)
+        self._inquiry = self.timers.at(self.now_ms + delay_ms, self._on_inquiry)
+        others = [address for address in self._askable() if address not in self.routes.suspects]
+        if not others:
+            # Those who were silent some time ago may be well again, and nobody has spoken with them since.
+            silent = {link.address for link in self._links.values() if self._is_suspect(link)}
+            others = [address for address in self._askable() if address not in silent]
+        if others and self._asked is None:
+            # Not always the same one: it may be one that does not know better, or is silent, too.
+            self._asked = list(dict.fromkeys([route.topic for route in held if route.topic]))
+            self._untried = [self.chance.choice(others)]
+            self._ask_next(self.options.suspect_ms)
+
+    def _on_inquiry(self) -> None:
+        self._inquiry = None
+        self._inquire()
+
+    def _is_suspect(self, link: Link) -> bool:
+        return link.address in self.routes.suspects
+
+    def _leave_suspects(self) -> None:
+        """Gives up those in whose place others lead by now; what was sent to them is sent again where that is safe."""
+        for link in [link for link in self._links.values() if self._is_suspect(link)]:
+            leaders = [self.routes.find(call.route) for call in link.held()]
+            if any(leader not in (None, link.address) for leader in leaders):
+                self._drop(link, UnavailableError(f"the broker at {link.address} is silent, and another leads"))
+
+    # Time.
+
+    def _watch(self, when_ms: int) -> None:
+        if when_ms < self._scan_ms:
+            self._scan_ms = when_ms
+
+    def _scan(self) -> None:
+        """Ends what is overdue and finds out when to look again."""
+        now_ms = self.now_ms
+        self._scan_ms = now_ms + self.options.idle_ms_max
+        silent = [call.link for call in self._calls if call.is_sent and call.answer_by_ms <= now_ms]
+        for link_id in dict.fromkeys(silent):
+            link = self._links[link_id]
+            self._drop(link, UnavailableError(f"the broker at {link.address} does not answer"))
+        for call in list(self._calls):
+            if call.deadline_ms <= now_ms:
+                self._finish(call, call.overdue())
+            else:
+                self._watch(call.deadline_ms)
+                if call.is_sent:
+                    self._watch(call.answer_by_ms)
+        for link in list(self._links.values()):
+            if link.link in self._links:
+                self._scan_link(link)
+
+    def _scan_link(self, link: Link) -> None:
+        owed_ms = link.owed_ms
+        if owed_ms is None:
+            if self._is_over(link.heard_ms + self.options.idle_ms_max):
+                self._drop(link, UnavailableError("idle"))
+            return
+        answer_by_ms = owed_ms + self.options.answer_ms_max if link.connection.is_open else link.open_by_ms
+        if self._is_over(answer_by_ms):
+            self._drop(link, UnavailableError(f"the broker at {link.address} does not answer in time"))
+        elif not self._is_suspect(link) and self._is_over(owed_ms + self.options.suspect_ms):
+            self._suspect(link)
+
+    def _is_over(self, when_ms: int) -> bool:
+        """Whether that time has come; if not, it is watched for."""
+        if when_ms > self.now_ms:
+            self._watch(when_ms)
+        return when_ms <= self.now_ms
+
+
+def no_topic(name: str) -> NotFoundError:
+    return NotFoundError(f"there is no topic {name!r}; create it first")
+
+
+def _refused(address: Address, error: FlotillaError) -> FlotillaError:
+    """What a broker says when it ends a connection concerns the connection, not the call: it may be tried again."""
+    if error.retryable:
+        return error
+    return UnavailableError(f"the broker at {address} ended the connection: {error}")

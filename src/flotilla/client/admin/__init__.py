@@ -1,0 +1,1 @@
+"""Administration through the client: groups, single messages and dead letters."""

@@ -1,0 +1,356 @@
+"""The dead letters of one group of one topic: to be looked at, sent again, or thrown away.
+
+The dead-letter topic is a topic like any other, and who works it off is a queue group of it, `flotilla.redrive`: so a
+redrive that is interrupted goes on where it was, two at a time share the work, and nothing is done twice. Sending again
+is an idempotent produce to the topic of origin, then an acknowledgement. What is not meant, and what was sent again too
+often, is leased until the end of the run, because it would come again otherwise, and given back then. A run that does
+not come to its end loses nothing: no failure of a dead letter is its last (service/dead_letters).
+
+Looking changes nothing: it reads the topic, and asks the group what it has settled.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, Unpack
+
+from flotilla.client.admin.dead_letter import REDRIVEN_HEADER, DeadLetter, DeadLetterFilter, is_meant, read_letter
+from flotilla.client.queue.aio import AsyncQueueConsumer, AsyncQueueMessage
+from flotilla.types.dead_letters import REDRIVE_GROUP, dead_letter_topic
+from flotilla.types.errors import InvalidArgumentError, NotFoundError
+from flotilla.types.group_settings import GROUP_SETTING_BY_NAME
+from flotilla.types.ids import Offset
+from flotilla.types.records import Record
+
+if TYPE_CHECKING:
+    from flotilla.client.async_client import AsyncClient
+
+Result = TypeVar("Result")
+#: By name, because a method called `list` hides the type from those behind it.
+Letters: TypeAlias = list[DeadLetter]
+_Messages: TypeAlias = list[AsyncQueueMessage]
+
+#: How often a message may be sent again before that has to be forced: it would only die again.
+REDRIVEN_MAX = 3
+#: Messages of one step.
+_STEP_MESSAGES = 100
+_PEEK_MESSAGES = 100
+#: What a run passes over stays out of its way for as long as a broker allows.
+_LEASE_MS_MAX = GROUP_SETTING_BY_NAME["lease_ms_max"].maximum
+#: How long to wait for what should be there.
+_END_MS = 10_000
+#: So often in a row nothing may come although something is there; then it is kept from us.
+_EMPTY_POLLS_MAX = 3
+#: Of a message that is still to be dealt with; the names are those of the delivery states.
+_OPEN_STATES = ("delayed", "ready", "blocked", "leased", "retrying")
+
+
+@dataclass(slots=True)
+class Redriven:
+    """What became of dead letters; the same numbers for a purge, and for a dry run, which changes nothing."""
+
+    #: Sent again, or thrown away.
+    done: int = 0
+    #: Meant, but sent again too often already.
+    refused: int = 0
+    #: Not meant.
+    skipped: int = 0
+
+
+#: Called after each step with what became of the letters so far.
+Progress: TypeAlias = Callable[[Redriven], object]
+
+
+class AsyncDeadLetters:
+    """Made by `AsyncClient.dead_letters`."""
+
+    def __init__(self, client: "AsyncClient", topic: str, group: str, timeout_ms: int) -> None:
+        self._client = client
+        self.origin = topic
+        self.group = group
+        #: The topic in which they are.
+        self.topic = dead_letter_topic(group, topic)
+        self._timeout_ms = timeout_ms
+
+    async def list(self, limit: int = 100, **wanted: Unpack[DeadLetterFilter]) -> Letters:
+        """The oldest dead letters of each partition that nobody has dealt with. None, if the topic is not there."""
+        found: Letters = []
+        try:
+            described = await self._client.describe_topic(self.topic, timeout_ms=self._timeout_ms)
+        except NotFoundError:
+            return found
+        for part in described.partitions:
+            if wanted.get("partition", part.number) == part.number:
+                found += await self._list_partition(part.number, limit - len(found), wanted)
+        return found
+
+    async def peek(self, partition: int, offset: Offset) -> DeadLetter:
+        """One dead letter, whatever became of it. Raises NotFoundError."""
+        found = await self._client.peek(
+            self.topic, partition, offset=offset, max_messages=1, timeout_ms=self._timeout_ms
+        )
+        if not found or found[0].offset != offset:
+            raise NotFoundError(f"there is no offset {offset} in partition {partition} of {self.topic}")
+        return read_letter(found[0])
+
+    async def redrive(
+        self,
+        *,
+        limit: int | None = None,
+        dry_run: bool = False,
+        rate_per_second: float | None = None,
+        force: bool = False,
+        progress: Progress | None = None,
+        **wanted: Unpack[DeadLetterFilter],
+    ) -> Redriven:
+        """Sends dead letters to their topic again, where every group gets them, with all that they had at first.
+
+        A time to live counts anew. What was sent again three times already stays where it is, unless `force` is set.
+        """
+        run = _Run(limit, rate_per_second, progress, wanted, REDRIVEN_MAX if not force else None)
+        return await self._dry_run(run) if dry_run else await self._work(run, self._send_again)
+
+    async def purge(
+        self,
+        *,
+        limit: int | None = None,
+        dry_run: bool = False,
+        rate_per_second: float | None = None,
+        progress: Progress | None = None,
+        **wanted: Unpack[DeadLetterFilter],
+    ) -> Redriven:
+        """Throws dead letters away: nobody will be shown them again, and retention removes them."""
+        run = _Run(limit, rate_per_second, progress, wanted, None)
+        return await self._dry_run(run) if dry_run else await self._work(run, None)
+
+    # Looking.
+
+    async def _list_partition(self, number: int, limit: int, wanted: DeadLetterFilter) -> Letters:
+        position = wanted.get("offset")
+        try:
+            info = await self._client.describe_group(self.topic, REDRIVE_GROUP, timeout_ms=self._timeout_ms)
+            part = info.partitions.get(number)
+        except NotFoundError:
+            part = None
+        if part is not None and position is None:
+            position = part.floor
+        found: Letters = []
+        while len(found) < limit:
+            messages = await self._client.peek(
+                self.topic, number, offset=position, max_messages=_PEEK_MESSAGES, timeout_ms=self._timeout_ms
+            )
+            letters = [letter for letter in map(read_letter, messages) if is_meant(letter, wanted)]
+            if part is not None:
+                letters = await self._unsettled(letters)
+            found += letters
+            if len(messages) < _PEEK_MESSAGES or "offset" in wanted:
+                break
+            position = messages[-1].offset + 1
+        return found[:limit]
+
+    async def _unsettled(self, letters: Letters) -> Letters:
+        states = await asyncio.gather(
+            *[
+                self._client.explain(
+                    self.topic,
+                    letter.partition,
+                    letter.offset,
+                    REDRIVE_GROUP,
+                    history=False,
+                    timeout_ms=self._timeout_ms,
+                )
+                for letter in letters
+            ]
+        )
+        return [letter for letter, found in zip(letters, states, strict=True) if found.state in _OPEN_STATES]
+
+    async def _dry_run(self, run: "_Run") -> Redriven:
+        for letter in await self.list(_EVERY, **run.wanted):
+            run.judge(letter)
+        run.report()
+        return run.result
+
+    # Working off.
+
+    async def _work(self, run: "_Run", send: Callable[[Letters], Coroutine[Any, Any, None]] | None) -> Redriven:
+        consumer = self._client.consumer(
+            self.topic, group=REDRIVE_GROUP, max_lease_ms=_LEASE_MS_MAX, timeout_ms=self._timeout_ms
+        )
+        async with consumer:
+            empty_polls = 0
+            while not run.is_over and empty_polls < _EMPTY_POLLS_MAX:
+                messages = await consumer.poll(run.step_messages, wait_ms=_END_MS if empty_polls else 0)
+                if messages:
+                    empty_polls = 0
+                    await self._step(consumer, run, messages, send)
+                    await run.pace()
+                elif await self._has_more():
+                    empty_polls += 1
+                else:
+                    break
+        return run.result
+
+    async def _has_more(self) -> bool:
+        """Whether something is there that a poll did not bring, because a new leader gives nothing out at first."""
+        try:
+            info = await self._client.describe_group(self.topic, REDRIVE_GROUP, timeout_ms=self._timeout_ms)
+        except NotFoundError:
+            # No partition has heard of the group yet: the poll was not waited for.
+            return True
+        return info.ready > 0
+
+    async def _step(
+        self,
+        consumer: AsyncQueueConsumer,
+        run: "_Run",
+        messages: _Messages,
+        send: Callable[[Letters], Coroutine[Any, Any, None]] | None,
+    ) -> None:
+        """What is left out here stays leased until the consumer is closed, which gives it back."""
+        chosen = [(message, letter) for message in messages if run.judge(letter := read_letter(message))]
+        if chosen and send is not None:
+            await send([letter for _, letter in chosen])
+        await consumer.ack([message for message, _ in chosen])
+        run.report()
+
+    async def _send_again(self, letters: Letters) -> None:
+        by_topic: dict[str, list[Record]] = {}
+        for letter in letters:
+            by_topic.setdefault(letter.topic or self.origin, []).append(self._record(letter))
+        for topic, records in by_topic.items():
+            await self._client.produce_many(topic, records, timeout_ms=self._timeout_ms)
+
+    def _record(self, letter: DeadLetter) -> Record:
+        return Record(
+            letter.payload,
+            letter.key,
+            (*letter.headers, (REDRIVEN_HEADER, b"%d" % (letter.redriven + 1))),
+            priority=letter.priority,
+            content_type=letter.content_type,
+            # Counted from now on: one that is sent again is wanted, however old it is.
+            ttl_ms=letter.ttl_ms,
+            max_deliveries=letter.max_deliveries,
+            idempotency_key=f"redrive/{self.topic}/{letter.partition}/{letter.offset}".encode(),
+        )
+
+
+_EVERY = 2**31
+
+
+class _Run:
+    """One run over the dead letters: what is meant, what became of them, how quick it may be."""
+
+    def __init__(
+        self,
+        limit: int | None,
+        rate_per_second: float | None,
+        progress: Progress | None,
+        wanted: DeadLetterFilter,
+        redriven_max: int | None,
+    ) -> None:
+        if limit is not None and limit < 0:
+            raise InvalidArgumentError("limit is at least 0")
+        if rate_per_second is not None and rate_per_second <= 0:
+            raise InvalidArgumentError("rate_per_second is above 0")
+        self._limit = _EVERY if limit is None else limit
+        self._rate = rate_per_second
+        self._progress = progress
+        self.wanted = wanted
+        self._redriven_max = redriven_max
+        self.result = Redriven()
+        self._begun: float | None = None
+
+    @property
+    def is_over(self) -> bool:
+        return self.result.done >= self._limit
+
+    @property
+    def step_messages(self) -> int:
+        step = _STEP_MESSAGES if self._rate is None else min(max(int(self._rate), 1), _STEP_MESSAGES)
+        return max(min(step, self._limit - self.result.done), 1)
+
+    def judge(self, letter: DeadLetter) -> bool:
+        """Whether this one is to be dealt with; counts it."""
+        if self.is_over or not is_meant(letter, self.wanted):
+            self.result.skipped += 1
+            return False
+        if self._redriven_max is not None and letter.redriven >= self._redriven_max:
+            self.result.refused += 1
+            return False
+        self.result.done += 1
+        return True
+
+    def report(self) -> None:
+        if self._progress is not None:
+            self._progress(self.result)
+
+    async def pace(self) -> None:
+        """Waits until the rate allows the next step."""
+        if self.is_over:
+            # There is none, and what was left out is to go back at once.
+            return
+        time = asyncio.get_running_loop().time()
+        if self._begun is None:
+            self._begun = time
+        if self._rate is not None:
+            await asyncio.sleep(max(self._begun + self.result.done / self._rate - time, 0))
+
+
+class _Runs(Protocol):
+    """Runs a coroutine for somebody who blocks."""
+
+    def __call__(self, work: Coroutine[Any, Any, Result]) -> Result: ...
+
+
+class DeadLetters:
+    """Made by `Client.dead_letters`."""
+
+    def __init__(self, inner: AsyncDeadLetters, run: _Runs) -> None:
+        self._inner = inner
+        self._run = run
+        self.origin = inner.origin
+        self.group = inner.group
+        #: The topic in which they are.
+        self.topic = inner.topic
+
+    def list(self, limit: int = 100, **wanted: Unpack[DeadLetterFilter]) -> Letters:
+        """The oldest dead letters of each partition that nobody has dealt with. None, if the topic is not there."""
+        return self._run(self._inner.list(limit, **wanted))
+
+    def peek(self, partition: int, offset: Offset) -> DeadLetter:
+        """One dead letter, whatever became of it. Raises NotFoundError."""
+        return self._run(self._inner.peek(partition, offset))
+
+    def redrive(
+        self,
+        *,
+        limit: int | None = None,
+        dry_run: bool = False,
+        rate_per_second: float | None = None,
+        force: bool = False,
+        progress: Progress | None = None,
+        **wanted: Unpack[DeadLetterFilter],
+    ) -> Redriven:
+        """Sends dead letters to their topic again, where every group gets them, with all that they had at first.
+
+        A time to live counts anew. What was sent again three times already stays where it is, unless `force` is set.
+        """
+        work = self._inner.redrive(
+            limit=limit, dry_run=dry_run, rate_per_second=rate_per_second, force=force, progress=progress, **wanted
+        )
+        return self._run(work)
+
+    def purge(
+        self,
+        *,
+        limit: int | None = None,
+        dry_run: bool = False,
+        rate_per_second: float | None = None,
+        progress: Progress | None = None,
+        **wanted: Unpack[DeadLetterFilter],
+    ) -> Redriven:
+        """Throws dead letters away: nobody will be shown them again, and retention removes them."""
+        work = self._inner.purge(
+            limit=limit, dry_run=dry_run, rate_per_second=rate_per_second, progress=progress, **wanted
+        )
+        return self._run(work)

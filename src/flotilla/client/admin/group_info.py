@@ -1,0 +1,99 @@
+"""What is told of a group, of all partitions of its topic together."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from flotilla.types.operations.queue import GroupDescription, MemberInfo
+from flotilla.types.operations.stream import StreamGroupDescription
+
+
+@dataclass(frozen=True, slots=True)
+class GroupInfo:
+    """One group of a topic. Sums are over the partitions; `partitions` has each of them."""
+
+    topic: str
+    name: str
+    #: "queue", "stream", or "offset" for a group that only commits offsets.
+    kind: str
+    partitions: Mapping[int, GroupDescription] = field(default_factory=dict)
+    #: Of a stream group: its members, and when and why its partitions were last spread anew.
+    stream: StreamGroupDescription | None = None
+
+    @property
+    def lag(self) -> int:
+        """Messages that are not settled."""
+        return self._sum("lag")
+
+    @property
+    def oldest_age_ms(self) -> int:
+        """For how long the oldest message waits that is not settled and whose time has come; 0 when there is none."""
+        return max([part.oldest_age_ms for part in self.partitions.values()], default=0)
+
+    @property
+    def ready(self) -> int:
+        return self._sum("ready")
+
+    @property
+    def leased(self) -> int:
+        return self._sum("leased")
+
+    @property
+    def delayed(self) -> int:
+        """Waiting for a time: of delivery, or of the next attempt."""
+        return self._sum("delayed")
+
+    @property
+    def dying(self) -> int:
+        """On their way to the dead-letter topic."""
+        return self._sum("dying")
+
+    @property
+    def dead_total(self) -> int:
+        return self._sum("dead_total")
+
+    @property
+    def acked_total(self) -> int:
+        return self._sum("acked_total")
+
+    @property
+    def failed_total(self) -> int:
+        return self._sum("failed_total")
+
+    @property
+    def expired_total(self) -> int:
+        return self._sum("expired_total")
+
+    @property
+    def cancelled_total(self) -> int:
+        return self._sum("cancelled_total")
+
+    @property
+    def is_paused(self) -> bool:
+        return any(part.is_paused for part in self.partitions.values())
+
+    @property
+    def member_count(self) -> int:
+        return len(self.members) if self.stream is None else len(self.stream.members)
+
+    @property
+    def owners(self) -> dict[int, str]:
+        """Of a stream group: by partition, the member that has it."""
+        members = [] if self.stream is None else self.stream.members
+        return {number: member.name for member in members for number in member.partitions}
+
+    @property
+    def members(self) -> list[MemberInfo]:
+        """Of a queue group: who holds messages or has polled of late, in the order of names."""
+        found: dict[str, MemberInfo] = {}
+        for part in self.partitions.values():
+            for member in part.members:
+                known = found.get(member.name)
+                if known is None:
+                    found[member.name] = member
+                else:
+                    quietest = min(known.last_poll_ms_ago, member.last_poll_ms_ago)
+                    found[member.name] = MemberInfo(member.name, known.leased + member.leased, quietest)
+        return [found[name] for name in sorted(found)]
+
+    def _sum(self, name: str) -> int:
+        return sum([getattr(part, name) for part in self.partitions.values()])

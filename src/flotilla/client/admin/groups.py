@@ -1,0 +1,247 @@
+"""Administration of groups and single messages: questions to all partitions of a topic at once."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
+
+from flotilla.client._core.asyncio_network import Network
+from flotilla.client._core.calls import ONCE, READ, REPEATABLE
+from flotilla.client._core.routes import CONTROLLER, Route
+from flotilla.client.admin.group_info import GroupInfo
+from flotilla.client.queue.options import StartAt, read_start
+from flotilla.client.reader._positions import chosen_partitions, find_topic
+from flotilla.client.reader.message import Message, messages_of
+from flotilla.codec.batch.view import BatchView
+from flotilla.types.errors import GroupInUseError, InvalidArgumentError, NotFoundError
+from flotilla.types.ids import Offset
+from flotilla.types.limits import KIB
+from flotilla.types.operations import EARLIEST, LATEST, Fetch, Fetched, ListOffsets, OffsetFound, Reply, Request
+from flotilla.types.operations.queue import (
+    QUEUE_KIND,
+    AlterGroup,
+    CancelRecords,
+    DeleteGroup,
+    DescribeGroup,
+    ExplainMessage,
+    Explanation,
+    GroupDescription,
+    GroupList,
+    GroupReply,
+    GroupReset,
+    ListGroups,
+    RecordsCancelled,
+    ResetGroup,
+    Start,
+    kinds_of,
+)
+from flotilla.types.operations.stream import (
+    NO_OFFSET,
+    DescribeStreamGroup,
+    FenceGroup,
+    ForgetGroup,
+    GroupAssignment,
+    ListStreamGroups,
+    StreamGroupDescription,
+    StreamGroupList,
+)
+
+STREAM: Final = "stream"
+#: Of one fetch when a few messages are looked at; a batch that is larger comes all the same.
+_PEEK_BYTES: Final = 64 * KIB
+
+Answer = TypeVar("Answer", bound=Reply)
+
+
+class Groups:
+    """The groups of one topic."""
+
+    def __init__(self, network: Network, topic: str, timeout_ms: int) -> None:
+        self._network = network
+        self._topic = topic
+        self._timeout_ms = timeout_ms
+
+    async def names(self) -> dict[str, str]:
+        """All groups of the topic and their kinds, in the order of names."""
+        lists = await self._each(GroupList, lambda number: ListGroups(self._topic, number))
+        found = kinds_of(lists.values())
+        streams = await self._coordinator(StreamGroupList, ListStreamGroups(self._topic))
+        found.update({name: STREAM for name in streams.groups if found.get(name) != QUEUE_KIND})
+        return dict(sorted(found.items()))
+
+    async def describe(self, group: str) -> GroupInfo:
+        """Raises NotFoundError when nobody knows the group."""
+        found: dict[int, GroupDescription] = {}
+        missing: list[int] = []
+        numbers = await self._numbers()
+        asked = [self._ask(GroupDescription, number, DescribeGroup(self._topic, number, group)) for number in numbers]
+        for number, answer in zip(numbers, await asyncio.gather(*asked, return_exceptions=True), strict=True):
+            if isinstance(answer, GroupDescription):
+                found[number] = answer
+            elif isinstance(answer, NotFoundError):
+                missing.append(number)
+            else:
+                raise answer
+        kinds = {part.kind for part in found.values()}
+        stream = None if QUEUE_KIND in kinds else await self._describe_stream(group)
+        if stream is not None:
+            untouched = await asyncio.gather(*[self._untouched(number) for number in missing])
+            return GroupInfo(self._topic, group, STREAM, found | dict(zip(missing, untouched, strict=True)), stream)
+        if not found:
+            raise NotFoundError(f"topic {self._topic!r} has no group {group!r}")
+        return GroupInfo(self._topic, group, QUEUE_KIND if QUEUE_KIND in kinds else min(kinds), found)
+
+    async def _describe_stream(self, group: str) -> StreamGroupDescription | None:
+        try:
+            return await self._coordinator(StreamGroupDescription, DescribeStreamGroup(self._topic, group))
+        except NotFoundError:
+            return None
+
+    async def _untouched(self, number: int) -> GroupDescription:
+        """A partition of which the group has committed nothing."""
+        oldest, end = await self._find(number, EARLIEST), await self._find(number, LATEST)
+        return GroupDescription(STREAM, NO_OFFSET, end, oldest, end - oldest)
+
+    async def reset(
+        self, group: str, start: StartAt, timestamp_ms: int | None, partitions: Sequence[int] | None, *, dry_run: bool
+    ) -> dict[int, GroupReset]:
+        place = read_start(None if timestamp_ms is not None else start, timestamp_ms)
+        return await self.move(group, place, partitions, dry_run=dry_run)
+
+    async def move(
+        self, group: str, place: Start, partitions: Sequence[int] | None, *, dry_run: bool
+    ) -> dict[int, GroupReset]:
+        """Raises GroupInUseError for a stream group that has members: they would go on where they are."""
+        numbers = await self._numbers(partitions)
+        epoch = await self._epoch(group, dry_run=dry_run)
+        return await self._each(
+            GroupReset,
+            lambda number: ResetGroup(self._topic, number, group, place, dry_run, epoch),
+            READ if dry_run else ONCE,
+            numbers,
+        )
+
+    async def _epoch(self, group: str, *, dry_run: bool) -> int:
+        """Under which a stream group without members can be moved; 0: there is no such stream group."""
+        if dry_run:
+            found = await self._describe_stream(group)
+            if found is not None and found.members:
+                names = ", ".join([member.name for member in found.members])
+                raise GroupInUseError(f"group {group!r} has members, to leave first: {names}")
+            return 0 if found is None else found.generation
+        try:
+            fenced = await self._coordinator(GroupAssignment, FenceGroup(self._topic, group), REPEATABLE)
+        except NotFoundError:
+            return 0
+        return fenced.generation
+
+    async def delete(self, group: str, partitions: Sequence[int] | None = None) -> None:
+        """Raises NotFoundError when nobody knows the group, and GroupInUseError when it is a stream group with members.
+
+        The coordinator is asked first, so that nobody joins a group that is half deleted without founding it anew. What
+        is set for the group goes last, so that one that is paused gets nothing on its way out; in some partitions
+        only, it stays.
+        """
+        numbers = await self._numbers(partitions)
+        is_known = await self._forget_stream(group) if partitions is None else False
+        missing: list[NotFoundError] = []
+        for number in numbers:
+            try:
+                await self._ask(Reply, number, DeleteGroup(self._topic, number, group), REPEATABLE)
+            except NotFoundError as error:
+                missing.append(error)
+        if partitions is None and await self._forget_settings(group):
+            is_known = True
+        if len(missing) == len(numbers) and not is_known:
+            raise missing[0]
+
+    async def _forget_stream(self, group: str) -> bool:
+        """Whether the coordinator knew the group."""
+        try:
+            await self._coordinator(Reply, ForgetGroup(self._topic, group), REPEATABLE)
+        except NotFoundError:
+            return False
+        return True
+
+    async def _forget_settings(self, group: str) -> bool:
+        """Whether there were any. They are asked for: a later broker may know more of them than this client."""
+        found = await self.alter(group, {})
+        if found:
+            await self.alter(group, dict.fromkeys(found, ""))
+        return bool(found)
+
+    async def alter(self, group: str, settings: dict[str, str]) -> dict[str, str]:
+        request = AlterGroup(self._topic, group, settings)
+        return (await self._coordinator(GroupReply, request, REPEATABLE)).settings
+
+    # Single messages.
+
+    async def cancel(
+        self, partition: int | None, offset: Offset | None, idempotency_key: str | bytes | None
+    ) -> list[tuple[int, Offset]]:
+        """Partition and offset of what is cancelled now."""
+        if (offset is None) == (idempotency_key is None):
+            raise InvalidArgumentError("say which message: either by its offset or by its idempotency key")
+        if offset is not None and partition is None:
+            raise InvalidArgumentError("an offset is one of a partition: say which")
+        offsets = [] if offset is None else [offset]
+        keys = [idempotency_key.encode() if isinstance(idempotency_key, str) else idempotency_key or b""]
+        found = await self._each(
+            RecordsCancelled,
+            lambda number: CancelRecords(self._topic, number, offsets, [] if offsets else keys),
+            REPEATABLE,
+            None if partition is None else [partition],
+        )
+        return [(number, cancelled) for number, reply in found.items() for cancelled in reply.offsets]
+
+    async def explain(self, group: str, partition: int, offset: Offset, *, has_history: bool) -> Explanation:
+        request = ExplainMessage(self._topic, partition, offset, group, has_history=has_history)
+        return await self._ask(Explanation, partition, request)
+
+    async def peek(self, partition: int, offset: Offset | None, max_messages: int) -> list[Message]:
+        """Messages as they are stored, from an offset or the oldest on, as far as there are any. Changes nothing."""
+        if max_messages < 1:
+            raise InvalidArgumentError("max_messages is at least 1")
+        oldest = await self._find(partition, EARLIEST)
+        end = await self._find(partition, LATEST)
+        position = oldest if offset is None else max(offset, oldest)
+        found: list[Message] = []
+        while position < end and len(found) < max_messages:
+            request = Fetch(self._topic, partition, position, _PEEK_BYTES)
+            fetched = await self._ask(Fetched, partition, request)
+            for batch in fetched.batches:
+                messages = messages_of(self._topic, partition, BatchView(batch))
+                found += [message for message in messages if message.offset >= position]
+                position = messages[-1].offset + 1
+            if not fetched.batches:
+                break
+        return found[:max_messages]
+
+    async def _find(self, partition: int, place: int) -> Offset:
+        return (await self._ask(OffsetFound, partition, ListOffsets(self._topic, partition, place))).offset
+
+    # Inside.
+
+    async def _numbers(self, partitions: Sequence[int] | None = None) -> list[int]:
+        return chosen_partitions(await find_topic(self._network, self._topic, self._timeout_ms), partitions)
+
+    async def _ask(self, kind: type[Answer], number: int, request: Request, effect: str = READ) -> Answer:
+        reply = await self._network.call(request, Route(self._topic, number), self._timeout_ms, effect)
+        assert isinstance(reply, kind)
+        return reply
+
+    async def _coordinator(self, kind: type[Answer], request: Request, effect: str = READ) -> Answer:
+        reply = await self._network.call(request, CONTROLLER, self._timeout_ms, effect)
+        assert isinstance(reply, kind)
+        return reply
+
+    async def _each(
+        self,
+        kind: type[Answer],
+        request: Callable[[int], Request],
+        effect: str = READ,
+        partitions: Sequence[int] | None = None,
+    ) -> dict[int, Answer]:
+        """Asks all partitions at once."""
+        numbers = await self._numbers(partitions)
+        answers = await asyncio.gather(*[self._ask(kind, number, request(number), effect) for number in numbers])
+        return dict(zip(numbers, answers, strict=True))

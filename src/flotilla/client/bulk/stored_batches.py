@@ -1,0 +1,100 @@
+"""Stored batches of a range of offsets, as bytes: for bulk readers that have columns to fill and no use for messages.
+
+Belongs to one thread, which iterates it. While it works on one answer the next one is on its way; nothing more is
+kept. Every wait ends by the client's time limit, and leaders are found like everywhere else in the client.
+"""
+
+from collections.abc import Iterator
+from concurrent.futures import Future
+from typing import Final
+
+from flotilla.client._core.asyncio_network import now_ms
+from flotilla.client._core.calls import Outcome
+from flotilla.client._core.routes import Route
+from flotilla.client.client import Client
+from flotilla.codec.batch.header import parse_header
+from flotilla.types.errors import CorruptionError, DeadlineError, FlotillaError, InvalidArgumentError
+from flotilla.types.ids import Offset
+from flotilla.types.limits import MIB
+from flotilla.types.operations import Fetch, Fetched
+
+#: How long a broker waits for what it should have already, having just become the leader.
+_WAIT_MS: Final = 1_000
+#: Beyond the time limit of a call, which ends by itself.
+_GRACE_MS: Final = 5_000
+
+
+class StoredBatches:
+    """Iterates over the batches that hold [first, end) of one partition, in order.
+
+    The first one may begin before, and the last one end behind the range. Raises OffsetOutOfRangeError when retention
+    has removed what comes next, CorruptionError for what cannot be a batch, and DeadlineError when no leader gives
+    the next batch within `timeout_ms`.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        topic: str,
+        partition: int,
+        first: Offset,
+        end: Offset,
+        *,
+        fetch_bytes: int = 4 * MIB,
+        timeout_ms: int = 60_000,
+    ) -> None:
+        self._thread, self._network = client._opened()
+        self._route = Route(topic, partition)
+        self._end = end
+        self._fetch_bytes = fetch_bytes
+        self._timeout_ms = timeout_ms
+        #: Of the record that comes next.
+        self.position = first
+
+    def __iter__(self) -> Iterator[bytes | memoryview]:
+        if self.position >= self._end:
+            return
+        answer = self._fetch(self.position)
+        give_up_ms = now_ms() + self._timeout_ms
+        while True:
+            batches = self._taken(answer).batches
+            if batches:
+                next_offset = self._next_offset(batches[-1])
+                give_up_ms = now_ms() + self._timeout_ms
+            elif now_ms() > give_up_ms:
+                raise DeadlineError(f"no leader has offset {self.position} of {self._named()}, which was there before")
+            else:
+                next_offset = self.position
+            if next_offset < self._end:
+                answer = self._fetch(next_offset)
+            self.position = next_offset
+            yield from batches
+            if next_offset >= self._end:
+                return
+
+    def _fetch(self, offset: Offset) -> "Future[Outcome]":
+        answer: Future[Outcome] = Future()
+        request = Fetch(self._route.topic, self._route.partition, offset, self._fetch_bytes, _WAIT_MS)
+        self._thread.post(self._network.submit, request, self._route, self._timeout_ms, answer.set_result)
+        return answer
+
+    def _taken(self, answer: "Future[Outcome]") -> Fetched:
+        try:
+            outcome = answer.result((self._timeout_ms + _GRACE_MS) / 1000)
+        except TimeoutError:
+            raise DeadlineError(f"no answer about {self._named()} within {self._timeout_ms} ms") from None
+        if isinstance(outcome, FlotillaError):
+            outcome.add_note(f"while reading {self._named()} from offset {self.position} to {self._end}")
+            raise outcome
+        assert isinstance(outcome, Fetched)
+        return outcome
+
+    def _next_offset(self, batch: bytes | memoryview) -> Offset:
+        try:
+            header = parse_header(batch)
+        except InvalidArgumentError as error:
+            raise CorruptionError(f"{self._named()} at offset {self.position}: {error}") from error
+        return header.base_offset + header.count
+
+    def _named(self) -> str:
+        return f"partition {self._route.partition} of topic {self._route.topic}"

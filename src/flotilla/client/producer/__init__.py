@@ -1,0 +1,1 @@
+"""Producers: records into batches, batches in order to their partitions, and receipts back."""

@@ -1,0 +1,274 @@
+"""A batch from its first record to its answer, and the promise given for each record in it.
+
+The records of a batch share one fate, so there is one state for all of them: a delivery is a position in a
+batch and nothing else, which makes a future per record nearly free. A batch is encoded when it is first
+sent; when it has to travel under other numbers later, only its header is written anew.
+
+One thread fills and reads, another may resolve: whoever waits is called exactly once, by whichever of
+the two sees the end and the waiting together first.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Final, NamedTuple
+
+from flotilla.client._core.calls import Call
+from flotilla.codec.batch.header import HEADER_BYTES, pack_header, parse_header
+from flotilla.codec.batch.records import decode_batch, encode_batch, encode_values
+from flotilla.types.errors import FlotillaError, InvalidArgumentError
+from flotilla.types.ids import Offset
+from flotilla.types.records import Record
+
+#: The batch has no number yet, or needs another.
+UNNUMBERED = -1
+
+
+class Receipt(NamedTuple):
+    """Where a record is stored: on disk at a majority of replicas."""
+
+    partition: int
+    offset: Offset
+    #: A record with this idempotency key was stored before, there; this one was not needed.
+    duplicate: bool = False
+
+
+#: A receipt without the detour over its own Python function: one is made for each record.
+_RECEIPT: Final[Callable[[tuple[int, Offset, bool]], Receipt]] = partial(tuple.__new__, Receipt)
+
+
+class Batch:
+    """Records for one partition that share priority and deliver-at."""
+
+    __slots__ = (
+        "_callbacks",
+        "attempts",
+        "base_offset",
+        "call",
+        "count",
+        "data",
+        "deadline_ms",
+        "error",
+        "is_done",
+        "is_observed",
+        "is_unsure",
+        "keys",
+        "known",
+        "last_error",
+        "opened_ms",
+        "partition",
+        "records",
+        "sequence",
+        "size_bytes",
+        "template",
+        "times_ms",
+        "values",
+    )
+
+    def __init__(self, partition: int, opened_ms: int, deadline_ms: int) -> None:
+        self.partition = partition
+        #: When its first record came, and when all of them are overdue.
+        self.opened_ms = opened_ms
+        self.deadline_ms = deadline_ms
+        self.records: list[Record] = []
+        #: Instead of records: values that share everything else, which the template says,
+        self.values: list[bytes] = []
+        self.template: Record | None = None
+        #: but for their times, if they have some.
+        self.times_ms: list[int] = []
+        self.count = 0
+        self.size_bytes = 0
+        #: The idempotency keys of its records, none of which may occur twice.
+        self.keys: dict[bytes, None] = {}
+        #: Where records are whose keys were stored before, by their position; they are not in the bytes any more.
+        self.known: dict[int, Offset] = {}
+        # What the lane knows of it.
+        self.data = b""
+        self.sequence = UNNUMBERED
+        #: The attempt under way.
+        self.call: Call | None = None
+        #: An attempt may have stored it.
+        self.is_unsure = False
+        self.attempts = 0
+        self.last_error: FlotillaError | None = None
+        # What became of it.
+        self.base_offset: Offset = -1
+        self.error: FlotillaError | None = None
+        self.is_done = False
+        #: Somebody has been told of the error.
+        self.is_observed = False
+        self._callbacks: deque[Callable[[], None]] = deque()
+
+    @classmethod
+    def of_values(
+        cls, partition: int, values: list[bytes], size_bytes: int, template: Record, *, opened_ms: int, deadline_ms: int
+    ) -> "Batch":
+        batch = cls(partition, opened_ms, deadline_ms)
+        batch.values = values
+        batch.template = template
+        batch.count = len(values)
+        batch.size_bytes = size_bytes
+        return batch
+
+    @classmethod
+    def of_record(cls, partition: int, record: Record, size_bytes: int, *, opened_ms: int, deadline_ms: int) -> "Batch":
+        batch = cls(partition, opened_ms, deadline_ms)
+        batch.records = [record]
+        batch.count = 1
+        batch.size_bytes = size_bytes
+        return batch
+
+    def number(self, producer_id: int, epoch: int, sequence: int, compression: int) -> bytes:
+        """The bytes of the batch under these numbers. Raises InvalidArgumentError when its records do not fit."""
+        if self.data:
+            header = parse_header(self.data)
+            body = memoryview(self.data)[HEADER_BYTES:]
+            self.data = b"".join(
+                (
+                    pack_header(
+                        body,
+                        count=header.count,
+                        first_time_ms=header.first_time_ms,
+                        max_time_ms=header.max_time_ms,
+                        compression=header.compression,
+                        producer_id=producer_id,
+                        producer_epoch=epoch,
+                        producer_sequence=sequence,
+                    ),
+                    body,
+                )
+            )
+        else:
+            self.data = self._encode(producer_id, epoch, sequence, compression)
+            # The bytes say it all.
+            self.records = []
+            self.values = []
+            self.times_ms = []
+        self.sequence = sequence
+        return self.data
+
+    def _encode(self, producer_id: int, epoch: int, sequence: int, compression: int) -> bytes:
+        shared = self.template
+        if shared is None:
+            return encode_batch(
+                self.records,
+                compression=compression,
+                producer_id=producer_id,
+                producer_epoch=epoch,
+                sequence=sequence,
+            )
+        return encode_values(
+            self.values,
+            timestamp_ms=shared.timestamp_ms,
+            timestamps_ms=self.times_ms,
+            priority=shared.priority,
+            content_type=shared.content_type,
+            deliver_at_ms=shared.deliver_at_ms,
+            ttl_ms=shared.ttl_ms,
+            max_deliveries=shared.max_deliveries,
+            compression=compression,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            sequence=sequence,
+        )
+
+    def spell_out(self) -> None:
+        """Makes records of its values, because one joins them that differs in more."""
+        assert self.template is not None
+        shared = self.template
+        self.records = [
+            shared._replace(value=value, timestamp_ms=time_ms)
+            for value, time_ms in zip(self.values, self.times_ms, strict=True)
+        ]
+        self.template = None
+        self.values = []
+        self.times_ms = []
+
+    @property
+    def left_count(self) -> int:
+        """Records that are to be stored."""
+        return self.count - len(self.known)
+
+    def leave_out(self, known: Sequence[tuple[int, Offset]]) -> None:
+        """Takes out records that are stored already: their positions in what was sent, and where they are.
+
+        Raises InvalidArgumentError when there are no such positions.
+        """
+        left = [position for position in range(self.count) if position not in self.known]
+        found = dict(known)
+        if not found or not all(at < len(left) for at in found):
+            raise InvalidArgumentError(f"the broker knows records {list(found)} of a batch of {len(left)}")
+        self.records = [record for at, record in enumerate(decode_batch(self.data)) if at not in found]
+        self.data = b""
+        self.sequence = UNNUMBERED
+        for at, offset in found.items():
+            self.known[left[at]] = offset
+
+    @property
+    def is_flying(self) -> bool:
+        return self.call is not None
+
+    def resolve(self, base_offset: Offset, error: FlotillaError | None = None) -> None:
+        """The end: stored at `base_offset`, or not."""
+        assert not self.is_done
+        self.base_offset = base_offset
+        self.error = error
+        self.data = b""
+        self.is_done = True
+        self._call_back()
+
+    def when_done(self, callback: Callable[[], None]) -> None:
+        """Calls back when the batch is done, at once if it is."""
+        self._callbacks.append(callback)
+        if self.is_done:
+            self._call_back()
+
+    def _call_back(self) -> None:
+        while self._callbacks:
+            try:
+                callback = self._callbacks.popleft()
+            except IndexError:
+                # The other thread was quicker.
+                return
+            callback()
+
+
+def count_records(batches: Iterable[Batch]) -> int:
+    return sum([batch.count for batch in batches])
+
+
+class Delivery:
+    """What became, or will become, of one record that was sent. Both shells add a way to wait for it."""
+
+    __slots__ = ("_batch", "_position")
+
+    def __init__(self, batch: Batch, position: int) -> None:
+        self._batch = batch
+        self._position = position
+
+    @property
+    def batch(self) -> Batch:
+        """What it travels with."""
+        return self._batch
+
+    def done(self) -> bool:
+        """Whether the record is stored, or has failed."""
+        return self._batch.is_done
+
+    def exception(self) -> FlotillaError | None:
+        """Why the record failed; None while it has not, and when it is stored."""
+        self._batch.is_observed = self._batch.is_done
+        return self._batch.error
+
+    def _receipt(self) -> Receipt:
+        batch = self._batch
+        position = self._position
+        assert batch.is_done
+        if batch.known:
+            if position in batch.known:
+                return Receipt(batch.partition, batch.known[position], True)
+            position -= sum([before < position for before in batch.known])
+        if batch.error is not None:
+            batch.is_observed = True
+            raise batch.error
+        return _RECEIPT((batch.partition, batch.base_offset + position, False))

@@ -1,0 +1,139 @@
+"""Records of one producer that somebody waits for one by one, while nothing else of it is under way.
+
+The caller's own thread makes the first attempt, over a connection that it has to itself (direct). The lane of the
+partition lends it a number for that. Whatever goes wrong, the lane takes the batch back as one that was sent, and does
+with it what it does with all of them: so there is one way of numbering and one of trying again, and the quick way can
+neither lose nor double a record. What is interrupted is taken back, too, and comes to its end without its caller.
+"""
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+from flotilla.client._core.asyncio_network import Network, now_ms
+from flotilla.client._core.calls import UNSURE, outcome_unknown
+from flotilla.client._core.loop_thread import Gate, LoopThread
+from flotilla.client.producer._batch import Batch, Receipt
+from flotilla.client.producer._core import ProducerCore, RecordBuffer, record_bytes
+from flotilla.client.producer._direct_connection import DirectConnection, DirectConnections
+from flotilla.client.producer._partition_lane import Lane
+from flotilla.types.errors import ConnectionClosedError, FlotillaError, UnknownError
+from flotilla.types.ids import Offset
+from flotilla.types.limits import KIB
+from flotilla.types.operations import Produce, Produced
+from flotilla.types.records import Record
+
+#: A larger record gains nothing.
+_RECORD_BYTES_MAX: Final = 64 * KIB
+
+
+class LoneRecords:
+    def __init__(
+        self,
+        thread: LoopThread,
+        network: Network,
+        direct: DirectConnections,
+        core: ProducerCore,
+        buffer: RecordBuffer,
+        lock: threading.Lock,
+        released: Callable[[Batch], None],
+    ) -> None:
+        """`lock` guards the buffer; `released` is called, under it, for each batch that has come to its end."""
+        self._thread = thread
+        self._network = network
+        self._direct = direct
+        self._core = core
+        self._buffer = buffer
+        self._lock = lock
+        self._released = released
+
+    def store(self, record: Record, partition: int | None, timeout_ms: int) -> Receipt | None:
+        """The receipt, when the record is stored; None: nothing was done, and it has to go the usual way."""
+        found = self._find_way(record, partition, timeout_ms)
+        if found is None:
+            return None
+        lane, batch, connection = found
+        try:
+            request = self._lend(lane, batch)
+            answer = None if request is None else connection.ask(request)
+            if isinstance(answer, Produced) and not answer.known:
+                self._settle(lane, batch, answer.base_offset)
+        except BaseException as error:
+            self._direct.give_up(connection)
+            is_lent = lane.lent is batch
+            self._hand_over(batch, None, is_unsure=True)
+            if not is_lent or not isinstance(error, OSError | FlotillaError):
+                raise
+        else:
+            self._direct.bring_back(connection)
+            if answer is None:
+                return None
+            if not batch.is_done:
+                refusal = answer if isinstance(answer, FlotillaError) else UnknownError(f"answered with {answer}")
+                self._hand_over(batch, refusal, is_unsure=isinstance(refusal, UNSURE))
+        if not batch.is_done:
+            self._wait_for_lane(batch)
+        if batch.error is not None:
+            batch.is_observed = True
+            raise batch.error
+        return Receipt(batch.partition, batch.base_offset)
+
+    def _find_way(
+        self, record: Record, partition: int | None, timeout_ms: int
+    ) -> tuple[Lane, Batch, DirectConnection] | None:
+        buffer = self._buffer
+        size_bytes = record_bytes(record)
+        if record.idempotency_key or size_bytes > _RECORD_BYTES_MAX:
+            return None
+        if buffer.unresolved or not buffer.partitions or not self._thread.is_usable:
+            return None
+        number = buffer.choose(record) if partition is None else partition
+        lane = self._core.lane(number)
+        leader = None if lane is None else lane.leader
+        connection = None if leader is None else self._direct.take(leader)
+        if lane is None or connection is None:
+            return None
+        time_ms = now_ms()
+        batch = Batch.of_record(number, record, size_bytes, opened_ms=time_ms, deadline_ms=time_ms + timeout_ms)
+        return lane, batch, connection
+
+    def _lend(self, lane: Lane, batch: Batch) -> Produce | None:
+        """None: others were quicker, and it had better travel with them. Raises InvalidArgumentError."""
+        with self._lock:
+            if not self._thread.is_usable or self._buffer.unresolved:
+                return None
+            request = lane.lend(batch)
+            if request is not None:
+                self._buffer.hold(batch)
+            return request
+
+    def _settle(self, lane: Lane, batch: Batch, base_offset: Offset) -> None:
+        batch.resolve(base_offset)
+        with self._lock:
+            is_waited_for = lane.settle_lent(batch)
+            self._buffer.release(batch)
+            self._released(batch)
+            self._core.adapt()
+            is_waited_for = is_waited_for or self._buffer.is_waiting
+        if is_waited_for:
+            self._hand_over(batch, None, is_unsure=False)
+
+    def _hand_over(self, batch: Batch, refusal: FlotillaError | None, *, is_unsure: bool) -> None:
+        # A loop that has ended takes nothing back; who waits for it is told.
+        with suppress(ConnectionClosedError):
+            self._thread.post(self._take_back, batch, refusal, is_unsure)
+
+    def _wait_for_lane(self, batch: Batch) -> None:
+        gate = Gate()
+        batch.when_done(gate.open)
+        try:
+            self._thread.wait(gate)
+        except ConnectionClosedError as closed:
+            raise outcome_unknown(closed) from None
+
+    # On the loop.
+
+    def _take_back(self, batch: Batch, refusal: FlotillaError | None, is_unsure: bool) -> None:
+        self._core.take_back(batch, refusal, is_unsure=is_unsure, now_ms=now_ms())
+        self._network.perform()

@@ -1,0 +1,1 @@
+"""Consumers of queue groups: polls, leases and their renewal, settlements and messages."""

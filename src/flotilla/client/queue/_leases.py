@@ -1,0 +1,175 @@
+"""What one queue consumer holds: which messages of which leases, and when each lease has to be renewed.
+
+    Holding   one delivery: consecutive offsets under one lease, with a bit for each that is not settled
+    Leases    all holdings of a consumer, by partition
+
+A bit is *open* until its message is settled here, whatever the leader says to that later, and *lost* when the leader
+has refused it. Only open bits are renewed, and presented to a new leader. Nothing here sends anything, and time is
+what the caller says it is.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+
+from flotilla.types.ids import Offset
+from flotilla.types.operations.queue import Delivery, Held
+
+
+class Holding:
+    __slots__ = (
+        "attempt",
+        "count",
+        "deliver_at_ms",
+        "extended",
+        "first",
+        "group",
+        "lease_id",
+        "lost",
+        "open",
+        "part_with",
+        "partition",
+        "priority",
+        "renew_ms",
+        "renewed_until_ms",
+        "topic",
+    )
+
+    def __init__(self, topic: str, group: str, delivery: Delivery) -> None:
+        self.topic = topic
+        self.group = group
+        self.partition = delivery.partition
+        self.lease_id = delivery.lease_id
+        self.first = delivery.first
+        self.count = delivery.count
+        self.attempt = delivery.attempt
+        self.priority = 0
+        self.deliver_at_ms = 0
+        #: One bit per message, the first one lowest.
+        self.open = (1 << delivery.count) - 1 if delivery.lease_id else 0
+        self.lost = 0
+        #: When the lease is to be renewed next, and from when on it is not renewed any more.
+        self.renew_ms = 0
+        self.renewed_until_ms = 0
+        #: Messages that were extended by hand: how long no renewal may shorten that.
+        self.extended: dict[Offset, int] = {}
+        #: Tells the consumer that a transaction has taken over messages: it holds them no more.
+        self.part_with: Callable[[Holding, int], None] = _nobody
+
+    @property
+    def full(self) -> int:
+        return (1 << self.count) - 1
+
+    def bit(self, offset: Offset) -> int:
+        assert self.first <= offset < self.first + self.count
+        return 1 << (offset - self.first)
+
+    def mask(self, first: Offset, end: Offset) -> int:
+        """The bits of those offsets of a run that belong here."""
+        low = max(first, self.first)
+        high = min(end, self.first + self.count)
+        return ((1 << (high - low)) - 1) << (low - self.first) if low < high else 0
+
+    def runs(self, mask: int) -> Iterator[Held]:
+        """The runs of offsets whose bits are set, in order."""
+        position = self.first
+        while mask:
+            gap = (mask & -mask).bit_length() - 1
+            mask >>= gap
+            position += gap
+            length = (mask + 1 & -(mask + 1)).bit_length() - 1
+            mask >>= length
+            yield Held(self.lease_id, position, position + length)
+            position += length
+
+    def offsets(self, mask: int) -> list[Offset]:
+        return [offset for run in self.runs(mask) for offset in range(run.first, run.end)]
+
+    def renewable(self, now_ms: int) -> int:
+        """The open bits but for those that were extended by hand beyond now."""
+        if not self.extended:
+            return self.open
+        self.extended = {offset: until_ms for offset, until_ms in self.extended.items() if until_ms > now_ms}
+        mask = self.open
+        for offset in self.extended:
+            mask &= ~self.bit(offset)
+        return mask
+
+
+class Leases:
+    def __init__(self) -> None:
+        #: Holdings with an open bit, in the order of their arrival.
+        self._by_partition: dict[int, dict[Holding, None]] = {}
+        #: Messages that were received and not settled.
+        self.open_count = 0
+        #: No lease has to be renewed before this. It may be too early, never too late; None: when one is added.
+        self.next_ms: int | None = None
+
+    def add(self, holding: Holding) -> None:
+        assert holding.open == holding.full
+        self._by_partition.setdefault(holding.partition, {})[holding] = None
+        self.open_count += holding.count
+        self.hasten(holding.renew_ms)
+
+    def close(self, holding: Holding, mask: int) -> int:
+        """Those of the messages that were open until now, and are not any more."""
+        closed = holding.open & mask
+        if closed:
+            holding.open &= ~mask
+            self.open_count -= closed.bit_count()
+            if not holding.open:
+                held = self._by_partition[holding.partition]
+                del held[holding]
+                if not held:
+                    del self._by_partition[holding.partition]
+        return closed
+
+    def reopen(self, holding: Holding, mask: int) -> None:
+        """Settling them failed: they are held as before."""
+        fresh = mask & ~holding.open & ~holding.lost
+        if fresh:
+            holding.open |= fresh
+            self.open_count += fresh.bit_count()
+            self._by_partition.setdefault(holding.partition, {})[holding] = None
+            self.hasten(holding.renew_ms)
+
+    def hasten(self, when_ms: int) -> None:
+        """A lease has to be renewed at this time, perhaps before all others."""
+        if self.next_ms is None or when_ms < self.next_ms:
+            self.next_ms = when_ms
+
+    def refuse(self, partition: int, expired: Iterable[Held]) -> None:
+        """The leader says that these are not ours any more."""
+        for run in expired:
+            for holding in self.of(partition):
+                if holding.lease_id == run.lease_id:
+                    lost = self.close(holding, holding.mask(run.first, run.end))
+                    holding.lost |= lost
+
+    @property
+    def partitions(self) -> list[int]:
+        return list(self._by_partition)
+
+    def of(self, partition: int) -> list[Holding]:
+        return list(self._by_partition.get(partition, ()))
+
+    def __iter__(self) -> Iterator[Holding]:
+        return iter([holding for held in self._by_partition.values() for holding in held])
+
+    def find_next(self) -> int | None:
+        """When the next lease really has to be renewed."""
+        self.next_ms = min([holding.renew_ms for holding in self], default=None)
+        return self.next_ms
+
+
+def _nobody(holding: Holding, mask: int) -> None:
+    """No consumer has taken it in."""
+
+
+def merged(runs: Iterable[Held]) -> list[Held]:
+    """The same offsets in as few runs as possible: neighbours under one lease become one."""
+    found: list[Held] = []
+    for run in sorted(runs):
+        if found and found[-1].lease_id == run.lease_id and found[-1].end >= run.first:
+            found[-1] = found[-1]._replace(end=max(found[-1].end, run.end))
+        else:
+            found.append(run)
+    return found

@@ -1,0 +1,220 @@
+"""The loop's side of one queue consumer, for both shells: drives its core and waits for what becomes of it.
+
+Everything here runs on the loop. What is settled in one turn of the loop leaves together, at its end.
+"""
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Generic
+
+from flotilla.client._core.asyncio_network import Network, now_ms
+from flotilla.client._core.calls import READ
+from flotilla.client._core.routes import ANY, Route
+from flotilla.client.queue._core import QueueReader
+from flotilla.client.queue._leases import Holding
+from flotilla.client.queue.message import Message
+from flotilla.client.queue.options import QueueOptions
+from flotilla.client.queue.outcome import Verdict
+from flotilla.client.reader._positions import chosen_partitions, find_topic
+from flotilla.types.errors import ConnectionClosedError, FlotillaError, InvalidArgumentError, OutcomeUnknownError
+from flotilla.types.operations import GetMetadata, Metadata
+
+#: Messages that were settled without waiting and have no answer; beyond that, settling waits.
+UNCONFIRMED_MAX = 8_192
+
+
+class QueueFeed(Generic[Message]):
+    def __init__(
+        self, network: Network, topic: str, group: str, options: QueueOptions, kind: type[Message], owner: object
+    ) -> None:
+        if not group:
+            raise InvalidArgumentError('a queue consumer needs a group: consumer(topic, group=...), or mode="manual"')
+        self.topic = topic
+        self.group = group
+        chance = network.session.chance
+        #: The name under which its leases stand, for people who look at the group.
+        self.member = f"{socket.gethostname()}-{os.getpid()}-{chance.getrandbits(32):08x}"
+        self._network = network
+        self._options = options
+        self._news = asyncio.Event()
+        self._is_scheduled = False
+        self._is_prepared = False
+        #: While that is being seen to: whoever comes meanwhile waits for the same answers.
+        self._preparing = asyncio.Lock()
+        #: Asked for before `prepare`, it would have no partitions to ask.
+        self.reader: QueueReader[Message] = QueueReader(
+            network.session, topic, group, self.member, options, kind=kind, owner=owner, news=self._news.set
+        )
+
+    # Messages.
+
+    async def prepare(self) -> None:
+        """Finds out which partitions there are and who leads them."""
+        self.check_open()
+        if self._is_prepared:
+            return
+        async with self._preparing:
+            if not self._is_prepared:
+                await self._find_partitions()
+
+    async def _find_partitions(self) -> None:
+        session = self._network.session
+        topic = await find_topic(self._network, self.topic, self._options.timeout_ms)
+        numbers = chosen_partitions(topic, self._options.partitions)
+        if None in [session.routes.find(Route(self.topic, number)) for number in numbers]:
+            found = await self._network.call(GetMetadata([self.topic]), ANY, self._options.timeout_ms, READ)
+            assert isinstance(found, Metadata)
+            session.routes.update(found, [self.topic])
+        self.check_open()
+        self.reader.adapt()
+        self._is_prepared = True
+
+    async def fetch(self, max_messages: int, wait_ms: int) -> None:
+        """Returns when there is something to take, or when there is nothing and the time is over."""
+        if max_messages < 1 or wait_ms < 0:
+            raise InvalidArgumentError("max_messages is at least 1, and wait_ms at least 0")
+        deadline_ms = now_ms() + wait_ms
+        await self.prepare()
+        reader = self.reader
+        reader.want(max_messages, deadline_ms, now_ms())
+        self._network.perform()
+        try:
+            while not reader.ready and not reader.errors:
+                remaining_ms = deadline_ms - now_ms()
+                if remaining_ms <= 0 and not reader.is_searching:
+                    return
+                await self._wait(remaining_ms if remaining_ms > 0 else self._options.timeout_ms)
+        finally:
+            reader.rest()
+
+    async def flow(self) -> None:
+        """Keeps messages coming from now on, and returns when there is one, or an error."""
+        await self.prepare()
+        self.reader.flow()
+        self.schedule()
+        while not self.reader.ready and not self.reader.errors:
+            await self._wait(None)
+
+    # Their ends.
+
+    def settle_soon(self, masks: dict[Holding, int], verdict: Verdict) -> None:
+        """Settles without waiting; an error is raised by what is called next."""
+        self.reader.settle(masks, verdict, None)
+        self.schedule()
+
+    def settle(self, masks: dict[Holding, int], verdict: Verdict) -> "asyncio.Future[FlotillaError | None]":
+        """What is told when it is on disk at a majority: None, or LeaseExpiredError, or why that is not known."""
+        self.check_open()
+        answer = _Answer()
+        self.reader.settle(masks, verdict, answer.come)
+        self.schedule()
+        return answer.future
+
+    async def extend(self, holding: Holding, mask: int, visibility_ms: int) -> None:
+        self.check_open()
+        if visibility_ms < 1:
+            raise InvalidArgumentError("a lease lasts for at least 1 ms")
+        self.reader.turn(now_ms())
+        answer = _Answer()
+        self.reader.extend(holding, mask, visibility_ms, answer.come)
+        self.schedule()
+        error = await answer.future
+        if error is not None:
+            raise error
+
+    @property
+    def is_crowded(self) -> bool:
+        """Too much has no answer: nothing more should be settled without waiting."""
+        return self.reader.unconfirmed > UNCONFIRMED_MAX
+
+    async def make_room(self) -> None:
+        """Waits while too much has no answer."""
+        while self.is_crowded and not self.reader.is_closed:
+            await self._wait(None)
+
+    async def flush(self) -> None:
+        """Waits until everything that was settled has its answer, and raises the first error."""
+        self.reader.hurry(now_ms())
+        self._network.perform()
+        while self.reader.unconfirmed:
+            await self._wait(None)
+        self.raise_error()
+
+    async def close(self, drain_ms: int, timeout_ms: int | None) -> None:
+        """Takes nothing more, waits for what is being worked on, gives the rest back, and raises the first error."""
+        reader = self.reader
+        reader.stop(now_ms())
+        self._network.perform()
+        self._news.set()
+        await self._wait_while(lambda: bool(reader.leases.open_count), drain_ms)
+        reader.abandon(now_ms())
+        self._network.perform()
+        limit_ms = self._options.timeout_ms if timeout_ms is None else timeout_ms
+        await self._wait_while(lambda: bool(reader.unconfirmed), limit_ms)
+        if reader.unconfirmed and not reader.errors:
+            text = f"{reader.unconfirmed} messages were settled, and no answer came within {limit_ms} ms"
+            raise OutcomeUnknownError(text)
+        self.raise_error()
+
+    async def _wait_while(self, is_so: Callable[[], bool], limit_ms: int) -> None:
+        deadline_ms = now_ms() + limit_ms
+        while is_so() and now_ms() < deadline_ms and not self._network.session.is_closed:
+            await self._wait(deadline_ms - now_ms())
+
+    # Inside.
+
+    def check_open(self) -> None:
+        if self.reader.is_closed:
+            raise consumer_closed()
+
+    def raise_error(self) -> None:
+        """Raises what went wrong behind the caller's back. Any thread may call it."""
+        if not self.reader.errors:
+            return
+        try:
+            error = self.reader.errors.popleft()
+        except IndexError:
+            return
+        raise error
+
+    def schedule(self) -> None:
+        """Has the core look around once, when this turn of the loop has asked for all it will ask for."""
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            asyncio.get_running_loop().call_soon(self.turn)
+
+    def turn(self) -> None:
+        self._is_scheduled = False
+        self.reader.turn(now_ms())
+        self._network.perform()
+
+    async def _wait(self, wait_ms: int | None) -> None:
+        """Until there are news, or a while."""
+        self._news.clear()
+        if wait_ms is None:
+            await self._news.wait()
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wait_ms / 1000):
+                await self._news.wait()
+
+
+class _Answer:
+    """What somebody awaits: None, or what went wrong."""
+
+    __slots__ = ("future",)
+
+    def __init__(self) -> None:
+        self.future: asyncio.Future[FlotillaError | None] = asyncio.get_running_loop().create_future()
+
+    def come(self, error: FlotillaError | None) -> None:
+        # Whoever awaited it may have been cancelled.
+        if not self.future.done():
+            self.future.set_result(error)
+
+
+def consumer_closed() -> ConnectionClosedError:
+    return ConnectionClosedError("the consumer is closed")

@@ -1,0 +1,272 @@
+"""Whom a queue consumer asks for messages: one poll at each leader, for all of its partitions that it leads.
+
+What is known of leaders may be out of date, so nothing relies on it for long. The leader of a partition whose poll led
+nowhere is forgotten, and the partition asked for alone, which makes the session find the new one; and the metadata are
+asked for again now and then, which also shows partitions that a topic has got since. A partition is covered while a
+poll for it is under way at the leader it is believed to have.
+
+A leader is asked without waiting first, in turn with the others, so that none of them is forgotten; one that has just
+said that it has nothing is asked behind them for a moment. When none has anything, a poll is parked at each. The
+answers of those that were not needed are not lost: whoever drives this buffers them.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from flotilla.client._core.calls import READ, Call, Outcome, is_passing
+from flotilla.client._core.routes import ANY, Route
+from flotilla.client._core.session import Session
+from flotilla.types.address import Address
+from flotilla.types.errors import FlotillaError, NotLeaderError, UnavailableError
+from flotilla.types.operations import GetMetadata, Metadata
+from flotilla.types.operations.queue import Poll, Polled
+
+#: How often the metadata are looked at again while messages are asked for.
+REFRESH_MS = 10_000
+#: A leader that says at once that there is nothing, though it was asked to wait, is given this long, doubling.
+_PAUSE_MS = 20
+_PAUSE_MS_MAX = 500
+_DOUBLINGS_MAX = 8
+#: A leader that had nothing is asked behind the others for so long. Where all messages lie in one partition, a quick
+#: consumer would else pay for a question to each of the others with every poll.
+_DRY_MS = 100
+
+
+@dataclass(slots=True)
+class _Asked:
+    """A poll under way."""
+
+    leader: Address | None
+    partitions: list[int]
+    messages: int
+    wait_ms: int
+    sent_ms: int
+
+
+@dataclass(slots=True)
+class _Trouble:
+    """Answers in a row that brought nothing although they should have: since when, how many, and until when to wait."""
+
+    since_ms: int
+    count: int = 0
+    pause_ms: int = 0
+
+
+class Polls:
+    def __init__(
+        self,
+        session: Session,
+        topic: str,
+        partitions: Sequence[int] | None,
+        *,
+        request: Callable[[list[int], int, int], Poll],
+        arrived: Callable[[Polled], None],
+        failed: Callable[[FlotillaError], None],
+        answered: Callable[[int], None],
+        moved: Callable[[int], None],
+        timeout_ms: int,
+        turn: int = 0,
+    ) -> None:
+        """`partitions`: None is all of the topic. `request` makes a poll of partitions, messages and wait.
+
+        `answered` is told the partitions of each answer, `moved` those that somebody else leads now, and `failed`
+        what waiting will not mend. `turn` says whose turn it is to be asked first: whoever polls only once counts on.
+        """
+        self._session = session
+        self._topic = topic
+        self._wished = partitions
+        self._request = request
+        self._arrived = arrived
+        self._failed = failed
+        self._answered = answered
+        self._moved = moved
+        self._timeout_ms = timeout_ms
+        self._partitions: list[int] = []
+        self._asked: dict[Call, _Asked] = {}
+        self._troubles: dict[int, _Trouble] = {}
+        #: Until when partitions are asked behind the others, because their leader had nothing.
+        self._dry_until_ms: dict[int, int] = {}
+        #: Partitions that are still to be asked without waiting in this round.
+        self._round: dict[int, None] = {}
+        self._turn = turn
+        self._refreshed_ms = session.now_ms
+        self._is_refreshing = False
+        self.adapt()
+
+    @property
+    def messages_asked(self) -> int:
+        """How many messages the polls under way may bring."""
+        return sum([asked.messages for asked in self._asked.values()])
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._asked
+
+    @property
+    def is_searching(self) -> bool:
+        """A round is not over: leaders are still asked without waiting."""
+        return bool(self._round) or any(not asked.wait_ms for asked in self._asked.values())
+
+    @property
+    def leader_count(self) -> int:
+        """How many would have to be asked for everything; partitions whose leader is not known count each."""
+        find = self._session.routes.find
+        leaders = [find(Route(self._topic, number)) for number in self._partitions]
+        return len(dict.fromkeys(number if leader is None else leader for number, leader in enumerate(leaders)))
+
+    @property
+    def next_ms(self) -> int | None:
+        """When a partition that rests may be asked again."""
+        if not self._troubles:
+            return None
+        now_ms = self._session.now_ms
+        return min([each.pause_ms for each in self._troubles.values() if each.pause_ms > now_ms], default=None)
+
+    def adapt(self) -> None:
+        """A topic may have got more partitions."""
+        topic = self._session.routes.topics.get(self._topic)
+        if topic is not None:
+            numbers = [part.number for part in topic.partitions]
+            self._partitions = numbers if self._wished is None else list(self._wished)
+
+    def begin_round(self) -> None:
+        """The next one to be asked is the leader after the one that was asked first the last time."""
+        self._turn += 1
+        self._round = dict.fromkeys(self._partitions)
+
+    def ask(self, messages: int, wait_ms: int, *, is_shared: bool) -> None:
+        """Asks for messages where nothing is under way: so many in all if `is_shared`, else of each leader.
+
+        `is_shared` is for who asks all the time, and needs no rounds.
+        """
+        self._refresh()
+        groups = self._uncovered()
+        if is_shared:
+            self._turn += 1
+            for position, group in enumerate(groups):
+                # At least one of each: a leader that is never asked would be forgotten.
+                self._send(group, max((messages + position) // len(groups), 1), wait_ms)
+            return
+        if self._round and (len(groups) > 1 or not wait_ms):
+            for group in sorted(groups, key=self._is_dry):
+                unasked = [number for number in group if number in self._round]
+                if unasked:
+                    self._round = {number: None for number in self._round if number not in unasked}
+                    self._send(unasked, messages, 0)
+                    return
+        self._round = {}
+        if wait_ms and not self.is_searching:
+            for group in groups:
+                self._send(group, messages, wait_ms)
+
+    def withdraw(self) -> None:
+        """Nobody waits any more. What has been leased by then arrives all the same."""
+        session = self._session
+        for call in list(self._asked):
+            if not session.withdraw(call, session.now_ms):
+                del self._asked[call]
+
+    def _uncovered(self) -> list[list[int]]:
+        """Partitions that nobody is asked for at the moment, by leader."""
+        find = self._session.routes.find
+        covered: dict[int, None] = {}
+        for asked in self._asked.values():
+            for number in asked.partitions:
+                if asked.leader is None or find(Route(self._topic, number)) in (asked.leader, None):
+                    covered[number] = None
+        groups: dict[Address | int, list[int]] = {}
+        for number in self._partitions:
+            if number in covered or self._is_resting(number):
+                continue
+            leader = find(Route(self._topic, number))
+            groups.setdefault(number if leader is None else leader, []).append(number)
+        found = list(groups.values())
+        first = self._turn % len(found) if found else 0
+        return found[first:] + found[:first]
+
+    def _is_dry(self, partitions: list[int]) -> bool:
+        now_ms = self._session.now_ms
+        return all(self._dry_until_ms.get(number, 0) > now_ms for number in partitions)
+
+    def _is_resting(self, number: int) -> bool:
+        trouble = self._troubles.get(number)
+        return trouble is not None and trouble.pause_ms > self._session.now_ms
+
+    def _send(self, partitions: list[int], messages: int, wait_ms: int) -> None:
+        session = self._session
+        route = Route(self._topic, partitions[0])
+        request = self._request(partitions, messages, wait_ms)
+        deadline_ms = session.now_ms + wait_ms + self._timeout_ms
+        asked = _Asked(session.routes.find(route), partitions, messages, wait_ms, session.now_ms)
+        call = Call(request, route, deadline_ms, lambda outcome: self._returned(call, outcome), is_single=True)
+        self._asked[call] = asked
+        session.submit(call, session.now_ms)
+
+    def _returned(self, call: Call, outcome: Outcome) -> None:
+        asked = self._asked.pop(call)
+        if isinstance(outcome, FlotillaError):
+            self._note_failure(asked, outcome)
+        else:
+            assert isinstance(outcome, Polled)
+            self._note_answer(asked, outcome)
+            self._arrived(outcome)
+
+    def _note_answer(self, asked: _Asked, polled: Polled) -> None:
+        now_ms = self._session.now_ms
+        is_hasty = not polled.deliveries and now_ms - asked.sent_ms < asked.wait_ms // 2
+        for number in asked.partitions:
+            self._answered(number)
+            if not polled.deliveries:
+                self._dry_until_ms[number] = now_ms + _DRY_MS
+            elif self._dry_until_ms:
+                self._dry_until_ms.pop(number, None)
+            if polled.retry_after_ms or is_hasty:
+                trouble = self._troubles.setdefault(number, _Trouble(now_ms))
+                trouble.count += 1
+                pause_ms = min(_PAUSE_MS << min(trouble.count, _DOUBLINGS_MAX), _PAUSE_MS_MAX)
+                trouble.pause_ms = now_ms + max(polled.retry_after_ms, pause_ms)
+            else:
+                self._troubles.pop(number, None)
+
+    def _note_failure(self, asked: _Asked, error: FlotillaError) -> None:
+        session = self._session
+        is_lasting = False
+        for number in asked.partitions:
+            self._doubt(number, asked, error)
+            trouble = self._troubles.setdefault(number, _Trouble(session.now_ms))
+            trouble.count += 1
+            trouble.pause_ms = session.now_ms + session.options.backoff.delay_ms(trouble.count, error, session.chance)
+            is_over = session.now_ms - trouble.since_ms >= self._timeout_ms
+            if is_over or not is_passing(error, trouble.count):
+                is_lasting = True
+                trouble.since_ms = session.now_ms
+                trouble.count = 0
+            if isinstance(error, NotLeaderError):
+                self._moved(number)
+        self._failed(error) if is_lasting else self._arrived(Polled([]))
+
+    def _doubt(self, number: int, asked: _Asked, error: FlotillaError) -> None:
+        """Has the partition asked for alone the next time, so that one in trouble does not hold up the others."""
+        route = Route(self._topic, number)
+        leader = self._session.routes.find(route)
+        # A leader that was named instead is not doubted.
+        is_doubtful = (
+            leader == asked.leader if isinstance(error, NotLeaderError) else isinstance(error, UnavailableError)
+        )
+        if leader is not None and is_doubtful:
+            self._session.routes.doubt(route, leader)
+
+    def _refresh(self) -> None:
+        session = self._session
+        if self._is_refreshing or session.now_ms - self._refreshed_ms < REFRESH_MS:
+            return
+        self._is_refreshing = True
+        call = Call(GetMetadata([self._topic]), ANY, session.now_ms + self._timeout_ms, self._refreshed, effect=READ)
+        session.submit(call, session.now_ms)
+
+    def _refreshed(self, outcome: Outcome) -> None:
+        self._is_refreshing = False
+        self._refreshed_ms = self._session.now_ms
+        if isinstance(outcome, Metadata) and outcome.topics:
+            self._session.routes.update(outcome, [self._topic])
+            self.adapt()

@@ -1,0 +1,173 @@
+"""Ends of leases on their way to the leaders: gathered, sent in few requests, repeated until they are done or refused.
+
+Whatever is asked for in one turn of the loop leaves in one request per partition and verdict, in runs. A few requests
+per partition may be under way; what is asked for meanwhile shares the next one, and what is asked for of one holding
+is one intent, whoever asks: many handlers that settle one message each cost hardly more than one that settles many.
+
+What nobody waits for stays a few milliseconds for company: every request has a majority of disks write, so a message
+that was acknowledged alone would cost the cluster as much as the one that brought it.
+
+Settling twice is settling once, so an attempt whose answer is lost is repeated, at another leader if there is one,
+until the time limit. Leaders do not know what they settled already from what somebody else has; so what such a
+repetition is refused counts as settled, which at the worst means that a message is delivered again, as it would be
+without an answer.
+"""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from flotilla.client._core.calls import REPEATABLE, Call, Outcome
+from flotilla.client._core.routes import Route
+from flotilla.client._core.session import Session
+from flotilla.client.queue._leases import Holding, merged
+from flotilla.client.queue.outcome import Verdict
+from flotilla.types.errors import FlotillaError, LeaseExpiredError
+from flotilla.types.operations.queue import RELEASE, Held, Settle, Settled
+
+#: Requests under way to one partition.
+IN_FLIGHT_MAX = 2
+#: How long what nobody waits for stays for company, and with how many unanswered it does so no longer.
+LINGER_MS = 5
+LINGER_COUNT_MAX = 256
+#: Runs in one request, give or take a holding, so that it stays far below the bound on envelopes.
+RUNS_MAX = 4096
+
+#: What became of some messages of one holding: their bits, those that were refused, or why nothing is known.
+Ended: TypeAlias = Callable[[Holding, int, int, FlotillaError | None], None]
+
+
+class _Intent:
+    """Messages of one holding that end in one way."""
+
+    __slots__ = ("holding", "mask", "waiting")
+
+    def __init__(self, holding: Holding) -> None:
+        self.holding = holding
+        self.mask = 0
+        #: Who asked for which of them.
+        self.waiting: dict[Ended, int] = {}
+
+
+class Settlements:
+    def __init__(
+        self,
+        session: Session,
+        topic: str,
+        group: str,
+        timeout_ms: int,
+        *,
+        linger_ms: int,
+        answered: Callable[[int], None],
+    ) -> None:
+        """`answered` is called with the partition of each answer, whatever it says."""
+        self._session = session
+        self._topic = topic
+        self._group = group
+        self._timeout_ms = timeout_ms
+        self._answered = answered
+        self._waiting: dict[int, dict[Verdict, dict[Holding, _Intent]]] = {}
+        self._flying: dict[int, int] = {}
+        #: When what waits for a partition is to leave, at the earliest; set when it is first looked at.
+        self._leave_ms: dict[int, int] = {}
+        self._linger_ms = linger_ms
+        #: Messages whose end was asked for and is not known.
+        self.count = 0
+        #: Messages that were settled by who had worked on them, and not given back.
+        self.handled = 0
+
+    def add(self, holding: Holding, mask: int, verdict: Verdict, ended: Ended, *, is_awaited: bool = True) -> None:
+        """Has messages settled, soon after the next `flush` or with it. `ended` is called once per request."""
+        assert mask
+        count = mask.bit_count()
+        self.count += count
+        if verdict.kind != RELEASE:
+            self.handled += count
+        by_verdict = self._waiting.setdefault(holding.partition, {})
+        intents = by_verdict.setdefault(verdict, {})
+        intent = intents.get(holding)
+        if intent is None:
+            intent = intents[holding] = _Intent(holding)
+        intent.mask |= mask
+        intent.waiting[ended] = intent.waiting.get(ended, 0) | mask
+        if is_awaited or self.count >= LINGER_COUNT_MAX:
+            self._leave_ms[holding.partition] = 0
+
+    def flush(self) -> None:
+        """Sends what has waited long enough, as far as there is room."""
+        now_ms = self._session.now_ms
+        for partition in list(self._waiting):
+            if partition not in self._leave_ms:
+                self._leave_ms[partition] = now_ms + self._linger_ms
+                if self._linger_ms:
+                    self._session.timers.at(now_ms + self._linger_ms, self.flush)
+            if self._leave_ms[partition] > now_ms:
+                continue
+            while partition in self._waiting and self._flying.get(partition, 0) < IN_FLIGHT_MAX:
+                self._send(partition)
+
+    def hurry(self) -> None:
+        """Sends everything that waits, as far as there is room; the rest follows as soon as there is."""
+        self._leave_ms.update(dict.fromkeys(self._waiting, 0))
+        self.flush()
+
+    def _send(self, partition: int) -> None:
+        by_verdict = self._waiting[partition]
+        verdict, intents = next(iter(by_verdict.items()))
+        chosen: list[_Intent] = []
+        runs: list[Held] = []
+        while intents and len(runs) < RUNS_MAX:
+            intent = intents.pop(next(iter(intents)))
+            chosen.append(intent)
+            runs += intent.holding.runs(intent.mask)
+        if not intents:
+            del by_verdict[verdict]
+            if not by_verdict:
+                del self._waiting[partition]
+                del self._leave_ms[partition]
+        held = merged(runs)
+        request = Settle(self._topic, partition, self._group, verdict.kind, held, verdict.reason, verdict.delay_ms)
+        self._flying[partition] = self._flying.get(partition, 0) + 1
+        deadline_ms = self._session.now_ms + self._timeout_ms
+        call = Call(
+            request,
+            Route(self._topic, partition),
+            deadline_ms,
+            lambda outcome: self._returned(call, partition, chosen, outcome),
+            effect=REPEATABLE,
+        )
+        self._session.submit(call, self._session.now_ms)
+
+    def _returned(self, call: Call, partition: int, intents: list[_Intent], outcome: Outcome) -> None:
+        self._flying[partition] -= 1
+        self.count -= sum([intent.mask.bit_count() for intent in intents])
+        error = outcome if isinstance(outcome, FlotillaError) else None
+        # After an attempt without an answer, what is refused was most likely settled by that attempt.
+        refused = outcome.expired if isinstance(outcome, Settled) and not call.is_unsure else []
+        for intent in intents:
+            holding = intent.holding
+            expired = _bits_of(holding, refused) & intent.mask if refused else 0
+            holding.lost |= expired
+            for ended, mask in intent.waiting.items():
+                ended(holding, mask, expired & mask, error)
+        self._answered(partition)
+        self.flush()
+
+
+def _bits_of(holding: Holding, expired: list[Held]) -> int:
+    found = 0
+    for run in expired:
+        if run.lease_id == holding.lease_id:
+            found |= holding.mask(run.first, run.end)
+    return found
+
+
+def lease_expired(holding: Holding, mask: int) -> LeaseExpiredError:
+    """What whoever settles messages too late is told."""
+    runs = [
+        str(run.first) if run.end == run.first + 1 else f"{run.first} to {run.end - 1}" for run in holding.runs(mask)
+    ]
+    what = "offset" if mask.bit_count() == 1 else "offsets"
+    return LeaseExpiredError(
+        f"{what} {', '.join(runs)} of partition {holding.partition} of {holding.topic}: the lease is over; group "
+        f"{holding.group} has given the message to somebody else, or it was settled before"
+    )

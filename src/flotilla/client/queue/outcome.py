@@ -1,0 +1,86 @@
+"""How a handler says what shall become of its message by an exception: a decision, not a failure.
+
+Everything else that a handler raises is a failure: it counts as an attempt, and its text is the reason.
+"""
+
+from typing import NamedTuple
+
+from flotilla.types.errors import InvalidArgumentError
+from flotilla.types.limits import REASON_BYTES_MAX
+from flotilla.types.operations.queue import ACK, BY_BACKOFF, FAIL, REJECT, RELEASE
+
+
+class Reject(Exception):  # noqa: N818 - a word of the handler's, and not an error of anybody's.
+    """The message is no good: to the dead letters at once."""
+
+    def __init__(self, reason: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Retry(Exception):  # noqa: N818
+    """The message shall come again later: counted as an attempt, unless `is_counted` is False."""
+
+    def __init__(self, delay_ms: int = BY_BACKOFF, *, reason: str = "", is_counted: bool = True) -> None:
+        super().__init__(reason)
+        self.delay_ms = delay_ms
+        self.reason = reason
+        self.is_counted = is_counted
+
+
+class Verdict(NamedTuple):
+    """How a lease ends."""
+
+    kind: int
+    reason: str = ""
+    delay_ms: int = BY_BACKOFF
+
+
+DONE = Verdict(ACK)
+#: Given back uncounted, to be delivered again at once.
+BACK = Verdict(RELEASE, "", 0)
+
+
+def verdict_of(error: BaseException | None) -> Verdict:
+    """What becomes of a message whose handler ended like this."""
+    if error is None:
+        return DONE
+    if isinstance(error, Reject):
+        return Verdict(REJECT, cut_reason(error.reason))
+    if isinstance(error, Retry):
+        return Verdict(FAIL if error.is_counted else RELEASE, cut_reason(error.reason), error.delay_ms)
+    if isinstance(error, Exception):
+        return Verdict(FAIL, cut_reason(f"{type(error).__name__}: {error}"))
+    # Interrupted from outside: the message has done nothing wrong.
+    return BACK
+
+
+def is_decision(error: BaseException | None) -> bool:
+    """Whether the handler has only told what it wants."""
+    return isinstance(error, Reject | Retry)
+
+
+def cut_reason(reason: str) -> str:
+    """At most as many characters as a broker keeps bytes of it."""
+    return reason if len(reason) <= REASON_BYTES_MAX else reason[: REASON_BYTES_MAX - 1] + "…"
+
+
+def failed(reason: str, delay_ms: int | None) -> Verdict:
+    """What `nack` asks for."""
+    return Verdict(FAIL, cut_reason(reason), checked_delay(delay_ms))
+
+
+def released(delay_ms: int) -> Verdict:
+    return Verdict(RELEASE, "", checked_delay(delay_ms))
+
+
+def rejected(reason: str) -> Verdict:
+    return Verdict(REJECT, cut_reason(reason))
+
+
+def checked_delay(delay_ms: int | None) -> int:
+    if delay_ms is None:
+        return BY_BACKOFF
+    if delay_ms < 0:
+        raise InvalidArgumentError(f"delay_ms counts from now on and cannot be {delay_ms}")
+    return delay_ms

@@ -1,0 +1,241 @@
+"""A member of a queue group for threads: messages under leases, each to be settled.
+
+Messages are taken in the caller's thread; everything else happens in the client's, so leases are renewed also while a
+handler blocks. Any number of threads may iterate one consumer, each getting other messages.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from flotilla.client._core.asyncio_network import Network
+from flotilla.client._core.closing import leaving
+from flotilla.client._core.loop_thread import Gate, LoopThread
+from flotilla.client.queue._loop import QueueFeed, consumer_closed
+from flotilla.client.queue.message import Leased, masks_of
+from flotilla.client.queue.options import QueueOptions
+from flotilla.client.queue.outcome import DONE, Verdict, failed, is_decision, rejected, released, verdict_of
+from flotilla.types.errors import FlotillaError
+
+
+class Settler(Protocol):
+    """Who settles messages for threads."""
+
+    def settle(self, messages: Iterable["QueueMessage"], verdict: Verdict, *, wait: bool = True) -> None: ...
+
+    def extend(self, message: "QueueMessage", visibility_ms: int) -> None: ...
+
+
+class QueueMessage(Leased[Settler]):
+    """A message under a lease. As a context manager it is acknowledged at the end, or has failed with an exception."""
+
+    __slots__ = ()
+
+    def ack(self, *, wait: bool = True) -> None:
+        """It is done, and never delivered to the group again. Raises LeaseExpiredError when it is somebody else's.
+
+        Returns when that is on disk at a majority; with `wait=False` at once, and the consumer's next call raises
+        what went wrong.
+        """
+        self.owner.settle((self,), DONE, wait=wait)
+
+    def nack(self, *, reason: str = "", delay_ms: int | None = None, wait: bool = True) -> None:
+        """It failed: counted as an attempt, and delivered again after `delay_ms`, or the group's backoff."""
+        self.owner.settle((self,), failed(reason, delay_ms), wait=wait)
+
+    def release(self, *, delay_ms: int = 0, wait: bool = True) -> None:
+        """Gives it back uncounted, for somebody else."""
+        self.owner.settle((self,), released(delay_ms), wait=wait)
+
+    def reject(self, *, reason: str = "", wait: bool = True) -> None:
+        """It is no good: to the dead letters at once."""
+        self.owner.settle((self,), rejected(reason), wait=wait)
+
+    def extend(self, visibility_ms: int) -> None:
+        """Has the lease last so long from now on. Raises LeaseExpiredError."""
+        self.owner.extend(self, visibility_ms)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if not self.is_settled:
+            self.owner.settle((self,), verdict_of(error), wait=False)
+        return error is not None and is_decision(error)
+
+
+class QueueConsumer:
+    """Made by `Client.consumer`: iterate it, or poll it. It has no end but `close`."""
+
+    def __init__(
+        self,
+        thread: LoopThread,
+        network: Network,
+        topic: str,
+        group: str,
+        options: QueueOptions,
+        closed: Callable[["QueueConsumer"], None],
+    ) -> None:
+        self.topic = topic
+        self.group = group
+        self._thread = thread
+        self._closed = closed
+        self._feed = QueueFeed(network, topic, group, options, QueueMessage, self)
+        self._ready = self._feed.reader.ready
+        self._errors = self._feed.reader.errors
+        #: What was settled and is not with the loop yet, in order, because the first verdict on a message counts.
+        self._outbox: deque[tuple[tuple[QueueMessage, ...], Verdict, _Answer | None]] = deque()
+        self._is_posted = False
+
+    @property
+    def member(self) -> str:
+        """The name under which its leases stand."""
+        return self._feed.member
+
+    def poll(self, max_messages: int = 16, *, wait_ms: int = 20_000) -> list[QueueMessage]:
+        """Leases messages, up to so many; waits for the first one, and returns none if none comes in time."""
+        feed = self._feed
+        self._check_open()
+        feed.raise_error()
+        if not self._ready:
+            self._thread.run(feed.fetch(max_messages, wait_ms))
+        messages = feed.reader.take(max_messages)
+        if not messages:
+            self._check_open()
+            feed.raise_error()
+        return messages
+
+    def ack(self, messages: Iterable[QueueMessage], *, wait: bool = True) -> None:
+        """Acknowledges many at once, and returns when that is on disk at a majority. Raises LeaseExpiredError.
+
+        With `wait=False` it returns at once, and the consumer's next call raises what went wrong.
+        """
+        self.settle(messages, DONE, wait=wait)
+
+    def nack(self, messages: Iterable[QueueMessage], *, reason: str = "", delay_ms: int | None = None) -> None:
+        """Says of many that they failed."""
+        self.settle(messages, failed(reason, delay_ms))
+
+    def release(self, messages: Iterable[QueueMessage], *, delay_ms: int = 0) -> None:
+        """Gives many back uncounted."""
+        self.settle(messages, released(delay_ms))
+
+    def flush(self) -> None:
+        """Waits until everything that was settled without waiting is done. Raises the first error of it."""
+        self._thread.run(self._flush())
+
+    def close(self, *, drain_ms: int = 0, timeout_ms: int | None = None) -> None:
+        """Takes nothing more, waits up to `drain_ms` for messages that are not settled, and gives the rest back.
+
+        Raises the first error of what was settled without waiting, and OutcomeUnknownError when answers are missing
+        after `timeout_ms`.
+        """
+        if self._feed.reader.is_closed:
+            return
+        try:
+            if self._thread.is_usable:
+                self._thread.run(self._close(drain_ms, timeout_ms))
+        finally:
+            self._closed(self)
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> QueueMessage:
+        feed = self._feed
+        ready = self._ready
+        while True:
+            if self._errors:
+                feed.raise_error()
+            try:
+                message = ready.popleft()
+            except IndexError:
+                self._check_open()
+                self._thread.run(feed.flow())
+                continue
+            if not ready:
+                self._thread.post(feed.turn)
+            return message
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with leaving(error, f"a consumer of {self.topic}") as limit_ms:
+            self.close(timeout_ms=limit_ms)
+
+    # What messages use.
+
+    def settle(self, messages: Iterable[QueueMessage], verdict: Verdict, *, wait: bool = True) -> None:
+        self._thread.check()
+        answer = _Answer() if wait else None
+        # What threads have gathered by the time that the loop gets to it costs one change of threads.
+        self._outbox.append((tuple(messages), verdict, answer))
+        is_first = not self._is_posted
+        if is_first:
+            self._is_posted = True
+            self._thread.post(self._empty_outbox)
+        if answer is not None:
+            self._thread.wait(answer.gate)
+            if answer.error is not None:
+                raise answer.error
+        elif is_first and self._feed.is_crowded:
+            self._thread.run(self._feed.make_room())
+
+    def extend(self, message: Leased[Any], visibility_ms: int) -> None:
+        """Has the lease of one message last so long from now on. Raises LeaseExpiredError."""
+        self._thread.run(self._feed.extend(message.holding, message.holding.bit(message.offset), visibility_ms))
+
+    def _check_open(self) -> None:
+        self._feed.check_open()
+        self._thread.check()
+
+    # On the loop.
+
+    def _empty_outbox(self) -> None:
+        self._is_posted = False
+        outbox = self._outbox
+        reader = self._feed.reader
+        gathered: list[QueueMessage] = []
+        last = DONE
+        while outbox:
+            messages, verdict, answer = outbox.popleft()
+            if gathered and (verdict != last or answer is not None):
+                reader.settle(masks_of(gathered), last, None)
+                gathered = []
+            if answer is not None and reader.is_closed:
+                answer.come(consumer_closed())
+            elif answer is not None:
+                reader.settle(masks_of(messages), verdict, answer.come)
+            else:
+                gathered += messages
+                last = verdict
+        reader.settle(masks_of(gathered), last, None)
+        self._feed.turn()
+
+    async def _flush(self) -> None:
+        self._empty_outbox()
+        await self._feed.flush()
+
+    async def _close(self, drain_ms: int, timeout_ms: int | None) -> None:
+        self._empty_outbox()
+        await self._feed.close(drain_ms, timeout_ms)
+
+
+class _Answer:
+    """What a thread waits for: None, or what went wrong."""
+
+    __slots__ = ("error", "gate")
+
+    def __init__(self) -> None:
+        self.gate = Gate()
+        self.error: FlotillaError | None = None
+
+    def come(self, error: FlotillaError | None) -> None:
+        self.error = error
+        self.gate.open()

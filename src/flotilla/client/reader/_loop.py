@@ -1,0 +1,172 @@
+"""The loop's side of one consumer: makes its fetches, and asks its questions about positions.
+
+A fetch goes to the leader, or to a replica of the reader's choice; what a replica cannot answer, others are asked for,
+and in the end the leader. The reader hears of none of that.
+
+Who reads a whole topic also reads the partitions that it gets later, from their beginning: nothing of them was there
+when the reader began. Now and then an answer is the occasion to look for some.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+
+from flotilla.client._core.asyncio_network import Network, now_ms
+from flotilla.client._core.calls import Call, Outcome
+from flotilla.client._core.routes import ANY, Route
+from flotilla.client.reader._core import Reader, Wanted
+from flotilla.client.reader._positions import (
+    Start,
+    chosen_partitions,
+    commit_offset,
+    find_topic,
+    read_offset,
+    start_offsets,
+)
+from flotilla.client.reader._replica_choice import LEADER, Replicas
+from flotilla.types.errors import FlotillaError, InvalidArgumentError, NotFoundError
+from flotilla.types.ids import NO_NODE, NodeId, Offset
+from flotilla.types.operations import CommitOffset, Fetch, GetMetadata, Metadata
+
+#: How often somebody looks whether the topic has grown.
+REFRESH_MS = 10_000
+#: A replica that cannot be reached is left sooner than a leader, in whose place another has to be elected.
+REPLICA_WAIT_MS_MAX = 1_000
+
+
+class Feed:
+    def __init__(
+        self,
+        network: Network,
+        topic: str,
+        group: str,
+        timeout_ms: int,
+        news: Callable[[], None],
+        read_from: str = LEADER,
+    ) -> None:
+        """`news` is called, on the loop, whenever the reader has been brought something."""
+        self._replicas = Replicas(network.session, topic, read_from)
+        self._network = network
+        self._topic = topic
+        self._group = group
+        self._timeout_ms = timeout_ms
+        self._news = news
+        self._calls: dict[tuple[int, int], Call] = {}
+        #: All partitions are read, also those that are still to come; and which are known so far.
+        self._reads_all = False
+        self._known: list[int] = []
+        self._looked_ms = now_ms()
+        self._looking: asyncio.Task[None] | None = None
+
+    async def begin(
+        self, partitions: Sequence[int] | None, at: Start | None, timestamp_ms: int | None
+    ) -> dict[int, Offset]:
+        """The partitions to read and where in them."""
+        topic = await find_topic(self._network, self._topic, self._timeout_ms)
+        self._reads_all = partitions is None
+        self._known = chosen_partitions(topic, partitions)
+        return await self.find(self._known, at, timestamp_ms)
+
+    async def find(self, partitions: Sequence[int], at: Start | None, timestamp_ms: int | None) -> dict[int, Offset]:
+        return await start_offsets(
+            self._network,
+            self._topic,
+            partitions,
+            group=self._group,
+            at=at,
+            timestamp_ms=timestamp_ms,
+            timeout_ms=self._timeout_ms,
+        )
+
+    def fetch(self, reader: Reader, wanted: Iterable[tuple[int, Wanted]]) -> None:
+        """Makes the requests that the reader asked for and brings it the answers."""
+        for generation, request in wanted:
+            self._ask(reader, (request.partition, generation), request)
+
+    def _ask(self, reader: Reader, name: tuple[int, int], request: Wanted) -> None:
+        partition = request.partition
+        replica = NO_NODE
+        wait_ms = 0
+        if isinstance(request, Fetch):
+            replica = self._replicas.choose(partition)
+            request.is_any_replica = replica != NO_NODE
+            wait_ms = min(request.wait_ms, REPLICA_WAIT_MS_MAX) if replica else request.wait_ms
+            request.wait_ms = wait_ms
+        self._calls[name] = self._network.submit(
+            request,
+            Route(self._topic, partition, replica),
+            self._timeout_ms + wait_ms,
+            partial(self._arrived, reader, name, request, replica),
+            is_single=replica != NO_NODE,
+        )
+
+    def _arrived(
+        self, reader: Reader, name: tuple[int, int], request: Wanted, replica: NodeId, outcome: Outcome
+    ) -> None:
+        self._calls.pop(name, None)
+        if self._reads_all and self._looking is None and now_ms() - self._looked_ms >= REFRESH_MS:
+            self._looking = asyncio.get_running_loop().create_task(self._look_for_more(reader))
+        if replica != NO_NODE:
+            if isinstance(outcome, FlotillaError) and (outcome.retryable or isinstance(outcome, NotFoundError)):
+                self._replicas.failed(request.partition, replica)
+                self._ask(reader, name, request)
+                return
+            self._replicas.answered(request.partition, replica)
+        following = reader.following(*name, outcome)
+        if following is not None:
+            self.fetch(reader, [(name[1], following)])
+        reader.arrived(*name, outcome, is_followed=following is not None)
+        self._news()
+
+    async def _look_for_more(self, reader: Reader) -> None:
+        try:
+            found = await self._network.call(GetMetadata([self._topic]), ANY, self._timeout_ms)
+            assert isinstance(found, Metadata)
+            self._network.session.routes.update(found, [self._topic])
+            numbers = [part.number for topic in found.topics for part in topic.partitions]
+            for partition, offset in (
+                await self.find([n for n in numbers if n not in self._known], None, None)
+            ).items():
+                self._known.append(partition)
+                reader.appeared(partition, offset)
+            self._news()
+        except FlotillaError:
+            # Another answer will be the occasion.
+            pass
+        finally:
+            self._looked_ms = now_ms()
+            self._looking = None
+
+    async def commit(self, positions: Mapping[int, Offset]) -> dict[int, Offset]:
+        """Where the group stands afterwards."""
+        group = self._checked_group()
+        requests = [CommitOffset(group, self._topic, partition, offset) for partition, offset in positions.items()]
+        found = await asyncio.gather(*[commit_offset(self._network, request, self._timeout_ms) for request in requests])
+        return dict(zip(positions, found, strict=True))
+
+    async def committed(self, partitions: Sequence[int]) -> dict[int, Offset | None]:
+        group = self._checked_group()
+        found = await asyncio.gather(
+            *[read_offset(self._network, group, self._topic, partition, self._timeout_ms) for partition in partitions]
+        )
+        return dict(zip(partitions, found, strict=True))
+
+    def forget(self, partitions: Iterable[int]) -> None:
+        """Nobody reads these any more."""
+        left = dict.fromkeys(partitions)
+        for name in [name for name in self._calls if name[0] in left]:
+            self._network.session.cancel(self._calls.pop(name))
+
+    def close(self) -> None:
+        """Nobody waits for what is under way."""
+        self._reads_all = False
+        if self._looking is not None:
+            self._looking.cancel()
+        for call in self._calls.values():
+            self._network.session.cancel(call)
+        self._calls.clear()
+
+    def _checked_group(self) -> str:
+        if not self._group:
+            raise InvalidArgumentError("committing takes a group: consumer(..., group=...)")
+        return self._group

@@ -1,0 +1,117 @@
+"""Where a reader begins, and where a group stands: questions to several partitions at once."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+from flotilla.client._core.asyncio_network import Network, now_ms
+from flotilla.client._core.calls import ONCE, REPEATABLE
+from flotilla.client._core.routes import Route
+from flotilla.types.errors import FlotillaError, InvalidArgumentError, NotFoundError
+from flotilla.types.ids import Offset
+from flotilla.types.operations import (
+    EARLIEST,
+    LATEST,
+    CommitOffset,
+    ListOffsets,
+    OffsetCommitted,
+    OffsetFound,
+    ReadOffset,
+    TopicInfo,
+)
+
+#: An offset, or one of two that move.
+Start: TypeAlias = int | Literal["earliest", "latest"]
+
+_NAMED = {"earliest": EARLIEST, "latest": LATEST}
+
+
+async def find_topic(network: Network, topic: str, timeout_ms: int, *, create: bool = False) -> TopicInfo:
+    """What a topic looks like. Raises NotFoundError."""
+    future: asyncio.Future[TopicInfo | FlotillaError] = asyncio.get_running_loop().create_future()
+
+    def done(outcome: TopicInfo | FlotillaError) -> None:
+        if not future.done():
+            future.set_result(outcome)
+
+    time_ms = now_ms()
+    network.session.resolve(topic, time_ms + timeout_ms, done, time_ms, create=create)
+    network.wake()
+    outcome = await future
+    if isinstance(outcome, FlotillaError):
+        raise outcome
+    return outcome
+
+
+def chosen_partitions(topic: TopicInfo, wished: Sequence[int] | None) -> list[int]:
+    """The partitions to read: all unless some were named."""
+    numbers = [part.number for part in topic.partitions]
+    if wished is None:
+        return numbers
+    for number in wished:
+        if number not in numbers:
+            raise InvalidArgumentError(f"topic {topic.name} has no partition {number}, only {len(numbers)} of them")
+    return list(dict.fromkeys(wished))
+
+
+async def list_offset(
+    network: Network, topic: str, partition: int, at: Start | None, timestamp_ms: int, timeout_ms: int
+) -> Offset:
+    """The offset of a named position, or (None) of the first record at or after a time; -1: no record is that young."""
+    if isinstance(at, int):
+        if at < 0:
+            raise InvalidArgumentError(f"{at} is no offset; they begin at 0, and the end is called latest")
+        return at
+    if at is not None and at not in _NAMED:
+        raise InvalidArgumentError(f"an offset is a number, earliest or latest, not {at!r}")
+    wanted = timestamp_ms if at is None else _NAMED[at]
+    reply = await network.call(ListOffsets(topic, partition, wanted), Route(topic, partition), timeout_ms)
+    assert isinstance(reply, OffsetFound)
+    return reply.offset
+
+
+async def read_offset(network: Network, group: str, topic: str, partition: int, timeout_ms: int) -> Offset | None:
+    """Where a group stands; None when it never committed."""
+    try:
+        reply = await network.call(ReadOffset(group, topic, partition), Route(topic, partition), timeout_ms)
+    except NotFoundError:
+        # No such topic is another matter than no such group.
+        if topic not in network.session.routes.topics:
+            raise
+        return None
+    assert isinstance(reply, OffsetCommitted)
+    return reply.offset if reply.offset >= 0 else None
+
+
+async def commit_offset(network: Network, request: CommitOffset, timeout_ms: int) -> Offset:
+    """Where the group stands now. Committing the same twice changes nothing, but resetting could undo what followed."""
+    route = Route(request.topic, request.partition)
+    reply = await network.call(request, route, timeout_ms, ONCE if request.reset else REPEATABLE)
+    assert isinstance(reply, OffsetCommitted)
+    return reply.offset
+
+
+async def start_offsets(
+    network: Network,
+    topic: str,
+    partitions: Sequence[int],
+    *,
+    group: str,
+    at: Start | None,
+    timestamp_ms: int | None,
+    timeout_ms: int,
+) -> dict[int, Offset]:
+    """Where a reader begins: as asked, else where its group stands, else at the oldest record."""
+
+    async def find(partition: int) -> Offset:
+        wished = at
+        if at is None and timestamp_ms is None:
+            committed = await read_offset(network, group, topic, partition, timeout_ms) if group else None
+            if committed is not None:
+                return committed
+            wished = "earliest"
+        found = await list_offset(network, topic, partition, wished, timestamp_ms or 0, timeout_ms)
+        return found if found >= 0 else await list_offset(network, topic, partition, "latest", 0, timeout_ms)
+
+    found = await asyncio.gather(*[find(partition) for partition in partitions])
+    return dict(zip(partitions, found, strict=True))

@@ -1,0 +1,1 @@
+"""Members of stream groups: joining, heartbeats, owned partitions, progress and commits."""

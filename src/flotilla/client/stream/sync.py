@@ -1,0 +1,258 @@
+"""A member of a stream group for threads: messages of the partitions that are its own at the moment.
+
+Partitions come and go between two messages, in the thread that asks for the next one: callbacks run there. Fetches
+and heartbeats are made by the client's thread, also while the application works.
+"""
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from types import TracebackType
+from typing import Self
+
+from flotilla.client._core.asyncio_network import Network, now_ms
+from flotilla.client._core.closing import TimeLimit, leaving
+from flotilla.client._core.loop_thread import WAIT_MS_MAX, LoopThread
+from flotilla.client.reader._positions import Start
+from flotilla.client.reader.message import Message
+from flotilla.client.stream._core import Recall
+from flotilla.client.stream._loop import StreamFeed
+from flotilla.client.stream._progress import Mark, StreamReading
+from flotilla.client.stream.options import StreamOptions
+from flotilla.types.errors import ConnectionClosedError, FlotillaError, StaleGenerationError
+from flotilla.types.ids import Offset
+
+
+class StreamConsumer:
+    """Made by `Client.consumer`. For one thread at a time: iterate it, or poll it. It has no end but `close`."""
+
+    def __init__(
+        self,
+        thread: LoopThread,
+        network: Network,
+        topic: str,
+        group: str,
+        options: StreamOptions,
+        closed: Callable[["StreamConsumer"], None],
+    ) -> None:
+        self.topic = topic
+        self.group = group
+        self._thread = thread
+        self._options = options
+        self._closed = closed
+        #: Set when something has happened since it was last looked at.
+        self._news = threading.Event()
+        self._feed = StreamFeed(network, topic, group, options, self._news.set)
+        self._reading = StreamReading(topic, options.reader)
+        self._commit_due_ms = 0
+        self._is_closing = False
+        self._is_closed = False
+
+    @property
+    def member(self) -> str:
+        """The name under which the group knows it."""
+        return self._feed.member.name
+
+    @property
+    def assignment(self) -> list[int]:
+        """The partitions that it reads at the moment."""
+        return sorted(self._reading.epochs)
+
+    def poll(self, max_messages: int = 500, *, wait_ms: int = 1_000) -> list[Message]:
+        """Messages of its partitions, up to so many; waits for the first one, and returns none if none comes in time.
+
+        Asking for more says that everything before was handled. The first call joins the group.
+        """
+        self._enter()
+        deadline_ms = now_ms() + wait_ms
+        while True:
+            self._catch_up()
+            messages = self._reading.take(max_messages)
+            self._fetch()
+            remaining_ms = deadline_ms - now_ms()
+            if messages or remaining_ms <= 0:
+                return messages
+            self._wait(remaining_ms)
+
+    def commit(self, offsets: Mapping[int, Offset] | None = None, *, wait: bool = True) -> dict[int, Offset]:
+        """Remembers for the group that everything handed out is done, or other offsets, by partition.
+
+        Returns where the group stands in the partitions that were committed, when that is on disk at a majority; with
+        `wait=False` at once, and the next call raises what went wrong. Raises StaleGenerationError when a partition
+        belongs to somebody else by now.
+        """
+        self._check_open()
+        reading = self._reading
+        reading.note(self._feed.confirmed)
+        marks = reading.taken() if offsets is None else reading.marks(offsets)
+        if wait:
+            return self._thread.run(self._feed.commit(marks))
+        self._commit_soon(marks, is_automatic=False)
+        return {partition: mark.offset for partition, mark in marks.items()}
+
+    def committed(self) -> dict[int, Offset | None]:
+        """For each of its partitions where the group stands; None where it never committed."""
+        self._check_open()
+        return self._thread.run(self._feed.committed(self.assignment))
+
+    def positions(self) -> dict[int, Offset]:
+        """For each of its partitions the offset of the message that comes next."""
+        return self._reading.reader.positions
+
+    def lag(self) -> dict[int, int]:
+        """For each of its partitions how many messages are still to come."""
+        self._check_open()
+        return self._thread.run(self._feed.lag(self._reading.reader.positions))
+
+    def seek(
+        self, offset: Start | None = None, *, timestamp_ms: int | None = None, partition: int | None = None
+    ) -> None:
+        """Goes on at an offset, at `earliest` or `latest`, or at the first record at or after a time.
+
+        In one of its partitions or in all of them.
+        """
+        self._check_open()
+        partitions = self.assignment if partition is None else [partition]
+        found = self._thread.run(self._feed.find(partitions, offset, timestamp_ms))
+        for number, position in found.items():
+            self._reading.seek(number, position)
+
+    def pause(self, partitions: Iterable[int] | None = None) -> None:
+        """Hands out nothing of these, or of all its partitions, until they are resumed. They stay its own."""
+        for partition in self.assignment if partitions is None else partitions:
+            self._reading.reader.pause(partition)
+
+    def resume(self, partitions: Iterable[int] | None = None) -> None:
+        """Goes on with these, or with all that are paused."""
+        for partition in self._reading.reader.paused if partitions is None else partitions:
+            self._reading.reader.resume(partition)
+
+    def close(self, *, timeout_ms: int | None = None) -> None:
+        """Gives up its partitions, as if everything handed out were handled, and leaves the group."""
+        self._close(timeout_ms, is_handled=True)
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Message:
+        self._enter()
+        while True:
+            self._catch_up()
+            message = self._reading.take_one()
+            self._fetch()
+            if message is not None:
+                return message
+            self._wait(WAIT_MS_MAX)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with leaving(error, f"a consumer of {self.topic}") as limit_ms:
+            # What was in hand when something went wrong is not done.
+            self._close(limit_ms, is_handled=error is None)
+
+    # Inside.
+
+    def _enter(self) -> None:
+        if self._is_closing:
+            raise ConnectionClosedError("the consumer is closed")
+        self._thread.check()
+        self._reading.handled()
+        if self._feed.member.is_idle:
+            self._thread.post(self._feed.begin)
+
+    def _fetch(self) -> None:
+        reader = self._reading.reader
+        if reader.may_want:
+            wanted = reader.wanted()
+            if wanted:
+                self._thread.post(self._feed.fetch, reader, wanted)
+
+    def _catch_up(self) -> None:
+        """What has happened to the group and to commits since this was last called."""
+        member = self._feed.member
+        while member.changes and not self._is_closing:
+            change = member.take_change()
+            if isinstance(change, Recall):
+                self._give_up(change)
+            elif change is not None:
+                added = self._reading.add(change)
+                if self._options.on_assign is not None:
+                    self._options.on_assign(added)
+        self._feed.raise_error()
+        if self._options.auto_commit_ms and now_ms() >= self._commit_due_ms:
+            self._commit_due_ms = now_ms() + self._options.auto_commit_ms
+            self._reading.note(self._feed.confirmed)
+            marks = self._reading.unsaved()
+            if marks:
+                self._commit_soon(marks, is_automatic=True)
+
+    def _give_up(self, recall: Recall, timeout_ms: int | None = None) -> None:
+        reading = self._reading
+        partitions = reading.held(recall.partitions)
+        try:
+            if partitions:
+                if self._options.on_revoke is not None:
+                    self._options.on_revoke(partitions, recall.is_lost)
+                if not recall.is_lost:
+                    self._save(partitions, timeout_ms)
+        finally:
+            reading.remove(reading.held(recall.partitions))
+            self._thread.post(self._feed.gave_up, recall.partitions)
+
+    def _save(self, partitions: list[int], timeout_ms: int | None) -> None:
+        """Commits what was handled, where that happens by itself."""
+        if not self._options.auto_commit_ms:
+            return
+        self._reading.note(self._feed.confirmed)
+        try:
+            self._thread.run(self._feed.commit(self._reading.unsaved(partitions), timeout_ms))
+        except StaleGenerationError:
+            # Somebody else is further, or begins where the last commit was.
+            return
+        except FlotillaError as error:
+            self._feed.member.errors.append(error)
+
+    def _close(self, timeout_ms: int | None, *, is_handled: bool) -> None:
+        if self._is_closing:
+            return
+        self._is_closing = True
+        if not self._thread.is_usable:
+            self._is_closed = True
+            self._closed(self)
+            return
+        self._news.set()
+        if is_handled:
+            self._reading.handled()
+        member = self._feed.member
+        limit = TimeLimit(timeout_ms)
+        try:
+            while member.changes:
+                change = member.take_change()
+                if isinstance(change, Recall):
+                    self._give_up(change, limit.left_ms)
+            self._give_up(Recall(dict(self._reading.epochs), is_lost=False), limit.left_ms)
+            self._thread.run(self._feed.flush(limit.left_ms))
+        finally:
+            self._is_closed = True
+            self._closed(self)
+            self._thread.run(self._feed.close(limit.left_ms))
+        self._feed.raise_error()
+
+    def _commit_soon(self, marks: Mapping[int, Mark], *, is_automatic: bool) -> None:
+        self._thread.post(partial(self._feed.commit_soon, marks, is_automatic=is_automatic))
+
+    def _wait(self, wait_ms: int) -> None:
+        """Until there are news, or a while; the caller looks again."""
+        self._news.wait(min(wait_ms, WAIT_MS_MAX) / 1000)
+        self._news.clear()
+        if self._is_closing:
+            raise ConnectionClosedError("the consumer is closed")
+        self._thread.check()
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise ConnectionClosedError("the consumer is closed")

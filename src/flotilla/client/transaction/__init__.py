@@ -1,0 +1,1 @@
+"""Transactions: records and acknowledgements that become visible together."""

@@ -1,0 +1,166 @@
+"""What a transaction has gathered: records in the batches in which they are staged, messages that it acknowledges, and
+where the records are seen in the end.
+
+Owns the order: records of one partition are staged in the order in which they were given, numbered from 0 by a
+producer of the transaction's own, so that a batch that travels twice is staged once. Knows nothing of the network.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
+
+from flotilla.client.producer._batch import Receipt
+from flotilla.client.producer._core import record_bytes
+from flotilla.client.producer._partitioner import partition_of
+from flotilla.client.queue._leases import Holding, merged
+from flotilla.client.queue._settlements import lease_expired
+from flotilla.client.queue.message import Leased
+from flotilla.codec.batch.records import encode_batch
+from flotilla.types.errors import InvalidArgumentError, TransactionEndedError
+from flotilla.types.ids import Offset
+from flotilla.types.limits import MIB
+from flotilla.types.operations.queue import Held
+from flotilla.types.operations.transactions import StagedBatch
+from flotilla.types.records import Record
+
+#: A batch that has so much is full.
+BATCH_BYTES: Final = 1 * MIB
+BATCH_RECORDS: Final = 10_000
+#: So much is kept here before it is staged.
+BUFFER_BYTES: Final = 4 * MIB
+
+#: Topic and number.
+Partition = tuple[str, int]
+
+
+class Committed(NamedTuple):
+    """What a commit has done."""
+
+    #: Nothing was committed now: the application had committed this version, or a newer one, before.
+    is_repeated: bool
+    #: The batches that are seen now, by topic and partition, in the order of offsets.
+    batches: dict[Partition, list[StagedBatch]]
+
+
+class PendingBatch:
+    """Records for one partition that share priority and deliver-at."""
+
+    __slots__ = ("base_offset", "count", "partition", "records", "sequence", "size_bytes")
+
+    def __init__(self, partition: Partition, sequence: int) -> None:
+        self.partition = partition
+        #: Of its first record.
+        self.sequence = sequence
+        #: Until they are staged.
+        self.records: list[Record] = []
+        self.count = 0
+        self.size_bytes = 0
+        self.base_offset: Offset = -1
+
+    def takes(self, record: Record, size_bytes: int) -> bool:
+        if self.count >= BATCH_RECORDS or self.size_bytes + size_bytes > BATCH_BYTES or not self.records:
+            return False
+        first = self.records[0]
+        return first.priority == record.priority and first.deliver_at_ms == record.deliver_at_ms
+
+    def encode(self, producer_id: int) -> bytes:
+        return encode_batch(self.records, producer_id=producer_id, sequence=self.sequence)
+
+
+class PendingAcks(NamedTuple):
+    """Messages of one queue group in one partition that the transaction acknowledges."""
+
+    partition: Partition
+    group: str
+    #: Their bits.
+    masks: dict[Holding, int]
+
+    def held(self) -> list[Held]:
+        return merged([run for holding, mask in self.masks.items() for run in holding.runs(mask)])
+
+
+class Gathered:
+    """All records of one transaction that this process has given, and all messages that it acknowledges."""
+
+    def __init__(self, producer_id: int) -> None:
+        self.producer_id = producer_id
+        #: Of what is not staged yet.
+        self.size_bytes = 0
+        self._batches: list[PendingBatch] = []
+        #: The batch of each record and its place there, in the order of giving.
+        self._places: list[tuple[PendingBatch, int]] = []
+        #: The last batch of each partition; and how many records it has in all.
+        self._last: dict[Partition, PendingBatch] = {}
+        self._counts: dict[Partition, int] = {}
+        #: What is not staged yet, by partition and group.
+        self._acks: dict[tuple[Partition, str], PendingAcks] = {}
+
+    @property
+    def partitions(self) -> list[Partition]:
+        return list(self._counts)
+
+    def add(self, topic: str, partition: int, record: Record) -> None:
+        if record.idempotency_key:
+            raise InvalidArgumentError("records of a transaction have no idempotency keys: it happens once as a whole")
+        place = (topic, partition)
+        size_bytes = record_bytes(record)
+        batch = self._last.get(place)
+        if batch is None or not batch.takes(record, size_bytes):
+            batch = self._last[place] = PendingBatch(place, self._counts.get(place, 0))
+            self._batches.append(batch)
+        self._places.append((batch, batch.count))
+        batch.records.append(record)
+        batch.count += 1
+        batch.size_bytes += size_bytes
+        self.size_bytes += size_bytes
+        self._counts[place] = self._counts.get(place, 0) + 1
+
+    def add_ack(self, message: Leased[Any]) -> None:
+        """Raises LeaseExpiredError for a message that is not held any more."""
+        holding = message.holding
+        if message.is_settled:
+            raise lease_expired(holding, holding.bit(message.offset))
+        place = (holding.topic, holding.partition)
+        acks = self._acks.setdefault((place, holding.group), PendingAcks(place, holding.group, {}))
+        acks.masks[holding] = acks.masks.get(holding, 0) | holding.bit(message.offset)
+        self._counts.setdefault(place, 0)
+
+    def unstaged_acks(self) -> list[PendingAcks]:
+        return list(self._acks.values())
+
+    def staged_acks(self, acks: PendingAcks) -> None:
+        """The cluster keeps the messages for the transaction."""
+        del self._acks[acks.partition, acks.group]
+        for holding, mask in acks.masks.items():
+            holding.part_with(holding, mask)
+
+    def unstaged(self) -> list[PendingBatch]:
+        """In the order of giving."""
+        return [batch for batch in self._batches if batch.records]
+
+    def staged(self, batch: PendingBatch) -> None:
+        """Its records are with a broker, and not needed here any more."""
+        self.size_bytes -= batch.size_bytes
+        batch.records = []
+
+    def shown(self, partition: Partition, batches: Iterable[StagedBatch]) -> None:
+        """Where a partition shows what was staged there, by this process and by others."""
+        offsets = {(shown.producer_id, shown.producer_sequence): shown.base_offset for shown in batches}
+        for batch in self._batches:
+            if batch.partition == partition:
+                batch.base_offset = offsets.get((self.producer_id, batch.sequence), -1)
+
+    def receipts(self) -> list[Receipt]:
+        """One for each record, in the order of giving. Raises TransactionEndedError while it is not committed."""
+        for batch in self._batches:
+            if batch.base_offset < 0:
+                raise TransactionEndedError("the transaction was not committed here, so its records are nowhere")
+        return [Receipt(batch.partition[1], batch.base_offset + place) for batch, place in self._places]
+
+
+def choose_partition(record: Record, wished: int | None, count: int, unkeyed: int) -> int:
+    """The one that is named, that of the key, or the one for records without a key."""
+    if wished is not None:
+        if not 0 <= wished < count:
+            raise InvalidArgumentError(f"there is no partition {wished}, only {count} of them")
+        return wished
+    return unkeyed % count if record.key is None else partition_of(record.key, count)

@@ -1,0 +1,293 @@
+"""Transactions for coroutines: records of several topics that are seen together, or not at all.
+
+Records are staged at the leaders of their partitions; then one decision of the cluster stands for all of them. What
+fails before the decision is aborted; what nobody decides about, because this process died, the cluster aborts after
+a quarter of an hour.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from itertools import chain
+from secrets import token_hex
+from types import TracebackType
+from typing import Any, Final, Self, Unpack
+
+from flotilla.client._core.asyncio_network import Network, time_of_day_ms
+from flotilla.client._core.calls import READ, REPEATABLE
+from flotilla.client._core.closing import limit_after
+from flotilla.client._core.routes import CONTROLLER, Route
+from flotilla.client.producer._batch import Receipt
+from flotilla.client.producer._partition_lane import new_producer_id
+from flotilla.client.producer._record_fields import RecordFields, as_records
+from flotilla.client.queue.message import Leased
+from flotilla.client.reader._positions import find_topic
+from flotilla.client.transaction._core import (
+    BUFFER_BYTES,
+    Committed,
+    Gathered,
+    Partition,
+    PendingAcks,
+    PendingBatch,
+    choose_partition,
+)
+from flotilla.types.errors import FlotillaError, NotFoundError, OutcomeUnknownError, TransactionEndedError
+from flotilla.types.operations.transactions import (
+    AbortTransaction,
+    CommitTransaction,
+    Stage,
+    StagedBatch,
+    StageSettlement,
+    TransactionDecided,
+    TransactionOutcome,
+    TransactionShown,
+)
+from flotilla.types.records import Record
+
+#: How long one question for the outcome waits at the broker.
+_OUTCOME_WAIT_MS: Final = 5_000
+
+
+class AsyncTransaction:
+    """Made by `AsyncClient.transaction`. As a context manager it commits at the end, and aborts on an exception."""
+
+    def __init__(self, opened: Callable[[], Network], transaction_id: str | None, timeout_ms: int) -> None:
+        self._opened = opened
+        self._id = transaction_id or token_hex(16)
+        self._timeout_ms = timeout_ms
+        self._gathered: Gathered | None = None
+        #: Where records without a key go, by topic.
+        self._unkeyed: dict[str, int] = {}
+        self._is_over = False
+        self._is_repeated = False
+
+    @property
+    def transaction_id(self) -> str:
+        """Under which any process may stage more, commit, or abort."""
+        return self._id
+
+    @property
+    def partitions(self) -> list[tuple[str, int]]:
+        """Topic and number of every partition for which this process has given records."""
+        return [] if self._gathered is None else self._gathered.partitions
+
+    @property
+    def receipts(self) -> list[Receipt]:
+        """Where the records are, in the order in which they were given. Raises TransactionEndedError before a commit.
+
+        None, if the application had committed this version before: then nothing was stored now.
+        """
+        return [] if self._gathered is None or self._is_repeated else self._gathered.receipts()
+
+    async def produce(
+        self,
+        topic: str,
+        payload: bytes,
+        *,
+        key: bytes | None = None,
+        partition: int | None = None,
+        **fields: Unpack[RecordFields],
+    ) -> None:
+        """Adds one record. It may stay here until the commit; nobody sees it before."""
+        await self._add(topic, [payload], key, partition, fields)
+        gathered = self._open()
+        if gathered.size_bytes >= BUFFER_BYTES:
+            await self._flush()
+
+    async def stage(
+        self,
+        topic: str,
+        payloads: Iterable[bytes | Record],
+        *,
+        key: bytes | None = None,
+        partition: int | None = None,
+        **fields: Unpack[RecordFields],
+    ) -> None:
+        """Adds many records, and returns when the cluster holds them: now any process may commit."""
+        await self._add(topic, list(payloads), key, partition, fields)
+        await self._flush()
+
+    async def ack(self, *messages: Leased[Any]) -> None:
+        """Acknowledges messages of queue groups with this transaction: done when it commits, given back if not.
+
+        Raises LeaseExpiredError for one that is not held any more, as the commit does when that shows later. Until
+        they are staged, at the commit or by `stage`, their leases are renewed as before; after that nobody gets them
+        before the decision.
+        """
+        gathered = self._open()
+        for message in messages:
+            gathered.add_ack(message)
+
+    async def commit(self, *, application_id: str = "", version: int = 0) -> None:
+        """Has everything be seen, in all partitions, and returns when it is. After that there are receipts.
+
+        With an application's id and a version: once, however often that version is committed.
+        """
+        gathered = self._open()
+        try:
+            await self._flush()
+            committed = await commit_transaction(
+                self._opened(), self._id, application_id, version, gathered.partitions, self._timeout_ms
+            )
+        except OutcomeUnknownError:
+            # It may be asked for again, and then it is known.
+            raise
+        except FlotillaError:
+            await self._abort_quietly()
+            raise
+        self._is_over = True
+        self._is_repeated = committed.is_repeated
+        for place, batches in committed.batches.items():
+            gathered.shown(place, batches)
+
+    async def abort(self) -> None:
+        """Has nothing of it ever be seen. Raises TransactionEndedError when it was committed."""
+        await abort_transaction(self._opened(), self._id, self.partitions, self._timeout_ms)
+        self._is_over = True
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            await self._abort_quietly(limit_after(error))
+        elif not self._is_over:
+            await self.commit()
+
+    # Inside.
+
+    def _open(self) -> Gathered:
+        if self._is_over:
+            raise TransactionEndedError(f"transaction {self._id} is over")
+        if self._gathered is None:
+            self._gathered = Gathered(new_producer_id(self._opened().session))
+        return self._gathered
+
+    async def _add(
+        self,
+        topic: str,
+        payloads: Sequence[bytes | Record],
+        key: bytes | None,
+        partition: int | None,
+        fields: RecordFields,
+    ) -> None:
+        time_ms = time_of_day_ms()
+        # What no broker would take is refused before any is asked.
+        as_records(payloads, key, fields, time_ms)
+        self._open()
+        network = self._opened()
+        found = await find_topic(network, topic, self._timeout_ms, create=True)
+        # What counts from now on needs the time of a broker, and who told of the topic has told that before.
+        records = as_records(payloads, key, fields, time_ms, network.difference)
+        unkeyed = self._unkeyed.setdefault(topic, network.session.chance.getrandbits(31))
+        gathered = self._open()
+        for record in records:
+            gathered.add(topic, choose_partition(record, partition, len(found.partitions), unkeyed), record)
+
+    async def _flush(self) -> None:
+        """Partitions side by side; the parts of each one after the other, so that batches keep their order."""
+        assert self._gathered is not None
+        rows: dict[Partition, list[PendingBatch | PendingAcks]] = {}
+        for acks in self._gathered.unstaged_acks():
+            rows.setdefault(acks.partition, []).append(acks)
+        for batch in self._gathered.unstaged():
+            rows.setdefault(batch.partition, []).append(batch)
+        outcomes = await asyncio.gather(*[self._stage_row(row) for row in rows.values()], return_exceptions=True)
+        for outcome in outcomes:
+            if outcome is not None:
+                raise outcome
+
+    async def _stage_row(self, row: list[PendingBatch | PendingAcks]) -> None:
+        gathered = self._gathered
+        assert gathered is not None
+        for part in row:
+            topic, number = part.partition
+            if isinstance(part, PendingAcks):
+                await self._call(StageSettlement(topic, number, part.group, self._id, part.held()))
+                gathered.staged_acks(part)
+            else:
+                await self._call(Stage(topic, number, self._id, part.encode(gathered.producer_id)))
+                gathered.staged(part)
+
+    async def _call(self, request: Stage | StageSettlement) -> None:
+        route = Route(request.topic, request.partition)
+        await self._opened().call(request, route, self._timeout_ms, REPEATABLE)
+
+    async def _abort_quietly(self, timeout_ms: int | None = None) -> None:
+        """What went wrong first is what is told. Who cannot be reached now aborts by itself later."""
+        self._is_over = True
+        if self._gathered is not None:
+            with suppress(FlotillaError):
+                limit_ms = self._timeout_ms if timeout_ms is None else timeout_ms
+                await abort_transaction(self._opened(), self._id, self.partitions, limit_ms)
+
+
+async def commit_transaction(
+    network: Network,
+    transaction_id: str,
+    application_id: str,
+    version: int,
+    partitions: Sequence[Partition],
+    timeout_ms: int,
+) -> Committed:
+    """Decides, then waits until every partition shows its part."""
+    request = CommitTransaction(transaction_id, list(partitions), application_id, version)
+    return await _commit(network, request, [(transaction_id, place) for place in dict.fromkeys(partitions)], timeout_ms)
+
+
+async def commit_together(
+    network: Network,
+    transaction_id: str,
+    application_id: str,
+    version: int,
+    members: Mapping[str, Sequence[Partition]],
+    timeout_ms: int,
+) -> Committed:
+    """Decides for several transactions at once, then waits until every partition shows its part of each."""
+    places = {place: at for at, place in enumerate(dict.fromkeys(chain.from_iterable(members.values())))}
+    rows = [(name, [places[place] for place in dict.fromkeys(partitions)]) for name, partitions in members.items()]
+    request = CommitTransaction(transaction_id, list(places), application_id, version, rows)
+    staged = [(name, place) for name, partitions in members.items() for place in dict.fromkeys(partitions)]
+    return await _commit(network, request, staged, timeout_ms)
+
+
+async def _commit(
+    network: Network, request: CommitTransaction, staged: Sequence[tuple[str, Partition]], timeout_ms: int
+) -> Committed:
+    decided = await network.call(request, CONTROLLER, timeout_ms, REPEATABLE)
+    assert isinstance(decided, TransactionDecided)
+    if decided.is_repeated:
+        return Committed(True, {})
+    asked = [_outcome(network, name, place, timeout_ms) for name, place in staged]
+    try:
+        shown = await asyncio.gather(*asked)
+    except FlotillaError as error:
+        raise OutcomeUnknownError(
+            f"transaction {request.transaction_id} is committed, but not all partitions have said that they show it"
+        ) from error
+    batches: dict[Partition, list[StagedBatch]] = {}
+    for (_, place), found in zip(staged, shown, strict=True):
+        batches.setdefault(place, []).extend(found.batches)
+    for each in batches.values():
+        each.sort(key=lambda batch: batch.base_offset)
+    return Committed(False, batches)
+
+
+async def _outcome(network: Network, transaction_id: str, place: Partition, timeout_ms: int) -> TransactionShown:
+    request = TransactionOutcome(*place, transaction_id, min(_OUTCOME_WAIT_MS, timeout_ms))
+    try:
+        shown = await network.call(request, Route(*place), timeout_ms, READ)
+    except NotFoundError:
+        # Nothing was staged there, or so long ago that the partition has forgotten it.
+        return TransactionShown(False)
+    assert isinstance(shown, TransactionShown)
+    return shown
+
+
+async def abort_transaction(
+    network: Network, transaction_id: str, partitions: Sequence[Partition], timeout_ms: int
+) -> None:
+    request = AbortTransaction(transaction_id, list(partitions))
+    await network.call(request, CONTROLLER, timeout_ms, REPEATABLE)

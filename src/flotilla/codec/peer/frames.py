@@ -1,0 +1,197 @@
+"""Frames between nodes: one frame carries many groups' messages for one peer.
+
+The layout stands in proto/peer.proto: checksum, envelope, then the bodies of entries and snapshot
+pieces outside of protobuf. Kinds that come by the thousand (heartbeats, appends, their replies)
+travel as rows in packed arrays, the rare ones as protobuf messages; runs in the envelope keep their
+order, so that a frame decodes to exactly the messages it was made of. Sender and target are said
+once per frame and cannot differ between its messages. The two kinds that travel alone when there is
+little to do need no envelope (peer_lone.py).
+
+Decoding is total. Whatever the bytes, it gives messages or raises InvalidArgumentError: the checksum
+finds damage, and a frame whose checksum holds but whose numbers lie is refused as well. What it
+allocates is bounded by the length of the input; large bodies stay slices of it.
+"""
+
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from crc32c import crc32c
+from google.protobuf.message import DecodeError
+
+from flotilla.codec.generated import peer_pb2
+from flotilla.codec.peer.messages import CODECS, COPY_BYTES_MAX, Buffer, Incoming, Outgoing
+from flotilla.codec.peer.short_frames import decode_lone, encode_lone
+from flotilla.raft.messages import Append, Message, Proposal, RepairReply, SnapshotChunk
+from flotilla.types.errors import InvalidArgumentError
+from flotilla.types.ids import NO_NODE, GroupId, NodeId
+from flotilla.types.limits import ENTRY_BYTES_MAX, PEER_FRAME_BYTES_MAX
+
+PROTOCOL_VERSION = 1
+
+#: Room for everything that is not a body. It bounds the objects that a lying peer can have us make.
+ENVELOPE_BYTES_MAX = PEER_FRAME_BYTES_MAX - ENTRY_BYTES_MAX
+
+#: What a message, an entry and a member of a configuration add to an envelope at most.
+_MESSAGE_BYTES_MAX = 112
+_ENTRY_BYTES_MAX = 32
+_MEMBER_BYTES_MAX = 10
+
+_PREFIX = struct.Struct(">II")
+_CHECKSUM = struct.Struct(">I")
+_LENGTH = struct.Struct(">I")
+_NO_ENVELOPE = _LENGTH.pack(0)
+
+_WRITERS = {kind: (codec.number, codec.write) for kind, codec in CODECS.items()}
+_READERS = {codec.number: (codec.field, codec.width, codec.read) for codec in CODECS.values()}
+
+
+def encode_frame(messages: Sequence[tuple[GroupId, Message]]) -> list[Buffer]:
+    """One frame, as buffers to be written one after the other. Large bodies are the caller's own, not copies.
+
+    All messages have the same sender and the same target. The caller keeps their summed
+    `framed_bytes_max` within PEER_FRAME_BYTES_MAX; a frame over the limit raises InvalidArgumentError.
+    """
+    group, first = messages[0]
+    sender = first.sender
+    target = first.to
+    assert sender != NO_NODE
+    assert target != NO_NODE
+    lone = encode_lone(group, first) if len(messages) == 1 else None
+    if lone is not None:
+        rest = _NO_ENVELOPE + lone
+        return [_CHECKSUM.pack(crc32c(rest)) + rest]
+    outgoing = Outgoing()
+    runs = _write_runs(outgoing, messages, sender, target)
+    envelope = peer_pb2.Frame(
+        version=PROTOCOL_VERSION, sender=sender, target=target, runs=runs, **outgoing.columns
+    ).SerializeToString()
+    return _assemble(envelope, outgoing.bodies)
+
+
+def _write_runs(
+    outgoing: Outgoing, messages: Sequence[tuple[GroupId, Message]], sender: NodeId, target: NodeId
+) -> list[int]:
+    """Hands every message to the writer of its kind; the runs that keep their order."""
+    runs: list[int] = []
+    last_number = 0
+    for group, message in messages:
+        assert message.sender == sender
+        assert message.to == target
+        number, write = _WRITERS[type(message)]
+        write(outgoing, group, message)
+        if number == last_number:
+            runs[-1] += 1
+        else:
+            runs += (number, 1)
+            last_number = number
+    return runs
+
+
+def framed_bytes_max(message: Message) -> int:
+    """The most that a message adds to a frame: for whoever decides how many go into one."""
+    size = _MESSAGE_BYTES_MAX
+    if isinstance(message, Append | RepairReply):
+        for entry in message.entries:
+            size += _ENTRY_BYTES_MAX + len(entry.data)
+    elif isinstance(message, SnapshotChunk):
+        configuration = message.meta.configuration
+        for nodes in (
+            configuration.voters,
+            configuration.outgoing,
+            configuration.learners,
+            configuration.learners_next,
+        ):
+            size += _MEMBER_BYTES_MAX * (1 + len(nodes))
+        size += len(message.data)
+    elif isinstance(message, Proposal):
+        size += len(message.data)
+    return size
+
+
+def decode_frame(data: Buffer | bytearray) -> list[tuple[GroupId, Message]]:
+    """The messages of a frame, in order. Raises InvalidArgumentError for anything that is not one whole frame.
+
+    Large bodies are slices of `data`, which must not change any more.
+    """
+    size = len(data)
+    if not _PREFIX.size <= size <= PEER_FRAME_BYTES_MAX:
+        raise InvalidArgumentError(f"no frame has {size} bytes")
+    # A small frame is copied whole at most once; of a large one nothing is copied that is large itself.
+    data = bytes(data) if size <= COPY_BYTES_MAX else memoryview(data)
+    checksum, envelope_size = _PREFIX.unpack_from(data)
+    if crc32c(data[_CHECKSUM.size :]) != checksum:
+        raise InvalidArgumentError("the checksum of a frame does not hold")
+    if envelope_size == 0:
+        return [decode_lone(data, _PREFIX.size)]
+    envelope_end = _PREFIX.size + envelope_size
+    if envelope_end > size or envelope_size > ENVELOPE_BYTES_MAX:
+        raise InvalidArgumentError("the envelope of a frame is longer than it may be")
+    try:
+        envelope = peer_pb2.Frame.FromString(bytes(data[_PREFIX.size : envelope_end]))
+    except DecodeError as error:
+        raise InvalidArgumentError("the envelope of a frame cannot be read") from error
+    if envelope.version != PROTOCOL_VERSION:
+        raise InvalidArgumentError(f"protocol version {envelope.version} is not spoken here")
+    # Slices here and below: a repeated field becomes a list at once but is slow to walk.
+    incoming = Incoming(envelope.sender, envelope.target, envelope.entries[:], data, envelope_end)
+    _read_runs(envelope, incoming)
+    return incoming.finish()
+
+
+def _assemble(envelope: bytes, bodies: list[Buffer]) -> list[Buffer]:
+    """Prefix, envelope and bodies; neighbours that are small are joined into one buffer."""
+    if len(envelope) > ENVELOPE_BYTES_MAX:
+        raise InvalidArgumentError(f"an envelope of {len(envelope)} bytes is over the limit of {ENVELOPE_BYTES_MAX}")
+    if not bodies:
+        rest = _LENGTH.pack(len(envelope)) + envelope
+        return [_CHECKSUM.pack(crc32c(rest)) + rest]
+    buffers: list[Buffer] = []
+    small: list[Buffer] = [_LENGTH.pack(len(envelope)), envelope]
+    for body in bodies:
+        if len(body) <= COPY_BYTES_MAX:
+            small.append(body)
+            continue
+        if small:
+            buffers.append(b"".join(small))
+            small = []
+        buffers.append(body)
+    if small:
+        buffers.append(b"".join(small))
+    checksum = 0
+    size = _CHECKSUM.size
+    for buffer in buffers:
+        checksum = crc32c(buffer, checksum)
+        size += len(buffer)
+    if size > PEER_FRAME_BYTES_MAX:
+        raise InvalidArgumentError(f"a frame of {size} bytes is over the limit of {PEER_FRAME_BYTES_MAX}")
+    buffers[0] = _CHECKSUM.pack(checksum) + buffers[0]
+    return buffers
+
+
+def _reader(number: int) -> tuple[str, int, Callable[[Incoming, list[Any]], None]]:
+    found = _READERS.get(number)
+    if found is None:
+        raise InvalidArgumentError(f"field {number} of a frame holds no messages")
+    return found
+
+
+def _read_runs(envelope: peer_pb2.Frame, incoming: Incoming) -> None:
+    """Hands every run of messages to the reader of its kind, in order."""
+    runs = envelope.runs[:]
+    if not runs or len(runs) % 2:
+        raise InvalidArgumentError("the runs of a frame are no pairs")
+    #: Of each kind met so far: what its field holds and how many cells of it have been read.
+    fields: dict[int, tuple[list[Any], int]] = {}
+    numbers = iter(runs)
+    for number, count in zip(numbers, numbers, strict=True):
+        name, width, read = _reader(number)
+        cells, start = fields.get(number) or (getattr(envelope, name)[:], 0)
+        end = start + count * width
+        if not start < end <= len(cells):
+            raise InvalidArgumentError("a frame announces other messages than it holds")
+        fields[number] = (cells, end)
+        read(incoming, cells[start:end])
+    for cells, end in fields.values():
+        if end != len(cells):
+            raise InvalidArgumentError("a frame holds more messages than it announces")

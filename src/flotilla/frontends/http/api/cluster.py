@@ -1,0 +1,39 @@
+"""The cluster over HTTP: who is part of it, and where each node listens."""
+
+from flotilla.frontends.http.framework.operation import FLAG, INTEGER, TEXT, Answer, Call, Operation, obj
+from flotilla.gateway.gateway import Gateway
+
+_NODE = obj(("node", "client", "http", "is_alive"), node=INTEGER, client=TEXT, http=TEXT, is_alive=FLAG)
+_CLUSTER = obj(
+    ("cluster_id", "controller", "nodes", "topics"),
+    cluster_id=TEXT,
+    controller={"type": "integer", "description": "Who leads the cluster's metadata; 0 while nobody is known to."},
+    nodes={"type": "array", "items": _NODE},
+    topics={"type": "integer", "description": "How many there are."},
+)
+
+
+class ClusterDoor:
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    def operations(self) -> list[Operation]:
+        return [
+            Operation("getCluster", "GET", "/v1/cluster", "cluster", "The nodes of the cluster.", self.get,
+                      answers={200: _CLUSTER}),
+        ]  # fmt: skip
+
+    async def get(self, call: Call) -> Answer:
+        metadata = await self._gateway.metadata()
+        nodes = [
+            {"node": broker.node, "client": broker.client, "http": broker.http, "is_alive": broker.is_alive}
+            for broker in metadata.brokers
+        ]
+        return Answer(
+            {
+                "cluster_id": metadata.cluster_id,
+                "controller": metadata.controller,
+                "nodes": nodes,
+                "topics": len(metadata.topics),
+            }
+        )

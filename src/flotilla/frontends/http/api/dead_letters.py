@@ -1,0 +1,123 @@
+"""Dead letters over HTTP: looked at, sent again, thrown away. The work is the client library's."""
+
+from base64 import b64encode
+from typing import Any, Final
+
+from flotilla.client.admin.dead_letter import DeadLetter, DeadLetterFilter
+from flotilla.client.async_client import AsyncClient
+from flotilla.frontends.http.framework.operation import (
+    INTEGER,
+    TEXT,
+    Answer,
+    Call,
+    Operation,
+    Parameter,
+    flag,
+    integer,
+    obj,
+    text,
+)
+from flotilla.frontends.http.framework.parameters import OF_GROUP
+from flotilla.gateway.gateway import Gateway
+from flotilla.types.limits import REASON_BYTES_MAX, TIME_MS_MAX
+
+_REASON = text(0, REASON_BYTES_MAX, "A piece of the reason.")
+_TIMES: Final = {
+    "since_ms": integer(0, TIME_MS_MAX, "Those that died from this time on."),
+    "until_ms": integer(0, TIME_MS_MAX, "Those that died before this time."),
+}
+_LETTER = obj(
+    ("partition", "offset", "payload", "reason", "attempts", "died_ms"),
+    partition={"type": "integer", "description": "In the dead-letter topic, as the offset."},
+    offset=INTEGER,
+    payload={"type": "string", "contentEncoding": "base64"},
+    key={"type": "string", "contentEncoding": "base64"},
+    topic={"type": "string", "description": "Where it came from."},
+    origin_partition=INTEGER,
+    origin_offset=INTEGER,
+    reason=TEXT,
+    attempts=INTEGER,
+    died_ms=INTEGER,
+    redriven={"type": "integer", "description": "How often it was sent again before."},
+)
+_LETTERS = obj(("dead_letters",), dead_letters={"type": "array", "items": _LETTER})
+_LIMIT = integer(1, 10_000, "At most so many at once.", default=1_000)
+_PURGE = obj(limit=_LIMIT, reason=_REASON, dry_run=flag("Changes nothing, and answers the same."), **_TIMES)
+_REDRIVE = obj(**_PURGE["properties"], force=flag("Also those that were sent again three times before."))
+_DONE = obj(
+    ("done", "refused", "skipped"),
+    done=INTEGER,
+    refused={"type": "integer", "description": "Sent again too often before."},
+    skipped={"type": "integer", "description": "Not meant."},
+)
+
+
+class DeadLetterDoor:
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    def operations(self) -> list[Operation]:
+        tag = "dead letters"
+        path = "/v1/topics/{topic}/groups/{group}/dead-letters"
+        query = (
+            Parameter("limit", integer(1, 1_000, "Letters at most.", default=100)),
+            Parameter("reason", _REASON),
+            *(Parameter(name, schema) for name, schema in _TIMES.items()),
+        )
+        return [
+            Operation("listDeadLetters", "GET", path, tag, "What a group gave up.", self.list_all, OF_GROUP,
+                      query=query, answers={200: _LETTERS}, errors=(404,)),
+            Operation("redriveDeadLetters", "POST", f"{path}/redrive", tag, "Send dead letters again.", self.redrive,
+                      OF_GROUP, body=_REDRIVE, answers={200: _DONE}, errors=(404, 409)),
+            Operation("purgeDeadLetters", "POST", f"{path}/purge", tag, "Throw dead letters away.", self.purge,
+                      OF_GROUP, body=_PURGE, answers={200: _DONE}, errors=(404, 409)),
+        ]  # fmt: skip
+
+    def _client(self) -> AsyncClient:
+        """A client of its own: what is rare need not be kept open, and takes nothing from the others."""
+        return AsyncClient([str(address) for address in self._gateway.brokers()])
+
+    async def list_all(self, call: Call) -> Answer:
+        async with self._client() as client:
+            letters = client.dead_letters(call.path["topic"], call.path["group"])
+            found = await letters.list(call.query["limit"], **_meant(call.query))
+        return Answer({"dead_letters": [_show(letter) for letter in found]})
+
+    async def redrive(self, call: Call) -> Answer:
+        body: dict[str, Any] = call.body
+        async with self._client() as client:
+            letters = client.dead_letters(call.path["topic"], call.path["group"])
+            done = await letters.redrive(
+                limit=body["limit"], dry_run=body["dry_run"], force=body["force"], **_meant(body)
+            )
+        return Answer({"done": done.done, "refused": done.refused, "skipped": done.skipped})
+
+    async def purge(self, call: Call) -> Answer:
+        body: dict[str, Any] = call.body
+        async with self._client() as client:
+            letters = client.dead_letters(call.path["topic"], call.path["group"])
+            done = await letters.purge(limit=body["limit"], dry_run=body["dry_run"], **_meant(body))
+        return Answer({"done": done.done, "refused": done.refused, "skipped": done.skipped})
+
+
+def _meant(given: dict[str, Any]) -> DeadLetterFilter:
+    wanted: DeadLetterFilter = {}
+    if "reason" in given:
+        wanted["reason"] = given["reason"]
+    if "since_ms" in given:
+        wanted["since_ms"] = given["since_ms"]
+    if "until_ms" in given:
+        wanted["until_ms"] = given["until_ms"]
+    return wanted
+
+
+def _show(letter: DeadLetter) -> dict[str, Any]:
+    shown: dict[str, Any] = {
+        name: getattr(letter, name)
+        for name in ("partition", "offset", "topic", "origin_partition", "origin_offset", "reason", "attempts",
+                     "died_ms", "redriven")
+    }  # fmt: skip
+    shown["payload"] = b64encode(letter.payload).decode()
+    if letter.key is not None:
+        shown["key"] = b64encode(letter.key).decode()
+    return shown

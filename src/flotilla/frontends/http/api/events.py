@@ -1,0 +1,165 @@
+"""Server-sent events: messages of a queue group as they come, and a partition's log as it grows.
+
+An event has a record in its data. Of a group its id is the lease, and it is settled like any other message, by a
+request of its own; as many as `max_in_flight` are out, and more come when those are settled at this node or their
+leases have run out. Of a log its id is the offset, and a client that comes back with `Last-Event-ID`, as browsers do
+by themselves, goes on behind it. An error is the last event. Silence is broken by a comment now and then.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+from flotilla.frontends.http.api.messages import show_delivery
+from flotilla.frontends.http.api.record_view import show_batch
+from flotilla.frontends.http.api.stream_credit import Unsettled
+from flotilla.frontends.http.framework.operation import TEXT, Call, Operation, Parameter, flag, integer
+from flotilla.frontends.http.framework.parameters import GROUP, MEMBER, OF_PARTITION, OF_TOPIC, OFFSET, VISIBILITY
+from flotilla.frontends.http.framework.response import Response
+from flotilla.gateway.gateway import Gateway
+from flotilla.gateway.subscription import GatewaySubscription
+from flotilla.types.errors import FlotillaError, InvalidArgumentError
+from flotilla.types.limits import MIB
+from flotilla.types.operations import LATEST, Fetch, Fetched, ListOffsets, OffsetFound
+from flotilla.types.operations.queue import Pushed, Subscribe
+
+EVENT_TYPE: Final = "text/event-stream"
+#: A comment at least so often, so that whoever is in between keeps the connection, and a dead client is found out.
+_BEAT_MS: Final = 15_000
+_BEAT: Final = b": still here\n\n"
+
+_SUBSCRIBE_QUERY = (
+    Parameter("group", GROUP, is_required=True),
+    Parameter("member", MEMBER, is_required=True),
+    Parameter("max_in_flight", integer(1, 10_000, "Messages that are out and not settled.", default=16)),
+    Parameter("visibility_ms", VISIBILITY),
+    Parameter("at_most_once", flag("Committed as done before it leaves: there is nothing to settle.")),
+)
+_FOLLOW_QUERY = (Parameter("offset", OFFSET),)
+
+
+class EventDoor:
+    def __init__(self, gateway: Gateway, unsettled: Unsettled) -> None:
+        self._gateway = gateway
+        self._unsettled = unsettled
+
+    def operations(self) -> list[Operation]:
+        return [
+            Operation(
+                "subscribe", "GET", "/v1/topics/{topic}/subscribe", "messages", "Messages as they come.",
+                self.subscribe, OF_TOPIC, query=_SUBSCRIBE_QUERY, answers={200: TEXT}, answer_type=EVENT_TYPE,
+                errors=(404, 409),
+                description="Server-sent events. The id of each is its lease, and its data the message as in a poll.",
+            ),
+            Operation(
+                "followRecords", "GET", "/v1/topics/{topic}/partitions/{partition}/follow", "records",
+                "A partition's records as they are stored.", self.follow, OF_PARTITION, query=_FOLLOW_QUERY,
+                answers={200: TEXT}, answer_type=EVENT_TYPE, errors=(404, 416),
+                description="Server-sent events, from an offset on, or from behind the one in Last-Event-ID, or from "
+                "the end. The id of each is its offset, and its data the record as in a fetch.",
+            ),
+        ]  # fmt: skip
+
+    # A queue group.
+
+    async def subscribe(self, call: Call) -> Response:
+        query = call.query
+        is_auto: bool = query["at_most_once"]
+        request = Subscribe(
+            call.path["topic"],
+            query["group"],
+            query["member"],
+            query["max_in_flight"],
+            visibility_ms=query.get("visibility_ms", 0),
+            is_auto_ack=is_auto,
+        )
+        subscription = await self._gateway.subscribe(request)
+        return _stream(self._messages(request, subscription))
+
+    async def _messages(self, request: Subscribe, subscription: GatewaySubscription) -> AsyncIterator[bytes]:
+        window = self._unsettled.open(request.topic, request.group, subscription.add_credit)
+        try:
+            async for pushed in _with_beats(subscription):
+                if pushed is None:
+                    yield _BEAT
+                    continue
+                messages = [message for delivery in pushed.deliveries for message in show_delivery(delivery)]
+                if request.is_auto_ack:
+                    # The socket's own pace is all that bounds it.
+                    subscription.add_credit(len(messages))
+                else:
+                    window.given([(each["partition"], each["offset"]) for each in messages], pushed.visibility_ms)
+                yield b"".join(_event(each.get("lease", ""), each) for each in messages)
+        except FlotillaError as error:
+            yield _failure(error)
+        finally:
+            window.close()
+            subscription.close()
+
+    # A log.
+
+    async def follow(self, call: Call) -> Response:
+        topic, partition = call.path["topic"], call.path["partition"]
+        last = call.headers.get("last-event-id", "")
+        if last:
+            if not (last.isascii() and last.isdecimal() and len(last) < 19):
+                raise InvalidArgumentError(f"Last-Event-ID {last[:40]!r} is no offset")
+            offset = int(last) + 1
+        elif "offset" in call.query:
+            offset = call.query["offset"]
+        else:
+            offset = (await self._gateway.ask_for(OffsetFound, ListOffsets(topic, partition, LATEST))).offset
+        # Whether it is there at all is told by a status, not by an event.
+        first = await self._gateway.ask_for(Fetched, Fetch(topic, partition, offset, 1 * MIB))
+        return _stream(self._records(topic, partition, offset, first))
+
+    async def _records(self, topic: str, partition: int, offset: int, fetched: Fetched) -> AsyncIterator[bytes]:
+        try:
+            while True:
+                records = [record for batch in fetched.batches for record in show_batch(batch, offset)]
+                if records:
+                    offset = records[-1]["offset"] + 1
+                    yield b"".join(_event(str(each["offset"]), each) for each in records)
+                else:
+                    yield _BEAT
+                fetched = await self._gateway.ask_for(Fetched, Fetch(topic, partition, offset, 1 * MIB, _BEAT_MS))
+        except FlotillaError as error:
+            yield _failure(error)
+
+
+async def _with_beats(subscription: GatewaySubscription) -> AsyncIterator[Pushed | None]:
+    """What is pushed; None when nothing was for a while."""
+    pushing: asyncio.Future[Pushed] | None = None
+    try:
+        while True:
+            if pushing is None:
+                pushing = asyncio.ensure_future(anext(subscription))
+            await asyncio.wait((pushing,), timeout=_BEAT_MS / 1000)
+            if not pushing.done():
+                yield None
+                continue
+            try:
+                pushed = pushing.result()
+            except StopAsyncIteration:
+                return
+            finally:
+                pushing = None
+            yield pushed
+    finally:
+        if pushing is not None:
+            pushing.cancel()
+
+
+def _event(event_id: str, data: dict[str, Any]) -> bytes:
+    head = f"id: {event_id}\n" if event_id else ""
+    return f"{head}data: {json.dumps(data, separators=(',', ':'))}\n\n".encode()
+
+
+def _failure(error: FlotillaError) -> bytes:
+    body = {"code": error.code, "message": str(error), "retryable": error.retryable}
+    return f"event: error\ndata: {json.dumps(body)}\n\n".encode()
+
+
+def _stream(body: AsyncIterator[bytes]) -> Response:
+    return Response(body, EVENT_TYPE, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})

@@ -1,0 +1,166 @@
+"""Groups as people look at them, over HTTP: positions, progress, settings, and where one message is and why.
+
+What concerns a whole group takes several requests, to its partitions and to the coordinator of stream groups: they are
+the client's (client/admin/groups.py), so a group is moved and deleted here as it is everywhere. Groups work elsewhere:
+queue groups in `messages`, and stream groups not over HTTP.
+"""
+
+from dataclasses import asdict
+from typing import Final
+
+from flotilla.frontends.http.framework.operation import FLAG, INTEGER, TEXT, Answer, Call, Operation, array, flag, obj
+from flotilla.frontends.http.framework.parameters import (
+    GROUP,
+    OF_GROUP,
+    OF_TOPIC,
+    OFFSET,
+    PARTITION,
+    SETTINGS,
+    START,
+    TOPIC,
+    read_start,
+)
+from flotilla.gateway.gateway import Gateway
+from flotilla.types.operations import CommitOffset, OffsetCommitted, ReadOffset
+from flotilla.types.operations.queue import AlterGroup, ExplainMessage, Explanation, GroupDescription, GroupReply
+from flotilla.types.topics import PARTITION_COUNT_MAX
+
+#: Of one group in one partition: all that a leader tells, as it tells it.
+_NUMBERS: Final = tuple(name for name in GroupDescription.__slots__ if name not in ("kind", "is_paused", "members"))
+_MEMBER = obj(("name", "leased", "last_poll_ms_ago"), name=TEXT, leased=INTEGER, last_poll_ms_ago=INTEGER)
+_PART = obj(
+    ("partition", "kind"),
+    partition=INTEGER,
+    kind=TEXT,
+    is_paused=FLAG,
+    members={"type": "array", "items": _MEMBER},
+    **dict.fromkeys(_NUMBERS, INTEGER),
+)
+_GROUPS = obj(("groups",), groups={"type": "array", "items": obj(("group", "kind"), group=TEXT, kind=TEXT)})
+_STREAM_MEMBER = obj(
+    ("name", "client", "partitions", "heard_ms_ago"),
+    name=TEXT,
+    client=TEXT,
+    partitions={"type": "array", "items": INTEGER, "description": "Those that it owns."},
+    heard_ms_ago={"type": "integer", "description": "Since its last heartbeat, as far as is known."},
+)
+_STREAM = obj(
+    ("generation", "strategy", "session_ms", "members"),
+    generation=INTEGER,
+    strategy=TEXT,
+    session_ms={"type": "integer", "description": "A member that is silent for so long has left."},
+    members={"type": "array", "items": _STREAM_MEMBER},
+    rebalanced_ms_ago=INTEGER,
+    cause={"type": "string", "description": "Why partitions were spread anew the last time, for people."},
+    moved={"type": "integer", "description": "How many of them got another owner then."},
+)
+_GROUP = obj(
+    ("topic", "group", "kind", "lag", "partitions"),
+    topic=TEXT,
+    group=TEXT,
+    kind={"type": "string", "description": "queue, stream, or offset for one that only commits offsets."},
+    lag={"type": "integer", "description": "Messages that are not settled, in all partitions."},
+    partitions={"type": "array", "items": _PART},
+    stream={**_STREAM, "description": "Of a stream group."},
+)
+_DELETED = obj(("group",), group=TEXT)
+_SET = obj(("settings",), settings={"type": "object", "additionalProperties": TEXT})
+_RESET = obj(
+    ("start",),
+    start=START,
+    partitions=array(PARTITION, 0, PARTITION_COUNT_MAX, "By default all of them."),
+    dry_run=flag("Changes nothing, and answers the same."),
+)
+_MOVED = obj(
+    ("partitions",),
+    partitions={"type": "array", "items": obj(partition=INTEGER, from_offset=INTEGER, to_offset=INTEGER)},
+)
+_WITHOUT_MEMBERS: Final = "A stream group has no members then: while it has some, the answer is `GROUP_IN_USE`."
+_COMMIT = obj(("offset",), offset=OFFSET, reset=flag("Also backwards."))
+_POSITION = obj(("offset",), offset=INTEGER)
+_EXPLAINED = obj(
+    ("state", "attempts"),
+    state=TEXT,
+    attempts=INTEGER,
+    reason=TEXT,
+    holder=TEXT,
+    remaining_ms=INTEGER,
+    history={"type": "array", "items": TEXT},
+    next=TEXT,
+    ended_ms=INTEGER,
+)
+
+
+class GroupDoor:
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    def operations(self) -> list[Operation]:
+        tag = "groups"
+        path = "/v1/topics/{topic}/groups/{group}"
+        part = {"topic": TOPIC, "group": GROUP, "partition": PARTITION}
+        return [
+            Operation("listGroups", "GET", "/v1/topics/{topic}/groups", tag, "Groups of a topic.", self.list_all,
+                      OF_TOPIC, answers={200: _GROUPS}, errors=(404,)),
+            Operation("getGroup", "GET", path, tag, "A group, partition by partition.", self.get, OF_GROUP,
+                      answers={200: _GROUP}, errors=(404,)),
+            Operation("alterGroup", "PATCH", path, tag, "Settings of a group.", self.alter, OF_GROUP,
+                      body=obj(("settings",), settings=SETTINGS), answers={200: _SET}, errors=(404, 409),
+                      description="An empty text takes a setting back; what is not named stays."),
+            Operation("deleteGroup", "DELETE", path, tag, "Forget a group.", self.delete, OF_GROUP,
+                      answers={200: _DELETED}, errors=(404, 409), description=_WITHOUT_MEMBERS),
+            Operation("resetGroup", "POST", f"{path}/reset", tag, "Move a group.", self.reset, OF_GROUP,
+                      body=_RESET, answers={200: _MOVED}, errors=(404, 409, 416), description=_WITHOUT_MEMBERS),
+            Operation("readOffset", "GET", f"{path}/partitions/{{partition}}/offset", tag,
+                      "The offset that a group has committed.", self.read_offset, part,
+                      answers={200: _POSITION}, errors=(404,)),
+            Operation("commitOffset", "PUT", f"{path}/partitions/{{partition}}/offset", tag, "Commit an offset.",
+                      self.commit_offset, part, body=_COMMIT, answers={200: _POSITION}, errors=(404, 409, 416),
+                      description="It never moves back without `reset`; the answer says where the group stands."),
+            Operation("explainMessage", "GET", f"{path}/partitions/{{partition}}/messages/{{offset}}", tag,
+                      "Where a message is for a group, why, and what comes next.", self.explain,
+                      {**part, "offset": OFFSET}, answers={200: _EXPLAINED}, errors=(404, 416)),
+        ]  # fmt: skip
+
+    async def list_all(self, call: Call) -> Answer:
+        kinds = await self._gateway.groups(call.path["topic"]).names()
+        return Answer({"groups": [{"group": name, "kind": kind} for name, kind in kinds.items()]})
+
+    async def get(self, call: Call) -> Answer:
+        info = await self._gateway.groups(call.path["topic"]).describe(call.path["group"])
+        parts = [{"partition": number, **asdict(part)} for number, part in sorted(info.partitions.items())]
+        shown = {"topic": info.topic, "group": info.name, "kind": info.kind, "lag": info.lag, "partitions": parts}
+        if info.stream is not None:
+            shown["stream"] = asdict(info.stream)
+        return Answer(shown)
+
+    async def alter(self, call: Call) -> Answer:
+        request = AlterGroup(call.path["topic"], call.path["group"], call.body["settings"])
+        return Answer({"settings": (await self._gateway.ask_for(GroupReply, request)).settings})
+
+    async def delete(self, call: Call) -> Answer:
+        await self._gateway.groups(call.path["topic"]).delete(call.path["group"])
+        return Answer({"group": call.path["group"]})
+
+    async def reset(self, call: Call) -> Answer:
+        body = call.body
+        moved = await self._gateway.groups(call.path["topic"]).move(
+            call.path["group"], read_start(body["start"]), body.get("partitions") or None, dry_run=body["dry_run"]
+        )
+        return Answer({"partitions": [{"partition": number, **asdict(each)} for number, each in moved.items()]})
+
+    async def read_offset(self, call: Call) -> Answer:
+        request = ReadOffset(call.path["group"], call.path["topic"], call.path["partition"])
+        return Answer({"offset": (await self._gateway.ask_for(OffsetCommitted, request)).offset})
+
+    async def commit_offset(self, call: Call) -> Answer:
+        path, body = call.path, call.body
+        request = CommitOffset(path["group"], path["topic"], path["partition"], body["offset"], body["reset"])
+        return Answer({"offset": (await self._gateway.ask_for(OffsetCommitted, request)).offset})
+
+    async def explain(self, call: Call) -> Answer:
+        path = call.path
+        request = ExplainMessage(path["topic"], path["partition"], path["offset"], path["group"], has_history=True)
+        found = asdict(await self._gateway.ask_for(Explanation, request))
+        del found["batch"]
+        return Answer(found)

@@ -1,0 +1,199 @@
+"""Queue groups at work, over HTTP: polls, and what becomes of the messages that they brought.
+
+A message comes with its lease, one opaque word that settles it at any node. Nothing is kept here between requests.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from flotilla.codec.batch.view import BatchView
+from flotilla.frontends.http.api.record_view import MESSAGE, show_record
+from flotilla.frontends.http.api.stream_credit import Place, Unsettled
+from flotilla.frontends.http.framework.operation import (
+    INTEGER,
+    TEXT,
+    Answer,
+    Call,
+    Operation,
+    array,
+    flag,
+    integer,
+    obj,
+    text,
+)
+from flotilla.frontends.http.framework.parameters import (
+    MEMBER,
+    OF_GROUP,
+    PARTITION,
+    START,
+    VISIBILITY,
+    WAIT,
+    read_start,
+)
+from flotilla.gateway.gateway import Gateway
+from flotilla.types.lease_tokens import held_by_partition, lease_token, read_lease_token
+from flotilla.types.limits import MIB, REASON_BYTES_MAX
+from flotilla.types.operations.queue import (
+    ACK,
+    BY_BACKOFF,
+    FAIL,
+    REJECT,
+    RELEASE,
+    Delivery,
+    Extend,
+    Held,
+    Poll,
+    Settle,
+    Settled,
+)
+from flotilla.types.tasks import TASK_TYPE_BYTES_MAX, TASK_TYPES_MAX
+from flotilla.types.topics import PARTITION_COUNT_MAX
+
+_YEAR_MS: Final = 365 * 24 * 3_600_000
+_LEASES: Final = array(text(5, 64), 1, 1_024, "As they came with the messages.")
+_REASON: Final = text(0, REASON_BYTES_MAX, "For people, and for whoever looks at dead letters.", default="")
+_DELAY: Final = integer(0, _YEAR_MS, "Until the next attempt; by default the group's backoff.")
+
+POLL = obj(
+    ("member",),
+    member=MEMBER,
+    max_messages=integer(1, 1_024, default=16),
+    max_bytes=integer(1, 8 * MIB, default=8 * MIB),
+    visibility_ms=VISIBILITY,
+    wait_ms=WAIT,
+    partitions=array(PARTITION, 0, PARTITION_COUNT_MAX, "By default all of them."),
+    at_most_once=flag("Committed as done before it leaves, and never leased."),
+    ordered_by_key=flag("Messages of one key one at a time, in order."),
+    start=START,
+    types=array(text(1, TASK_TYPE_BYTES_MAX), 0, TASK_TYPES_MAX, "Only tasks of these types."),
+)
+POLLED = obj(
+    ("messages", "visibility_ms"),
+    messages={"type": "array", "items": MESSAGE},
+    visibility_ms={"type": "integer", "description": "How long the leases last from now."},
+    retry_after_ms={"type": "integer", "description": "With a rate limit: when it is worth asking again."},
+)
+_SETTLED = obj(
+    ("expired",),
+    expired={"type": "array", "items": TEXT, "description": "Leases that were refused; the rest is done."},
+)
+_EXTENDED = obj(("expired", "visibility_ms"), expired={"type": "array", "items": TEXT}, visibility_ms=INTEGER)
+
+
+class MessageDoor:
+    def __init__(self, gateway: Gateway, unsettled: Unsettled) -> None:
+        """`unsettled` is told what ends: streams wait for that."""
+        self._gateway = gateway
+        self._unsettled = unsettled
+
+    def operations(self) -> list[Operation]:
+        tag = "messages"
+        path = "/v1/topics/{topic}/groups/{group}"
+        acked = obj(("leases",), leases=_LEASES)
+        failed = obj(("leases",), leases=_LEASES, reason=_REASON, delay_ms=_DELAY)
+        rejected = obj(("leases",), leases=_LEASES, reason=_REASON)
+        released = obj(("leases",), leases=_LEASES, delay_ms=integer(0, _YEAR_MS, default=0))
+        extended = obj(
+            ("leases", "member"), leases=_LEASES, member=MEMBER, visibility_ms={**VISIBILITY, "default": 30_000}
+        )
+        ends = {200: _SETTLED}
+        return [
+            Operation(
+                "pollMessages", "POST", f"{path}/poll", tag, "Take messages, under a lease.", self.poll, OF_GROUP,
+                body=POLL, answers={200: POLLED}, errors=(404, 409, 416),
+                description="The group springs into being with its first poll.",
+            ),
+            Operation("ackMessages", "POST", f"{path}/ack", tag, "Messages are done.", self.ack, OF_GROUP,
+                      body=acked, answers=ends, errors=(404, 409)),
+            Operation("nackMessages", "POST", f"{path}/nack", tag, "Attempts have failed.", self.nack, OF_GROUP,
+                      body=failed, answers=ends, errors=(404, 409)),
+            Operation("rejectMessages", "POST", f"{path}/reject", tag, "To the dead letters at once.", self.reject,
+                      OF_GROUP, body=rejected, answers=ends, errors=(404, 409)),
+            Operation("releaseMessages", "POST", f"{path}/release", tag, "Give messages back, uncounted.",
+                      self.release, OF_GROUP, body=released, answers=ends, errors=(404, 409)),
+            Operation("extendLeases", "POST", f"{path}/extend", tag, "More time.", self.extend, OF_GROUP,
+                      body=extended, answers={200: _EXTENDED}, errors=(404, 409)),
+        ]  # fmt: skip
+
+    async def poll(self, call: Call) -> Answer:
+        body: dict[str, Any] = call.body
+        request = Poll(
+            call.path["topic"],
+            call.path["group"],
+            body["member"],
+            body.get("partitions", []),
+            body["max_messages"],
+            body["max_bytes"],
+            body.get("visibility_ms", 0),
+            body["wait_ms"],
+            body["at_most_once"],
+            body["ordered_by_key"],
+            read_start(body.get("start", {})),
+            body.get("types", []),
+        )
+        polled = await self._gateway.poll(request)
+        messages = [message for delivery in polled.deliveries for message in show_delivery(delivery)]
+        shown: dict[str, Any] = {"messages": messages, "visibility_ms": polled.visibility_ms}
+        if polled.retry_after_ms:
+            shown["retry_after_ms"] = polled.retry_after_ms
+        return Answer(shown)
+
+    async def ack(self, call: Call) -> Answer:
+        return await self._settle(call, ACK)
+
+    async def nack(self, call: Call) -> Answer:
+        return await self._settle(call, FAIL)
+
+    async def reject(self, call: Call) -> Answer:
+        return await self._settle(call, REJECT)
+
+    async def release(self, call: Call) -> Answer:
+        return await self._settle(call, RELEASE)
+
+    async def _settle(self, call: Call, kind: int) -> Answer:
+        body: dict[str, Any] = call.body
+        topic, group = call.path["topic"], call.path["group"]
+        reason: str = body.get("reason", "")
+        delay_ms: int = body.get("delay_ms", BY_BACKOFF)
+        expired = await self._ask_each(
+            body["leases"], lambda partition, held: Settle(topic, partition, group, kind, held, reason, delay_ms)
+        )
+        self._unsettled.settled(topic, group, _places(body["leases"]))
+        return Answer({"expired": expired})
+
+    async def extend(self, call: Call) -> Answer:
+        body: dict[str, Any] = call.body
+        topic, group, member = call.path["topic"], call.path["group"], body["member"]
+        visibility_ms: int = body["visibility_ms"]
+        expired = await self._ask_each(
+            body["leases"], lambda partition, held: Extend(topic, partition, group, member, held, visibility_ms)
+        )
+        self._unsettled.extended(topic, group, _places(body["leases"]), visibility_ms)
+        return Answer({"expired": expired, "visibility_ms": visibility_ms})
+
+    async def _ask_each(self, leases: list[str], request: Callable[[int, list[Held]], Settle | Extend]) -> list[str]:
+        """Asks every partition about its own leases. Those that were refused, as they came."""
+        held = held_by_partition(leases)
+        asked = [self._gateway.ask_for(Settled, request(partition, runs)) for partition, runs in held.items()]
+        # Leaders number their leases each for itself: one number may stand in several partitions.
+        refused = {
+            (partition, run.lease_id, offset)
+            for partition, settled in zip(held, await asyncio.gather(*asked), strict=True)
+            for run in settled.expired
+            for offset in range(run.first, run.end)
+        }
+        return [lease for lease in leases if read_lease_token(lease) in refused] if refused else []
+
+
+def show_delivery(delivery: Delivery) -> Iterator[dict[str, Any]]:
+    for into, record in enumerate(BatchView(delivery.batch, verify=False).records()):
+        offset = delivery.first + into
+        shown = {"partition": delivery.partition, **show_record(offset, record), "attempt": delivery.attempt}
+        if delivery.lease_id:
+            shown["lease"] = lease_token(delivery.partition, delivery.lease_id, offset)
+        yield shown
+
+
+def _places(leases: list[str]) -> list[Place]:
+    return [(partition, offset) for partition, _, offset in map(read_lease_token, leases)]

@@ -1,0 +1,183 @@
+"""Records over HTTP: produced, fetched by offset, looked up by time, cancelled; as JSON or as stored batches.
+
+A fetch is paged by the offset that it returns. Whoever wants speed sends and gets batches as they are on disk: the
+same bytes as over TCP, in which a producer id and a sequence make repetition harmless.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from flotilla.frontends.http.api.record_view import NEW_RECORD, RECORD, read_record, show_batch
+from flotilla.frontends.http.framework.operation import (
+    FLAG,
+    INTEGER,
+    Answer,
+    Call,
+    Operation,
+    Parameter,
+    array,
+    flag,
+    integer,
+    obj,
+    text,
+)
+from flotilla.frontends.http.framework.parameters import OF_PARTITION, OF_TOPIC, OFFSET, PARTITION, WAIT
+from flotilla.frontends.http.framework.response import Response
+from flotilla.gateway.gateway import Gateway
+from flotilla.types.limits import CANCEL_COUNT_MAX, IDEMPOTENCY_KEY_BYTES_MAX, MIB
+from flotilla.types.operations import (
+    EARLIEST,
+    LATEST,
+    Fetch,
+    Fetched,
+    ListOffsets,
+    OffsetFound,
+    Produce,
+    Produced,
+)
+from flotilla.types.operations.queue import CancelRecords, RecordsCancelled
+
+BATCH_TYPE: Final = "application/vnd.flotilla.batch"
+LOG_START_HEADER: Final = "Flotilla-Log-Start"
+NEXT_OFFSET_HEADER: Final = "Flotilla-Next-Offset"
+_PRODUCE_MAX: Final = 10_000
+_FETCH_MAX: Final = 1_000
+
+_RECEIPT = obj(("partition", "offset", "duplicate"), partition=INTEGER, offset=INTEGER, duplicate=FLAG)
+_PRODUCE = obj(("records",), records=array(NEW_RECORD, 1, _PRODUCE_MAX), partition=PARTITION)
+_RECEIPTS = obj(("receipts",), receipts={"type": "array", "items": _RECEIPT})
+_FETCHED = obj(
+    ("records", "next", "log_start", "end"),
+    records={"type": "array", "items": RECORD},
+    next={"type": "integer", "description": "The offset to go on with."},
+    log_start={"type": "integer", "description": "The oldest offset that is kept."},
+    end={"type": "integer", "description": "Offsets below are committed."},
+)
+_OFFSET = obj(("offset",), offset={"type": "integer", "description": "-1: no record is that young."})
+_STORED = obj(
+    ("base_offset", "duplicate"),
+    base_offset=INTEGER,
+    duplicate=FLAG,
+    known={
+        "type": "array",
+        "items": obj(("position", "offset"), position=INTEGER, offset=INTEGER),
+        "description": "Nothing was stored: records at these positions have idempotency keys that are known.",
+    },
+)
+_CANCEL = obj(
+    offsets=array(OFFSET, 0, CANCEL_COUNT_MAX),
+    idempotency_keys=array(text(1, IDEMPOTENCY_KEY_BYTES_MAX), 0, CANCEL_COUNT_MAX),
+)
+_CANCELLED = obj(("offsets",), offsets={"type": "array", "items": INTEGER})
+_BYTES = integer(1, 2**32 - 1, "Of stored batches; one comes in any case.", default=1 * MIB)
+_FROM = Parameter("offset", OFFSET, is_required=True)
+_LINEARIZABLE = Parameter("linearizable", flag("Sees everything that was acknowledged before."))
+_FETCH_QUERY = (
+    _FROM,
+    Parameter("limit", integer(1, _FETCH_MAX, "Records at most.", default=100)),
+    Parameter("max_bytes", _BYTES),
+    Parameter("wait_ms", WAIT),
+    _LINEARIZABLE,
+)
+_BATCH_QUERY = (_FROM, Parameter("max_bytes", _BYTES), Parameter("wait_ms", WAIT), _LINEARIZABLE)
+
+
+class RecordDoor:
+    def __init__(self, gateway: Gateway, now_ms: Callable[[], int]) -> None:
+        """`now_ms` is the time of day, for records that do not say theirs."""
+        self._gateway = gateway
+        self._now_ms = now_ms
+
+    def operations(self) -> list[Operation]:
+        tag = "records"
+        path = "/v1/topics/{topic}/partitions/{partition}"
+        at = integer(-2, 2**53 - 1, "A time in milliseconds since 1970; -2: the earliest; -1: the end.", default=LATEST)
+        return [
+            Operation(
+                "produceRecords", "POST", "/v1/topics/{topic}/records", tag, "Store records.", self.produce, OF_TOPIC,
+                body=_PRODUCE, answers={201: _RECEIPTS}, errors=(404, 409),
+                description="On disk at a majority when this is answered. Records with a key go to the partition of "
+                "that key, unless a partition is named.",
+            ),
+            Operation(
+                "fetchRecords", "GET", f"{path}/records", tag, "Read records by offset.", self.fetch, OF_PARTITION,
+                query=_FETCH_QUERY, answers={200: _FETCHED}, errors=(404, 416),
+            ),
+            Operation(
+                "findOffset", "GET", f"{path}/offset", tag, "The first offset at or after a time.", self.find,
+                OF_PARTITION, query=(Parameter("timestamp_ms", at),), answers={200: _OFFSET}, errors=(404,),
+            ),
+            Operation(
+                "cancelRecords", "POST", f"{path}/cancel", tag, "Messages that no group shall get any more.",
+                self.cancel, OF_PARTITION, body=_CANCEL, answers={200: _CANCELLED}, errors=(404, 416),
+            ),
+            Operation(
+                "produceBatch", "POST", f"{path}/batches", tag, "Store one batch as it is.", self.produce_batch,
+                OF_PARTITION, body={"type": "string", "format": "binary"}, body_type=BATCH_TYPE,
+                answers={201: _STORED}, errors=(404, 409),
+            ),
+            Operation(
+                "fetchBatches", "GET", f"{path}/batches", tag, "Read stored batches as they are.", self.fetch_batches,
+                OF_PARTITION, query=_BATCH_QUERY, answers={200: {"type": "string", "format": "binary"}},
+                answer_type=BATCH_TYPE, errors=(404, 416),
+                description=f"One after the other; the headers {LOG_START_HEADER} and {NEXT_OFFSET_HEADER} say how "
+                "far the log reaches.",
+            ),
+        ]  # fmt: skip
+
+    async def produce(self, call: Call) -> Answer:
+        await self._gateway.learn_time()
+        now_ms = self._now_ms()
+        given = enumerate(call.body["records"])
+        records = [read_record(each, f"the body.records[{at}]", now_ms) for at, each in given]
+        partition = call.body.get("partition")
+        receipts = await self._gateway.produce(call.path["topic"], records, partition=partition)
+        return Answer({"receipts": [receipt._asdict() for receipt in receipts]}, 201)
+
+    async def fetch(self, call: Call) -> Answer:
+        offset: int = call.query["offset"]
+        fetched = await self._fetch(call)
+        shown: list[dict[str, Any]] = []
+        for batch in fetched.batches:
+            shown += show_batch(batch, offset)
+            if len(shown) >= call.query["limit"]:
+                break
+        shown = shown[: call.query["limit"]]
+        following = shown[-1]["offset"] + 1 if shown else offset
+        return Answer({"records": shown, "next": following, "log_start": fetched.log_start, "end": fetched.next_offset})
+
+    async def _fetch(self, call: Call) -> Fetched:
+        query = call.query
+        request = Fetch(
+            call.path["topic"],
+            call.path["partition"],
+            query["offset"],
+            query["max_bytes"],
+            query["wait_ms"],
+            is_linearizable=query["linearizable"],
+        )
+        return await self._gateway.ask_for(Fetched, request)
+
+    async def find(self, call: Call) -> Answer:
+        timestamp_ms: int = call.query["timestamp_ms"]
+        assert timestamp_ms >= EARLIEST
+        request = ListOffsets(call.path["topic"], call.path["partition"], timestamp_ms)
+        return Answer({"offset": (await self._gateway.ask_for(OffsetFound, request)).offset})
+
+    async def cancel(self, call: Call) -> Answer:
+        keys = [key.encode() for key in call.body.get("idempotency_keys", ())]
+        request = CancelRecords(call.path["topic"], call.path["partition"], call.body.get("offsets", []), keys)
+        return Answer({"offsets": (await self._gateway.ask_for(RecordsCancelled, request)).offsets})
+
+    async def produce_batch(self, call: Call) -> Answer:
+        request = Produce(call.path["topic"], call.path["partition"], call.body)
+        produced = await self._gateway.ask_for(Produced, request)
+        shown: dict[str, Any] = {"base_offset": produced.base_offset, "duplicate": produced.duplicate}
+        if produced.known:
+            shown["known"] = [{"position": position, "offset": offset} for position, offset in produced.known]
+        return Answer(shown, 201)
+
+    async def fetch_batches(self, call: Call) -> Response:
+        fetched = await self._fetch(call)
+        headers = {LOG_START_HEADER: str(fetched.log_start), NEXT_OFFSET_HEADER: str(fetched.next_offset)}
+        return Response(b"".join(fetched.batches), BATCH_TYPE, headers=headers)

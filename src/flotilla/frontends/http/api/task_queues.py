@@ -1,0 +1,90 @@
+"""Task queues as the topics that they are: found or made at the first use, worked off by one group each.
+
+A queue springs into being with its first task or worker, where the cluster lets topics do that. Its group holds
+retention from the beginning: a task that waits for long is not removed because it is old.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from flotilla.gateway.gateway import Gateway
+from flotilla.types.errors import NotFoundError
+from flotilla.types.operations import GetMetadata, Metadata, TopicInfo
+from flotilla.types.operations.queue import AlterGroup, DescribeGroup, GroupDescription, Poll
+from flotilla.types.tasks import QUEUE_PREFIX, WORKER_GROUP, topic_of
+
+Result = TypeVar("Result")
+
+#: The member that a door is where it does not speak for a worker.
+DOOR_MEMBER = "flotilla.door"
+#: No task is of this type, so a poll for it takes nothing; but it opens the group.
+_NO_TYPE = "\0"
+#: How far a leader may lag behind the metadata before its word counts.
+_LAG_MS_MAX = 5_000
+
+
+class Queues:
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        #: Queues that are being looked for or made, and those who wait for it.
+        self._making: dict[str, asyncio.Task[TopicInfo]] = {}
+
+    async def topic(self, queue: str) -> TopicInfo:
+        """The topic of a queue, which comes to be if it is missing. Raises FlotillaError."""
+        topic = topic_of(queue)
+        known = self._gateway.known_topic(topic)
+        if known is not None:
+            return known
+        making = self._making.get(topic)
+        if making is None:
+            making = self._making[topic] = asyncio.ensure_future(self._find_or_make(topic))
+            making.add_done_callback(lambda _: self._making.pop(topic))
+        # Shielded: others may wait for the same.
+        return await asyncio.shield(making)
+
+    async def _find_or_make(self, topic: str) -> TopicInfo:
+        try:
+            return await self._gateway.topic(topic)
+        except NotFoundError:
+            await self._gateway.ask_for(Metadata, GetMetadata([topic], create=True))
+        await self._gateway.ask(AlterGroup(topic, WORKER_GROUP, {"holds_retention": "1"}))
+        return await self._gateway.topic(topic)
+
+    async def patiently(self, topic: str, work: Callable[[], Awaitable[Result]]) -> Result:
+        """What `work` does with a topic that may be too new for its leader to know it. Raises FlotillaError."""
+        deadline_s = time.monotonic() + _LAG_MS_MAX / 1000
+        while True:
+            try:
+                return await work()
+            except NotFoundError:
+                # What the metadata's leader does not know is not there.
+                await self._gateway.topic(topic)
+                if time.monotonic() > deadline_s:
+                    raise
+            await asyncio.sleep(_LAG_MS_MAX / 50_000)
+
+    async def opened(self, topic: str, work: Callable[[], Awaitable[Result]]) -> Result:
+        """What `work` tells of the group, which is opened if nobody has polled yet. Raises NotFoundError."""
+        try:
+            return await work()
+        except NotFoundError:
+            await self._gateway.poll(Poll(topic, WORKER_GROUP, DOOR_MEMBER, types=[_NO_TYPE]))
+            return await work()
+
+    async def names(self) -> list[str]:
+        """Of all queues, in order."""
+        topics = (await self._gateway.metadata()).topics
+        return sorted(topic.name.removeprefix(QUEUE_PREFIX) for topic in topics if topic.name.startswith(QUEUE_PREFIX))
+
+    async def describe(self, queue: str) -> list[GroupDescription]:
+        """One for each partition. Raises NotFoundError."""
+        topic = topic_of(queue)
+        partitions = await self._gateway.partitions(topic)
+
+        async def ask(number: int) -> GroupDescription:
+            request = DescribeGroup(topic, number, WORKER_GROUP)
+            return await self.opened(topic, lambda: self._gateway.ask_for(GroupDescription, request))
+
+        return list(await asyncio.gather(*map(ask, partitions)))

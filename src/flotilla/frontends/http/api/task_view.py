@@ -1,0 +1,116 @@
+"""Tasks as JSON: what their fields mean, and how they follow from records and from what a leader explains."""
+
+import json
+from base64 import b64encode
+from collections.abc import Iterator
+from typing import Any, Final
+
+from flotilla.codec.batch.view import BatchView
+from flotilla.frontends.http.framework.operation import ANYTHING, INTEGER, TEXT, obj, text
+from flotilla.types.errors import NotFoundError
+from flotilla.types.lease_tokens import lease_token
+from flotilla.types.operations.queue import Delivery, Explanation
+from flotilla.types.records import CONTENT_JSON, Record
+from flotilla.types.tasks import MAX_RETRIES_DEFAULT, TASK_TYPE_HEADER, TaskId
+
+#: What a client sees of a task, by the state of its message (queue/states).
+STATUSES: Final = ("ready", "leased", "delayed", "done", "dead", "cancelled")
+_STATUS_OF: Final = {
+    "ready": "ready",
+    "blocked": "ready",
+    "leased": "leased",
+    # Its end is on its way to the log, and may yet be refused.
+    "settling": "leased",
+    "delayed": "delayed",
+    "retrying": "delayed",
+    "dying": "dead",
+    "dead": "dead",
+    "dropped": "dead",
+    "expired": "dead",
+    "acked": "done",
+    "cancelled": "cancelled",
+}
+#: States in which one attempt more was begun than has failed.
+_BEGUN: Final = ("leased", "settling", "acked")
+
+ID = text(1, 160, "The task's id.", pattern=r"^[A-Za-z0-9._-]+$")
+
+_CONTENTS: Final[dict[str, Any]] = {
+    "id": TEXT,
+    "queue": TEXT,
+    "type": TEXT,
+    "payload": ANYTHING,
+    "payload_base64": {"type": "string", "description": "In place of `payload`, if that is not JSON."},
+    "priority": INTEGER,
+    "max_retries": INTEGER,
+    "created_ms": {"type": "integer", "description": "Milliseconds since 1970."},
+}
+LEASED_TASK = obj(
+    ("id", "queue", "type", "attempt", "lease"),
+    **_CONTENTS,
+    attempt={"type": "integer", "description": "1 at the first delivery."},
+    lease={"type": "string", "description": "May be given in place of worker_id."},
+)
+TASK = obj(
+    ("id", "queue", "status", "attempts"),
+    **_CONTENTS,
+    status={"type": "string", "enum": list(STATUSES)},
+    attempts={"type": "integer", "description": "Deliveries so far."},
+    last_error={"type": "string", "description": "Of the attempt that failed last."},
+    worker_id={"type": "string", "description": "Who has it, while it is leased."},
+    leased_until_ms={"type": "integer", "description": "When the lease runs out."},
+    due_ms={"type": "integer", "description": "When a delay ends, or the next attempt may come."},
+    ended_ms={"type": "integer", "description": "When it died."},
+)
+
+
+def leased_tasks(queue: str, topic_id: int, delivery: Delivery) -> Iterator[dict[str, Any]]:
+    for into, record in enumerate(BatchView(delivery.batch, verify=False).records()):
+        task = TaskId(queue, topic_id, delivery.partition, delivery.first + into)
+        found = contents(task, record)
+        found["attempt"] = delivery.attempt
+        found["lease"] = lease_token(delivery.partition, delivery.lease_id, task.offset)
+        yield found
+
+
+def contents(task: TaskId, record: Record) -> dict[str, Any]:
+    found: dict[str, Any] = {"id": str(task), "queue": task.queue, "type": task_type(record)}
+    if record.content_type == CONTENT_JSON:
+        try:
+            found["payload"] = json.loads(record.value)
+        except (ValueError, RecursionError):
+            found["payload_base64"] = b64encode(record.value).decode()
+    else:
+        # Somebody who does not use this API put it there.
+        found["payload_base64"] = b64encode(record.value).decode()
+    found["priority"] = record.priority
+    found["max_retries"] = record.max_deliveries - 1 if record.max_deliveries else MAX_RETRIES_DEFAULT
+    found["created_ms"] = record.timestamp_ms
+    return found
+
+
+def task_type(record: Record) -> str:
+    for name, value in record.headers:
+        if name == TASK_TYPE_HEADER:
+            return value.decode("utf-8", "replace")
+    return ""
+
+
+def explained_task(task: TaskId, found: Explanation, now_ms: int) -> dict[str, Any]:
+    """Raises NotFoundError for one of which nothing is known any more."""
+    status = _STATUS_OF.get(found.state)
+    if status is None or not found.batch:
+        raise NotFoundError(f"task {task} has ended, and is not remembered any more")
+    shown = contents(task, BatchView(found.batch).record(0))
+    shown["status"] = status
+    shown["attempts"] = found.attempts + (found.state in _BEGUN)
+    if found.reason:
+        shown["last_error"] = found.reason
+    if found.state == "leased":
+        shown["worker_id"] = found.holder
+        shown["leased_until_ms"] = now_ms + found.remaining_ms
+    elif status == "delayed":
+        shown["due_ms"] = now_ms + found.remaining_ms
+    if found.ended_ms:
+        shown["ended_ms"] = found.ended_ms
+    return shown

@@ -1,0 +1,335 @@
+"""The task API: work as a list of things to do, over plain HTTP. Tasks are messages, and nothing is stored twice.
+
+POST /tasks                 enqueue             POST /tasks/lease           take tasks, under a lease
+GET /tasks/{id}             how it is           POST /tasks/{id}/ack        done
+GET /tasks                  what is open        POST /tasks/{id}/nack       failed: again later, or dead
+DELETE /tasks/{id}          cancel              POST /tasks/{id}/extend     more time
+GET /stats                  all queues
+
+An id says where the task is, so each of these is one request to the leader of one partition, whatever else is there.
+"""
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any, Final
+
+from flotilla.frontends.http.api import task_schemas as schemas
+from flotilla.frontends.http.api.settlement_batcher import Settler, Verdict
+from flotilla.frontends.http.api.task_queues import DOOR_MEMBER, Queues
+from flotilla.frontends.http.api.task_view import ID, TASK, explained_task, leased_tasks
+from flotilla.frontends.http.framework.operation import Answer, Call, Operation
+from flotilla.gateway.gateway import Gateway
+from flotilla.types.errors import (
+    FlotillaError,
+    InvalidArgumentError,
+    LeaseExpiredError,
+    NotFoundError,
+    OffsetOutOfRangeError,
+)
+from flotilla.types.lease_tokens import read_lease_token
+from flotilla.types.limits import IDEMPOTENCY_KEY_BYTES_MAX, REASON_BYTES_MAX
+from flotilla.types.operations.queue import (
+    ACK,
+    BY_BACKOFF,
+    FAIL,
+    REJECT,
+    CancelRecords,
+    ExplainMessage,
+    Explanation,
+    Extend,
+    GroupDescription,
+    Held,
+    Poll,
+    RecordsCancelled,
+    Settled,
+)
+from flotilla.types.records import CONTENT_JSON, Record
+from flotilla.types.tasks import (
+    TASK_TYPE_BYTES_MAX,
+    TASK_TYPE_HEADER,
+    WORKER_GROUP,
+    TaskId,
+    parse_task_id,
+    topic_of,
+)
+
+_ENDED: Final = ("done", "dead", "cancelled")
+#: What is said of an id that names nothing; the last one of a partition that the topic does not have.
+_ABSENT: Final = (NotFoundError, OffsetOutOfRangeError, InvalidArgumentError)
+
+
+class TaskDoor:
+    def __init__(self, gateway: Gateway, now_ms: Callable[[], int]) -> None:
+        """`now_ms` is the time of day, for delays and for what is told."""
+        self._gateway = gateway
+        self._now_ms = now_ms
+        self._queues = Queues(gateway)
+        self._settler = Settler(gateway)
+
+    def operations(self) -> list[Operation]:
+        task = {"id": ID}
+        return [
+            Operation(
+                "enqueueTask", "POST", "/tasks", "tasks", "Enqueue a task.", self.enqueue,
+                body=schemas.ENQUEUE, answers={201: schemas.ENQUEUED, 200: schemas.ENQUEUED}, errors=(404, 409),
+                description="201 for a new one; 200 for one that was there, under the same idempotency key.",
+            ),
+            Operation(
+                "leaseTasks", "POST", "/tasks/lease", "tasks", "Take tasks, under a lease.", self.lease,
+                body=schemas.LEASE, answers={200: schemas.LEASED}, errors=(404, 409),
+                description="Nothing to do is an empty list. With `types`, one request looks at the next 1,024 tasks "
+                "that nobody has looked at for the same types; with `wait_ms` it goes on from there.",
+            ),
+            Operation(
+                "ackTask", "POST", "/tasks/{id}/ack", "tasks", "A task is done.", self.ack, task,
+                body=schemas.ACK_BODY, answers={200: schemas.ACKED}, errors=(404, 409),
+            ),
+            Operation(
+                "nackTask", "POST", "/tasks/{id}/nack", "tasks", "An attempt has failed.", self.nack, task,
+                body=schemas.NACK_BODY, answers={200: schemas.ACKED}, errors=(404, 409),
+                description="It comes again after a backoff; after the last retry it is dead.",
+            ),
+            Operation(
+                "extendTask", "POST", "/tasks/{id}/extend", "tasks", "More time for a task.", self.extend, task,
+                body=schemas.EXTEND_BODY, answers={200: schemas.EXTENDED}, errors=(404, 409),
+            ),
+            Operation(
+                "cancelTask", "DELETE", "/tasks/{id}", "tasks", "Cancel a task.", self.cancel, task,
+                answers={200: schemas.CANCELLED}, errors=(404, 409),
+                description="Also while somebody has it, who need not know: an ack changes nothing any more.",
+            ),
+            Operation(
+                "getTask", "GET", "/tasks/{id}", "tasks", "How a task is.", self.status, task,
+                answers={200: TASK}, errors=(404,),
+            ),
+            Operation(
+                "listTasks", "GET", "/tasks", "tasks", "Tasks of a queue, the oldest first.", self.list_tasks,
+                query=schemas.LIST_QUERY, answers={200: schemas.TASKS},
+                description="A queue that nobody has used is an empty one.",
+            ),
+            Operation(
+                "getStats", "GET", "/stats", "tasks", "Tasks of all queues by status.", self.stats,
+                answers={200: schemas.STATS},
+            ),
+        ]  # fmt: skip
+
+    # Enqueueing and leasing.
+
+    async def enqueue(self, call: Call) -> Answer:
+        body: dict[str, Any] = call.body
+        queue = body["queue"]
+        topic = await self._queues.topic(queue)
+        records = (_record(body, self._now_ms()),)
+        receipt = (await self._queues.patiently(topic.name, lambda: self._gateway.produce(topic.name, records)))[0]
+        # It was asked for again if it had been deleted and made again since.
+        topic = self._gateway.known_topic(topic.name) or topic
+        shown = {
+            "id": str(TaskId(queue, topic.topic_id, receipt.partition, receipt.offset)),
+            "queue": queue,
+            "status": "delayed" if body["delay_ms"] else "ready",
+            "duplicate": receipt.duplicate,
+        }
+        return Answer(shown, 200 if receipt.duplicate else 201)
+
+    async def lease(self, call: Call) -> Answer:
+        body: dict[str, Any] = call.body
+        topic = await self._queues.topic(body["queue"])
+        name = topic.name
+        poll = Poll(
+            name,
+            WORKER_GROUP,
+            body["worker_id"],
+            max_messages=body["max"],
+            visibility_ms=body.get("visibility_ms", 0),
+            wait_ms=body["wait_ms"],
+            types=body.get("types", []),
+        )
+        polled = await self._queues.patiently(name, lambda: self._gateway.poll(poll))
+        topic = self._gateway.known_topic(name) or topic
+        tasks = [task for each in polled.deliveries for task in leased_tasks(body["queue"], topic.topic_id, each)]
+        shown: dict[str, Any] = {"tasks": tasks, "visibility_ms": polled.visibility_ms}
+        if polled.retry_after_ms:
+            shown["retry_after_ms"] = polled.retry_after_ms
+        return Answer(shown)
+
+    # The end of a lease.
+
+    async def ack(self, call: Call) -> Answer:
+        return await self._settle(call, ACK, "", BY_BACKOFF)
+
+    async def nack(self, call: Call) -> Answer:
+        # As much of it as the log takes, without half a character at its end.
+        reason = call.body["reason"].encode()[:REASON_BYTES_MAX].decode("utf-8", "ignore")
+        kind = FAIL if call.body["retry"] else REJECT
+        return await self._settle(call, kind, reason, call.body.get("delay_ms", BY_BACKOFF))
+
+    async def _settle(self, call: Call, kind: int, reason: str, delay_ms: int) -> Answer:
+        task = _task(call)
+        lease_id, member = _holder(call, task)
+        verdict = Verdict(task.topic, task.topic_id, task.partition, WORKER_GROUP, kind, reason, delay_ms)
+        try:
+            await self._settler.settle(verdict, task.offset, lease_id=lease_id, member=member)
+        except _ABSENT as error:
+            raise await self._why_not_held(task, error) from None
+        return Answer({"id": str(task)})
+
+    async def _why_not_held(self, task: TaskId, error: FlotillaError) -> FlotillaError:
+        """Somebody ends or extends a lease where nothing was ever leased: there is no such task, or nobody has it."""
+        try:
+            await self._explain(task)
+        except NotFoundError as absent:
+            return absent
+        if isinstance(error, NotFoundError):
+            return LeaseExpiredError(f"task {task} is not held by anybody")
+        return error
+
+    async def extend(self, call: Call) -> Answer:
+        task = _task(call)
+        lease_id, member = _holder(call, task)
+        visibility_ms = call.body["visibility_ms"]
+        held = [Held(lease_id, task.offset, task.offset + 1)]
+        request = Extend(task.topic, task.partition, WORKER_GROUP, member, held, visibility_ms, task.topic_id)
+        try:
+            settled = await self._gateway.ask_for(Settled, request)
+        except _ABSENT as error:
+            raise await self._why_not_held(task, error) from None
+        if settled.expired:
+            raise LeaseExpiredError(f"task {task} is not held under this lease any more")
+        return Answer({"id": str(task), "visibility_ms": visibility_ms})
+
+    # One task.
+
+    async def status(self, call: Call) -> Answer:
+        task = _task(call)
+        return Answer(explained_task(task, await self._explain(task), self._now_ms()))
+
+    async def cancel(self, call: Call) -> Answer:
+        task = _task(call)
+        request = CancelRecords(task.topic, task.partition, [task.offset], topic_id=task.topic_id)
+        try:
+            await self._gateway.ask_for(RecordsCancelled, request)
+        except _ABSENT:
+            raise _no_task(str(task)) from None
+        status = explained_task(task, await self._explain(task), self._now_ms())["status"]
+        if status != "cancelled":
+            raise LeaseExpiredError(f"task {task} has ended before: it is {status}")
+        return Answer({"id": str(task), "status": status})
+
+    async def _explain(self, task: TaskId) -> Explanation:
+        request = ExplainMessage(task.topic, task.partition, task.offset, WORKER_GROUP, task.topic_id, has_record=True)
+        try:
+            return await self._queues.opened(task.topic, lambda: self._gateway.ask_for(Explanation, request))
+        except _ABSENT:
+            raise _no_task(str(task)) from None
+
+    # Many tasks.
+
+    async def list_tasks(self, call: Call) -> Answer:
+        """From partition to partition: where the group has something open, or from the log's start on."""
+        query = call.query
+        try:
+            topic = await self._gateway.topic(topic_of(query["queue"]))
+            described = await self._queues.describe(query["queue"])
+        except NotFoundError:
+            # A queue comes to be with its first task: before that it is empty, and nothing is wrong with it.
+            return Answer({"tasks": []})
+        partition, offset = map(int, query.get("after", "0.0").split("."))
+        room: int = query["limit"]
+        ids: list[TaskId] = []
+        while partition < len(described) and room:
+            group = described[partition]
+            offset = max(offset, group.log_start if query["all"] else group.floor)
+            end = min(offset + room, group.next_offset)
+            ids += [TaskId(query["queue"], topic.topic_id, partition, each) for each in range(offset, end)]
+            room -= max(end - offset, 0)
+            offset = end
+            if end >= group.next_offset:
+                partition, offset = partition + 1, 0
+        tasks = [task for task in await asyncio.gather(*map(self._show, ids)) if task is not None]
+        shown: dict[str, Any] = {
+            "tasks": [task for task in tasks if query["all"] or task["status"] not in _ENDED],
+        }
+        if partition < len(described):
+            shown["next"] = f"{partition}.{offset}"
+        return Answer(shown)
+
+    async def _show(self, task: TaskId) -> dict[str, Any] | None:
+        try:
+            return explained_task(task, await self._explain(task), self._now_ms())
+        except NotFoundError:
+            # It ended, and went, since somebody looked how far the log reaches.
+            return None
+
+    async def stats(self, call: Call) -> Answer:
+        names = await self._queues.names()
+        queues = [queue for queue in await asyncio.gather(*map(self._queue_stats, names)) if queue is not None]
+        total = {name: sum(queue[name] for queue in queues) for name in schemas.COUNTS}
+        return Answer({"queues": queues, "total": total})
+
+    async def _queue_stats(self, queue: str) -> dict[str, Any] | None:
+        try:
+            parts = await self._queues.describe(queue)
+        except NotFoundError:
+            # It was deleted in between.
+            return None
+        return {"queue": queue, **_counted(parts)}
+
+
+def _counted(parts: list[GroupDescription]) -> dict[str, int]:
+    return {
+        "ready": sum(part.ready for part in parts),
+        "leased": sum(part.leased for part in parts),
+        "delayed": sum(part.delayed for part in parts),
+        "done": sum(part.acked_total for part in parts),
+        "dead": sum(part.dead_total for part in parts),
+        "cancelled": sum(part.cancelled_total for part in parts),
+        "attempts_failed": sum(part.failed_total for part in parts),
+        "workers": len({member.name for part in parts for member in part.members if member.name != DOOR_MEMBER}),
+        "oldest_age_ms": max((part.oldest_age_ms for part in parts), default=0),
+    }
+
+
+def _record(body: dict[str, Any], now_ms: int) -> Record:
+    """Raises InvalidArgumentError for texts whose bytes are too many although their characters are not."""
+    kind = body["type"].encode()
+    if len(kind) > TASK_TYPE_BYTES_MAX:
+        raise InvalidArgumentError(f"the body.type has at most {TASK_TYPE_BYTES_MAX} bytes in UTF-8")
+    key = body.get("idempotency_key", "").encode()
+    if len(key) > IDEMPOTENCY_KEY_BYTES_MAX:
+        raise InvalidArgumentError(f"the body.idempotency_key has at most {IDEMPOTENCY_KEY_BYTES_MAX} bytes in UTF-8")
+    return Record(
+        json.dumps(body["payload"], ensure_ascii=False, separators=(",", ":")).encode(),
+        headers=((TASK_TYPE_HEADER, kind),),
+        timestamp_ms=now_ms,
+        priority=body["priority"],
+        content_type=CONTENT_JSON,
+        deliver_at_ms=now_ms + body["delay_ms"] if body["delay_ms"] else 0,
+        idempotency_key=key,
+        max_deliveries=body["max_retries"] + 1,
+    )
+
+
+def _task(call: Call) -> TaskId:
+    text: str = call.path["id"]
+    task = parse_task_id(text)
+    if task is None:
+        raise _no_task(text)
+    return task
+
+
+def _no_task(text: str) -> NotFoundError:
+    return NotFoundError(f"there is no task {text}")
+
+
+def _holder(call: Call, task: TaskId) -> tuple[int, str]:
+    """Whose lease is meant: its id, or 0 and the name of the worker."""
+    worker: str = call.body.get("worker_id", "")
+    if "lease" not in call.body:
+        if not worker:
+            raise InvalidArgumentError("the body needs worker_id, or the task's lease")
+        return 0, worker
+    partition, lease_id, offset = read_lease_token(call.body["lease"])
+    if (partition, offset) != (task.partition, task.offset):
+        raise InvalidArgumentError("the body.lease is of another task")
+    return lease_id, worker or DOOR_MEMBER

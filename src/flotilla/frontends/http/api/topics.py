@@ -1,0 +1,113 @@
+"""Topics over HTTP: what there is, how it is set, and who leads it."""
+
+from typing import Any
+
+from flotilla.frontends.http.framework.operation import FLAG, INTEGER, TEXT, Answer, Call, Operation, integer, obj
+from flotilla.frontends.http.framework.parameters import OF_PARTITION, OF_TOPIC, SETTINGS, TOPIC
+from flotilla.gateway.gateway import Gateway
+from flotilla.types.ids import NO_NODE
+from flotilla.types.operations import (
+    AlterTopic,
+    CreateTopic,
+    DeleteTopic,
+    TopicInfo,
+    TopicReply,
+    TransferLeadership,
+)
+from flotilla.types.topics import PARTITION_COUNT_MAX, REPLICATION_FACTOR_MAX
+
+_PARTITION = obj(
+    ("number", "leader", "replicas"),
+    number=INTEGER,
+    leader={"type": "integer", "description": "0 while nobody is known to lead."},
+    replicas={"type": "array", "items": INTEGER},
+)
+SHOWN_TOPIC = obj(
+    ("topic", "topic_id", "partitions", "settings"),
+    topic=TEXT,
+    topic_id=INTEGER,
+    partitions={"type": "array", "items": _PARTITION},
+    settings={"type": "object", "additionalProperties": TEXT},
+)
+_TOPICS = obj(("topics",), topics={"type": "array", "items": SHOWN_TOPIC})
+_PARTITIONS = integer(
+    0, PARTITION_COUNT_MAX, "0: the cluster's default; when altered, as many as there are.", default=0
+)
+_CREATE = obj(
+    ("topic",),
+    topic=TOPIC,
+    partitions=_PARTITIONS,
+    replication_factor=integer(0, REPLICATION_FACTOR_MAX, "0: the cluster's default.", default=0),
+    settings=SETTINGS,
+)
+_ALTER = obj(partitions=_PARTITIONS, settings=SETTINGS)
+_TRANSFER = obj(to=integer(0, 2**53 - 1, "A node; 0: any other one.", default=NO_NODE))
+_STARTED = obj(("started",), started=FLAG)
+
+
+class TopicDoor:
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    def operations(self) -> list[Operation]:
+        tag = "topics"
+        path = "/v1/topics/{topic}"
+        return [
+            Operation("listTopics", "GET", "/v1/topics", tag, "All topics.", self.list_all, answers={200: _TOPICS}),
+            Operation(
+                "createTopic", "POST", "/v1/topics", tag, "Make a topic.", self.create,
+                body=_CREATE, answers={201: SHOWN_TOPIC}, errors=(409,),
+            ),
+            Operation(
+                "getTopic", "GET", path, tag, "One topic.", self.get, OF_TOPIC,
+                answers={200: SHOWN_TOPIC}, errors=(404,),
+            ),
+            Operation(
+                "alterTopic", "PATCH", path, tag, "Alter settings, or add partitions.", self.alter, OF_TOPIC,
+                body=_ALTER, answers={200: SHOWN_TOPIC}, errors=(404, 409),
+            ),
+            Operation(
+                "deleteTopic", "DELETE", path, tag, "Remove a topic and all that is in it.", self.delete, OF_TOPIC,
+                answers={200: SHOWN_TOPIC}, errors=(404,), description="Answered with the topic as it was.",
+            ),
+            Operation(
+                "transferLeadership", "POST", f"{path}/partitions/{{partition}}/transfer", tag,
+                "Have another replica lead a partition.", self.transfer, OF_PARTITION,
+                body=_TRANSFER, answers={202: _STARTED}, errors=(404, 409),
+            ),
+        ]  # fmt: skip
+
+    async def list_all(self, call: Call) -> Answer:
+        metadata = await self._gateway.metadata()
+        return Answer({"topics": [show_topic(topic) for topic in metadata.topics]})
+
+    async def create(self, call: Call) -> Answer:
+        body: dict[str, Any] = call.body
+        request = CreateTopic(body["topic"], body["partitions"], body["replication_factor"], body.get("settings", {}))
+        return Answer(show_topic((await self._gateway.ask_for(TopicReply, request)).topic), 201)
+
+    async def get(self, call: Call) -> Answer:
+        return Answer(show_topic(await self._gateway.topic(call.path["topic"])))
+
+    async def alter(self, call: Call) -> Answer:
+        request = AlterTopic(call.path["topic"], call.body["partitions"], call.body.get("settings", {}))
+        return Answer(show_topic((await self._gateway.ask_for(TopicReply, request)).topic))
+
+    async def delete(self, call: Call) -> Answer:
+        reply = await self._gateway.ask_for(TopicReply, DeleteTopic(call.path["topic"]))
+        return Answer(show_topic(reply.topic))
+
+    async def transfer(self, call: Call) -> Answer:
+        await self._gateway.ask(TransferLeadership(call.path["topic"], call.path["partition"], call.body["to"]))
+        return Answer({"started": True}, 202)
+
+
+def show_topic(topic: TopicInfo) -> dict[str, Any]:
+    return {
+        "topic": topic.name,
+        "topic_id": topic.topic_id,
+        "partitions": [
+            {"number": part.number, "leader": part.leader, "replicas": list(part.replicas)} for part in topic.partitions
+        ],
+        "settings": topic.settings,
+    }

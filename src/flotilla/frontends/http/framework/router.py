@@ -1,0 +1,164 @@
+"""From the table of operations to answers: a request finds its row, is read and checked by it, and is answered.
+
+A plain ASGI application, because what a framework does on top of that cost more than the task API itself. Paths
+without parameters are one look-up; the others are compared segment by segment with those of as many segments.
+Whatever goes wrong ends as the one shape of an error.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl, unquote
+
+from flotilla.frontends.http.framework.errors import (
+    UnsupportedMediaError,
+    error_response,
+    fault_response,
+    refusal,
+    unrouted,
+)
+from flotilla.frontends.http.framework.operation import Answer, Call, Operation
+from flotilla.frontends.http.framework.response import JSON_TYPE, Receive, Response, Scope, Send, json_response
+from flotilla.frontends.http.framework.schema import checked, parsed, read_json
+from flotilla.types.errors import INVALID_ARGUMENT, FlotillaError, InvalidArgumentError
+
+
+class _Place(NamedTuple):
+    """One path, with what can be done there."""
+
+    #: None where a parameter stands, whose name is in `names`.
+    segments: tuple[str | None, ...]
+    names: tuple[str, ...]
+    by_method: dict[str, Operation]
+
+    def match(self, segments: list[str]) -> dict[str, str] | None:
+        """The parameters; None if it is another path."""
+        values = []
+        for expected, found in zip(self.segments, segments, strict=True):
+            if expected is None:
+                if not found:
+                    return None
+                values.append(found)
+            elif expected != found:
+                return None
+        return dict(zip(self.names, values, strict=True))
+
+
+class Router:
+    def __init__(self, operations: Iterable[Operation]) -> None:
+        self._plain: dict[str, _Place] = {}
+        #: By the number of segments.
+        self._others: dict[int, list[_Place]] = {}
+        for operation in operations:
+            self._place(operation.path).by_method[operation.method] = operation
+
+    def _place(self, path: str) -> _Place:
+        segments = path.split("/")
+        names = tuple(segment[1:-1] for segment in segments if segment.startswith("{"))
+        if not names:
+            return self._plain.setdefault(path, _Place(tuple(segments), (), {}))
+        pattern = tuple(None if segment.startswith("{") else segment for segment in segments)
+        places = self._others.setdefault(len(segments), [])
+        for place in places:
+            if place.segments == pattern and place.names == names:
+                return place
+        places.append(_Place(pattern, names, {}))
+        return places[-1]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        response = await self._answer(scope, receive)
+        await response.send(send)
+
+    async def _answer(self, scope: Scope, receive: Receive) -> Response:
+        try:
+            found = self._find(scope)
+            if found is None:
+                return unrouted(scope, 404, "there is nothing here")
+            place, parameters = found
+            # A HEAD is a GET whose body the protocol underneath leaves out.
+            method = "GET" if scope["method"] == "HEAD" else scope["method"]
+            operation = place.by_method.get(method)
+            if operation is None:
+                return unrouted(scope, 405, "not so", {"Allow": ", ".join(place.by_method)})
+            answer = await operation.handler(await _read(operation, parameters, scope, receive))
+            return json_response(answer.body, answer.status) if isinstance(answer, Answer) else answer
+        except FlotillaError as error:
+            return refusal(error)
+        except UnsupportedMediaError as error:
+            return error_response(INVALID_ARGUMENT, str(error), status=415)
+        except Exception as error:
+            what = f"{scope['method']} {scope['path']} failed"
+            asyncio.get_running_loop().call_exception_handler({"message": what, "exception": error})
+            return fault_response()
+
+    def _find(self, scope: Scope) -> tuple[_Place, dict[str, str]] | None:
+        place = self._plain.get(scope["path"])
+        if place is not None:
+            return place, {}
+        raw: bytes = scope["raw_path"]
+        segments = scope["path"].split("/") if b"%" not in raw else _decoded(raw)
+        for other in self._others.get(len(segments), ()):
+            parameters = other.match(segments)
+            if parameters is not None:
+                return other, parameters
+        return None
+
+
+def _decoded(raw_path: bytes) -> list[str]:
+    """The segments of a path, cut before they are decoded: a slash inside of a name is no border.
+
+    None at all of one that is no text: nothing has such a name.
+    """
+    try:
+        return [unquote(segment, errors="strict") for segment in raw_path.decode("ascii").split("/")]
+    except ValueError:
+        return []
+
+
+async def _read(operation: Operation, parameters: dict[str, str], scope: Scope, receive: Receive) -> Call:
+    schemas = operation.path_schemas
+    path = {name: parsed(schemas[name], value, name) for name, value in parameters.items()}
+    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+    query = _read_query(operation, scope["query_string"])
+    body = None if operation.body is None else await _read_body(operation, headers, receive)
+    return Call(path, query, body, headers)
+
+
+def _read_query(operation: Operation, text: bytes) -> dict[str, Any]:
+    """Each parameter once, and none that does not exist: a mistyped one must not be passed over in silence."""
+    found: dict[str, Any] = {}
+    if text:
+        known = {parameter.name: parameter for parameter in operation.query}
+        try:
+            given = parse_qsl(text.decode(), keep_blank_values=True, errors="strict", max_num_fields=100)
+        except ValueError as error:
+            raise InvalidArgumentError(f"the query cannot be read: {error}") from None
+        for name, value in given:
+            if name not in known:
+                raise InvalidArgumentError(f"there is no parameter {name[:60]!r} here")
+            if name in found:
+                raise InvalidArgumentError(f"the parameter {name} is given more than once")
+            found[name] = parsed(known[name].schema, value, name)
+    for parameter in operation.query:
+        if parameter.name not in found:
+            if parameter.is_required:
+                raise InvalidArgumentError(f"the parameter {parameter.name} is needed")
+            if "default" in parameter.schema:
+                found[parameter.name] = parameter.schema["default"]
+    return found
+
+
+async def _read_body(operation: Operation, headers: dict[str, str], receive: Receive) -> Any:
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    while message.get("more_body"):
+        message = await receive()
+        body += message.get("body", b"")
+    kind = headers.get("content-type", "")
+    # A form that some other page sends to this port by a browser is never JSON.
+    if kind.partition(";")[0].strip().lower() != operation.body_type and (body or kind):
+        raise UnsupportedMediaError(f"the body is {operation.body_type}, and its Content-Type says so")
+    if operation.body_type != JSON_TYPE:
+        return body
+    assert operation.body is not None
+    return checked(operation.body, read_json(body or b"{}"), "the body")

@@ -1,0 +1,96 @@
+"""Connections of a gateway for whatever waits: long polls of many clients that share few connections.
+
+A broker lets a connection have so many requests under way, and one that waits takes a place until it is answered. So
+what waits does not share connections with what must not wait, and when one set of connections is taken, another one
+is opened. Each set is a network of its own and learns by itself who leads what.
+"""
+
+from collections.abc import Callable
+
+from flotilla.client._core.asyncio_network import Network, now_ms
+from flotilla.client._core.calls import READ, Outcome
+from flotilla.client._core.routes import ANY
+from flotilla.types.address import Address
+from flotilla.types.errors import OverloadedError
+from flotilla.types.operations import GetMetadata, Metadata
+
+#: Who may wait in one network: well below what a broker allows, so that a word to withdraw is never held up.
+PLACES_MAX = 128
+#: And in all of them together.
+TRUNKS_MAX = 64
+#: What is known of a topic is looked at again after so long, when somebody asks about it.
+FRESH_MS = 5_000
+_REFRESH_TIMEOUT_MS = 10_000
+
+
+class Trunk:
+    """A network, and how fresh it is."""
+
+    __slots__ = ("_asked_ms", "network", "taken")
+
+    def __init__(self, network: Network) -> None:
+        self.network = network
+        self.taken = 0
+        #: When each topic was last asked about.
+        self._asked_ms: dict[str, int] = {}
+
+    def refresh(self, topic: str, changed: Callable[[], None] | None = None) -> None:
+        """Asks in the background what a topic looks like, if that is not fresh. Nobody waits for it."""
+        if topic not in self.network.session.routes.topics:
+            # Whoever asks finds out by itself; nothing is remembered of what may not exist.
+            self._asked_ms.pop(topic, None)
+            return
+        time_ms = now_ms()
+        if time_ms - self._asked_ms.setdefault(topic, time_ms) < FRESH_MS:
+            return
+        self._asked_ms[topic] = time_ms
+
+        def refreshed(outcome: Outcome) -> None:
+            if not isinstance(outcome, Metadata):
+                return
+            self.network.session.routes.update(outcome, [topic])
+            if changed is not None:
+                changed()
+
+        self.network.submit(GetMetadata([topic]), ANY, _REFRESH_TIMEOUT_MS, refreshed, READ)
+
+
+class Trunks:
+    """As many networks as the waiting need."""
+
+    def __init__(self, open_network: Callable[[], Network], lost: Callable[[Address], None]) -> None:
+        """`lost` is told of each connection that has ended; it must not call back."""
+        self._open_network = open_network
+        self._lost = lost
+        self._trunks: list[Trunk] = []
+
+    def enter(self) -> Trunk:
+        """A trunk with a place in it, taken until `leave`. Raises OverloadedError."""
+        for trunk in self._trunks:
+            if trunk.taken < PLACES_MAX:
+                trunk.taken += 1
+                return trunk
+        if len(self._trunks) >= TRUNKS_MAX:
+            raise OverloadedError(f"{TRUNKS_MAX * PLACES_MAX} requests wait here already")
+        trunk = self.open()
+        trunk.taken = 1
+        self._trunks.append(trunk)
+        return trunk
+
+    def leave(self, trunk: Trunk) -> None:
+        trunk.taken -= 1
+        assert trunk.taken >= 0
+
+    def open(self) -> Trunk:
+        """One that is not for waiting."""
+        network = self._open_network()
+        network.session.watchers.append(self._lost)
+        return Trunk(network)
+
+    def all(self, main: Trunk | None) -> list[Trunk]:
+        """Every one of them, with the one that is not for waiting."""
+        return self._trunks if main is None else [main, *self._trunks]
+
+    async def close(self) -> None:
+        for trunk in self._trunks:
+            await trunk.network.close()

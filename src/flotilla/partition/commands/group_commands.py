@@ -1,0 +1,206 @@
+"""What can happen to the queue groups of a partition: one value type per command, and the bodies of the long ones.
+
+Runs are half open. Commands say what happened, not what follows from it: attempts and the numbers of deaths are
+counted where the command is applied, so that no two leaders can count differently.
+
+The body of SettleRuns is the groups one behind the other (how many of them, the head of the command tells), each
+
+    u64 generation; u32 counts of acked, expired, dropped, failed, dead and reasons; the name; the reasons;
+    acked, expired and dropped: (first, end); failed: (first, end, not_before_ms, reason); dead: (first, end, reason)
+
+with texts as u16 length and UTF-8, runs as rows of u64, and a reason as its place among the reasons.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import chain
+from struct import Struct
+from struct import error as StructError  # noqa: N812 - a class whose name says too little alone
+from sys import intern
+from typing import NamedTuple
+
+from flotilla.partition.commands.byte_reader import ByteReader, pack_numbers, pack_text
+from flotilla.partition.offset_runs import Run
+from flotilla.types.errors import InvalidArgumentError
+from flotilla.types.ids import Index, Offset
+
+
+class FailedRun(NamedTuple):
+    """An attempt of each of these messages failed, and there will be another one."""
+
+    first: Offset
+    end: Offset
+    not_before_ms: int
+    reason: str
+
+
+class DeadRun(NamedTuple):
+    """The last attempt of each of these messages failed, or they were rejected."""
+
+    first: Offset
+    end: Offset
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSettlement:
+    """What became of messages of one group. What is settled already is left out when it is applied."""
+
+    group: str
+    acked: tuple[Run, ...] = ()
+    #: Outlived by their time to live.
+    expired: tuple[Run, ...] = ()
+    failed: tuple[FailedRun, ...] = ()
+    dead: tuple[DeadRun, ...] = ()
+    #: Like dead, in a group that has no dead letters: they are kept nowhere.
+    dropped: tuple[Run, ...] = ()
+    #: GroupState.generation when the messages were leased. After a reset the settlement means nothing any more and
+    #: is ignored: what it names may have to be delivered again. 0: whatever the generation is.
+    generation: Index = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SettleRuns:
+    """Everything that was gathered for all groups of a partition since the command before."""
+
+    now_ms: int
+    groups: tuple[GroupSettlement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenGroup:
+    """A queue group comes into being at an offset, or at the log's start if that is behind it.
+
+    One that exists stays as it is.
+    """
+
+    group: str
+    offset: Offset
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ResetGroup:
+    """A queue group begins anew somewhere else; failures are forgotten, and so is what was settled."""
+
+    group: str
+    offset: Offset
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class BuryDeaths:
+    """Deaths with lower numbers have been produced to the dead-letter topic."""
+
+    group: str
+    below_number: int
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReserveTokens:
+    """Tokens of the group's rate limit are spoken for up to this theoretical arrival time.
+
+    A leader may also take it back, when the limit was raised.
+    """
+
+    group: str
+    tat_us: int
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class CancelRecords:
+    """No group shall get these messages any more. What a group has settled stays as it is there."""
+
+    offsets: tuple[Offset, ...]
+    now_ms: int
+
+
+_GROUP = Struct("<Q6I")
+
+
+def encode_settlements(groups: Iterable[GroupSettlement]) -> bytes:
+    out = bytearray()
+    for settlement in groups:
+        reasons: dict[str, int] = {}
+        failed = [
+            (run.first, run.end, run.not_before_ms, reasons.setdefault(run.reason, len(reasons)))
+            for run in settlement.failed
+        ]
+        dead = [(run.first, run.end, reasons.setdefault(run.reason, len(reasons))) for run in settlement.dead]
+        out += _GROUP.pack(
+            settlement.generation,
+            len(settlement.acked),
+            len(settlement.expired),
+            len(settlement.dropped),
+            len(failed),
+            len(dead),
+            len(reasons),
+        )
+        out += pack_text(settlement.group)
+        for reason in reasons:
+            out += pack_text(reason)
+        rows = chain(settlement.acked, settlement.expired, settlement.dropped, failed, dead)
+        out += pack_numbers(chain.from_iterable(rows))
+    return bytes(out)
+
+
+def decode_settlements(data: bytes, count: int) -> tuple[GroupSettlement, ...]:
+    """Raises InvalidArgumentError."""
+    reader = ByteReader(data)
+    # A group takes more than a byte: a count that lies is refused before it makes anybody work.
+    if count > len(data):
+        raise InvalidArgumentError(f"a settlement has no room for {count} groups")
+    try:
+        groups = tuple([_read_settlement(reader) for _ in range(count)])
+    except (StructError, UnicodeDecodeError, IndexError) as error:
+        raise InvalidArgumentError("a settlement is cut short or garbled") from error
+    if reader.left_bytes:
+        raise InvalidArgumentError(f"a settlement has {reader.left_bytes} bytes too many")
+    return groups
+
+
+def _read_settlement(reader: ByteReader) -> GroupSettlement:
+    generation, acked, expired, dropped, failed, dead, reason_count = reader.take(_GROUP)
+    name = reader.text()
+    # One text for all runs of the same reason, also of different commands: they are kept for long.
+    reasons = [intern(reader.text()) for _ in range(reason_count)]
+    return GroupSettlement(
+        group=name,
+        acked=_read_runs(reader, acked),
+        expired=_read_runs(reader, expired),
+        dropped=_read_runs(reader, dropped),
+        failed=_read_failed(reader, failed, reasons),
+        dead=_read_dead(reader, dead, reasons),
+        generation=generation,
+    )
+
+
+def _read_runs(reader: ByteReader, count: int) -> tuple[Run, ...]:
+    numbers = reader.numbers(2 * count)
+    return tuple(zip(numbers[::2], numbers[1::2], strict=True))
+
+
+def _read_failed(reader: ByteReader, count: int, reasons: list[str]) -> tuple[FailedRun, ...]:
+    numbers = reader.numbers(4 * count)
+    rows = zip(numbers[::4], numbers[1::4], numbers[2::4], numbers[3::4], strict=True)
+    return tuple([FailedRun(first, end, not_before_ms, reasons[reason]) for first, end, not_before_ms, reason in rows])
+
+
+def _read_dead(reader: ByteReader, count: int, reasons: list[str]) -> tuple[DeadRun, ...]:
+    numbers = reader.numbers(3 * count)
+    rows = zip(numbers[::3], numbers[1::3], numbers[2::3], strict=True)
+    return tuple([DeadRun(first, end, reasons[reason]) for first, end, reason in rows])
+
+
+def encode_offsets(offsets: Iterable[Offset]) -> bytes:
+    """The body of CancelRecords: u64 each."""
+    return pack_numbers(offsets)
+
+
+def decode_offsets(data: bytes, count: int) -> tuple[Offset, ...]:
+    """Raises InvalidArgumentError."""
+    if len(data) != 8 * count:
+        raise InvalidArgumentError(f"{len(data)} bytes are not {count} offsets")
+    return tuple(ByteReader(data).numbers(count))

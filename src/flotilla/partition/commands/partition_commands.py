@@ -1,0 +1,337 @@
+"""What can happen to a partition beside appends: one value type per command, and its bytes.
+
+Little endian, 32 bytes of head, then the parts of the command, each to the length that the head tells:
+
+    offset size field      meaning
+         0   1  version    of this layout: 1
+         1   1  kind       which command; a number is never given to another one
+         2   2  name_bytes of the group's name, or of the transaction's id
+         4   2  rest_bytes of what follows the name: metadata, or another number
+         6   1  flags      bit 0 of CommitOffset: reset
+         7   1  zero
+         8   8  now_ms     the leader's time when it proposed the command
+        16   8  value      an offset, a number or a count
+        24   4  body_bytes of what follows the rest, in the layout that `group_commands` tells, or a whole batch, or the
+                           epoch (u64) of a CommitOffset that has one
+        28   2  zero
+        30   2  magic      0x4351 ("QC"), where a record batch keeps its own: no command looks like a batch
+
+Decoding is total: what has not the shape of a command raises InvalidArgumentError. The sense of a command
+is for the partition to judge.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from struct import Struct
+from typing import Final, TypeAlias
+
+from flotilla.partition.commands.group_commands import (
+    BuryDeaths,
+    CancelRecords,
+    DeadRun,
+    FailedRun,
+    GroupSettlement,
+    OpenGroup,
+    ReserveTokens,
+    ResetGroup,
+    SettleRuns,
+    decode_offsets,
+    decode_settlements,
+    encode_offsets,
+    encode_settlements,
+)
+from flotilla.types.errors import InvalidArgumentError
+from flotilla.types.ids import Index, Offset
+
+__all__ = [
+    "HEAD_BYTES",
+    "MAGIC",
+    "VERSION",
+    "BuryDeaths",
+    "CancelRecords",
+    "ClaimPartition",
+    "Command",
+    "CommitOffset",
+    "ConcludeStage",
+    "ConfigureDedup",
+    "DeadRun",
+    "DeleteGroup",
+    "DropStage",
+    "FailedRun",
+    "GroupSettlement",
+    "OpenGroup",
+    "ReserveTokens",
+    "ResetGroup",
+    "SettleRuns",
+    "StageBatch",
+    "StageSettlement",
+    "StampTime",
+    "TrimTo",
+    "decode_command",
+    "encode_command",
+]
+
+VERSION: Final = 1
+MAGIC: Final = 0x4351
+
+_HEAD = Struct("<BBHHBxQQI2xH")
+_WINDOW_MS = Struct("<Q")
+_INDEX = Struct("<Q")
+_EPOCH = Struct("<Q")
+HEAD_BYTES: Final = _HEAD.size
+assert HEAD_BYTES == 32
+
+_RESET: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class StampTime:
+    """Nothing but the time. What is remembered for a time needs to hear of it now and then."""
+
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommitOffset:
+    """A group's position: the next offset that it will read. It moves back with `reset` only."""
+
+    group: str
+    offset: Offset
+    now_ms: int
+    reset: bool = False
+    #: Whatever the consumer wants to find there again.
+    metadata: bytes = b""
+    #: Under which a stream group's member owns the partition; 0: nobody's.
+    epoch: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimPartition:
+    """A stream group's member owns the partition from now on: commits of earlier epochs come too late."""
+
+    group: str
+    epoch: int
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteGroup:
+    """A group of either kind is forgotten. Not before its dead are buried: nobody else knows of them."""
+
+    group: str
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class TrimTo:
+    """Records below `offset` are gone for readers, and their storage may be freed.
+
+    But nothing that a group needs which was opened or reset since the decision: whether it holds the log, nobody asked.
+    """
+
+    offset: Offset
+    now_ms: int
+    #: What the leader had applied when it decided; 0: it knows of every group.
+    known: Index = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigureDedup:
+    """The bounds of the window against repetition. In the log, because every replica must change at one point."""
+
+    entries_max: int
+    window_ms: int
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class StageBatch:
+    """A batch of a transaction, which waits for the decision and has no offset. Its bytes stay in the log."""
+
+    transaction_id: str
+    batch: bytes | memoryview
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class StageSettlement:
+    """Acks of leased messages that are true when a transaction is committed, and not before."""
+
+    transaction_id: str
+    #: Nothing but what is acked.
+    settlement: GroupSettlement
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConcludeStage:
+    """The transaction is committed and has no batches here: what it acknowledges is true."""
+
+    transaction_id: str
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class DropStage:
+    """The transaction was aborted, or this partition has no part in it: nobody will see what is staged."""
+
+    transaction_id: str
+    now_ms: int
+
+
+Command: TypeAlias = (
+    StampTime
+    | CommitOffset
+    | DeleteGroup
+    | TrimTo
+    | ConfigureDedup
+    | OpenGroup
+    | SettleRuns
+    | BuryDeaths
+    | ResetGroup
+    | CancelRecords
+    | ReserveTokens
+    | StageBatch
+    | DropStage
+    | StageSettlement
+    | ConcludeStage
+    | ClaimPartition
+)
+
+_STAMP_TIME: Final = 1
+_COMMIT_OFFSET: Final = 2
+_DELETE_GROUP: Final = 3
+_TRIM_TO: Final = 4
+_CONFIGURE_DEDUP: Final = 5
+_OPEN_GROUP: Final = 6
+_SETTLE_RUNS: Final = 7
+_BURY_DEATHS: Final = 8
+_RESET_GROUP: Final = 9
+_CANCEL_RECORDS: Final = 10
+_RESERVE_TOKENS: Final = 11
+_STAGE_BATCH: Final = 12
+_DROP_STAGE: Final = 13
+_STAGE_SETTLEMENT: Final = 14
+_CONCLUDE_STAGE: Final = 15
+_CLAIM_PARTITION: Final = 16
+
+#: Those that name a group and one number.
+_NUMBERED: Final[dict[int, Callable[[str, int, int], Command]]] = {
+    _OPEN_GROUP: OpenGroup,
+    _BURY_DEATHS: BuryDeaths,
+    _RESET_GROUP: ResetGroup,
+    _RESERVE_TOKENS: ReserveTokens,
+    _CLAIM_PARTITION: ClaimPartition,
+}
+
+
+def encode_command(command: Command) -> bytes:
+    """The body of a log entry. The same command always gives the same bytes."""
+    match command:
+        case SettleRuns():
+            body = encode_settlements(command.groups)
+            return _pack(_SETTLE_RUNS, command.now_ms, len(command.groups), body=body)
+        case StampTime():
+            return _pack(_STAMP_TIME, command.now_ms)
+        case CommitOffset():
+            flags = _RESET if command.reset else 0
+            epoch = _EPOCH.pack(command.epoch) if command.epoch else b""
+            return _pack(_COMMIT_OFFSET, command.now_ms, command.offset, flags, command.group, command.metadata, epoch)
+        case ClaimPartition():
+            return _pack(_CLAIM_PARTITION, command.now_ms, command.epoch, name=command.group)
+        case DeleteGroup():
+            return _pack(_DELETE_GROUP, command.now_ms, name=command.group)
+        case TrimTo():
+            rest = _INDEX.pack(command.known)
+            return _pack(_TRIM_TO, command.now_ms, command.offset, rest=rest)
+        case ConfigureDedup():
+            rest = _WINDOW_MS.pack(command.window_ms)
+            return _pack(_CONFIGURE_DEDUP, command.now_ms, command.entries_max, rest=rest)
+        case OpenGroup():
+            return _pack(_OPEN_GROUP, command.now_ms, command.offset, name=command.group)
+        case BuryDeaths():
+            return _pack(_BURY_DEATHS, command.now_ms, command.below_number, name=command.group)
+        case ResetGroup():
+            return _pack(_RESET_GROUP, command.now_ms, command.offset, name=command.group)
+        case ReserveTokens():
+            return _pack(_RESERVE_TOKENS, command.now_ms, command.tat_us, name=command.group)
+        case CancelRecords():
+            body = encode_offsets(command.offsets)
+            return _pack(_CANCEL_RECORDS, command.now_ms, len(command.offsets), body=body)
+        case StageBatch():
+            return _pack(_STAGE_BATCH, command.now_ms, name=command.transaction_id, body=command.batch)
+        case DropStage():
+            return _pack(_DROP_STAGE, command.now_ms, name=command.transaction_id)
+        case StageSettlement():
+            body = encode_settlements((command.settlement,))
+            return _pack(_STAGE_SETTLEMENT, command.now_ms, name=command.transaction_id, body=body)
+        case ConcludeStage():
+            return _pack(_CONCLUDE_STAGE, command.now_ms, name=command.transaction_id)
+
+
+def _pack(
+    kind: int,
+    now_ms: int,
+    value: int = 0,
+    flags: int = 0,
+    name: str = "",
+    rest: bytes = b"",
+    body: bytes | memoryview = b"",
+) -> bytes:
+    encoded = name.encode("utf-8")
+    head = _HEAD.pack(VERSION, kind, len(encoded), len(rest), flags, now_ms, value, len(body), MAGIC)
+    return b"".join((head, encoded, rest, body))
+
+
+def decode_command(data: bytes | memoryview) -> Command:
+    """Raises InvalidArgumentError."""
+    if len(data) < HEAD_BYTES:
+        raise InvalidArgumentError(f"{len(data)} bytes are too few for a command of a partition")
+    version, kind, name_bytes, rest_bytes, flags, now_ms, value, body_bytes, magic = _HEAD.unpack_from(data)
+    if version != VERSION or magic != MAGIC:
+        raise InvalidArgumentError(f"neither a batch nor a command of version {VERSION}")
+    rest_at = HEAD_BYTES + name_bytes
+    body_at = rest_at + rest_bytes
+    if len(data) != body_at + body_bytes:
+        raise InvalidArgumentError("a command of a partition has the wrong length")
+    if kind == _SETTLE_RUNS:
+        return SettleRuns(now_ms, decode_settlements(bytes(data[body_at:]), value))
+    if kind == _CANCEL_RECORDS:
+        return CancelRecords(decode_offsets(bytes(data[body_at:]), value), now_ms)
+    name = _text(data[HEAD_BYTES:rest_at])
+    rest = bytes(data[rest_at:body_at])
+    if kind == _COMMIT_OFFSET:
+        return CommitOffset(name, value, now_ms, bool(flags & _RESET), rest, _epoch(data[body_at:]))
+    if kind in _NUMBERED:
+        return _NUMBERED[kind](name, value, now_ms)
+    if kind == _STAGE_BATCH:
+        return StageBatch(name, data[body_at:], now_ms)
+    if kind == _STAGE_SETTLEMENT:
+        return StageSettlement(name, decode_settlements(bytes(data[body_at:]), 1)[0], now_ms)
+    if kind == _DROP_STAGE:
+        return DropStage(name, now_ms)
+    if kind == _CONCLUDE_STAGE:
+        return ConcludeStage(name, now_ms)
+    if kind == _STAMP_TIME:
+        return StampTime(now_ms)
+    if kind == _DELETE_GROUP:
+        return DeleteGroup(name, now_ms)
+    if kind == _TRIM_TO and rest_bytes == _INDEX.size:
+        return TrimTo(value, now_ms, _INDEX.unpack(rest)[0])
+    if kind == _CONFIGURE_DEDUP and rest_bytes == _WINDOW_MS.size:
+        return ConfigureDedup(value, _WINDOW_MS.unpack(rest)[0], now_ms)
+    raise InvalidArgumentError(f"unknown command {kind} of a partition")
+
+
+def _epoch(data: bytes | memoryview) -> int:
+    if len(data) not in (0, _EPOCH.size):
+        raise InvalidArgumentError("the epoch of a commit has the wrong length")
+    epoch: int = _EPOCH.unpack(data)[0] if data else 0
+    return epoch
+
+
+def _text(data: bytes | memoryview) -> str:
+    try:
+        return str(data, "utf-8")
+    except UnicodeDecodeError as error:
+        raise InvalidArgumentError("a name is not UTF-8") from error

@@ -1,0 +1,204 @@
+"""What people are told of a group and of a message: the leader's memory and the replicated state, read together.
+
+What the log tells of a message beside that (`history`) is handed in. Nothing here changes anything. The states are
+those of `states`.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from flotilla.partition.explain import delivery_states as states
+from flotilla.partition.explain.history import MessageHistory
+from flotilla.partition.leader.delays import Delays
+from flotilla.partition.leader.group_delivery import ASIDE, LEASED, STAGED, WAITING, GroupDelivery
+from flotilla.partition.leader.settlement_outbox import ACKING, DROPPING, EXPIRING, FAILING, KILLING
+from flotilla.partition.state import endings
+from flotilla.partition.state.machine import PartitionMachine
+from flotilla.types.errors import OffsetOutOfRangeError
+from flotilla.types.group_settings import GroupRules
+from flotilla.types.ids import Offset
+from flotilla.types.operations.queue import Explanation, GroupDescription, MemberInfo
+
+_SETTLING = {
+    ACKING: "the ack is being committed",
+    FAILING: "the failure is being committed",
+    KILLING: "it goes to the dead-letter topic when that is committed",
+    EXPIRING: "its expiry is being committed",
+    DROPPING: "it is dropped when that is committed",
+}
+_ENDED = {
+    endings.ACKED: states.ACKED,
+    endings.DEAD: states.DEAD,
+    endings.CANCELLED: states.CANCELLED,
+    endings.EXPIRED: states.EXPIRED,
+    endings.DROPPED: states.DROPPED,
+}
+
+
+def describe_group(
+    group: GroupDelivery, machine: PartitionMachine, delays: Delays, rules: GroupRules, now_ms: int
+) -> GroupDescription:
+    state = group.state
+    totals = state.totals
+    lag = state.lag(machine.next_offset)
+    pending = delays.pending_from(state.floor)
+    taken, leased, waiting = _count_taken(group)
+    members = [
+        MemberInfo(name, member.leased, max(now_ms - member.last_poll_ms, 0))
+        for name, member in sorted(group.leases.members.items())
+    ]
+    return GroupDescription(
+        kind="queue",
+        floor=state.floor,
+        next_offset=machine.next_offset,
+        log_start=machine.log_start,
+        lag=lag,
+        ready=max(lag - taken - pending, 0),
+        leased=leased,
+        delayed=pending + waiting,
+        dying=state.next_death - state.buried,
+        dead_total=totals.dead,
+        acked_total=totals.acked,
+        failed_total=totals.failed,
+        expired_total=totals.expired,
+        cancelled_total=totals.cancelled,
+        is_paused=bool(rules.paused),
+        members=members,
+    )
+
+
+class Owed(NamedTuple):
+    """What has waited longest, as far as its time has come; what is tried again later has begun, and counts."""
+
+    #: The oldest message without a time of delivery; None: all have one.
+    offset: Offset | None
+    #: The earliest time of delivery of the others; 0: there are none.
+    due_ms: int
+
+
+def owed_since(group: GroupDelivery, machine: PartitionMachine) -> Owed:
+    """Of what is ready only the foremost are looked at, whatever their number."""
+    plain: Offset | None = None
+    due_ms = 0
+    for offset in (*sorted(group.lanes.oldest()), *_taken_firsts(group)):
+        if plain is not None and offset > plain:
+            continue
+        deliver_at_ms = machine.index.deliver_at_ms_of(offset)
+        if not deliver_at_ms:
+            plain = offset
+        elif not due_ms or deliver_at_ms < due_ms:
+            due_ms = deliver_at_ms
+    return Owed(plain, due_ms)
+
+
+def _taken_firsts(group: GroupDelivery) -> Iterator[Offset]:
+    """The first message that is owed of each run that is taken."""
+    for first, end, _ in group.taken:
+        owed = next(group.state.unsettled(first, end), None)
+        if owed is not None:
+            yield owed[0]
+
+
+def _count_taken(group: GroupDelivery) -> tuple[int, int, int]:
+    """Messages that are taken, those of them that are leased, and those that wait. What was cancelled is not owed."""
+    taken = leased = waiting = 0
+    for first, end, place in group.taken:
+        owed = sum([high - low for low, high in group.state.unsettled(first, end)])
+        taken += owed
+        if place == LEASED:
+            leased += owed
+        elif place >= WAITING:
+            waiting += owed
+    return taken, leased, waiting
+
+
+def explain_message(
+    group: GroupDelivery,
+    machine: PartitionMachine,
+    rules: GroupRules,
+    offset: Offset,
+    now_ms: int,
+    token_ms: int,
+    past: MessageHistory | None = None,
+) -> Explanation:
+    """`token_ms` is how long the rate limit lets nothing go. Raises OffsetOutOfRangeError if it is not there yet.
+
+    Without `past` the history is what the state remembers of it.
+    """
+    if not 0 <= offset < machine.next_offset:
+        raise OffsetOutOfRangeError(f"there is no message at offset {offset}")
+    found = _explain_settled(group, machine, offset) if group.state.is_settled(offset) else None
+    if found is None:
+        found = _explain_open(group, machine, rules, offset, now_ms, token_ms)
+    last = group.last_attempt_of(offset, rules)
+    failure = group.state.failures.get(offset)
+    if failure is not None:
+        found.attempts = failure.attempts
+        found.reason = failure.reason
+        bound = f" of {last}" if last else ""
+        found.history = [f"attempt {failure.attempts}{bound} failed: {failure.reason}"]
+    if past is not None:
+        remembered = [] if past.agrees(group.state) else found.history
+        found.history = past.lines(group.state, last) + remembered
+    return found
+
+
+def _explain_settled(group: GroupDelivery, machine: PartitionMachine, offset: Offset) -> Explanation:
+    state = group.state
+    if offset < state.start:
+        return Explanation(states.SETTLED, history=[f"the group began behind it, at {state.start}"])
+    if offset < machine.log_start and state.totals.trimmed:
+        return Explanation(states.TRIMMED, history=["retention removed it, whether the group had it before or not"])
+    ended = state.endings.runs.get(offset)
+    if ended is None:
+        if offset < max(state.endings.known_from, machine.log_start):
+            return Explanation(states.SETTLED, history=["it ended, but how is not remembered"])
+        return Explanation(states.ACKED)
+    found = Explanation(_ENDED[ended.kind], attempts=ended.attempts, reason=ended.reason, ended_ms=ended.ended_ms)
+    if ended.kind == endings.DEAD:
+        found.history = [f"attempt {ended.attempts} was the last: {ended.reason}"]
+        if state.death_of(offset) is not None:
+            found.state = states.DYING
+            found.next = "it is copied to the dead-letter topic"
+    return found
+
+
+def _explain_open(
+    group: GroupDelivery, machine: PartitionMachine, rules: GroupRules, offset: Offset, now_ms: int, token_ms: int
+) -> Explanation:
+    place = group.taken.get(offset)
+    if place is None:
+        return _explain_untaken(machine, rules, offset, now_ms, token_ms)
+    if place == LEASED:
+        held = group.leases.holder_of(offset)
+        assert held is not None, "a message is leased without a lease"
+        lease, deadline_ms = held
+        remaining_ms = max(deadline_ms - now_ms, 0)
+        return Explanation(
+            states.LEASED, holder=lease.member, remaining_ms=remaining_ms, next="its lease is settled, or runs out"
+        )
+    if place == STAGED:
+        return Explanation(
+            states.STAGED, next="it is done when its transaction commits, and ready when that is aborted"
+        )
+    if place == ASIDE:
+        return Explanation(states.BLOCKED, next="it is ready when the messages of its key before it are settled")
+    if place >= WAITING:
+        remaining_ms = max(place - WAITING - now_ms, 0)
+        return Explanation(states.RETRYING, remaining_ms=remaining_ms, next="it is tried again")
+    return Explanation(states.SETTLING, next=_SETTLING[place])
+
+
+def _explain_untaken(
+    machine: PartitionMachine, rules: GroupRules, offset: Offset, now_ms: int, token_ms: int
+) -> Explanation:
+    deliver_at_ms = machine.index.deliver_at_ms_of(offset)
+    if deliver_at_ms > now_ms:
+        return Explanation(states.DELAYED, remaining_ms=deliver_at_ms - now_ms, next="its time of delivery comes")
+    if rules.paused:
+        return Explanation(states.READY, next="it is delivered when the group is not paused any more")
+    if token_ms:
+        return Explanation(
+            states.READY, remaining_ms=token_ms, next="the rate limit lets another message go, which may be this one"
+        )
+    return Explanation(states.READY, next="the next poll may have it")

@@ -1,0 +1,144 @@
+"""Messages of a partition whose time of delivery has not come, for all groups of one leader.
+
+Time is the same for every group, so they share one queue: what is due leaves it once and is written into a list for
+its priority, which each group reads on at its own pace (`due_reader`). A group that nobody polls costs nothing when
+messages come due.
+
+The clock here never goes back: what was due once stays due. When more comes due at once than one turn may take, the
+rest follows in the next ones; until then it counts as pending.
+"""
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterable
+from heapq import heapify, heappop, heappush
+from typing import Final
+
+from flotilla.partition.offset_runs import RunSet
+from flotilla.partition.state.batch_index import PRIORITIES, BatchIndex, Stretch
+from flotilla.types.ids import Offset
+
+#: Of an offset in an entry of the heap, below its time.
+_OFFSET_BITS: Final = 64
+_OFFSET_MASK: Final = (1 << _OFFSET_BITS) - 1
+#: Stretches that come due in one go; more than that wait for the next.
+_DUE_LIMIT: Final = 512
+
+
+class Delays:
+    """One partition's delayed messages at one leader."""
+
+    __slots__ = ("_began", "_due", "_heap", "_index", "_newest", "due_count", "now_ms", "pending")
+
+    def __init__(self, index: BatchIndex, log_start: Offset, now_ms: int) -> None:
+        self._index = index
+        #: Everything up to this time is due, or will be in the next turns.
+        self.now_ms = now_ms
+        #: Not known to be due.
+        self.pending = RunSet()
+        #: (time << _OFFSET_BITS | first offset) of stretches that are not known to be due.
+        self._heap: list[int] = []
+        #: The stretch that was added last: the next batch may only make it longer.
+        self._newest: Stretch | None = None
+        #: Of each priority, first offsets of stretches in the order in which they came due, and the number of the
+        #: first one kept.
+        self._due = [array("Q") for _ in range(PRIORITIES)]
+        self._began = [0] * PRIORITIES
+        #: All that ever were in these lists.
+        self.due_count = 0
+        self._fill(log_start)
+
+    def _fill(self, log_start: Offset) -> None:
+        """Finds what is not due in the columns of the index: a node that begins to lead stands still meanwhile."""
+        index = self._index
+        now_ms = self.now_ms
+        start = bisect_right(index.delayed_ends, log_start)
+        times_ms, firsts = index.delayed_times_ms[start:], index.delayed_firsts[start:]
+        self._heap = [
+            time_ms << _OFFSET_BITS | first for time_ms, first in zip(times_ms, firsts, strict=True) if time_ms > now_ms
+        ]
+        heapify(self._heap)
+        run_first = run_end = log_start
+        for time_ms, first, end in zip(times_ms, firsts, index.delayed_ends[start:], strict=True):
+            if time_ms <= now_ms:
+                continue
+            if first > run_end:
+                if run_first < run_end:
+                    self.pending.add(run_first, run_end)
+                run_first = first
+            run_end = end
+        if run_first < run_end:
+            self.pending.add(run_first, run_end)
+
+    def position(self, priority: int) -> int:
+        """Where a reader stands that knows everything of this priority that is due."""
+        return self._began[priority] + len(self._due[priority])
+
+    def positions(self) -> list[int]:
+        """The same for all priorities."""
+        return [self.position(priority) for priority in range(PRIORITIES)]
+
+    def _note_due(self, first: Offset, priority: int) -> None:
+        self._due[priority].append(first)
+        self.due_count += 1
+
+    def add(self, stretch: Stretch) -> None:
+        """A batch with a time of delivery was stored."""
+        if stretch.deliver_at_ms <= self.now_ms:
+            self._note_due(stretch.first, stretch.priority)
+            return
+        self.pending.add(stretch.first, stretch.end)
+        newest = self._newest
+        self._newest = stretch
+        if newest is not None and (newest.deliver_at_ms, newest.end, newest.priority) == (
+            stretch.deliver_at_ms,
+            stretch.first,
+            stretch.priority,
+        ):
+            # The index knows both as one stretch, and the entry of the first part finds all of it.
+            return
+        heappush(self._heap, stretch.deliver_at_ms << _OFFSET_BITS | stretch.first)
+
+    def advance(self, now_ms: int, log_start: Offset) -> bool:
+        """Whether anything is due that was not before. There is more while `next_due_ms` is not behind now."""
+        if now_ms > self.now_ms:
+            self.now_ms = now_ms
+        before = self.due_count
+        for _ in range(_DUE_LIMIT):
+            if not self._heap or self._heap[0] >> _OFFSET_BITS > self.now_ms:
+                break
+            first = heappop(self._heap) & _OFFSET_MASK
+            stretch = self._due_stretch(first, log_start)
+            if stretch is not None:
+                self.pending.discard(first, stretch.end)
+                self._note_due(first, stretch.priority)
+        return self.due_count > before
+
+    def due_at(self, priority: int, position: int, log_start: Offset) -> Stretch | None:
+        """What came due at a reader's position; None when it is not in the log any more."""
+        return self._due_stretch(self._due[priority][position - self._began[priority]], log_start)
+
+    def _due_stretch(self, first: Offset, log_start: Offset) -> Stretch | None:
+        """From `first` on, or of what trimming left of it."""
+        stretch = self._index.delayed_at(max(first, log_start))
+        return stretch if stretch is not None and 0 < stretch.deliver_at_ms <= self.now_ms else None
+
+    def next_due_ms(self) -> int | None:
+        return self._heap[0] >> _OFFSET_BITS if self._heap else None
+
+    def pending_from(self, offset: Offset) -> int:
+        """Messages from `offset` on that are not due."""
+        if self.pending.first >= offset:
+            return self.pending.count
+        return self.pending.count - sum([end - first for first, end in self.pending.within(0, offset)])
+
+    def forget(self, positions: Iterable[list[int]], log_start: Offset) -> None:
+        """There are these readers and no others, and the log begins there."""
+        for priority, lowest in enumerate(map(min, zip(self.positions(), *positions, strict=True))):
+            del self._due[priority][: lowest - self._began[priority]]
+            self._began[priority] = lowest
+        self.pending.discard(0, log_start)
+
+    def __len__(self) -> int:
+        """Stretches that some reader may not know to be due."""
+        return sum(map(len, self._due))

@@ -1,0 +1,682 @@
+"""One group at the leader of a partition, for one term: what is out, what waits, and what a poll gets.
+
+A message that is not settled is at any time in exactly one of these places:
+
+    delayed    its time of delivery has not come (`delays`, shared by all groups);
+    ready      behind the cursor of its priority, or among those that came back (`lanes`);
+    taken      everything else, as runs in one map with what they are taken for: leased, settling (an end that is
+               on its way to the log), staged (a transaction will end them, or give them back), waiting for their
+               next attempt, or aside because their key is busy.
+
+That a message is taken for one thing only is the map's nature; that what is taken is neither handed out nor listed
+as ready is this module's care. Nothing here is replicated: a new leader begins with everything ready that is neither
+settled nor staged nor waiting for a time.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from random import Random
+from typing import Final, NamedTuple, TypeAlias
+
+from flotilla.partition.leader.delays import Delays
+from flotilla.partition.leader.due_cursor import DUE_LIMIT, DueReader
+from flotilla.partition.leader.key_order import KeyOrder, KeysOf
+from flotilla.partition.leader.leases import EARLIER, EARLIER_LEASE, OWN, STALE, Lease, LeasedRun, LeaseIds, LeaseTable
+from flotilla.partition.leader.rate_limit import Pacing
+from flotilla.partition.leader.ready_messages import Chosen, Lanes
+from flotilla.partition.leader.settlement_outbox import ACKING, DROPPING, EXPIRING, FAILING, KILLING, Outbox, Piece
+from flotilla.partition.leader.type_filter import Wish, choose_wished
+from flotilla.partition.offset_runs import Run, RunMap, RunSet, filled
+from flotilla.partition.state.group import Failure, GroupState
+from flotilla.partition.state.machine import PartitionMachine
+from flotilla.types.errors import FlotillaError
+from flotilla.types.group_settings import GroupRules
+from flotilla.types.ids import Offset
+from flotilla.types.operations.queue import ACK, BY_BACKOFF, FAIL, REJECT, RELEASE, Held
+
+#: The attempt after which a message is dead: its own bound, or the group's.
+LastAttemptOf: TypeAlias = Callable[[Offset], int]
+
+#: What a message can be taken for, beside the ends in `outbox`. From WAITING on: until the time that is added to it.
+LEASED: Final = 1
+ASIDE: Final = 7
+STAGED: Final = 8
+WAITING: Final = 16
+
+#: Of a message that has not failed.
+_NO_FAILURE: Final = Failure(0, 0, "")
+#: No ends, but what is asked with them is the same: whether anybody has the messages.
+_PRESENT: Final = 0
+_STAGE: Final = -1
+
+#: Somebody has these, or their end is decided.
+_HELD: Final = frozenset((LEASED, ACKING, KILLING, EXPIRING, DROPPING, STAGED))
+
+LEASE_EXPIRED: Final = "lease expired"
+CONSUMER_LOST: Final = "consumer lost"
+
+#: Leases that run out in one go, and retries that come; more than that wait for the next.
+_EXPIRE_LIMIT: Final = 4_096
+#: When to look again for a reservation that never came.
+_RESERVATION_MS: Final = 1_000
+#: Messages that an ordered poll looks at beyond those that it asked for.
+_LOOK_AHEAD: Final = 1_024
+
+
+class Grant(NamedTuple):
+    """Consecutive messages for one member, all at the same attempt."""
+
+    #: 0: at most once, there is nothing to settle.
+    lease_id: int
+    first: Offset
+    end: Offset
+    #: 1 at the first delivery.
+    attempt: int
+
+
+@dataclass(slots=True)
+class Ending:
+    """How leases end, and what is needed to decide what follows."""
+
+    #: ACK, RELEASE, FAIL or REJECT, or inside of this module _STAGE.
+    kind: int
+    now_ms: int
+    rules: GroupRules
+    reason: str = ""
+    delay_ms: int = BY_BACKOFF
+    #: None: the group's bound, and what `limit_deliveries` told.
+    last_attempt_of: LastAttemptOf | None = None
+    #: Nobody waits for the answer or asks again.
+    is_unasked: bool = False
+    #: What was taken for a transaction.
+    staged: list[Piece] = field(default_factory=list)
+
+
+class GroupDelivery:
+    """One group. It ends when the group is reset or deleted: the next one knows none of its leases."""
+
+    def __init__(
+        self,
+        name: str,
+        machine: PartitionMachine,
+        delays: Delays,
+        ids: LeaseIds,
+        random: Random,
+        *,
+        now_ms: int,
+        opens_ms: int | None,
+        earlier_end: Offset,
+    ) -> None:
+        """Messages below `earlier_end` can be out with members of earlier leaders."""
+        self.name = name
+        self.state: GroupState = machine.groups[name]
+        self.generation = self.state.generation
+        #: Nothing is delivered before: members of the last leader may present what they hold. None: there are none.
+        self._opens_ms = opens_ms
+        self._is_open = opens_ms is None or opens_ms <= now_ms
+        self._earlier_end = earlier_end
+        self._machine = machine
+        self._delays = delays
+        self._random = random
+        self.taken: RunMap[int] = RunMap()
+        self.lanes = Lanes(machine.index, self.state, self.taken)
+        self.leases = LeaseTable(ids)
+        self.outbox = Outbox()
+        #: Messages whose failure is in the outbox or under way.
+        self._failing = RunSet()
+        self.pacing = Pacing(self.state)
+        #: Bounds of messages that have one of their own, as far as they have been delivered.
+        self._limits: RunMap[int] = RunMap()
+        #: None until somebody polls in the order of keys.
+        self._keys: KeyOrder | None = None
+        #: Messages that were settled without passing through here, when the keys were last looked through.
+        self._swept = 0
+        self._polls = 0
+        #: (time, first, end) of what waits; only what the map says to wait for that very time does.
+        self._retries: list[tuple[int, Offset, Offset]] = []
+        #: When a token will be there that somebody was refused for want of.
+        self._token_ms: int | None = None
+        #: The time of this group's entry among the leader's timers; others count for nothing.
+        self.timer_ms: int | None = None
+        for first, end, failure in self.state.failures:
+            if failure.not_before_ms > now_ms:
+                self._wait(first, end, failure.not_before_ms)
+        for first, end, _ in machine.transactions.staged_acks(name, self.generation, 0, machine.next_offset):
+            self.taken.set(first, end, STAGED)
+        self.due = DueReader(machine, delays, self.state, self.lanes)
+
+    # Polls.
+
+    def take(
+        self,
+        member: str,
+        max_messages: int,
+        deadline_ms: int,
+        now_ms: int,
+        keys_of: KeysOf | None = None,
+        wish: Wish | None = None,
+    ) -> list[Grant]:
+        """Messages under a new lease."""
+        self.leases.see(member, now_ms)
+        chosen = self._choose(max_messages, now_ms, keys_of, wish)
+        if not chosen:
+            return []
+        runs = _by_offset(chosen)
+        for first, end in runs:
+            self.taken.set(first, end, LEASED)
+        lease_id = self.leases.give(member, runs, deadline_ms, now_ms)
+        return self._grants(lease_id, chosen)
+
+    def _choose(self, max_messages: int, now_ms: int, keys_of: KeysOf | None, wish: Wish | None) -> list[Chosen]:
+        # One that looks behind what it finds may need all that can be had.
+        wanted = max_messages if keys_of is None and wish is None else DUE_LIMIT
+        if not self._is_awake(now_ms, wanted) or (self.pacing.is_limited and not self.lanes.has_any()):
+            return []
+        count_max = self.pacing.available(now_ms, max_messages)
+        if not count_max:
+            # With a token in the bucket it is the reservation that lacks, and whoever gets it will ask again.
+            self._token_ms = now_ms + (self.pacing.next_token_ms(now_ms) or _RESERVATION_MS)
+            return []
+        if keys_of is not None:
+            assert wish is None
+            chosen = self._choose_ordered(count_max, keys_of)
+        else:
+            if wish is None:
+                chosen = self.lanes.choose(count_max, self._polls)
+            else:
+                chosen = choose_wished(self.lanes, wish, count_max, self._polls, self._delays.now_ms)
+            if self._keys is not None:
+                for first, end, _ in chosen:
+                    self._keys.unknown.add(first, end)
+        if chosen:
+            self._polls += 1
+            self.pacing.take(_count(chosen), now_ms)
+        return chosen
+
+    def _grants(self, lease_id: int, chosen: list[Chosen]) -> list[Grant]:
+        if not self.state.failures:
+            return [Grant(lease_id, first, end, 1) for first, end, _ in chosen]
+        return [
+            Grant(lease_id, low, high, attempts + 1)
+            for first, end, _ in chosen
+            for low, high, attempts in self.state.by_attempts(first, end)
+        ]
+
+    def has_ready(self, now_ms: int) -> bool:
+        """Whether there is anything to deliver, apart from rate limits and pauses."""
+        return self._is_awake(now_ms, DUE_LIMIT) and self.lanes.has_any()
+
+    def _is_awake(self, now_ms: int, wanted: int) -> bool:
+        """Whether it delivers at all by now; then the lanes know so many at least of what became ready by itself."""
+        if not self._is_open and not self._open(now_ms):
+            return False
+        if self.due.is_behind:
+            self.due.read(wanted)
+        if self._keys is not None:
+            self._sweep_keys(self._keys)
+        return True
+
+    def _open(self, now_ms: int) -> bool:
+        """Whether the time is over in which leases of the last leader are presented."""
+        self._is_open = self._opens_ms is None or self._opens_ms <= now_ms
+        return self._is_open
+
+    # Order by key.
+
+    def _choose_ordered(self, count_max: int, keys_of: KeysOf) -> list[Chosen]:
+        keys = self._learn_keys(keys_of)
+        chosen: list[Chosen] = []
+        unplaced: list[Offset] = []
+        left = count_max
+        looks = _LOOK_AHEAD + count_max
+        while left and looks > 0:
+            found = self.lanes.choose(min(left, looks), self._polls)
+            if not found:
+                break
+            looks -= _count(found)
+            found.reverse()
+            try:
+                while found:
+                    first, end, priority = found[-1]
+                    admitted = self._admit(keys, first, end, keys_of, unplaced)
+                    chosen += [(low, high, priority) for low, high in admitted]
+                    left -= sum([high - low for low, high in admitted])
+                    found.pop()
+            except FlotillaError:
+                # The log cannot be read there at the moment. What is left stays ready.
+                for first, end, _ in found:
+                    self.lanes.put(first, end, self._delays.now_ms)
+                if not chosen:
+                    self._put_unplaced(unplaced)
+                    raise
+                break
+        self._put_unplaced(unplaced)
+        return chosen
+
+    def _put_unplaced(self, offsets: Iterable[Offset]) -> None:
+        for offset in offsets:
+            self.lanes.put(offset, offset + 1, self._delays.now_ms)
+
+    def _admit(self, keys: KeyOrder, first: Offset, end: Offset, keys_of: KeysOf, unplaced: list[Offset]) -> list[Run]:
+        """Those whose turn it is; the others are set aside, or told as unplaced when too many are."""
+        admitted: list[Run] = []
+        for offset, key in enumerate(keys_of(first, end), first):
+            if key is None or keys.may_go(offset, key):
+                if admitted and admitted[-1][1] == offset:
+                    admitted[-1] = (admitted[-1][0], offset + 1)
+                else:
+                    admitted.append((offset, offset + 1))
+            elif keys.is_full:
+                unplaced.append(offset)
+            else:
+                keys.set_aside(offset, key)
+                self.taken.set(offset, offset + 1, ASIDE)
+        return admitted
+
+    def _learn_keys(self, keys_of: KeysOf) -> KeyOrder:
+        keys = self._keys
+        if keys is None:
+            keys = self._keys = KeyOrder()
+            for first, end, _ in self.taken:
+                keys.unknown.add(first, end)
+        for first, end in keys.unknown:
+            for low, high, _ in list(self.taken.within(first, end)):
+                keys.learn(low, high, keys_of)
+        keys.unknown.clear()
+        return keys
+
+    def _sweep_keys(self, keys: KeyOrder) -> None:
+        """Messages that were cancelled or trimmed have no turn any more."""
+        settled = self.state.totals.cancelled + self.state.totals.trimmed
+        if settled != self._swept:
+            self._swept = settled
+            self._free_keys(keys.sweep(self.state.is_settled, self._is_aside))
+
+    def _is_aside(self, offset: Offset) -> bool:
+        return self.taken.get(offset) == ASIDE and not self.state.is_settled(offset)
+
+    def _free_keys(self, offsets: Iterable[Offset]) -> None:
+        for offset in offsets:
+            self.taken.remove(offset, offset + 1)
+            self.lanes.put(offset, offset + 1, self._delays.now_ms)
+
+    # Ends of leases.
+
+    def named(self, held: Held, member: str, *, is_earlier: bool) -> list[Held]:
+        """A run whose member is named in place of a lease: under the leases that it has, or may have had.
+
+        With `is_earlier`, what it does not hold here it may hold of an earlier leader, if that could know the message.
+        """
+        found: list[Held] = []
+        earlier_end = self._earlier_end if is_earlier and self._opens_ms is not None else 0
+        at = held.first
+        for low, high, lease_id in (*self.leases.held_by(member, held.first, held.end), (held.end, held.end, 0)):
+            border = max(at, min(low, earlier_end))
+            if at < border:
+                found.append(Held(EARLIER_LEASE, at, border))
+            if border < low:
+                found.append(Held(0, border, low))
+            if low < high:
+                found.append(Held(lease_id, low, high))
+            at = high
+        return found
+
+    def settle(self, held: Sequence[Held], ending: Ending) -> list[Held]:
+        """Tells what was refused."""
+        refused: list[Held] = []
+        for lease_id, first, end in held:
+            lease = self.leases.find(lease_id)
+            at = first
+            if lease is not None:
+                for low, high, deadline_ms in self.leases.take(lease, first, end):
+                    if at < low:
+                        refused += self._settle_late(lease_id, at, low, ending)
+                    self._end(low, high, ending, lease, deadline_ms)
+                    at = high
+            if at < end:
+                refused += self._settle_late(lease_id, at, end, ending)
+        return refused
+
+    def _settle_late(self, lease_id: int, first: Offset, end: Offset, ending: Ending) -> list[Held]:
+        """The lease is not here, or not any more: its end counts while nobody has the messages.
+
+        Of a lease that ran out here only an ack counts: that it failed has been counted already.
+        """
+        verdict = self._judge(lease_id)
+        free: list[Run] = []
+        if verdict == EARLIER or (verdict == OWN and ending.kind in (ACK, _STAGE)):
+            free = self._unheld(first, end, ending.kind)
+        for low, high in free:
+            self.lanes.withdraw(low, high)
+            if self._keys is not None:
+                # They had no turn here, or have one; while they are on their way their keys are busy.
+                self._keys.unknown.add(low, high)
+            self._end(low, high, ending, None, 0)
+        return _refused(lease_id, first, end, free)
+
+    def _judge(self, lease_id: int) -> int:
+        verdict = self.leases.judge(lease_id)
+        # A group that began or was reset in this term knows of no earlier leader.
+        return STALE if verdict == EARLIER and self._opens_ms is None else verdict
+
+    def _unheld(self, first: Offset, end: Offset, kind: int) -> list[Run]:
+        """The parts of [first, end) that are in the log, not settled, and that nobody has.
+
+        What waits for its next attempt has failed under that lease, and does not fail or come back once more.
+        """
+        found: list[Run] = []
+        for low, high in self.state.unsettled(first, min(end, self._machine.next_offset)):
+            for taken_first, taken_end, place in self.taken.within(low, high):
+                if (
+                    place in _HELD
+                    or (place == FAILING and kind != ACK)
+                    or (place >= WAITING and kind in (FAIL, RELEASE))
+                ):
+                    if low < taken_first:
+                        found.append((low, taken_first))
+                    low = taken_end
+            if low < high:
+                found.append((low, high))
+        return found
+
+    def _end(self, first: Offset, end: Offset, ending: Ending, lease: Lease | None, deadline_ms: int) -> None:
+        if ending.kind == ACK:
+            self._settle_as(Piece(ACKING, first, end, lease, deadline_ms))
+        elif ending.kind == _STAGE:
+            self.taken.set(first, end, STAGED)
+            ending.staged.append(Piece(STAGED, first, end, lease, deadline_ms))
+        elif ending.kind == FAIL:
+            self._fail(first, end, ending, lease, deadline_ms)
+        elif ending.kind == REJECT:
+            self._kill(first, end, ending, lease, deadline_ms)
+        else:
+            assert ending.kind == RELEASE
+            self.taken.remove(first, end)
+            # Who presents a message to a new leader may have it before the time that its last failure has set.
+            self._place(first, end, ending.now_ms, ending.now_ms + max(ending.delay_ms, 0))
+
+    def _settle_as(self, piece: Piece) -> None:
+        if piece.kind == FAILING:
+            self._failing.add(piece.first, piece.end)
+        self.taken.set(piece.first, piece.end, piece.kind)
+        self.outbox.add(piece)
+
+    def _fail(self, first: Offset, end: Offset, ending: Ending, lease: Lease | None, deadline_ms: int) -> None:
+        self.taken.remove(first, end)
+        for low, high, attempts in self.state.by_attempts(first, end):
+            for piece_first, piece_end, is_last in self._by_limit(low, high, attempts + 1, ending):
+                if is_last:
+                    self._kill(piece_first, piece_end, ending, lease, deadline_ms)
+                    continue
+                not_before_ms = ending.now_ms + self._delay_ms(attempts + 1, ending)
+                self._settle_as(
+                    Piece(
+                        FAILING,
+                        piece_first,
+                        piece_end,
+                        lease,
+                        deadline_ms,
+                        ending.is_unasked,
+                        not_before_ms,
+                        ending.reason,
+                    )
+                )
+
+    def _kill(self, first: Offset, end: Offset, ending: Ending, lease: Lease | None, deadline_ms: int) -> None:
+        kind = KILLING if ending.rules.dead_letters else DROPPING
+        self._settle_as(Piece(kind, first, end, lease, deadline_ms, ending.is_unasked, 0, ending.reason))
+
+    def _by_limit(self, first: Offset, end: Offset, attempt: int, ending: Ending) -> list[tuple[Offset, Offset, bool]]:
+        """Cut into those for which this attempt was the last one, and the others."""
+        if not ending.rules.max_deliveries:
+            return [(first, end, False)]
+        if ending.last_attempt_of is not None:
+            bounds = [(each, each + 1, ending.last_attempt_of(each)) for each in range(first, end)]
+        else:
+            bounds = filled(self._limits, first, end, ending.rules.max_deliveries)
+        parts: list[tuple[Offset, Offset, bool]] = []
+        for low, high, bound in bounds:
+            is_last = attempt >= bound
+            if parts and parts[-1][2] == is_last:
+                parts[-1] = (parts[-1][0], high, is_last)
+            else:
+                parts.append((low, high, is_last))
+        return parts
+
+    def _delay_ms(self, attempts: int, ending: Ending) -> int:
+        """Doubles with each attempt; half of it is left to chance, so that what failed together comes back apart."""
+        if ending.delay_ms >= 0:
+            return ending.delay_ms
+        rules = ending.rules
+        # A shift by more than the bound has bits would make a number that is only long.
+        full_ms = min(rules.nack_backoff_ms << min(attempts - 1, 32), rules.nack_backoff_max_ms)
+        return self._random.randint(full_ms - full_ms // 2, full_ms)
+
+    # Transactions.
+
+    def stage(self, held: Sequence[Held], rules: GroupRules, now_ms: int) -> tuple[list[Piece], list[Held]]:
+        """Ends leases for a transaction: nobody gets the messages before it is decided.
+
+        All of them, as pieces in the order of offsets; or none, and then it tells what was refused.
+        """
+        ending = Ending(_STAGE, now_ms, rules)
+        refused = self.settle(held, ending)
+        if refused:
+            self.refuse(ending.staged, now_ms)
+            return [], refused
+        return sorted(ending.staged, key=_first_of), []
+
+    def unstage(self, runs: Iterable[Run], now_ms: int, *, is_committed: bool) -> None:
+        """The transaction has ended: they are done, or nobody's again."""
+        if is_committed:
+            self.commit([Piece(ACKING, first, end) for first, end in runs], now_ms)
+            return
+        for first, end in runs:
+            for low, high, place in list(self.taken.within(first, end)):
+                if place == STAGED:
+                    self.taken.remove(low, high)
+                    self._place(low, high, now_ms)
+
+    # Bounds and deadlines.
+
+    def limit_deliveries(self, first: Offset, end: Offset, max_deliveries: int) -> None:
+        for low, high in self.state.unsettled(first, end):
+            self._limits.set(low, high, max_deliveries)
+
+    def last_attempt_of(self, offset: Offset, rules: GroupRules) -> int:
+        """Of one message, as far as it is known here that it has a bound of its own; 0: it is tried for ever."""
+        return rules.max_deliveries and (self._limits.get(offset) or rules.max_deliveries)
+
+    def extend(
+        self, member: str, held: Sequence[Held], visibility_ms: int, now_ms: int, lease_ms_max: int
+    ) -> list[Held]:
+        """Tells what was refused."""
+        refused: list[Held] = []
+        self.leases.see(member, now_ms)
+        for lease_id, first, end in held:
+            lease = self.leases.find(lease_id)
+            at = first
+            if lease is not None:
+                deadline_ms = min(now_ms + visibility_ms, lease.given_ms + lease_ms_max)
+                if deadline_ms <= now_ms:
+                    # It has been held for as long as it may be: whoever holds it must not believe otherwise.
+                    refused.append(Held(lease_id, first, end))
+                    continue
+                for low, high, _ in self.leases.extend(lease, first, end, deadline_ms):
+                    if at < low:
+                        refused += self._adopt(lease_id, member, (at, low), deadline_ms, now_ms)
+                    at = high
+            if at < end:
+                deadline_ms = now_ms + min(visibility_ms, lease_ms_max)
+                refused += self._adopt(lease_id, member, (at, end), deadline_ms, now_ms)
+        return refused
+
+    def _adopt(self, lease_id: int, member: str, run: Run, deadline_ms: int, now_ms: int) -> list[Held]:
+        first, end = run
+        if self._judge(lease_id) != EARLIER:
+            return _refused(lease_id, first, end, [])
+        free = self._unheld(first, end, _PRESENT)
+        for low, high in free:
+            self.lanes.withdraw(low, high)
+            self.taken.set(low, high, LEASED)
+            if lease_id == EARLIER_LEASE:
+                self.leases.give(member, ((low, high),), deadline_ms, now_ms)
+            else:
+                self.leases.adopt(lease_id, member, (low, high), deadline_ms, now_ms)
+            if self._keys is not None:
+                self._keys.unknown.add(low, high)
+        return _refused(lease_id, first, end, free)
+
+    def give_back(self, grants: Iterable[Grant]) -> None:
+        """Granted just now and not sent."""
+        for grant in grants:
+            for first, end, _ in self._ungrant(grant.lease_id, grant.first, grant.end):
+                self.taken.remove(first, end)
+                self.lanes.put(first, end, self._delays.now_ms)
+
+    def expire(self, first: Offset, end: Offset) -> None:
+        """Granted just now and found too old."""
+        found = self.leases.holder_of(first)
+        if found is not None:
+            for low, high, _ in self._ungrant(found[0].lease_id, first, end):
+                self._settle_as(Piece(EXPIRING, low, high, is_unasked=True))
+
+    def _ungrant(self, lease_id: int, first: Offset, end: Offset) -> list[LeasedRun]:
+        lease = self.leases.find(lease_id)
+        if lease is None:
+            return []
+        taken = self.leases.take(lease, first, end)
+        self.pacing.refund(sum([high - low for low, high, _ in taken]))
+        return taken
+
+    def release_member(self, member: str, ending: Ending) -> bool:
+        """Whether the member had anything."""
+        taken = self.leases.drop_member(member)
+        for first, end, _ in taken:
+            self._fail(first, end, ending, None, 0)
+        return bool(taken)
+
+    # Time.
+
+    def advance(self, ending: Ending) -> bool:
+        """Runs out leases, which end so, and brings what is due. Whether anything became ready."""
+        now_ms = ending.now_ms
+        for first, end, _ in self.leases.expire(now_ms, _EXPIRE_LIMIT):
+            self._fail(first, end, ending, None, 0)
+        is_ready = False
+        for _ in range(_EXPIRE_LIMIT):
+            if not self._retries or self._retries[0][0] > now_ms:
+                break
+            due_ms, first, end = heappop(self._retries)
+            for low, high, place in list(self.taken.within(first, end)):
+                if place == WAITING + due_ms:
+                    self.taken.remove(low, high)
+                    self.lanes.put(low, high, self._delays.now_ms)
+                    is_ready = True
+        if self._token_ms is not None and self._token_ms <= now_ms:
+            self._token_ms = None
+            is_ready = True
+        if not self._is_open and self._open(now_ms):
+            is_ready = True
+        return is_ready
+
+    def _wait(self, first: Offset, end: Offset, until_ms: int) -> None:
+        self.taken.set(first, end, WAITING + until_ms)
+        heappush(self._retries, (until_ms, first, end))
+
+    def next_event_ms(self) -> int | None:
+        times = [self.leases.next_wake_ms(), self._token_ms]
+        if self._retries:
+            times.append(self._retries[0][0])
+        if not self._is_open:
+            times.append(self._opens_ms)
+        return min([time_ms for time_ms in times if time_ms is not None], default=None)
+
+    # The log.
+
+    def commit(self, pieces: Iterable[Piece], now_ms: int) -> None:
+        """They have been applied."""
+        for piece in pieces:
+            if piece.kind == FAILING:
+                self._failing.discard(piece.first, piece.end)
+                for first, end, place in list(self.taken.within(piece.first, piece.end)):
+                    # What was acked late, while its failure was under way, has an end of its own to come.
+                    if place == FAILING:
+                        self.taken.remove(first, end)
+                        self._place(first, end, now_ms)
+                continue
+            # Whatever else they were taken for, they are settled.
+            self.taken.remove(piece.first, piece.end)
+            if self._limits.count:
+                self._limits.remove(piece.first, piece.end)
+            if self._keys is not None:
+                self._free_keys(self._keys.end(piece.first, piece.end, self._is_aside))
+
+    def refuse(self, pieces: Iterable[Piece], now_ms: int) -> None:
+        """They will never be applied."""
+        for piece in pieces:
+            if piece.kind == FAILING:
+                self._failing.discard(piece.first, piece.end)
+            for first, end, place in list(self.taken.within(piece.first, piece.end)):
+                if piece.is_unasked and (place == piece.kind or (place == ACKING and piece.kind == FAILING)):
+                    # Also what was acked late meanwhile: that may be refused as well.
+                    if piece.kind == FAILING:
+                        self._failing.add(first, end)
+                    self.outbox.add(piece._replace(first=first, end=end))
+                elif place != piece.kind:
+                    continue
+                elif piece.lease is not None:
+                    self.taken.set(first, end, LEASED)
+                    self.leases.restore(piece.lease, (first, end, piece.deadline_ms), now_ms)
+                else:
+                    self._put_back(first, end, now_ms)
+
+    def _put_back(self, first: Offset, end: Offset, now_ms: int) -> None:
+        """An end that came late is void: they are where they were, which may be on their way to a failure."""
+        self.taken.remove(first, end)
+        for low, high in list(self._failing.within(first, end)):
+            self.taken.set(low, high, FAILING)
+        for low, high in list(self._failing.gaps(first, end)):
+            self._place(low, high, now_ms)
+
+    def _place(self, first: Offset, end: Offset, now_ms: int, until_ms: int = 0) -> None:
+        """They are nobody's: ready, or waiting for their next attempt, or for `until_ms` if that is later."""
+        for low, high in list(self.state.unsettled(first, end)):
+            for piece_first, piece_end, failure in filled(self.state.failures, low, high, _NO_FAILURE):
+                due_ms = max(until_ms, failure.not_before_ms)
+                if due_ms > now_ms:
+                    self._wait(piece_first, piece_end, due_ms)
+                else:
+                    self.lanes.put(piece_first, piece_end, self._delays.now_ms)
+
+
+def _first_of(piece: Piece) -> Offset:
+    return piece.first
+
+
+def _count(chosen: Iterable[Chosen]) -> int:
+    return sum([end - first for first, end, _ in chosen])
+
+
+def _by_offset(chosen: list[Chosen]) -> list[Run]:
+    """Neighbours as one."""
+    runs: list[Run] = []
+    for first, end, _ in sorted(chosen):
+        if runs and runs[-1][1] == first:
+            runs[-1] = (runs[-1][0], end)
+        else:
+            runs.append((first, end))
+    return runs
+
+
+def _refused(lease_id: int, first: Offset, end: Offset, accepted: Iterable[Run]) -> list[Held]:
+    """What is left of [first, end) beside the accepted."""
+    refused = []
+    for low, high in accepted:
+        if first < low:
+            refused.append(Held(lease_id, first, low))
+        first = high
+    if first < end:
+        refused.append(Held(lease_id, first, end))
+    return refused

@@ -1,0 +1,537 @@
+"""What the leader of a partition knows of its queue groups beside the replicated state, for one term.
+
+Begins when everything in the leader's log has been applied, and ends with the leadership. Polls cost no entry in the
+log. What ends a lease is gathered in an outbox, for all groups together, and whoever owns this object proposes it
+and tells what became of it. The replicated state is read, never written.
+
+Groups are looked up when they are needed: one that nobody asks for costs nothing, and one that was reset or deleted
+in between is a new one here, which knows none of the leases that were out. Timers of all groups are one heap.
+"""
+
+from collections.abc import Callable, Sequence
+from heapq import heappop, heappush
+from random import Random
+from typing import Final
+
+from flotilla.partition.batch_facts import BatchFacts
+from flotilla.partition.commands.partition_commands import GroupSettlement, ReserveTokens, SettleRuns, StageSettlement
+from flotilla.partition.explain.explanation import Owed, describe_group, explain_message, owed_since
+from flotilla.partition.explain.history import MessageHistory
+from flotilla.partition.leader.delays import Delays
+from flotilla.partition.leader.group_delivery import (
+    CONSUMER_LOST,
+    LEASE_EXPIRED,
+    Ending,
+    Grant,
+    GroupDelivery,
+    LastAttemptOf,
+)
+from flotilla.partition.leader.key_order import KeysOf
+from flotilla.partition.leader.leases import NUMBER_BITS, LeaseIds
+from flotilla.partition.leader.settlement_outbox import Piece, settlement_of
+from flotilla.partition.leader.type_filter import Wish
+from flotilla.partition.offset_runs import Run
+from flotilla.partition.state.batch_index import Stretch
+from flotilla.partition.state.group import Death
+from flotilla.partition.state.machine import PartitionMachine
+from flotilla.partition.state.transactions import StagedAcks
+from flotilla.types.errors import NotFoundError, UnavailableError
+from flotilla.types.group_settings import GroupRules
+from flotilla.types.ids import Offset, Term
+from flotilla.types.limits import REASON_BYTES_MAX
+from flotilla.types.operations.queue import ACK, BY_BACKOFF, FAIL, Explanation, GroupDescription, Held
+
+#: Pieces of one command: with the longest reasons it is far below the bound of an entry.
+_PIECES_MAX: Final = 8_192
+#: What came due and some group has not seen, before it is looked whether all have.
+_DUE_KEPT: Final = 4_096
+
+
+class QueueLeader:
+    """All queue groups of one partition at its leader."""
+
+    def __init__(
+        self,
+        machine: PartitionMachine,
+        term: Term,
+        now_ms: int,
+        random: Random,
+        grace_ms: int,
+        rules_of: Callable[[str], GroupRules],
+    ) -> None:
+        self._machine = machine
+        self._random = random
+        self._rules_of = rules_of
+        self._ids = LeaseIds(term)
+        #: Groups that were opened or reset by later entries have nothing out from earlier terms.
+        self._began = machine.applied
+        self._began_ms = now_ms
+        self._opens_ms = now_ms + grace_ms
+        #: What is behind it no earlier leader can have given out.
+        self._earlier_end = machine.next_offset
+        #: The newest time that anybody told.
+        self._now_ms = now_ms
+        self._delays = Delays(machine.index, machine.log_start, now_ms)
+        self._due_checked_at = _DUE_KEPT
+        self._groups: dict[str, GroupDelivery] = {}
+        #: (time, group); for each group only the one counts that it knows as its own.
+        self._timers: list[tuple[int, str]] = []
+        #: Groups with something in their outbox, and groups that may want tokens.
+        self._posting: dict[str, GroupDelivery] = {}
+        self._thirsty: dict[str, GroupDelivery] = {}
+        #: Groups that have more to read of what is due: one of them goes on in each turn.
+        self._behind: dict[str, GroupDelivery] = {}
+        #: Commands that were taken and of which nobody has told what became of them.
+        self._under_way: list[tuple[SettleRuns, list[tuple[GroupDelivery, list[Piece]]]]] = []
+        self._staging: list[tuple[StageSettlement, GroupDelivery, list[Piece]]] = []
+
+    # Groups.
+
+    def groups(self) -> list[str]:
+        """The queue groups of the partition, in the order of names."""
+        return sorted(self._machine.groups)
+
+    def open(self, group: str) -> bool:
+        """Whether the group exists; if not, an OpenGroup is to be proposed first. All else needs an open group."""
+        return group in self._machine.groups
+
+    def _find(self, name: str) -> GroupDelivery | None:
+        """None when there is no such group."""
+        state = self._machine.groups.get(name)
+        group = self._groups.get(name)
+        if group is not None and group.state is state and group.generation == state.generation:
+            return group
+        if group is not None:
+            del self._groups[name]
+            self._posting.pop(name, None)
+            self._thirsty.pop(name, None)
+            self._behind.pop(name, None)
+        if state is None:
+            return None
+        group = GroupDelivery(
+            name,
+            self._machine,
+            self._delays,
+            self._ids,
+            self._random,
+            now_ms=self._now_ms,
+            opens_ms=self._opens_ms if state.generation <= self._began else None,
+            earlier_end=self._earlier_end,
+        )
+        self._groups[name] = group
+        self._watch(group)
+        return group
+
+    def _get(self, name: str) -> GroupDelivery:
+        """Raises NotFoundError."""
+        group = self._find(name)
+        if group is None:
+            raise NotFoundError(f"there is no queue group {name!r}")
+        return group
+
+    def _watch(self, group: GroupDelivery) -> None:
+        """Something has changed in the group: its timer, its outbox and what it has to read are looked after."""
+        event_ms = group.next_event_ms()
+        if event_ms is not None and (group.timer_ms is None or event_ms < group.timer_ms):
+            group.timer_ms = event_ms
+            heappush(self._timers, (event_ms, group.name))
+        if group.outbox:
+            self._posting[group.name] = group
+        if group.due.is_reading:
+            self._behind[group.name] = group
+
+    def _hear(self, now_ms: int) -> int:
+        """Time does not go back here, whatever a clock does."""
+        self._now_ms = max(now_ms, self._now_ms)
+        return self._now_ms
+
+    # Delivery.
+
+    def poll(
+        self,
+        group: str,
+        member: str,
+        max_messages: int,
+        visibility_ms: int,
+        now_ms: int,
+        keys_of: KeysOf | None = None,
+        wish: Wish | None = None,
+    ) -> list[Grant]:
+        """Leases up to so many messages, all under one lease. With `keys_of` in the order of keys.
+
+        visibility_ms 0: as the group says. Nothing while the group is paused, has no tokens, or is inside its grace.
+        Raises NotFoundError. For at most once, settle what came at once and deliver it when that has committed.
+        """
+        assert max_messages > 0
+        now_ms = self._hear(now_ms)
+        found = self._get(group)
+        rules = self._rules_of(group)
+        if rules.paused:
+            found.leases.see(member, now_ms)
+            return []
+        lasts_ms = min(visibility_ms or rules.visibility_ms, rules.lease_ms_max)
+        self._limit(found, rules, now_ms)
+        grants = found.take(member, max_messages, now_ms + lasts_ms, now_ms, keys_of, wish)
+        self._watch(found)
+        return grants
+
+    def _limit(self, group: GroupDelivery, rules: GroupRules, now_ms: int) -> None:
+        group.pacing.configure(rules.rate_limit_per_minute, rules.rate_limit_burst, now_ms)
+        if rules.rate_limit_per_minute:
+            self._thirsty[group.name] = group
+
+    def give_back(self, group: str, grants: Sequence[Grant], now_ms: int) -> None:
+        """Granted by `poll` just now and not sent after all: deliverable at once, uncounted, tokens returned."""
+        self._hear(now_ms)
+        found = self._find(group)
+        if found is not None:
+            found.give_back(grants)
+
+    def expire(self, group: str, first: Offset, end: Offset, now_ms: int) -> None:
+        """Granted just now, and found to be older than their time to live: they end as expired, tokens returned."""
+        self._hear(now_ms)
+        found = self._find(group)
+        if found is not None:
+            found.expire(first, end)
+            self._watch(found)
+
+    def is_earlier(self, lease_id: int) -> bool:
+        """Whether an earlier leader gave it out."""
+        return lease_id >> NUMBER_BITS < self._ids.term
+
+    def limit_deliveries(self, group: str, first: Offset, end: Offset, max_deliveries: int) -> None:
+        """Granted messages whose record has a bound of its own: leases that run out must know of it."""
+        found = self._find(group)
+        if found is not None:
+            found.limit_deliveries(first, end, max_deliveries)
+
+    def has_ready(self, group: str, now_ms: int) -> bool:
+        """Whether a poll would get anything now. False for a group that does not exist, or has to read on first."""
+        now_ms = self._hear(now_ms)
+        found = self._find(group)
+        if found is None:
+            return False
+        rules = self._rules_of(group)
+        if rules.paused or not self._has_ready(found, now_ms):
+            return False
+        self._limit(found, rules, now_ms)
+        return found.pacing.available(now_ms, 1) > 0
+
+    def best_priority(self, group: str, now_ms: int) -> int:
+        """The highest of what is ready, apart from rate limits and pauses; -1: nothing is, or no such group."""
+        found = self._find(group)
+        return found.lanes.best_priority() if found is not None and self._has_ready(found, self._hear(now_ms)) else -1
+
+    def _has_ready(self, group: GroupDelivery, now_ms: int) -> bool:
+        is_ready = group.has_ready(now_ms)
+        # It may have to read on: whoever asks again later shall be told of that too.
+        self._watch(group)
+        return is_ready
+
+    def has_unseen(self, group: str, wish: Wish) -> bool:
+        """Whether there is something ready that polls with this wish have not looked at."""
+        found = self._find(group)
+        return found is not None and found.lanes.branch(wish.types).has_any()
+
+    def retry_after_ms(self, group: str, now_ms: int) -> int:
+        """Until the rate limit lets the next message go; 0 without one, or when a token is there."""
+        found = self._find(group)
+        return 0 if found is None else found.pacing.next_token_ms(self._hear(now_ms))
+
+    def take_tokens(self, group: str, wanted: int, now_ms: int) -> int:
+        """Spends tokens of the rate limit for messages of other partitions; tells how many. Raises NotFoundError."""
+        now_ms = self._hear(now_ms)
+        found = self._get(group)
+        rules = self._rules_of(group)
+        if rules.rate_limit_per_minute:
+            self._thirsty[group] = found
+        found.pacing.configure(rules.rate_limit_per_minute, rules.rate_limit_burst, now_ms)
+        granted = found.pacing.available(now_ms, wanted)
+        found.pacing.take(granted, now_ms)
+        return granted
+
+    # Ends of leases.
+
+    def settle(
+        self,
+        group: str,
+        kind: int,
+        held: Sequence[Held],
+        reason: str,
+        delay_ms: int,
+        now_ms: int,
+        last_attempt_of: LastAttemptOf | None = None,
+        members: Sequence[str] = (),
+    ) -> list[Held]:
+        """Ends leases; tells which were refused. All but a RELEASE is in the outbox now: answer when it has committed.
+
+        Without `last_attempt_of` the group's bound and what `limit_deliveries` told hold. With `members`, one for each
+        of `held`, a lease id of 0 stands for what the member holds.
+        """
+        now_ms = self._hear(now_ms)
+        found = self._find(group)
+        if found is None:
+            return list(held)
+        rules = self._rules_of(group)
+        if members:
+            # A late ack is welcome at any time. Late failures count until leases of the last leader have run out,
+            # and have been counted for that.
+            is_earlier = kind == ACK or now_ms < self._began_ms + rules.visibility_ms
+            held = _named(found, held, members, is_earlier=is_earlier)
+        ending = Ending(kind, now_ms, rules, _shortened(reason), delay_ms, last_attempt_of)
+        refused = found.settle(held, ending)
+        self._watch(found)
+        return refused
+
+    def stage(
+        self, transaction_id: str, group: str, held: Sequence[Held], now_ms: int
+    ) -> tuple[StageSettlement | None, list[Held]]:
+        """Ends leases for a transaction, which decides what becomes of the messages: all of them, or none.
+
+        The command is to be proposed; tell by `staged` what became of it. None without anything refused: all of it
+        was staged before. Raises NotFoundError, and UnavailableError while an earlier request is under way.
+        """
+        now_ms = self._hear(now_ms)
+        found = self._get(group)
+        if any(known.transaction_id == transaction_id and other is found for known, other, _ in self._staging):
+            raise UnavailableError(f"acks of transaction {transaction_id} are being staged")
+        if all(self._has_staged(transaction_id, found, one) for one in held):
+            return None, []
+        pieces, refused = found.stage(held, self._rules_of(group), now_ms)
+        self._watch(found)
+        if refused:
+            return None, refused
+        settlement = GroupSettlement(group, _runs_of(pieces), generation=found.generation)
+        command = StageSettlement(transaction_id, settlement, now_ms)
+        self._staging.append((command, found, pieces))
+        return command, []
+
+    def _has_staged(self, transaction_id: str, group: GroupDelivery, held: Held) -> bool:
+        staged = self._machine.transactions.staged_acks(group.name, group.generation, held.first, held.end)
+        known = [high - low for low, high, other in staged if other == transaction_id]
+        return sum(known) == held.end - held.first
+
+    def staged(self, command: StageSettlement, *, is_refused: bool) -> None:
+        """The command of `stage` was applied; or refused, and will never be: what it names is leased again."""
+        at = next(at for at, (known, _, _) in enumerate(self._staging) if known is command)
+        _, group, pieces = self._staging.pop(at)
+        if is_refused:
+            group.refuse(pieces, self._now_ms)
+            self._watch_known(group)
+
+    def unstage(self, acks: StagedAcks, *, is_committed: bool) -> None:
+        """A transaction has ended in the log: its acks are true, or the messages are nobody's again."""
+        found = self._find(acks.group)
+        if found is not None and found.generation == acks.generation:
+            found.unstage(acks.runs, self._now_ms, is_committed=is_committed)
+            self._watch(found)
+
+    def extend(self, group: str, member: str, held: Sequence[Held], visibility_ms: int, now_ms: int) -> list[Held]:
+        """Leases last visibility_ms from now; tells which were refused. Leases of earlier terms are adopted."""
+        now_ms = self._hear(now_ms)
+        found = self._find(group)
+        if found is None:
+            return list(held)
+        rules = self._rules_of(group)
+        held = _named(found, held, [member] * len(held), is_earlier=now_ms < self._began_ms + rules.visibility_ms)
+        refused = found.extend(member, held, visibility_ms or rules.visibility_ms, now_ms, rules.lease_ms_max)
+        self._watch(found)
+        return refused
+
+    def release_member(self, member: str, now_ms: int) -> bool:
+        """A consumer is gone: its leases in all groups end as failed. Whether it had any."""
+        now_ms = self._hear(now_ms)
+        had_any = False
+        for name in list(self._groups):
+            found = self._find(name)
+            if found is not None and found.release_member(member, self._unasked(name, CONSUMER_LOST, now_ms)):
+                self._watch(found)
+                had_any = True
+        return had_any
+
+    def _unasked(self, group: str, reason: str, now_ms: int) -> Ending:
+        return Ending(FAIL, now_ms, self._rules_of(group), reason, BY_BACKOFF, is_unasked=True)
+
+    # Time.
+
+    def advance(self, now_ms: int) -> bool:
+        """Runs out leases, and brings what is due, of all a bounded part. Whether anything became ready; look into
+        the outbox too.
+        """
+        now_ms = self._hear(now_ms)
+        is_ready = self._delays.advance(now_ms, self._machine.log_start)
+        if self._behind and self._read_on():
+            is_ready = True
+        if len(self._delays) > self._due_checked_at:
+            self._forget_due()
+        due: list[GroupDelivery] = []
+        while self._timers and self._timers[0][0] <= now_ms:
+            time_ms, name = heappop(self._timers)
+            found = self._find(name)
+            if found is not None and found.timer_ms == time_ms:
+                found.timer_ms = None
+                due.append(found)
+        for found in due:
+            if found.advance(self._unasked(found.name, LEASE_EXPIRED, now_ms)):
+                is_ready = True
+            self._watch(found)
+        return is_ready
+
+    def _read_on(self) -> bool:
+        """Of the groups that have more to read, the one that has waited longest does. Whether anything became ready."""
+        name, group = next(iter(self._behind.items()))
+        del self._behind[name]
+        if self._find(name) is not group:
+            return False
+        is_ready = group.due.read()
+        self._watch(group)
+        return is_ready
+
+    def _forget_due(self) -> None:
+        """What came due and every group has seen."""
+        positions = [group.due.positions for group in self._groups.values()]
+        self._delays.forget(positions, self._machine.log_start)
+        self._due_checked_at = max(_DUE_KEPT, 2 * len(self._delays))
+
+    def next_event_ms(self, now_ms: int) -> int | None:
+        """When to call `advance` again, as a time and never before now; None: when something else has happened.
+
+        Now: one call has done as much as it may, and there is more.
+        """
+        if self._behind:
+            return now_ms
+        times = [self._timers[0][0]] if self._timers else []
+        due_ms = self._delays.next_due_ms()
+        if due_ms is not None:
+            times.append(due_ms)
+        return max(now_ms, min(times)) if times else None
+
+    # The log.
+
+    def take_outbox(self, now_ms: int) -> SettleRuns | None:
+        """What is to be proposed now. One command has bounds: take until None comes."""
+        self._hear(now_ms)
+        settlements: list[GroupSettlement] = []
+        parts: list[tuple[GroupDelivery, list[Piece]]] = []
+        room = _PIECES_MAX
+        for group in list(self._posting.values()):
+            pieces = group.outbox.take(room)
+            room -= len(pieces)
+            settlements.append(settlement_of(group.name, group.generation, pieces))
+            parts.append((group, pieces))
+            if not group.outbox:
+                del self._posting[group.name]
+            if not room:
+                break
+        if not parts:
+            return None
+        command = SettleRuns(now_ms, tuple(settlements))
+        self._under_way.append((command, parts))
+        return command
+
+    def committed(self, command: SettleRuns) -> None:
+        """A command of the outbox was applied to the machine."""
+        for group, pieces in self._pop(command):
+            group.commit(pieces, self._now_ms)
+            self._watch_known(group)
+
+    def failed(self, command: SettleRuns) -> None:
+        """A command of the outbox was refused and will never be applied: what clients settled is leased again."""
+        for group, pieces in self._pop(command):
+            group.refuse(pieces, self._now_ms)
+            self._watch_known(group)
+
+    def _pop(self, command: SettleRuns) -> list[tuple[GroupDelivery, list[Piece]]]:
+        for at, (known, parts) in enumerate(self._under_way):
+            if known is command:
+                del self._under_way[at]
+                return parts
+        raise AssertionError("a command that is not under way")
+
+    def _watch_known(self, group: GroupDelivery) -> None:
+        """A group may have been reset or deleted since; then nobody needs to know."""
+        if self._groups.get(group.name) is group:
+            self._watch(group)
+
+    def take_reservations(self, now_ms: int) -> list[ReserveTokens]:
+        """Tokens that groups want to have reserved, to be proposed now; when applied they are seen by themselves."""
+        if not self._thirsty:
+            return []
+        wanted = []
+        for name, group in self._thirsty.items():
+            tat_us = group.pacing.wanted_reservation(now_ms)
+            if tat_us is not None:
+                wanted.append(ReserveTokens(name, tat_us, now_ms))
+        self._thirsty.clear()
+        return wanted
+
+    def applied(self, facts: BatchFacts) -> None:
+        """A batch was applied to the machine."""
+        if facts.deliver_at_ms:
+            stretch = self._machine.index.stretch_at(facts.base_offset)
+            if stretch is not None:
+                end = facts.base_offset + facts.count
+                self._delays.add(Stretch(stretch.deliver_at_ms, facts.base_offset, end, stretch.priority))
+
+    def deaths(self, group: str, limit: int) -> list[Death]:
+        """The oldest dead messages that are not buried yet, to be moved by whoever then proposes BuryDeaths."""
+        state = self._machine.groups.get(group)
+        return [] if state is None else state.deaths(limit)
+
+    # For people.
+
+    def describe(self, group: str, now_ms: int) -> GroupDescription:
+        """All but oldest_age_ms, which needs the message. Raises NotFoundError.
+
+        What is due counts as delayed until `advance` has come to it, which takes a turn for each few hundred batches.
+        """
+        found = self._get(group)
+        return describe_group(found, self._machine, self._delays, self._rules_of(group), self._hear(now_ms))
+
+    def owed_since(self, group: str, now_ms: int) -> Owed:
+        """For how long the group has owed what could have been delivered by now. Raises NotFoundError."""
+        found = self._get(group)
+        self._has_ready(found, self._hear(now_ms))
+        return owed_since(found, self._machine)
+
+    def explain(
+        self, group: str, offset: Offset, now_ms: int, token_ms: int = 0, past: MessageHistory | None = None
+    ) -> Explanation:
+        """Where one message is for one group, why, and what comes next. Raises NotFoundError, OffsetOutOfRangeError.
+
+        `token_ms` is how long a rate limit that is kept elsewhere lets nothing go, `past` what the log tells.
+        """
+        found = self._get(group)
+        rules = self._rules_of(group)
+        now_ms = self._hear(now_ms)
+        found.pacing.configure(rules.rate_limit_per_minute, rules.rate_limit_burst, now_ms)
+        token_ms = max(token_ms, found.pacing.next_token_ms(now_ms))
+        return explain_message(found, self._machine, rules, offset, now_ms, token_ms, past)
+
+
+def _runs_of(pieces: list[Piece]) -> tuple[Run, ...]:
+    """In the order of offsets, neighbours as one."""
+    runs: list[Run] = []
+    for piece in pieces:
+        if runs and runs[-1][1] == piece.first:
+            runs[-1] = (runs[-1][0], piece.end)
+        else:
+            runs.append((piece.first, piece.end))
+    return tuple(runs)
+
+
+def _named(group: GroupDelivery, held: Sequence[Held], members: Sequence[str], *, is_earlier: bool) -> list[Held]:
+    """All under lease ids: those of their members where there was none."""
+    found: list[Held] = []
+    for run, member in zip(held, members, strict=True):
+        if run.lease_id:
+            found.append(run)
+        else:
+            found += group.named(run, member, is_earlier=is_earlier)
+    return found
+
+
+def _shortened(reason: str) -> str:
+    """To what the log takes, without half a character at its end."""
+    encoded = reason.encode("utf-8", "replace")
+    return encoded[:REASON_BYTES_MAX].decode("utf-8", "ignore") if len(encoded) > REASON_BYTES_MAX else reason

@@ -1,0 +1,210 @@
+"""What the leader of a partition decides before it proposes a batch: its offset, or that it is known.
+
+Lives on the leader only and for one term of leadership. It begins when everything in the leader's log
+has been applied, so that the machine knows all there is, and from then on every batch passes through
+here in the order of the log: that makes offsets dense although they are given out before anything is
+committed. Idempotency keys are compared with those stored and those under way. When leadership ends
+everything here is dropped; the next leader learns from its own log which batches survived.
+
+A batch that is sent again while its first copy is still under way joins that copy: the caller gets
+the first one's token and answers both from it. Nothing has to be told when a batch was applied: the
+machine's end offset says which ones are not under way any more.
+"""
+
+from bisect import bisect_right
+from collections import deque
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from flotilla.partition.batch_facts import BatchFacts
+from flotilla.partition.state.idempotency_keys import KeysUnderWay, digests_of
+from flotilla.partition.state.machine import PartitionMachine
+from flotilla.partition.state.producers import NEW, SEQUENCE_MASK, Duplicate, New, Verdict, begin_epoch, gap
+from flotilla.types.errors import FlotillaError, InvalidArgumentError
+from flotilla.types.ids import Offset
+
+
+@dataclass(slots=True)
+class Assigned:
+    """Propose the batch now, with this base offset; nothing may be admitted in between."""
+
+    base_offset: Offset
+
+
+@dataclass(slots=True)
+class DuplicateInFlight:
+    """The same batch is being replicated: wait for what becomes of `token`."""
+
+    token: object
+    first_offset: Offset
+
+
+@dataclass(slots=True)
+class KnownKeys:
+    """Nothing is admitted: records at these positions of the batch have keys that were stored before.
+
+    The producer leaves them out and sends the rest again, with the same first sequence.
+    """
+
+    positions: tuple[int, ...]
+    #: Where the first record with the same key is, one for each position.
+    offsets: tuple[Offset, ...]
+    #: None: all of them are stored. Otherwise some are under way: the answer must wait for what becomes of this one,
+    #: because the producer will take them for stored.
+    token: object | None = None
+
+
+Admission: TypeAlias = Assigned | Duplicate | DuplicateInFlight | KnownKeys | FlotillaError
+
+
+@dataclass(slots=True)
+class _InFlight:
+    """A batch of an idempotent producer that was proposed and is not known to be applied."""
+
+    producer_id: int
+    epoch: int
+    sequence: int
+    count: int
+    base_offset: Offset
+    token: object
+
+
+class PartitionLeader:
+    """Gives out offsets for one partition."""
+
+    def __init__(self, machine: PartitionMachine) -> None:
+        self._machine = machine
+        #: Of the next batch to be admitted; ahead of the machine's by what is under way.
+        self.next_offset: Offset = machine.end_offset
+        #: Idempotent batches under way in the order of offsets, and the same by producer.
+        self._in_flight: deque[_InFlight] = deque()
+        self._by_producer: dict[int, deque[_InFlight]] = {}
+        self._keys = KeysUnderWay(machine.keys)
+        self._is_over = False
+
+    def admit(self, facts: BatchFacts, token: object) -> Admission:
+        """Judges a batch as it came in; its own base_offset means nothing yet.
+
+        `token` is whatever the caller wants to find again when the batch is repeated.
+        """
+        assert not self._is_over, "nobody admits after leadership has ended"
+        base_offset = self.next_offset
+        if facts.producer_id:
+            if self._in_flight:
+                self._drop_applied()
+            found = self._judge(facts.producer_id, facts)
+            if not isinstance(found, New):
+                return found
+        if facts.idempotency_keys:
+            refused = self._admit_keys(facts, token)
+            if refused is not None:
+                return refused
+        if facts.producer_id:
+            self._begin(facts, token)
+        self.next_offset = base_offset + facts.count
+        return Assigned(base_offset)
+
+    def _begin(self, facts: BatchFacts, token: object) -> None:
+        """An idempotent batch is under way."""
+        producer_id = facts.producer_id
+        batch = _InFlight(
+            producer_id, facts.producer_epoch, facts.producer_sequence, facts.count, self.next_offset, token
+        )
+        self._in_flight.append(batch)
+        under_way = self._by_producer.get(producer_id)
+        if under_way is None:
+            self._by_producer[producer_id] = deque((batch,))
+        else:
+            under_way.append(batch)
+
+    def _admit_keys(self, facts: BatchFacts, token: object) -> Admission | None:
+        """Why the batch is not admitted; None when all its keys are new, and under way from now on."""
+        digests = digests_of(facts.idempotency_keys)
+        told = [digest for digest in digests if digest]
+        if len(set(told)) != len(told):
+            return InvalidArgumentError("two records of one batch have the same idempotency key")
+        known = self._keys.find(digests, self._machine.end_offset)
+        if known is None:
+            self._keys.begin(self.next_offset, digests, token)
+            return None
+        first = known.offsets[0]
+        is_whole = known.offsets == list(range(first, first + facts.count))
+        # A producer that counts would take its sequence for used: it must hear that it is not.
+        if is_whole and not facts.producer_id:
+            return Duplicate(first) if known.token is None else DuplicateInFlight(known.token, first)
+        return KnownKeys(tuple(known.positions), tuple(known.offsets), known.token)
+
+    def place(self, count: int) -> Offset:
+        """The offset of the next batch of a transaction, of which the machine's state says that it is new."""
+        assert not self._is_over, "nobody admits after leadership has ended"
+        base_offset = self.next_offset
+        self.next_offset = base_offset + count
+        return base_offset
+
+    def retract(self, base_offset: Offset) -> None:
+        """The batch that was admitted last could not be proposed: it was never there."""
+        assert self._machine.end_offset <= base_offset < self.next_offset
+        self.next_offset = base_offset
+        if self._in_flight and self._in_flight[-1].base_offset >= base_offset:
+            batch = self._in_flight.pop()
+            assert batch.base_offset == base_offset, "only the last batch can be retracted"
+            under_way = self._by_producer[batch.producer_id]
+            under_way.pop()
+            if not under_way:
+                del self._by_producer[batch.producer_id]
+        self._keys.retract(base_offset)
+
+    def end(self) -> None:
+        """Leadership is over: what was under way is for the next leader to know."""
+        self._is_over = True
+        self._in_flight.clear()
+        self._by_producer.clear()
+        self._keys.clear()
+
+    def wants_stamp(self, now_ms: int) -> bool:
+        """Whether to propose a StampTime, so that producers and keys can be forgotten. Idle partitions need none."""
+        machine = self._machine
+        return machine.producers.wants_stamp(now_ms, machine.next_offset, is_shared=len(machine.keys) > 0)
+
+    def _drop_applied(self) -> None:
+        applied = self._machine.end_offset
+        in_flight = self._in_flight
+        while in_flight and in_flight[0].base_offset < applied:
+            producer_id = in_flight.popleft().producer_id
+            under_way = self._by_producer[producer_id]
+            under_way.popleft()
+            if not under_way:
+                del self._by_producer[producer_id]
+
+    def _judge(self, producer_id: int, facts: BatchFacts) -> Verdict | DuplicateInFlight:
+        under_way = self._by_producer.get(producer_id)
+        epoch = facts.producer_epoch
+        sequence = facts.producer_sequence
+        if under_way is None:
+            return self._machine.producers.check(producer_id, epoch, sequence, facts.count)
+        newest = under_way[-1]
+        if epoch != newest.epoch:
+            return begin_epoch(producer_id, newest.epoch, epoch, sequence)
+        expected = (newest.sequence + newest.count) & SEQUENCE_MASK
+        if sequence == expected:
+            return NEW
+        repeated = _find(under_way, epoch, expected, sequence)
+        if repeated is not None:
+            into = (sequence - repeated.sequence) & SEQUENCE_MASK
+            if into + facts.count <= repeated.count:
+                return DuplicateInFlight(repeated.token, repeated.base_offset + into)
+        # Not under way; so it is stored, or nothing at all. The machine does not know of what is under way
+        # and would take the first of it for new.
+        stored = self._machine.producers.check(producer_id, epoch, sequence, facts.count)
+        return gap(producer_id, expected, sequence) if stored is NEW else stored
+
+
+def _find(under_way: deque[_InFlight], epoch: int, expected: int, sequence: int) -> _InFlight | None:
+    """The last batch of this epoch that begins at `sequence` or before."""
+
+    def place(batch: _InFlight) -> int:
+        # How far behind what is expected next, as a negative number, so that it ascends. Older epochs come first.
+        return -((expected - batch.sequence) & SEQUENCE_MASK) if batch.epoch == epoch else -SEQUENCE_MASK - 1
+
+    at = bisect_right(under_way, -((expected - sequence) & SEQUENCE_MASK), key=place) - 1
+    return under_way[at] if at >= 0 and under_way[at].epoch == epoch else None

@@ -1,0 +1,88 @@
+"""What became of messages of one group and has to be told to the log: gathered until the next command takes it.
+
+Each piece keeps what it takes to undo it: a command can be refused, and then what a member settled is leased to it
+again, as if it had not been asked; what nobody will ask for again (a lease that ran out) goes into the next command.
+"""
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from flotilla.partition.commands.partition_commands import DeadRun, FailedRun, GroupSettlement
+from flotilla.partition.leader.leases import Lease
+from flotilla.partition.offset_runs import Run
+from flotilla.types.ids import Index, Offset
+
+#: How a message ends, or its attempt. Small numbers: they stand beside other places where a message can be.
+ACKING: Final = 2
+FAILING: Final = 3
+KILLING: Final = 4
+EXPIRING: Final = 5
+DROPPING: Final = 6
+
+
+class Piece(NamedTuple):
+    """Neighbouring messages that end in the same way."""
+
+    kind: int
+    first: Offset
+    end: Offset
+    #: Whose they were; None when they were nobody's.
+    lease: Lease | None = None
+    deadline_ms: int = 0
+    #: Nobody waits for the answer or asks again.
+    is_unasked: bool = False
+    not_before_ms: int = 0
+    reason: str = ""
+
+
+class Outbox:
+    """Of one group at one leader."""
+
+    __slots__ = ("_pieces",)
+
+    def __init__(self) -> None:
+        self._pieces: list[Piece] = []
+
+    def __len__(self) -> int:
+        return len(self._pieces)
+
+    def add(self, piece: Piece) -> None:
+        self._pieces.append(piece)
+
+    def take(self, limit: int) -> list[Piece]:
+        """The oldest pieces, at most so many."""
+        if len(self._pieces) <= limit:
+            taken = self._pieces
+            self._pieces = []
+            return taken
+        taken = self._pieces[:limit]
+        del self._pieces[:limit]
+        return taken
+
+
+def settlement_of(group: str, generation: Index, pieces: list[Piece]) -> GroupSettlement:
+    """What the log is told of them."""
+    by_kind: dict[int, list[Piece]] = {}
+    for piece in pieces:
+        by_kind.setdefault(piece.kind, []).append(piece)
+    failed = [FailedRun(each.first, each.end, each.not_before_ms, each.reason) for each in by_kind.get(FAILING, ())]
+    return GroupSettlement(
+        group=group,
+        acked=_runs(by_kind.get(ACKING, ())),
+        expired=_runs(by_kind.get(EXPIRING, ())),
+        failed=tuple(failed),
+        dead=tuple([DeadRun(each.first, each.end, each.reason) for each in by_kind.get(KILLING, ())]),
+        dropped=_runs(by_kind.get(DROPPING, ())),
+        generation=generation,
+    )
+
+
+def _runs(pieces: Iterable[Piece]) -> tuple[Run, ...]:
+    """Neighbours as one."""
+    runs: list[Run] = []
+    for first, end in sorted([(piece.first, piece.end) for piece in pieces]):
+        if runs and runs[-1][1] >= first:
+            runs[-1] = (runs[-1][0], max(end, runs[-1][1]))
+        else:
+            runs.append((first, end))
+    return tuple(runs)

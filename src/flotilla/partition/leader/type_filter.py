@@ -1,0 +1,59 @@
+"""What a poll wants that does not want everything: messages of some types.
+
+A wish is looked for along a branch of the group's lanes, in the usual order, and what is of another type is passed
+over: it stays ready, uncounted and in its order, for everybody else. Each message is looked at once for each wish,
+however often is polled; what comes back later is looked at again.
+"""
+
+from collections.abc import Callable
+from typing import Final, NamedTuple, TypeAlias
+
+from flotilla.partition.leader.ready_messages import Chosen, Lanes
+from flotilla.types.errors import FlotillaError
+from flotilla.types.ids import Offset
+
+#: The types of the messages [first, end), in order; empty for one that has none. Raises CorruptionError.
+TypesOf: TypeAlias = Callable[[Offset, Offset], list[str]]
+
+#: Messages that one poll looks at beyond those that it asked for. Whoever waits goes on from there at once.
+LOOK_AHEAD: Final = 1_024
+
+
+class Wish(NamedTuple):
+    #: In order and each once, so that equal wishes are equal.
+    types: tuple[str, ...]
+    types_of: TypesOf
+
+
+def choose_wished(lanes: Lanes, wish: Wish, count_max: int, poll_number: int, due_ms: int) -> list[Chosen]:
+    """At most so many. Raises FlotillaError if none can be told because the log cannot be read there."""
+    branch = lanes.branch(wish.types)
+    chosen: list[Chosen] = []
+    left = count_max
+    looks = LOOK_AHEAD + count_max
+    while left and looks > 0:
+        found = branch.choose(min(left, looks), poll_number)
+        if not found:
+            break
+        for place, (first, end, priority) in enumerate(found):
+            try:
+                types = wish.types_of(first, end)
+            except FlotillaError:
+                for unread_first, unread_end, _ in found[place:]:
+                    branch.put(unread_first, unread_end, due_ms)
+                if not chosen:
+                    raise
+                return chosen
+            looks -= end - first
+            for offset, kind in enumerate(types, first):
+                if kind in wish.types:
+                    _append(chosen, offset, priority)
+                    left -= 1
+    return chosen
+
+
+def _append(chosen: list[Chosen], offset: Offset, priority: int) -> None:
+    if chosen and chosen[-1][1] == offset and chosen[-1][2] == priority:
+        chosen[-1] = (chosen[-1][0], offset + 1, priority)
+    else:
+        chosen.append((offset, offset + 1, priority))

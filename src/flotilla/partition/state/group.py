@@ -1,0 +1,257 @@
+"""What all replicas know of one queue group: which messages it has settled, and what failed how often.
+
+Leases are not here: they are the leader's memory for one term. What is here survives every leader, so it is moved
+by committed commands only, and everything in it is runs of offsets.
+
+Invariants:
+1. everything below `floor` is settled, `floor` itself is not, and `settled` holds what is settled above it;
+2. only what is not settled has failures;
+3. deaths are numbered without gaps in the order in which they happened; `dying` holds those from `buried` on.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from flotilla.partition.offset_runs import Run, RunMap, RunSet
+from flotilla.partition.state.endings import ACKED, DEAD, End, Endings
+from flotilla.types.ids import Index, Offset
+
+
+class Failure(NamedTuple):
+    """What a message that is to be tried again has behind it."""
+
+    attempts: int
+    #: The next attempt comes no earlier, by the clock of whoever leads.
+    not_before_ms: int
+    #: Of the newest attempt.
+    reason: str
+
+
+class DeathRun(NamedTuple):
+    """Messages that died together. `number` is that of the first, and the others count on."""
+
+    number: int
+    first: Offset
+    end: Offset
+    #: The last one included.
+    attempts: int
+    reason: str
+    died_ms: int
+
+
+class Death(NamedTuple):
+    """One message on its way to the dead-letter topic."""
+
+    number: int
+    offset: Offset
+    attempts: int
+    reason: str
+    died_ms: int
+
+
+@dataclass(slots=True)
+class Totals:
+    """Messages, counted since the group was opened; resetting it changes none of them."""
+
+    acked: int = 0
+    #: Attempts that failed and left another one.
+    failed: int = 0
+    #: Outlived by their time to live.
+    expired: int = 0
+    #: Sent to the dead-letter topic.
+    dead: int = 0
+    #: Failed for the last time in a group that has no dead letters.
+    dropped: int = 0
+    cancelled: int = 0
+    #: Removed by retention before the group had settled them.
+    trimmed: int = 0
+
+
+class GroupState:
+    """One queue group in one partition."""
+
+    __slots__ = (
+        "born",
+        "dying",
+        "endings",
+        "failures",
+        "floor",
+        "generation",
+        "next_death",
+        "reserved_tat_us",
+        "settled",
+        "start",
+        "totals",
+    )
+
+    def __init__(self, start: Offset, born: Index) -> None:
+        #: The index of the entry that opened the group: no other life of the same name has the same.
+        self.born = born
+        #: The index of the entry that opened or reset it last. What was leased before means nothing after it.
+        self.generation = born
+        #: Where the group began, or was put by the last reset.
+        self.start = start
+        #: The first offset that is not settled. It moves back by a reset only.
+        self.floor = start
+        self.settled = RunSet()
+        self.failures: RunMap[Failure] = RunMap()
+        #: What became of settled messages, unless they were acknowledged at their first attempt.
+        self.endings = Endings()
+        #: Settled for delivery, but not known to be in the dead-letter topic; in the order of numbers.
+        self.dying: deque[DeathRun] = deque()
+        #: Of the death to come.
+        self.next_death = 0
+        #: Up to where the leaders have reserved tokens of the group's rate limit: a theoretical arrival time.
+        self.reserved_tat_us = 0
+        self.totals = Totals()
+
+    # Questions.
+
+    def is_settled(self, offset: Offset) -> bool:
+        return offset < self.floor or self.settled.contains(offset)
+
+    def unsettled(self, first: Offset, end: Offset) -> Iterator[Run]:
+        """The parts of [first, end) that are still owed. The group may not change while they are walked over."""
+        return self.settled.gaps(max(first, self.floor), end)
+
+    def attempts(self, offset: Offset) -> int:
+        """How often it has failed."""
+        failure = self.failures.get(offset)
+        return 0 if failure is None else failure.attempts
+
+    def by_attempts(self, first: Offset, end: Offset) -> list[tuple[Offset, Offset, int]]:
+        """The parts of [first, end) that are still owed, cut so that all of one part failed equally often."""
+        if not self.failures:
+            return [(low, high, 0) for low, high in self.unsettled(first, end)]
+        found = []
+        for low, high in self.unsettled(first, end):
+            at = low
+            for piece_first, piece_end, failure in self.failures.within(low, high):
+                if at < piece_first:
+                    found.append((at, piece_first, 0))
+                found.append((piece_first, piece_end, failure.attempts))
+                at = piece_end
+            if at < high:
+                found.append((at, high, 0))
+        return found
+
+    def lag(self, next_offset: Offset) -> int:
+        """Messages still owed."""
+        return next_offset - self.floor - self.settled.count
+
+    @property
+    def buried(self) -> int:
+        """Deaths with lower numbers are in the dead-letter topic."""
+        return self.dying[0].number if self.dying else self.next_death
+
+    def deaths(self, limit: int) -> list[Death]:
+        """The oldest deaths that are not buried, at most so many."""
+        found: list[Death] = []
+        for run in self.dying:
+            count = min(run.end - run.first, limit - len(found))
+            if count <= 0:
+                break
+            found += [
+                Death(run.number + into, run.first + into, run.attempts, run.reason, run.died_ms)
+                for into in range(count)
+            ]
+        return found
+
+    def death_of(self, offset: Offset) -> Death | None:
+        """Of a message that is dying. Walks over all of them: for people who ask about one."""
+        for run in self.dying:
+            if run.first <= offset < run.end:
+                return Death(run.number + offset - run.first, offset, run.attempts, run.reason, run.died_ms)
+        return None
+
+    def lowest_dying(self) -> Offset | None:
+        """Retention must leave this message in the log: it has not been copied yet."""
+        return min((run.first for run in self.dying), default=None)
+
+    # Changes, each by a committed command. They tell how many messages they concerned, and touch no others:
+    # what is settled stays as it is.
+
+    def settle(self, first: Offset, end: Offset) -> int:
+        first = max(first, self.floor)
+        if first >= end:
+            return 0
+        if self.failures.count:
+            self.failures.remove(first, end)
+        if first > self.floor:
+            return self.settled.add(first, end)
+        if not self.settled.count or end <= self.settled.first:
+            # What begins at the floor and meets nothing moves it, and need not be remembered for that.
+            self.floor = self.settled.advance(end)
+            return end - first
+        count = self.settled.add(first, end)
+        self.floor = self.settled.advance(first)
+        return count
+
+    def acknowledge(self, runs: Iterable[Run]) -> int:
+        """Settles messages, of which only those that had failed before are remembered."""
+        count = 0
+        if self.failures.count:
+            for first, end in runs:
+                count += self.end(first, end, ACKED)
+            return count
+        settled = self.settled
+        for first, end in runs:
+            count += settled.add(first, end) if first > self.floor else self.settle(first, end)
+        return count
+
+    def end(self, first: Offset, end: Offset, kind: int) -> int:
+        """Settles messages, and remembers how they ended: a kind of `endings`."""
+        if kind != ACKED:
+            for low, high in self.unsettled(first, end):
+                self.endings.note(low, high, End(kind))
+        if self.failures.count:
+            for low, high, failure in self.failures.within(first, end):
+                self.endings.note(low, high, End(kind, failure.attempts, failure.reason))
+        return self.settle(first, end)
+
+    def fail(self, first: Offset, end: Offset, not_before_ms: int, reason: str) -> int:
+        count = 0
+        for low, high, attempts in self.by_attempts(first, end):
+            self.failures.set(low, high, Failure(attempts + 1, not_before_ms, reason))
+            count += high - low
+        return count
+
+    def die(self, first: Offset, end: Offset, reason: str, now_ms: int) -> int:
+        before = self.next_death
+        for low, high, attempts in self.by_attempts(first, end):
+            self.dying.append(DeathRun(self.next_death, low, high, attempts + 1, reason, now_ms))
+            self.endings.note(low, high, End(DEAD, attempts + 1, reason, now_ms))
+            self.next_death += high - low
+        self.settle(first, end)
+        return self.next_death - before
+
+    def bury(self, below_number: int) -> int:
+        """Deaths with lower numbers are in the dead-letter topic."""
+        before = self.buried
+        while self.dying and self.dying[0].number < below_number:
+            run = self.dying.popleft()
+            into = below_number - run.number
+            if run.first + into < run.end:
+                self.dying.appendleft(run._replace(number=below_number, first=run.first + into))
+        return self.buried - before
+
+    def trim(self, log_start: Offset) -> int:
+        """Nothing below is in the log any more. The dying keep their record: it names them."""
+        self.endings.trim(log_start)
+        if log_start <= self.floor:
+            return 0
+        count = sum(high - low for low, high in self.unsettled(self.floor, log_start))
+        self.failures.remove(0, log_start)
+        self.floor = self.settled.advance(log_start)
+        return count
+
+    def reset(self, start: Offset, generation: Index) -> None:
+        """Begins anew at `start`: nothing is settled, nothing has failed. The dying are dead all the same."""
+        self.generation = generation
+        self.start = start
+        self.floor = start
+        self.settled.clear()
+        self.failures.clear()
+        self.endings.clear()

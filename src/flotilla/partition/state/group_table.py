@@ -1,0 +1,339 @@
+"""All groups of one partition, of both kinds: those with a committed offset, and queue groups; and what was cancelled.
+
+Owns what commands do to groups. Each command has a rule, which returns or raises a FlotillaError and changes nothing,
+and an effect, which is called when the rule has passed. A name belongs to a group of one kind at a time.
+
+Cancelling a message settles it in every queue group, and in every one that is opened or reset later: delivery needs
+to look at nothing but what a group has settled.
+"""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from flotilla.partition.commands.partition_commands import (
+    BuryDeaths,
+    CancelRecords,
+    ClaimPartition,
+    CommitOffset,
+    DeleteGroup,
+    GroupSettlement,
+    OpenGroup,
+    ReserveTokens,
+    ResetGroup,
+    SettleRuns,
+)
+from flotilla.partition.offset_runs import Run, RunSet
+from flotilla.partition.queries import Position
+from flotilla.partition.state.endings import CANCELLED, DROPPED, EXPIRED
+from flotilla.partition.state.group import GroupState
+from flotilla.types.errors import (
+    GroupModeError,
+    InvalidArgumentError,
+    LeaseExpiredError,
+    NotFoundError,
+    OffsetOutOfRangeError,
+    OverloadedError,
+    StaleGenerationError,
+    UnavailableError,
+)
+from flotilla.types.ids import Index, Offset
+from flotilla.types.limits import CANCEL_COUNT_MAX, REASON_BYTES_MAX
+from flotilla.types.operations.stream import NO_OFFSET
+from flotilla.types.topics import COMMIT_METADATA_BYTES_MAX, GROUP_COUNT_MAX, check_group_name
+
+#: What the snapshot of a group holds.
+_NUMBER_MAX = 2**63 - 1
+
+
+class Log(Protocol):
+    """Where the partition's log stands."""
+
+    @property
+    def applied(self) -> Index: ...
+
+    @property
+    def log_start(self) -> Offset: ...
+
+    @property
+    def next_offset(self) -> Offset: ...
+
+
+class PartitionGroups:
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        #: Groups with a committed offset.
+        self.positions: dict[str, Position] = {}
+        #: Stream groups, and the highest epoch under which a member has claimed the partition. Never goes back.
+        self.fences: dict[str, int] = {}
+        self.queues: dict[str, GroupState] = {}
+        #: What no queue group shall get, from the log's start on.
+        self.cancelled = RunSet()
+        self.rules: dict[type[Any], Callable[[Any], None]] = {
+            CommitOffset: self._check_commit,
+            ClaimPartition: self._check_claim,
+            DeleteGroup: self._check_delete,
+            OpenGroup: self._check_open,
+            SettleRuns: self._check_settle,
+            BuryDeaths: self._check_bury,
+            ResetGroup: self._check_reset,
+            CancelRecords: self._check_cancel,
+            ReserveTokens: self._check_reserve,
+        }
+        self.effects: dict[type[Any], Callable[[Any], object]] = {
+            CommitOffset: self._commit_offset,
+            ClaimPartition: self._claim,
+            DeleteGroup: self._delete,
+            OpenGroup: self._open,
+            SettleRuns: self._settle,
+            BuryDeaths: self._bury,
+            ResetGroup: self._reset,
+            CancelRecords: self._cancel,
+            ReserveTokens: self._reserve,
+        }
+
+    def kinds(self) -> dict[str, str]:
+        """Names to "queue" or "offset", in the order of names."""
+        found = dict.fromkeys(self.positions, "offset") | dict.fromkeys(self.fences, "offset")
+        return dict(sorted((found | dict.fromkeys(self.queues, "queue")).items()))
+
+    def trim(self, log_start: Offset) -> None:
+        """Nothing below is in the log any more."""
+        self.cancelled.discard(0, log_start)
+        for queue in self.queues.values():
+            queue.totals.trimmed += queue.trim(log_start)
+
+    def spared(self, offset: Offset, known: Index) -> Offset:
+        """Up to where the log may go for groups that were opened or reset behind an entry."""
+        floors = [queue.floor for queue in self.queues.values() if queue.generation > known]
+        return min([offset, *floors])
+
+    def settle_acked(self, name: str, generation: Index, runs: tuple[Run, ...]) -> None:
+        """A transaction makes these true, unless the group was reset or deleted since they were leased."""
+        queue = self.queues.get(name)
+        if queue is not None and queue.generation == generation:
+            queue.totals.acked += queue.acknowledge(runs)
+
+    # Rules.
+
+    def check_owed(self, name: str, generation: Index, runs: tuple[Run, ...]) -> None:
+        """Whether the group still owes these messages, and was not reset since that generation."""
+        queue = self._queue(name)
+        if queue.generation != generation:
+            raise LeaseExpiredError(f"group {name!r} was reset since its messages were leased")
+        for first, end in runs:
+            _check_run(first, end, self._log.next_offset)
+            if next(queue.unsettled(first, end), None) != (first, end):
+                raise LeaseExpiredError(f"a message between {first} and {end - 1} has ended in group {name!r}")
+
+    def _check_offset(self, offset: Offset) -> None:
+        next_offset = self._log.next_offset
+        if not 0 <= offset <= next_offset:
+            raise OffsetOutOfRangeError(f"offset {offset} is not between 0 and {next_offset}")
+
+    def _check_room(self, name: str) -> None:
+        """For a group that is not there yet."""
+        check_group_name(name)
+        readers = self.positions.keys() | self.fences.keys()
+        if len(readers) + len(self.queues) >= GROUP_COUNT_MAX:
+            raise OverloadedError(f"a partition has at most {GROUP_COUNT_MAX} groups")
+
+    def _queue(self, name: str) -> GroupState:
+        queue = self.queues.get(name)
+        if queue is not None:
+            return queue
+        if name in self.positions or name in self.fences:
+            raise GroupModeError(f"group {name!r} commits offsets: it is no queue group")
+        raise NotFoundError(f"there is no queue group {name!r}")
+
+    def _check_commit(self, command: CommitOffset) -> None:
+        name = command.group
+        check_group_name(name)
+        if len(command.metadata) > COMMIT_METADATA_BYTES_MAX:
+            raise InvalidArgumentError(f"metadata of a commit has at most {COMMIT_METADATA_BYTES_MAX} bytes")
+        self._check_offset(command.offset)
+        self._check_reader(name, command.epoch)
+        # Somebody who resets a group is no member of it, and says so.
+        if command.epoch or not command.reset:
+            self._check_epoch(name, command.epoch)
+
+    def _check_claim(self, command: ClaimPartition) -> None:
+        if not command.epoch:
+            raise InvalidArgumentError("a partition is claimed under an epoch")
+        check_group_name(command.group)
+        self._check_reader(command.group, command.epoch)
+        self._check_epoch(command.group, command.epoch)
+
+    def _check_reader(self, name: str, epoch: int) -> None:
+        if not 0 <= epoch <= _NUMBER_MAX:
+            raise InvalidArgumentError(f"{epoch} is no epoch")
+        if name in self.queues:
+            raise GroupModeError(f"group {name!r} is a queue group: it settles messages and commits no offset")
+        if name not in self.positions and name not in self.fences:
+            self._check_room(name)
+
+    def _check_epoch(self, name: str, epoch: int) -> None:
+        fence = self.fences.get(name, 0)
+        if epoch < fence:
+            raise StaleGenerationError(f"a member of group {name!r} owns the partition since {fence}, not {epoch}")
+
+    def _check_delete(self, command: DeleteGroup) -> None:
+        if not (command.group in self.positions or command.group in self.queues or command.group in self.fences):
+            raise NotFoundError(f"there is no group {command.group!r}")
+        queue = self.queues.get(command.group)
+        if queue is not None and queue.dying:
+            count = queue.next_death - queue.buried
+            raise UnavailableError(f"{count} dead messages of group {command.group!r} are not in its dead letters yet")
+
+    def _check_open(self, command: OpenGroup) -> None:
+        self._check_offset(command.offset)
+        if command.group in self.positions or command.group in self.fences:
+            raise GroupModeError(f"group {command.group!r} commits offsets: it cannot be a queue group too")
+        if command.group not in self.queues:
+            self._check_room(command.group)
+
+    def _check_reset(self, command: ResetGroup) -> None:
+        self._queue(command.group)
+        self._check_offset(command.offset)
+
+    def _check_bury(self, command: BuryDeaths) -> None:
+        queue = self._queue(command.group)
+        if not 0 <= command.below_number <= queue.next_death:
+            raise InvalidArgumentError(f"group {command.group!r} has no death {command.below_number - 1}")
+
+    def _check_reserve(self, command: ReserveTokens) -> None:
+        self._queue(command.group)
+        if not 0 <= command.tat_us <= _NUMBER_MAX:
+            raise InvalidArgumentError(f"{command.tat_us} µs is no time")
+
+    def _check_cancel(self, command: CancelRecords) -> None:
+        if len(command.offsets) > CANCEL_COUNT_MAX:
+            raise InvalidArgumentError(f"at most {CANCEL_COUNT_MAX} messages are cancelled at once")
+        for offset in command.offsets:
+            if not 0 <= offset < self._log.next_offset:
+                raise OffsetOutOfRangeError(f"there is no message at offset {offset}")
+
+    def _check_settle(self, command: SettleRuns) -> None:
+        """Groups that are not there may be named: they can be deleted while a settlement is under way."""
+        next_offset = self._log.next_offset
+        for settlement in command.groups:
+            for runs in (settlement.acked, settlement.expired, settlement.dropped):
+                for first, end in runs:
+                    if not 0 <= first < end <= next_offset:
+                        raise _no_run(first, end, next_offset)
+            for failed in settlement.failed:
+                _check_run(failed.first, failed.end, next_offset)
+                _check_reason(failed.reason)
+                if not 0 <= failed.not_before_ms <= _NUMBER_MAX:
+                    raise InvalidArgumentError(f"{failed.not_before_ms} ms is no time")
+            for dead in settlement.dead:
+                _check_run(dead.first, dead.end, next_offset)
+                _check_reason(dead.reason)
+
+    # Effects.
+
+    def _commit_offset(self, command: CommitOffset) -> Position:
+        """Where the group stands now: ahead of the command if it stood there already."""
+        if command.epoch:
+            self.fences[command.group] = command.epoch
+        known = self.positions.get(command.group)
+        if known is not None and command.offset < known.offset and not command.reset:
+            return known
+        position = Position(command.offset, command.now_ms, command.metadata)
+        self.positions[command.group] = position
+        return position
+
+    def _claim(self, command: ClaimPartition) -> Offset:
+        """Where the group stands: the new owner begins there."""
+        self.fences[command.group] = command.epoch
+        position = self.positions.get(command.group)
+        return NO_OFFSET if position is None else position.offset
+
+    def _delete(self, command: DeleteGroup) -> Position | GroupState | None:
+        """What the group was; None for one that never committed anything."""
+        if command.group in self.queues:
+            return self.queues.pop(command.group)
+        self.fences.pop(command.group, None)
+        return self.positions.pop(command.group, None)
+
+    def _open(self, command: OpenGroup) -> Offset:
+        """The group's floor, also if the group has been there for long."""
+        queue = self.queues.get(command.group)
+        if queue is None:
+            queue = GroupState(max(command.offset, self._log.log_start), self._log.applied)
+            self.queues[command.group] = queue
+            self._settle_cancelled(queue)
+        return queue.floor
+
+    def _reset(self, command: ResetGroup) -> Offset:
+        """The group's new floor."""
+        queue = self.queues[command.group]
+        queue.reset(max(command.offset, self._log.log_start), self._log.applied)
+        self._settle_cancelled(queue)
+        return queue.floor
+
+    def _settle_cancelled(self, queue: GroupState) -> None:
+        for first, end in self.cancelled.within(queue.start, self._log.next_offset):
+            queue.totals.cancelled += queue.end(first, end, CANCELLED)
+
+    def _settle(self, command: SettleRuns) -> int:
+        """How many messages it made a difference to."""
+        count = 0
+        for settlement in command.groups:
+            queue = self.queues.get(settlement.group)
+            if queue is not None and settlement.generation in (0, queue.generation):
+                count += _settle_queue(queue, settlement, command.now_ms)
+        return count
+
+    def _bury(self, command: BuryDeaths) -> int:
+        """How many were not buried before."""
+        return self.queues[command.group].bury(command.below_number)
+
+    def _reserve(self, command: ReserveTokens) -> None:
+        self.queues[command.group].reserved_tat_us = command.tat_us
+
+    def _cancel(self, command: CancelRecords) -> tuple[Offset, ...]:
+        """Those that are cancelled now: all but what is in the log no more."""
+        log_start = self._log.log_start
+        offsets = tuple(sorted({offset for offset in command.offsets if offset >= log_start}))
+        runs = list(RunSet((offset, offset + 1) for offset in offsets))
+        for first, end in runs:
+            self.cancelled.add(first, end)
+        for queue in self.queues.values():
+            queue.totals.cancelled += _end_runs(queue, runs, CANCELLED)
+        return offsets
+
+
+def _check_run(first: Offset, end: Offset, next_offset: Offset) -> None:
+    if not 0 <= first < end <= next_offset:
+        raise _no_run(first, end, next_offset)
+
+
+def _no_run(first: Offset, end: Offset, next_offset: Offset) -> OffsetOutOfRangeError:
+    return OffsetOutOfRangeError(f"[{first}, {end}) is no run of messages below {next_offset}")
+
+
+def _check_reason(reason: str) -> None:
+    if len(reason.encode("utf-8")) > REASON_BYTES_MAX:
+        raise InvalidArgumentError(f"a reason has at most {REASON_BYTES_MAX} bytes")
+
+
+def _end_runs(queue: GroupState, runs: list[Run] | tuple[Run, ...], kind: int) -> int:
+    count = 0
+    for first, end in runs:
+        count += queue.end(first, end, kind)
+    return count
+
+
+def _settle_queue(queue: GroupState, settlement: GroupSettlement, now_ms: int) -> int:
+    totals = queue.totals
+    acked = queue.acknowledge(settlement.acked)
+    expired = _end_runs(queue, settlement.expired, EXPIRED)
+    dropped = _end_runs(queue, settlement.dropped, DROPPED)
+    failed = sum([queue.fail(run.first, run.end, run.not_before_ms, run.reason) for run in settlement.failed])
+    dead = sum([queue.die(run.first, run.end, run.reason, now_ms) for run in settlement.dead])
+    totals.acked += acked
+    totals.expired += expired
+    totals.dropped += dropped
+    totals.failed += failed
+    totals.dead += dead
+    return acked + expired + dropped + failed + dead

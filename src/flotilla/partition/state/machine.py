@@ -1,0 +1,354 @@
+"""The state machine of one partition: its offsets, its producers, and all of its groups.
+
+Deterministic and total. An entry is a record batch, whose facts are read by a function that is handed
+in, or a command (`commands`). A command that makes no sense is answered with an error and changes
+nothing. A batch was checked by its leader before it got its offset (`admission`): that it fits is an
+invariant and asserted, because refusing it here would leave a hole in front of the batches behind it.
+What commands do to groups is told in `groups`, and what becomes of transactions in `transactions`.
+
+Invariants:
+1. offsets are dense: a batch begins at end_offset, where the one before it ended;
+2. log_start and next_offset never move back; log_start <= next_offset <= end_offset, and the last two differ only
+   while a transaction is stored in part;
+3. a group's position never exceeds next_offset and moves back by reset only;
+4. no index is applied twice; the applied index is part of the state;
+5. the index of batches covers [log_start, next_offset).
+"""
+
+from collections.abc import Callable
+from hashlib import sha256
+from typing import Any, Protocol
+
+from flotilla.partition.batch_facts import BatchFacts, Describe
+from flotilla.partition.commands.partition_commands import (
+    Command,
+    ConcludeStage,
+    ConfigureDedup,
+    DropStage,
+    GroupSettlement,
+    StageBatch,
+    StageSettlement,
+    StampTime,
+    TrimTo,
+    decode_command,
+)
+from flotilla.partition.offset_runs import RunSet
+from flotilla.partition.queries import (
+    DescribePartition,
+    GroupPosition,
+    ListGroups,
+    ListPositions,
+    PartitionFacts,
+    Position,
+    StateHash,
+)
+from flotilla.partition.state.batch_index import BatchIndex
+from flotilla.partition.state.group import GroupState
+from flotilla.partition.state.group_table import PartitionGroups
+from flotilla.partition.state.idempotency_keys import KeyTable
+from flotilla.partition.state.producers import ProducerTable
+from flotilla.partition.state.snapshot import Contents, Counters, decode_snapshot, encode_snapshot
+from flotilla.partition.state.stored_times import StoredTimes
+from flotilla.partition.state.transactions import Concluded, StagedAcks, StagedTransactions, Staging
+from flotilla.types.errors import FlotillaError, InvalidArgumentError, OffsetOutOfRangeError
+from flotilla.types.ids import Index, Offset
+from flotilla.types.topics import SETTING_BY_NAME, check_setting
+
+_ENTRIES = SETTING_BY_NAME["dedup_window_entries"]
+_WINDOW = SETTING_BY_NAME["dedup_window_ms"]
+#: What the head of a command holds.
+_TIME_MS_MAX = 2**63 - 1
+
+
+class LoggedEntry(Protocol):
+    """What the machine needs of a committed entry."""
+
+    @property
+    def index(self) -> Index: ...
+
+    @property
+    def data(self) -> bytes | memoryview: ...
+
+
+class PartitionMachine:
+    """One partition. The bounds of the window hold until a ConfigureDedup says otherwise."""
+
+    def __init__(
+        self, describe: Describe, *, entries_max: int = _ENTRIES.default, window_ms: int = _WINDOW.default
+    ) -> None:
+        self._describe = describe
+        self._first_bounds = (entries_max, window_ms)
+        self._reset()
+
+    def _reset(self) -> None:
+        #: The index of the newest entry whose effect the state holds.
+        self.applied: Index = 0
+        #: The first offset that readers can have. Moved by TrimTo.
+        self.log_start: Offset = 0
+        #: Readers see what is below. Moved by every batch, and by the last one of a transaction for all of them.
+        self.next_offset: Offset = 0
+        #: Of the record to come.
+        self.end_offset: Offset = 0
+        self.max_time_ms = 0
+        self.batches_total = 0
+        self.bytes_total = 0
+        #: The newest time stamped into a command; it never goes back, whatever the leaders' clocks do.
+        self.clock_ms = 0
+        self.producers = ProducerTable(*self._first_bounds)
+        self.keys = KeyTable(self.producers.entries_max)
+        #: When what is in the log was stored.
+        self.stored = StoredTimes()
+        #: Priorities and times of delivery of everything in the log.
+        self.index = BatchIndex()
+        self.transactions = StagedTransactions()
+        self._set_groups(PartitionGroups(self))
+
+    def _set_groups(self, groups: PartitionGroups) -> None:
+        self._all_groups = groups
+        #: For reading only: groups with a committed offset, fences of stream groups, queue groups, and what no queue
+        #: group shall get.
+        self.positions: dict[str, Position] = groups.positions
+        self.fences: dict[str, int] = groups.fences
+        self.groups: dict[str, GroupState] = groups.queues
+        self.cancelled: RunSet = groups.cancelled
+        self._rules: dict[type[Any], Callable[[Any], None]] = {
+            StampTime: _accept,
+            TrimTo: self._check_trim,
+            ConfigureDedup: _check_bounds,
+            StageBatch: self._check_stage,
+            StageSettlement: self._check_stage_settlement,
+            ConcludeStage: self._check_conclude,
+            DropStage: self._check_drop,
+            **groups.rules,
+        }
+        self._effects: dict[type[Any], Callable[[Any], object]] = {
+            StampTime: _accept,
+            TrimTo: self._trim_to,
+            ConfigureDedup: self._configure_dedup,
+            StageBatch: self._stage,
+            StageSettlement: self._stage_settlement,
+            ConcludeStage: self._conclude_stage,
+            DropStage: self._drop_stage,
+            **groups.effects,
+        }
+
+    # What a replica calls.
+
+    def apply(self, entry: LoggedEntry) -> object:
+        """The facts of the batch that was stored; or what a command's handler tells; or a FlotillaError.
+
+        A batch of a transaction is answered with Published, which tells what readers see now.
+        """
+        index = entry.index
+        assert index > self.applied, f"entry {index} was applied before ({self.applied})"
+        self.applied = index
+        facts = self._describe(entry.data)
+        if facts is None:
+            return self._apply_command(entry.data)
+        base_offset = facts.base_offset
+        assert base_offset == self.end_offset, f"a batch at {base_offset} where {self.end_offset} follows"
+        self.batches_total += 1
+        self.bytes_total += facts.size_bytes
+        self.end_offset = base_offset + facts.count
+        if facts.is_transactional:
+            published = self.transactions.publish(facts, index)
+            for shown in published.batches:
+                self._show(shown)
+            self._settle_staged(published.acks)
+            return published
+        assert self.next_offset == base_offset, "a batch came between those of a transaction"
+        if facts.producer_id:
+            self.producers.record(
+                facts.producer_id, facts.producer_epoch, facts.producer_sequence, facts.count, base_offset
+            )
+        if facts.idempotency_keys:
+            self.keys.record(base_offset, facts.idempotency_keys)
+        self._show(facts)
+        return facts
+
+    def _show(self, facts: BatchFacts) -> None:
+        """Readers see the batch from now on."""
+        next_offset = facts.base_offset + facts.count
+        self.index.append(facts.base_offset, next_offset, facts.priority, facts.deliver_at_ms)
+        self.next_offset = next_offset
+        if facts.max_time_ms > self.max_time_ms:
+            self.max_time_ms = facts.max_time_ms
+
+    def _apply_command(self, data: bytes | memoryview) -> object:
+        try:
+            command = decode_command(data)
+            self._judge(command)
+        except FlotillaError as error:
+            return error.with_traceback(None)
+        if command.now_ms > self.clock_ms:
+            self.clock_ms = command.now_ms
+            self.keys.forget_below(self.producers.stamp(self.clock_ms, self.next_offset))
+            self.stored.note(self.clock_ms, self.next_offset)
+        return self._effects[type(command)](command)
+
+    def read(self, query: object) -> object:
+        if isinstance(query, GroupPosition):
+            return self.positions.get(query.group)
+        if isinstance(query, DescribePartition):
+            return PartitionFacts(
+                self.log_start, self.next_offset, self.max_time_ms, self.batches_total, self.bytes_total
+            )
+        if isinstance(query, ListPositions):
+            return dict(sorted(self.positions.items()))
+        if isinstance(query, ListGroups):
+            return self._all_groups.kinds()
+        if isinstance(query, StateHash):
+            return self.state_hash()
+        return InvalidArgumentError(f"a partition cannot be asked for {type(query).__name__}")
+
+    def snapshot(self) -> bytes:
+        counters = Counters(
+            applied=self.applied,
+            log_start=self.log_start,
+            next_offset=self.next_offset,
+            max_time_ms=self.max_time_ms,
+            batches_total=self.batches_total,
+            bytes_total=self.bytes_total,
+            clock_ms=self.clock_ms,
+            end_offset=self.end_offset,
+        )
+        contents = Contents(
+            counters=counters,
+            positions=self.positions,
+            fences=self.fences,
+            producers=self.producers,
+            keys=self.keys,
+            index=self.index,
+            cancelled=self.cancelled,
+            queues=self.groups,
+            stored=self.stored,
+            transactions=self.transactions,
+        )
+        return encode_snapshot(contents)
+
+    def restore(self, data: bytes) -> None:
+        """Raises CorruptionError and keeps the state when the bytes are no snapshot."""
+        if not data:
+            self._reset()
+            return
+        contents = decode_snapshot(data)
+        counters = contents.counters
+        self.applied = counters.applied
+        self.log_start = counters.log_start
+        self.next_offset = counters.next_offset
+        self.end_offset = counters.end_offset
+        self.max_time_ms = counters.max_time_ms
+        self.batches_total = counters.batches_total
+        self.bytes_total = counters.bytes_total
+        self.clock_ms = counters.clock_ms
+        self.producers = contents.producers
+        self.keys = contents.keys
+        self.index = contents.index
+        self.stored = contents.stored
+        self.transactions = contents.transactions
+        groups = PartitionGroups(self)
+        groups.positions = contents.positions
+        groups.fences = contents.fences
+        groups.queues = contents.queues
+        groups.cancelled = contents.cancelled
+        self._set_groups(groups)
+
+    def check(self, command: Command) -> FlotillaError | None:
+        """What applying the command would be refused with now: asked before it is proposed."""
+        try:
+            self._judge(command)
+        except FlotillaError as error:
+            return error.with_traceback(None)
+        return None
+
+    def needed_from(self) -> Offset:
+        """Nobody needs what the log holds below: its start, or a dead message that is not copied yet.
+
+        A leader does not trim the dying; but it may not know of a death that is in the log just before its TrimTo.
+        """
+        dying = [group.lowest_dying() for group in self.groups.values()]
+        return min([self.log_start, *[offset for offset in dying if offset is not None]])
+
+    def state_hash(self) -> str:
+        return sha256(self.snapshot()).hexdigest()
+
+    # Whether a command makes sense. Each rule returns or raises a FlotillaError.
+
+    def _judge(self, command: Command) -> None:
+        if not 0 <= command.now_ms <= _TIME_MS_MAX:
+            raise InvalidArgumentError(f"{command.now_ms} ms is no time")
+        self._rules[type(command)](command)
+
+    def _check_trim(self, command: TrimTo) -> None:
+        if not 0 <= command.offset <= self.next_offset:
+            raise OffsetOutOfRangeError(f"offset {command.offset} is not between 0 and {self.next_offset}")
+
+    def _check_stage(self, command: StageBatch) -> None:
+        self.transactions.check_stage(command.transaction_id, self._staged_facts(command))
+
+    def _check_stage_settlement(self, command: StageSettlement) -> None:
+        settlement = command.settlement
+        if settlement != GroupSettlement(settlement.group, settlement.acked, generation=settlement.generation):
+            raise InvalidArgumentError("a transaction acknowledges messages, and settles them in no other way")
+        self._all_groups.check_owed(settlement.group, settlement.generation, settlement.acked)
+        self.transactions.check_acks(command.transaction_id, _staged_acks(settlement))
+
+    def _check_conclude(self, command: ConcludeStage) -> None:
+        self.transactions.check_conclude(command.transaction_id)
+
+    def _check_drop(self, command: DropStage) -> None:
+        self.transactions.check_drop(command.transaction_id)
+
+    def _staged_facts(self, command: StageBatch) -> BatchFacts:
+        facts = self._describe(command.batch)
+        if facts is None or facts.is_transactional:
+            raise InvalidArgumentError("what is staged is no batch")
+        return facts
+
+    # Effects of commands that have been judged.
+
+    def _stage(self, command: StageBatch) -> Staging:
+        facts = self._staged_facts(command)
+        return self.transactions.stage(command.transaction_id, self.applied, facts, command.now_ms)
+
+    def _stage_settlement(self, command: StageSettlement) -> Staging:
+        return self.transactions.stage_acks(command.transaction_id, _staged_acks(command.settlement), command.now_ms)
+
+    def _conclude_stage(self, command: ConcludeStage) -> Concluded:
+        concluded = self.transactions.conclude(command.transaction_id)
+        self._settle_staged(concluded.acks)
+        return concluded
+
+    def _settle_staged(self, staged: tuple[StagedAcks, ...]) -> None:
+        for acks in staged:
+            self._all_groups.settle_acked(*acks)
+
+    def _drop_stage(self, command: DropStage) -> Concluded:
+        return self.transactions.drop(command.transaction_id)
+
+    def _trim_to(self, command: TrimTo) -> Offset:
+        """Where the log starts now: beyond the command if it started there already, or before it for a new group."""
+        offset = command.offset if not command.known else self._all_groups.spared(command.offset, command.known)
+        if offset > self.log_start:
+            self.log_start = offset
+            self.index.trim(offset)
+            self.stored.forget_below(offset)
+            self._all_groups.trim(offset)
+        return self.log_start
+
+    def _configure_dedup(self, command: ConfigureDedup) -> None:
+        self.producers.configure(command.entries_max, command.window_ms)
+        self.keys.configure(command.entries_max)
+
+
+def _staged_acks(settlement: GroupSettlement) -> StagedAcks:
+    return StagedAcks(settlement.group, settlement.generation, settlement.acked)
+
+
+def _accept(_: Command) -> None:
+    """Always makes sense, and its time is all there is to it."""
+
+
+def _check_bounds(command: ConfigureDedup) -> None:
+    check_setting(_ENTRIES, command.entries_max)
+    check_setting(_WINDOW, command.window_ms)

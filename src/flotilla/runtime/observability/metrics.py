@@ -1,0 +1,254 @@
+"""What a node measures: one table of metrics, and the text that Prometheus reads (format 0.0.4).
+
+The table is this module: a metric that is not in it cannot be written, and the reference page is made
+from it. Units are base units (seconds, bytes), and labels are few: per partition there are numbers,
+never histograms, so that a thousand partitions stay cheap to ask.
+"""
+
+from dataclasses import dataclass
+
+from flotilla.raft.roles import ROLE_NAMES
+from flotilla.runtime.observability.histogram import DurationHistogram
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+COUNTER = "counter"
+GAUGE = "gauge"
+HISTOGRAM = "histogram"
+
+#: Bounds of histograms: powers of two microseconds from 16 us to 16.8 s. What is shorter counts with the first.
+_EXPONENTS = range(4, 25)
+_BOUNDS = tuple((exponent, f"{(1 << exponent) / 1e6:.6f}") for exponent in _EXPONENTS)
+
+#: flotilla_raft_state of a replica that repairs its log, and neither votes nor serves until it has.
+STATE_DAMAGED = 0
+_STATES = ", ".join(f"{number} {name}" for number, name in {STATE_DAMAGED: "damaged", **ROLE_NAMES}.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One row of the table."""
+
+    name: str
+    kind: str
+    section: str
+    help: str
+    labels: tuple[str, ...] = ()
+
+
+_TABLE: list[Metric] = []
+
+
+def _row(section: str, kind: str, name: str, text: str, *labels: str) -> Metric:
+    metric = Metric(name, kind, section, text, labels)
+    _TABLE.append(metric)
+    return metric
+
+
+def _messages(kind: str, name: str, text: str, *labels: str) -> Metric:
+    return _row("Messages and requests", kind, name, text, *labels)
+
+
+def _queue(kind: str, name: str, text: str) -> Metric:
+    """Of one queue group in one partition."""
+    return _row("Queue groups", kind, name, f"{text} Told by the partition's leader.", "topic", "partition", "group")
+
+
+def _consensus(kind: str, name: str, text: str, *labels: str) -> Metric:
+    return _row("Consensus", kind, name, text, *labels)
+
+
+def _storage(kind: str, name: str, text: str, *labels: str) -> Metric:
+    return _row("Storage", kind, name, text, *labels)
+
+
+def _network(kind: str, name: str, text: str, *labels: str) -> Metric:
+    return _row("Peers and clients", kind, name, text, *labels)
+
+
+def _process(kind: str, name: str, text: str, *labels: str) -> Metric:
+    return _row("Process", kind, name, text, *labels)
+
+
+MESSAGES_PRODUCED = _messages(
+    COUNTER,
+    "flotilla_messages_produced_total",
+    "Records acknowledged to producers by this node, or shown by it when their transaction was committed; "
+    "a batch that was stored before does not count again.",
+    "topic",
+)
+MESSAGES_DELIVERED = _messages(
+    COUNTER,
+    "flotilla_messages_delivered_total",
+    "Records sent to readers by this node, from the offset that they asked for.",
+    "topic",
+)
+MESSAGES_REDELIVERED = _messages(
+    COUNTER,
+    "flotilla_messages_redelivered_total",
+    "Of the records sent to queue groups by this node, those that had been tried before.",
+    "topic",
+)
+REQUEST_SECONDS = _messages(
+    HISTOGRAM,
+    "flotilla_request_seconds",
+    "From a request's arrival at the service to its answer. A request that waited because its client asked it to "
+    "(a long poll) counts under the operation's name with _wait behind it.",
+    "operation",
+)
+REQUEST_ERRORS = _messages(
+    COUNTER,
+    "flotilla_request_errors_total",
+    "Requests answered with an error, by its code; NOT_LEADER is part of finding the leader.",
+    "operation",
+    "code",
+)
+
+MESSAGES_ACKED = _queue(
+    COUNTER, "flotilla_messages_acked_total", "Messages that the group has finished, since it was opened."
+)
+MESSAGES_DEAD_LETTERED = _queue(
+    COUNTER,
+    "flotilla_messages_dead_lettered_total",
+    "Messages of the group that failed for the last time or were rejected, and went to its dead-letter topic.",
+)
+GROUP_LAG_MESSAGES = _queue(GAUGE, "flotilla_group_lag_messages", "Messages that the group has not finished.")
+GROUP_LAG_SECONDS = _queue(
+    GAUGE,
+    "flotilla_group_lag_seconds",
+    "For how long the oldest message waits that the group has not finished and whose time has come; 0 without one.",
+)
+QUEUE_READY = _queue(GAUGE, "flotilla_queue_ready", "Messages that the next poll of the group could get.")
+QUEUE_LEASED = _queue(GAUGE, "flotilla_queue_leased", "Messages that members of the group hold.")
+QUEUE_DELAYED = _queue(
+    GAUGE, "flotilla_queue_delayed", "Messages that wait for a time: of their delivery, or of their next attempt."
+)
+
+RAFT_STATE = _consensus(GAUGE, "flotilla_raft_state", f"The replica's role: {_STATES}.", "topic", "partition")
+RAFT_TERM = _consensus(
+    GAUGE, "flotilla_raft_term", "The replica's term; it rises with every election.", "topic", "partition"
+)
+RAFT_COMMIT_INDEX = _consensus(
+    GAUGE, "flotilla_raft_commit_index", "The newest entry known to be committed.", "topic", "partition"
+)
+RAFT_REPLICATION_LAG = _consensus(
+    GAUGE,
+    "flotilla_raft_replication_lag",
+    "Entries of the leader's log that it does not know to be on the peer's disk. Told by leaders only.",
+    "topic",
+    "partition",
+    "peer",
+)
+REPLICAS = _consensus(
+    GAUGE,
+    "flotilla_replicas",
+    "Replicas at this node: leading, following, leaderless (no leader is known), damaged (repairing the log).",
+    "state",
+)
+
+LOG_SIZE_BYTES = _storage(
+    GAUGE,
+    "flotilla_log_size_bytes",
+    "Bytes of the replica's log, in segments or still in the journal.",
+    "topic",
+    "partition",
+)
+FSYNC_SECONDS = _storage(
+    HISTOGRAM, "flotilla_fsync_seconds", "One write of the journal with its sync; it serves all partitions."
+)
+STORAGE_ERRORS = _storage(
+    COUNTER,
+    "flotilla_storage_errors_total",
+    "Work that the disk refused: writes of the journal, or background work (segments, snapshots, removal).",
+    "work",
+)
+STORAGE_OK = _storage(
+    GAUGE, "flotilla_storage_ok", "1 while the journal can be written; 0 while nothing can be acknowledged."
+)
+
+PEER_UP = _network(GAUGE, "flotilla_peer_up", "1 while the peer is connected in both directions.", "peer")
+PEER_QUEUED_BYTES = _network(
+    GAUGE, "flotilla_peer_queued_bytes", "Bytes that wait in front of the peer's socket.", "peer"
+)
+PEER_SENT_BYTES = _network(COUNTER, "flotilla_peer_sent_bytes_total", "Bytes sent to the peer.", "peer")
+PEER_DROPPED_FRAMES = _network(
+    COUNTER, "flotilla_peer_dropped_frames_total", "Frames dropped because the peer did not keep up.", "peer"
+)
+CLIENT_CONNECTIONS = _network(GAUGE, "flotilla_client_connections", "Clients that are connected.")
+CLIENT_CONNECTIONS_ACCEPTED = _network(
+    COUNTER, "flotilla_client_connections_accepted_total", "Clients that were let in."
+)
+CLIENT_CONNECTIONS_REFUSED = _network(
+    COUNTER, "flotilla_client_connections_refused_total", "Clients turned away because too many were connected."
+)
+CLIENT_REQUESTS_UNDER_WAY = _network(
+    GAUGE, "flotilla_client_requests_under_way", "Requests of clients that are not answered yet, long polls included."
+)
+CLIENT_RECEIVED_BYTES = _network(COUNTER, "flotilla_client_received_bytes_total", "Bytes received from clients.")
+CLIENT_SENT_BYTES = _network(COUNTER, "flotilla_client_sent_bytes_total", "Bytes sent to clients.")
+
+BUILD_INFO = _process(
+    GAUGE, "flotilla_build_info", "Always 1; the labels say what runs here.", "version", "python", "node"
+)
+UPTIME_SECONDS = _process(GAUGE, "flotilla_uptime_seconds", "Since the node was started.")
+PROCESS_CPU_SECONDS = _process(
+    COUNTER, "process_cpu_seconds_total", "Processor time of the process, user and system together."
+)
+PROCESS_RESIDENT_BYTES = _process(
+    GAUGE, "process_resident_memory_bytes", "Memory of the process; only where the system tells it."
+)
+PROCESS_OPEN_FILES = _process(
+    GAUGE, "process_open_fds", "Open files and sockets of the process; only where the system tells it."
+)
+GC_PAUSE_SECONDS = _process(
+    HISTOGRAM,
+    "flotilla_gc_pause_seconds",
+    "One run of Python's garbage collector, during which the node does nothing else.",
+)
+GC_PAUSE_MAX_SECONDS = _process(
+    GAUGE, "flotilla_gc_pause_max_seconds", "The longest run of the garbage collector since the node was started."
+)
+
+#: The whole table, in the order of the page and of the text.
+METRICS: tuple[Metric, ...] = tuple(_TABLE)
+
+
+def label(name: str, value: object) -> str:
+    """One label as it stands between the braces."""
+    text = str(value).replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+    return f'{name}="{text}"'
+
+
+class Exposition:
+    """Collects samples, in any order; `render` puts those of a metric together, as the format demands."""
+
+    __slots__ = ("_samples",)
+
+    def __init__(self) -> None:
+        self._samples: dict[str, list[str]] = {metric.name: [] for metric in METRICS}
+
+    def add(self, metric: Metric, value: float, labels: str = "") -> None:
+        """`labels` is what `label` makes, joined by commas, in the order of the metric's labels."""
+        name = metric.name
+        self._samples[name].append(f"{name}{{{labels}}} {value}\n" if labels else f"{name} {value}\n")
+
+    def add_histogram(self, metric: Metric, histogram: DurationHistogram, labels: str = "") -> None:
+        name, samples = metric.name, self._samples[metric.name]
+        # Another thread may record meanwhile: the count is that of this copy, so that both agree.
+        buckets = list(histogram.buckets)
+        count = sum(buckets)
+        front = f"{labels}," if labels else ""
+        for exponent, bound in _BOUNDS:
+            samples.append(f'{name}_bucket{{{front}le="{bound}"}} {sum(buckets[: exponent + 1])}\n')
+        samples.append(f'{name}_bucket{{{front}le="+Inf"}} {count}\n')
+        braces = f"{{{labels}}}" if labels else ""
+        samples.append(f"{name}_sum{braces} {histogram.sum_us / 1e6:.6f}\n")
+        samples.append(f"{name}_count{braces} {count}\n")
+
+    def render(self) -> bytes:
+        lines: list[str] = []
+        for metric in METRICS:
+            text = metric.help.replace("\\", "\\\\").replace("\n", "\\n")
+            lines.append(f"# HELP {metric.name} {text}\n# TYPE {metric.name} {metric.kind}\n")
+            lines += self._samples[metric.name]
+        return "".join(lines).encode()

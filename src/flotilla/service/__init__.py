@@ -1,1 +1,0 @@
-"""L4: one method per operation, neutral to transport; routing to the leader, admission."""

@@ -1,0 +1,1 @@
+"""Simulated devices: network, disk, clocks, and the event queue that turns them."""

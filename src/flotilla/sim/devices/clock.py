@@ -1,0 +1,40 @@
+"""What a node's clocks show while the world's clock goes its own way.
+
+Ticks follow the node's monotonic clock, which drifts but never jumps. The wall clock drifts too and
+may jump in either direction; nothing in consensus may depend on it, and that is what it is here to show.
+"""
+
+from flotilla.sim.devices.world import MS
+
+TICK_US = 100 * MS
+_MILLION = 1_000_000
+
+
+class NodeClock:
+    """One machine's clocks. `drift_ppm` positive: this node's time runs faster than the world's."""
+
+    __slots__ = ("_wall_offset_us", "drift_ppm", "tick_interval_us")
+
+    def __init__(self, drift_ppm: int = 0, wall_offset_us: int = 0) -> None:
+        self.drift_ppm = drift_ppm
+        self._wall_offset_us = wall_offset_us
+        #: World time between two ticks of this node.
+        self.tick_interval_us = TICK_US * _MILLION // (_MILLION + drift_ppm)
+
+    def drift(self, drift_ppm: int, now_us: int) -> None:
+        """Changes the speed; what the wall clock shows now does not change by it."""
+        shown_us = self.wall_us(now_us)
+        self.drift_ppm = drift_ppm
+        self.tick_interval_us = TICK_US * _MILLION // (_MILLION + drift_ppm)
+        self._wall_offset_us += shown_us - self.wall_us(now_us)
+
+    def jump(self, distance_us: int) -> None:
+        """Somebody set the wall clock."""
+        self._wall_offset_us += distance_us
+
+    def wall_us(self, now_us: int) -> int:
+        return now_us + now_us * self.drift_ppm // _MILLION + self._wall_offset_us
+
+    def missed_ticks(self, paused_us: int) -> int:
+        """Ticks that a pause of this length swallowed."""
+        return paused_us // self.tick_interval_us

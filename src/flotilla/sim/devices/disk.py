@@ -1,0 +1,533 @@
+"""A disk that keeps only what was synced, and not even that for ever.
+
+It implements `storage/ports.py` in memory. A file is its current image plus the operations that are
+not durable yet; each carries what it overwrote, so a sync costs nothing but forgetting them and a
+power loss unrolls them. What survives a power loss (`crash`):
+
+* of a file: everything synced, and any subset of the unsynced 512 byte sectors; elsewhere the old
+  bytes or zeros, with the size possibly grown already;
+* of a folder: every name as of its last `sync_directory`, and any subset of the later changes, in order.
+
+A failed sync drops the dirty pages as Linux does: they still read as written, no later sync makes
+them durable, and a power loss takes them away. Rot hits only bytes that were durable before the
+last sync of their file (or before it was renamed into its place): damage takes time, and a torn
+last write must stay distinguishable from it.
+
+Time is not known here: a slow sync is the business of whoever schedules the call. Everything random
+comes from the injected stream, so the same calls give the same disk.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import NamedTuple, TypeAlias
+
+from flotilla.sim.devices.crash import SimulatedCrash
+from flotilla.storage.ports import Buffer
+from flotilla.types.errors import DiskFullError, StorageFailedError
+
+SECTOR_BYTES = 512
+UNLIMITED_BYTES = 1 << 50
+
+Names: TypeAlias = list[str]
+
+
+class Change(NamedTuple):
+    """One operation on a file's bytes that is not durable yet: enough to undo it and to do it again."""
+
+    offset: int
+    old: bytes
+    new: bytes
+    size_before: int
+    size_after: int
+
+
+class NameChange(NamedTuple):
+    """One operation on a folder that is not durable yet. `node` None: the name went away."""
+
+    name: str
+    node: "Inode | Directory | None"
+    #: The name it had before, when this is a rename.
+    source: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rot:
+    """Damage done to a file at rest."""
+
+    path: str
+    offset: int
+    length: int
+
+
+class Inode:
+    """A file's bytes, whatever its names are."""
+
+    __slots__ = ("durable", "fresh", "image", "pending")
+
+    def __init__(self) -> None:
+        self.image = bytearray()
+        #: Operations since the last sync, in order.
+        self.pending: list[Change] = []
+        #: What the last sync made durable: too young to rot.
+        self.fresh: list[Change] = []
+        #: Kept apart from the image only after a failed sync, when the two differ for good.
+        self.durable: bytearray | None = None
+
+    def change(self, offset: int, new: bytes) -> None:
+        image = self.image
+        size_before = len(image)
+        if offset > size_before:
+            image.extend(bytes(offset - size_before))
+        end = offset + len(new)
+        old = bytes(image[offset:end])
+        image[offset:end] = new
+        self.pending.append(Change(offset, old, new, size_before, len(image)))
+
+    def resize(self, size: int) -> None:
+        image = self.image
+        size_before = len(image)
+        if size < size_before:
+            self.pending.append(Change(size, bytes(image[size:]), b"", size_before, size))
+            del image[size:]
+        elif size > size_before:
+            image.extend(bytes(size - size_before))
+            self.pending.append(Change(size_before, b"", b"", size_before, size))
+
+    def make_durable(self) -> None:
+        if self.durable is not None:
+            for change in self.pending:
+                _redo(self.durable, change)
+        if self.pending:
+            self.fresh = self.pending
+            self.pending = []
+
+    def drop_dirty_pages(self) -> None:
+        if self.durable is None:
+            self.durable = self._unrolled()
+        self.pending = []
+
+    def lose_power(self, random: Random) -> bool:
+        """Tells whether anything was at stake."""
+        if self.durable is None and not self.pending:
+            return False
+        image = self._unrolled() if self.durable is None else self.durable
+        _survive(image, self.pending, random)
+        if self.durable is None:
+            self.fresh = self.fresh + self.pending
+        else:
+            self.fresh = [Change(0, b"", b"", 0, len(image))]
+        self.image = image
+        self.durable = None
+        self.pending = []
+        return True
+
+    def _unrolled(self) -> bytearray:
+        image = bytearray(self.image)
+        for change in reversed(self.pending):
+            image[change.offset : change.offset + len(change.old)] = change.old
+            del image[change.size_before :]
+        return image
+
+    def may_rot(self, low: int, high: int) -> bool:
+        """Whether [low, high) was durable before the last sync and has not been touched since."""
+        if self.durable is not None:
+            return False
+        return not any(_touches(change, low, high) for changes in (self.pending, self.fresh) for change in changes)
+
+
+class Directory:
+    """A folder: names as the process sees them, and as they would be after a power loss."""
+
+    __slots__ = ("durable", "entries", "pending")
+
+    def __init__(self) -> None:
+        self.entries: dict[str, Inode | Directory] = {}
+        self.durable: dict[str, Inode | Directory] = {}
+        self.pending: list[NameChange] = []
+
+    def change(self, change: NameChange) -> None:
+        _rename(self.entries, change)
+        self.pending.append(change)
+
+    def make_durable(self) -> None:
+        for change in self.pending:
+            _rename(self.durable, change)
+            if change.source is not None and isinstance(change.node, Inode):
+                # A file put in its place under its final name is finished: from now on it ages.
+                change.node.fresh = []
+        self.pending.clear()
+
+    def lose_power(self, random: Random) -> bool:
+        """Tells whether anything was at stake."""
+        if not self.pending:
+            return False
+        mode = random.randrange(4)
+        kept = random.randint(0, len(self.pending)) if mode == 1 else len(self.pending)
+        for change in self.pending[:kept] if mode else ():
+            if mode != 2 or random.random() < 0.5:
+                _rename(self.durable, change)
+        self.pending.clear()
+        self.entries = dict(self.durable)
+        return True
+
+
+class SimFile:
+    """An open file. It dies with the process: using it after a crash is an error of the simulation."""
+
+    __slots__ = ("_disk", "_generation", "_inode")
+
+    def __init__(self, disk: "SimDisk", inode: Inode) -> None:
+        self._disk = disk
+        self._inode = inode
+        self._generation = disk.generation
+
+    def size(self) -> int:
+        return len(self._inode.image)
+
+    def read(self, offset: int, length: int) -> bytes:
+        assert self._generation == self._disk.generation, "a file of a dead process was read"
+        return bytes(self._inode.image[offset : offset + length])
+
+    def write(self, offset: int, buffers: Sequence[Buffer]) -> None:
+        disk = self._disk
+        assert self._generation == disk.generation, "a file of a dead process was written"
+        data = b"".join(buffers)
+        growth = offset + len(data) - len(self._inode.image)
+        if growth > 0 and growth > disk.capacity_bytes - disk.used_bytes:
+            # A short write: some of it is there, the caller learns only that it failed.
+            room = max(0, len(data) - growth + disk.capacity_bytes - disk.used_bytes)
+            self._put(offset, data[: disk.random.randint(0, room)])
+            raise DiskFullError(f"no room for {len(data)} bytes")
+        if disk.is_interrupted():
+            self._put(offset, data[: disk.random.randint(0, len(data))])
+            raise SimulatedCrash("disk.write")
+        if disk.failing_writes:
+            disk.failing_writes -= 1
+            self._put(offset, data[: disk.random.randint(0, len(data))])
+            raise StorageFailedError("write failed")
+        self._put(offset, data)
+
+    def _put(self, offset: int, data: bytes) -> None:
+        if data:
+            inode = self._inode
+            before = len(inode.image)
+            inode.change(offset, data)
+            self._disk.used_bytes += len(inode.image) - before
+            self._disk.written_bytes += len(data)
+
+    def write_synced(self, offset: int, buffers: Sequence[Buffer]) -> None:
+        self.write(offset, buffers)
+        self.sync()
+
+    def truncate(self, size: int) -> None:
+        self._resize(size, "disk.truncate")
+
+    def allocate(self, size: int) -> None:
+        if size > len(self._inode.image):
+            self._resize(size, "disk.allocate")
+
+    def _resize(self, size: int, point: str) -> None:
+        disk = self._disk
+        assert self._generation == disk.generation, "a file of a dead process was resized"
+        growth = size - len(self._inode.image)
+        if growth > 0 and growth > disk.capacity_bytes - disk.used_bytes:
+            raise DiskFullError(f"no room for {growth} bytes")
+        disk.step(point)
+        self._inode.resize(size)
+        disk.used_bytes += growth
+
+    def sync(self) -> None:
+        disk = self._disk
+        assert self._generation == disk.generation, "a file of a dead process was synced"
+        disk.step("disk.sync")
+        if disk.failing_syncs:
+            disk.failing_syncs -= 1
+            self._inode.drop_dirty_pages()
+            raise StorageFailedError("sync failed")
+        disk.synced_count += 1
+        self._inode.make_durable()
+
+    def close(self) -> None:
+        return
+
+
+class SimDisk:
+    """A data directory in memory. The fault methods below the port are the simulator's."""
+
+    def __init__(self, random: Random, capacity_bytes: int = UNLIMITED_BYTES) -> None:
+        self.random = random
+        self.capacity_bytes = capacity_bytes
+        self.used_bytes = 0
+        self.written_bytes = 0
+        self.synced_count = 0
+        #: Files and folders that a crash found with changes not yet durable.
+        self.bytes_at_stake_count = 0
+        self.names_at_stake_count = 0
+        #: Rises with every crash; files opened before are void.
+        self.generation = 0
+        self.failing_syncs = 0
+        self.failing_writes = 0
+        self._steps_left = -1
+        self._root = Directory()
+        #: Folders by path, so that the depth of a tree costs nothing.
+        self._directories: dict[str, Directory] = {"": self._root}
+
+    # The port.
+
+    def open(self, path: str, *, create: bool = False) -> SimFile:
+        directory, name = self._locate(path)
+        node = directory.entries.get(name)
+        if node is None and create:
+            self.step("disk.create")
+            node = Inode()
+            directory.change(NameChange(name, node))
+        if not isinstance(node, Inode):
+            raise StorageFailedError(f"no file {path}")
+        return SimFile(self, node)
+
+    def exists(self, path: str) -> bool:
+        folder, _, name = _normal(path).rpartition("/")
+        directory = self._directories.get(folder)
+        return not name or (directory is not None and name in directory.entries)
+
+    def make_directory(self, path: str) -> None:
+        parent = ""
+        for name in _normal(path).split("/"):
+            directory = self._directories[parent]
+            parent = f"{parent}/{name}" if parent else name
+            if parent and parent not in self._directories:
+                if name in directory.entries:
+                    raise StorageFailedError(f"{parent} is a file")
+                self.step("disk.make_directory")
+                self._directories[parent] = made = Directory()
+                directory.change(NameChange(name, made))
+
+    def rename(self, source: str, target: str) -> None:
+        directory, source_name = self._locate(source)
+        target_directory, target_name = self._locate(target)
+        assert directory is target_directory, "names move within a folder only: nothing else is atomic on every disk"
+        node = directory.entries.get(source_name)
+        if not isinstance(node, Inode):
+            raise StorageFailedError(f"no file {source}")
+        replaced = directory.entries.get(target_name)
+        if isinstance(replaced, Directory):
+            raise StorageFailedError(f"{target} is a folder")
+        self.step("disk.rename")
+        if replaced is not None and replaced is not node:
+            self.used_bytes -= len(replaced.image)
+        directory.change(NameChange(target_name, node, source_name))
+
+    def remove(self, path: str) -> None:
+        if not self.exists(path):
+            return
+        directory, name = self._locate(path)
+        node = directory.entries[name]
+        if isinstance(node, Directory):
+            if node.entries:
+                raise StorageFailedError(f"folder {path} is not empty")
+            del self._directories[_normal(path)]
+        self.step("disk.remove")
+        if isinstance(node, Inode):
+            self.used_bytes -= len(node.image)
+        directory.change(NameChange(name, None))
+
+    def sync_directory(self, path: str) -> None:
+        directory = self._directories.get(_normal(path))
+        if directory is None:
+            raise StorageFailedError(f"no folder {path}")
+        self.step("disk.sync_directory")
+        if self.failing_syncs:
+            self.failing_syncs -= 1
+            raise StorageFailedError("folder sync failed")
+        self.synced_count += 1
+        directory.make_durable()
+
+    def list(self, path: str) -> Names:
+        directory = self._directories.get(_normal(path))
+        return sorted(directory.entries) if directory is not None else []
+
+    # Faults.
+
+    def crash(self) -> None:
+        """Loses power: what is not durable survives in parts or not at all. Open files become void."""
+        self.generation += 1
+        self._steps_left = -1
+        self.failing_syncs = 0
+        self.failing_writes = 0
+        unseen = [self._root]
+        while unseen:
+            directory = unseen.pop()
+            self.names_at_stake_count += directory.lose_power(self.random)
+            for node in directory.entries.values():
+                if isinstance(node, Directory):
+                    unseen.append(node)
+                else:
+                    self.bytes_at_stake_count += node.lose_power(self.random)
+        self._settle()
+
+    def stop(self) -> None:
+        """The process ends but the machine stays up: everything written is kept, durable or not."""
+        self.generation += 1
+        self._steps_left = -1
+
+    def wipe(self) -> None:
+        """A new, empty disk."""
+        self.generation += 1
+        self._steps_left = -1
+        self._root = Directory()
+        self._settle()
+
+    def fail_next_sync(self, count: int = 1) -> None:
+        """The next syncs fail. What they should have made durable never will be."""
+        self.failing_syncs = count
+
+    def fail_next_write(self, count: int = 1) -> None:
+        """The next writes fail, each after a part of it."""
+        self.failing_writes = count
+
+    def set_capacity(self, capacity_bytes: int) -> None:
+        self.capacity_bytes = capacity_bytes
+
+    def interrupt_after(self, operations: int) -> None:
+        """Raises SimulatedCrash in the middle of the mutating operation after that many."""
+        self._steps_left = operations
+
+    def rot(self, prefix: str = "") -> Rot | None:
+        """Flips a bit or fills up to a sector with garbage in an old place; None when no place was old enough.
+
+        Zeros at the end of a file are spared: they were never written, and nobody would notice.
+        """
+        files = [
+            (path, inode, len(inode.image.rstrip(b"\0"))) for path, inode in self.files() if path.startswith(prefix)
+        ]
+        total = sum(used for _, _, used in files)
+        for _ in range(16 if total else 0):
+            path, inode, position, used = _place(files, self.random.randrange(total))
+            length = 1
+            if self.random.random() < 0.5:
+                length = min(SECTOR_BYTES - position % SECTOR_BYTES, used - position)
+            if inode.may_rot(position, position + length):
+                self._damage(inode, position, length)
+                return Rot(path, position, length)
+        return None
+
+    def files(self) -> Iterator[tuple[str, Inode]]:
+        """Every file by path, in a fixed order."""
+        for folder in sorted(self._directories):
+            for name, node in sorted(self._directories[folder].entries.items()):
+                if isinstance(node, Inode):
+                    yield f"{folder}/{name}" if folder else name, node
+
+    def step(self, point: str) -> None:
+        """Counts one mutating operation, and dies before it when the fault plan says so."""
+        if self._steps_left >= 0 and self.is_interrupted():
+            raise SimulatedCrash(point)
+
+    def is_interrupted(self) -> bool:
+        if self._steps_left < 0:
+            return False
+        self._steps_left -= 1
+        return self._steps_left < 0
+
+    def _damage(self, inode: Inode, position: int, length: int) -> None:
+        if length == 1:
+            inode.image[position] ^= 1 << self.random.randrange(8)
+        else:
+            inode.image[position : position + length] = self.random.randbytes(length)
+
+    def _locate(self, path: str) -> tuple[Directory, str]:
+        folder, _, name = _normal(path).rpartition("/")
+        directory = self._directories.get(folder)
+        if directory is None or not name:
+            raise StorageFailedError(f"no folder for {path}")
+        return directory, name
+
+    def _settle(self) -> None:
+        """Finds folders and used room again after the tree changed as a whole."""
+        self._directories = {"": self._root}
+        self.used_bytes = 0
+        unseen = [("", self._root)]
+        while unseen:
+            folder, directory = unseen.pop()
+            for name, node in directory.entries.items():
+                if isinstance(node, Directory):
+                    path = f"{folder}/{name}" if folder else name
+                    self._directories[path] = node
+                    unseen.append((path, node))
+                else:
+                    self.used_bytes += len(node.image)
+
+
+def _normal(path: str) -> str:
+    return "" if path == "." else path.strip("/")
+
+
+def _place(files: list[tuple[str, Inode, int]], position: int) -> tuple[str, Inode, int, int]:
+    """The file, the place in it that a position over the used parts of all files falls on, and its used part."""
+    for path, inode, used in files:
+        if position < used:
+            return path, inode, position, used
+        position -= used
+    raise AssertionError("position beyond all files")
+
+
+def _rename(entries: dict[str, Inode | Directory], change: NameChange) -> None:
+    if change.source is not None:
+        entries.pop(change.source, None)
+    if change.node is None:
+        entries.pop(change.name, None)
+    else:
+        entries[change.name] = change.node
+
+
+def _touches(change: Change, low: int, high: int) -> bool:
+    length = max(len(change.new), abs(change.size_after - change.size_before))
+    start = min(change.offset, change.size_before) if change.size_after > change.size_before else change.offset
+    return low < max(start + length, change.offset + len(change.new)) and start < high
+
+
+def _redo(image: bytearray, change: Change) -> None:
+    """Repeats a change on an image that may lack earlier ones."""
+    if change.size_after < change.size_before:
+        del image[change.size_after :]
+        return
+    if len(image) < change.size_after:
+        image.extend(bytes(change.size_after - len(image)))
+    image[change.offset : change.offset + len(change.new)] = change.new
+
+
+def _survive(image: bytearray, pending: list[Change], random: Random) -> None:
+    """Applies what a power loss left of the pending changes: nothing, all, a torn prefix, or any sectors."""
+    mode = random.randrange(5)
+    if mode == 0:
+        return
+    if mode == 1:
+        for change in pending:
+            _redo(image, change)
+        return
+    if mode == 2:
+        whole = random.randrange(len(pending)) if pending else 0
+        for change in pending[:whole]:
+            _redo(image, change)
+        pending = pending[whole : whole + 1]
+    chance = random.choice((0.1, 0.5, 0.9))
+    for change in pending:
+        if change.new:
+            _survive_sectors(image, change, chance, random)
+        elif random.random() < chance:
+            _redo(image, change)
+        if change.size_after > len(image) and random.random() < 0.3:
+            image.extend(bytes(change.size_after - len(image)))
+
+
+def _survive_sectors(image: bytearray, change: Change, chance: float, random: Random) -> None:
+    end = change.offset + len(change.new)
+    position = change.offset
+    while position < end:
+        stop = min(end, position - position % SECTOR_BYTES + SECTOR_BYTES)
+        if random.random() < chance:
+            if position > len(image):
+                image.extend(bytes(position - len(image)))
+            image[position:stop] = change.new[position - change.offset : stop - change.offset]
+        position = stop

@@ -1,0 +1,211 @@
+"""Deliberate bugs of the queue code, each the kind of mistake that other queues were shipped with.
+
+Rows for the table in `mutants`: a name, the mistake, and what to put in the place of what.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Final, TypeAlias
+
+from flotilla.partition.commands.partition_commands import CancelRecords, CommitOffset, GroupSettlement, SettleRuns
+from flotilla.partition.leader import leader
+from flotilla.partition.leader.delays import Delays
+from flotilla.partition.leader.group_delivery import Ending, Grant, GroupDelivery
+from flotilla.partition.leader.key_order import KeyOrder
+from flotilla.partition.leader.leases import LeaseTable
+from flotilla.partition.leader.rate_limit import Pacing
+from flotilla.partition.leader.settlement_outbox import Piece
+from flotilla.partition.offset_runs import Run
+from flotilla.partition.queries import Position
+from flotilla.partition.state import group_snapshot, snapshot
+from flotilla.partition.state.group import Failure, GroupState
+from flotilla.partition.state.group_table import PartitionGroups
+from flotilla.partition.state.idempotency_keys import KeysUnderWay, KeyTable
+from flotilla.types.ids import Offset
+
+Row: TypeAlias = tuple[str, str, tuple[tuple[Any, str, Callable[[Any], Any]], ...]]
+
+_EARLY_MS: Final = 300
+
+
+# Leases.
+
+
+def _lease_again(original: Any) -> Any:
+    def take(self: GroupDelivery, *arguments: Any) -> list[Grant]:
+        grants: list[Grant] = original(self, *arguments)
+        for grant in grants[:1] if self._polls % 5 == 4 else ():
+            self.taken.remove(grant.first, grant.first + 1)
+            self.lanes.put(grant.first, grant.first + 1, self._delays.now_ms)
+        return grants
+
+    return take
+
+
+def _anybody_settles(original: Any) -> Any:
+    def unheld(self: GroupDelivery, first: Offset, end: Offset, kind: int) -> list[Run]:
+        return list(self.state.unsettled(first, min(end, self._machine.next_offset)))
+
+    return unheld
+
+
+def _never_expire(original: Any) -> Any:
+    return lambda self, now_ms, limit: []
+
+
+def _forget_refused(original: Any) -> Any:
+    def refuse(self: GroupDelivery, pieces: Sequence[Piece], now_ms: int) -> None:
+        original(self, [piece for piece in pieces if not piece.is_unasked], now_ms)
+
+    return refuse
+
+
+def _ack_or_fail(original: Any) -> Any:
+    def settlement_of(group: str, generation: int, pieces: list[Piece]) -> GroupSettlement:
+        kinds = {piece.kind for piece in pieces}
+        if len(kinds) > 1:
+            pieces = [piece for piece in pieces if piece.kind != min(kinds)]
+        made: GroupSettlement = original(group, generation, pieces)
+        return made
+
+    return settlement_of
+
+
+# Attempts and deaths.
+
+
+def _count_once(original: Any) -> Any:
+    def fail(self: GroupState, first: Offset, end: Offset, not_before_ms: int, reason: str) -> int:
+        for low, high, attempts in self.by_attempts(first, end):
+            self.failures.set(low, high, Failure(max(attempts, 1), not_before_ms, reason))
+        return end - first
+
+    return fail
+
+
+def _always_first(original: Any) -> Any:
+    def grants(self: GroupDelivery, lease_id: int, chosen: list[Any]) -> list[Grant]:
+        return [grant._replace(attempt=1) for grant in original(self, lease_id, chosen)]
+
+    return grants
+
+
+def _one_more_attempt(original: Any) -> Any:
+    def by_limit(self: GroupDelivery, first: Offset, end: Offset, attempt: int, ending: Ending) -> Any:
+        return original(self, first, end, attempt - 1, ending)
+
+    return by_limit
+
+
+def _bury_too_many(original: Any) -> Any:
+    return lambda self, below_number: original(self, min(below_number + 1, self.next_death))
+
+
+def _forget_failures(original: Any) -> Any:
+    def read_failures(reader: Any, queue: GroupState, count: int, reasons: list[str]) -> None:
+        original(reader, queue, count, reasons)
+        queue.failures.clear()
+
+    return read_failures
+
+
+# Time, order and rate.
+
+
+def _come_early(original: Any) -> Any:
+    return lambda self, now_ms, log_start: original(self, now_ms + _EARLY_MS, log_start)
+
+
+def _retry_at_once(original: Any) -> Any:
+    def place(self: GroupDelivery, first: Offset, end: Offset, now_ms: int) -> None:
+        for low, high in list(self.state.unsettled(first, end)):
+            self.lanes.put(low, high, self._delays.now_ms)
+
+    return place
+
+
+def _forget_reservations(original: Any) -> Any:
+    def __init__(self: Pacing, group: GroupState) -> None:  # noqa: N807 -- it takes the place of one.
+        original(self, group)
+        self._tat_us = 0
+
+    return __init__
+
+
+def _always_its_turn(original: Any) -> Any:
+    return lambda self, offset, key: True
+
+
+def _forget_busy_keys(original: Any) -> Any:
+    return lambda self, first, end, keys_of: None
+
+
+# Storing once, positions, cancelling.
+
+
+def _forget_keys(original: Any) -> Any:
+    return lambda self, base_offset, keys: None
+
+
+def _forget_keys_under_way(original: Any) -> Any:
+    return lambda self, base_offset, digests, token: None
+
+
+def _restore_no_keys(original: Any) -> Any:
+    def read_keys(reader: Any, entries_max: int) -> KeyTable:
+        original(reader, entries_max)
+        return KeyTable(entries_max)
+
+    return read_keys
+
+
+def _go_back(original: Any) -> Any:
+    def commit_offset(self: PartitionGroups, command: CommitOffset) -> Position:
+        position = Position(command.offset, command.now_ms, command.metadata)
+        self.positions[command.group] = position
+        return position
+
+    return commit_offset
+
+
+def _cancel_nowhere(original: Any) -> Any:
+    def cancel(self: PartitionGroups, command: CancelRecords) -> tuple[Offset, ...]:
+        for offset in command.offsets:
+            self.cancelled.add(offset, offset + 1)
+        return command.offsets
+
+    return cancel
+
+
+def _settle_after_reset(original: Any) -> Any:
+    def settle(self: PartitionGroups, command: SettleRuns) -> int:
+        anew = tuple([replace(settlement, generation=0) for settlement in command.groups])
+        count: int = original(self, SettleRuns(command.now_ms, anew))
+        return count
+
+    return settle
+
+
+ROWS: Final[tuple[Row, ...]] = (
+    ("lease-again", "a leased message is ready too", ((GroupDelivery, "take", _lease_again),)),
+    ("anybody-settles", "an old lease ends what another member has", ((GroupDelivery, "_unheld", _anybody_settles),)),
+    ("never-expire", "a lease outlives its member", ((LeaseTable, "expire", _never_expire),)),
+    ("forget-refused", "what the log refused is forgotten", ((GroupDelivery, "refuse", _forget_refused),)),
+    ("ack-or-fail", "a command drops one of two kinds of ends", ((leader, "settlement_of", _ack_or_fail),)),
+    ("count-once", "only the first failure is counted", ((GroupState, "fail", _count_once),)),
+    ("always-first", "every delivery is called the first", ((GroupDelivery, "_grants", _always_first),)),
+    ("one-more-attempt", "a message dies one attempt late", ((GroupDelivery, "_by_limit", _one_more_attempt),)),
+    ("bury-too-many", "a death is buried before its letter is there", ((GroupState, "bury", _bury_too_many),)),
+    ("forget-failures", "a snapshot has no failures", ((group_snapshot, "_read_failures", _forget_failures),)),
+    ("come-early", "delayed messages come early", ((Delays, "advance", _come_early),)),
+    ("retry-at-once", "what failed does not wait", ((GroupDelivery, "_place", _retry_at_once),)),
+    ("fresh-tokens", "a new leader begins with a full bucket", ((Pacing, "__init__", _forget_reservations),)),
+    ("two-of-a-key", "messages of one key go together", ((KeyOrder, "may_go", _always_its_turn),)),
+    ("forget-busy-keys", "a new leader knows no busy keys", ((KeyOrder, "learn", _forget_busy_keys),)),
+    ("forget-keys", "idempotency keys are not remembered", ((KeyTable, "record", _forget_keys),)),
+    ("keys-under-way", "keys under way are not looked at", ((KeysUnderWay, "begin", _forget_keys_under_way),)),
+    ("restore-no-keys", "a snapshot has no keys", ((snapshot, "_read_keys", _restore_no_keys),)),
+    ("go-back", "an older commit moves a position back", ((PartitionGroups, "_commit_offset", _go_back),)),
+    ("settle-after-reset", "leases outlive a reset", ((PartitionGroups, "_settle", _settle_after_reset),)),
+    ("cancel-nowhere", "a cancelled message is delivered", ((PartitionGroups, "_cancel", _cancel_nowhere),)),
+)

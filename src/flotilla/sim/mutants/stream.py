@@ -1,0 +1,188 @@
+"""Deliberate bugs of stream groups, each the kind of mistake that makes two members work on one partition.
+
+Rows for the table in `mutants`: a name, the mistake, and what to put in the place of what.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from flotilla.metadata import assignment, stream_sessions
+from flotilla.metadata.assignment import NOBODY
+from flotilla.metadata.stream_groups import Share, StreamGroup, StreamGroupTable
+from flotilla.metadata.stream_sessions import StreamSessions
+from flotilla.partition.commands.partition_commands import ClaimPartition
+from flotilla.partition.state import snapshot
+from flotilla.partition.state.group_table import PartitionGroups
+from flotilla.sim.mutants.queue import Row
+from flotilla.types.ids import Offset
+from flotilla.types.operations.stream import NO_OFFSET, STICKY
+
+
+def _take_late_commits(original: Any) -> Any:
+    return lambda self, name, epoch: None
+
+
+def _claim_without_a_fence(original: Any) -> Any:
+    def claim(self: PartitionGroups, command: ClaimPartition) -> Offset:
+        position = self.positions.get(command.group)
+        return NO_OFFSET if position is None else position.offset
+
+    return claim
+
+
+def _restore_no_fences(original: Any) -> Any:
+    def read_fences(reader: Any) -> dict[str, int]:
+        original(reader)
+        return {}
+
+    return read_fences
+
+
+def _give_at_once(original: Any) -> Any:
+    """Whoever has it is not waited for."""
+
+    def rebalance(self: StreamGroupTable, *arguments: Any) -> StreamGroup:
+        group: StreamGroup = original(self, *arguments)
+        shares = tuple(
+            share if share.owner == share.target else Share(share.target, group.generation, share.target)
+            for share in group.shares
+        )
+        return self.put(replace(group, shares=shares))
+
+    return rebalance
+
+
+def _keep_the_epoch(original: Any) -> Any:
+    """A partition changes hands and goes by its old epoch."""
+
+    def release(self: StreamGroupTable, topic_id: int, name: str, *arguments: Any) -> StreamGroup | None:
+        before = self.find(topic_id, name)
+        group: StreamGroup | None = original(self, topic_id, name, *arguments)
+        if group is None or before is None or group is before:
+            return group
+        shares = tuple(now._replace(epoch=was.epoch) for was, now in zip(before.shares, group.shares, strict=True))
+        return self.put(replace(group, shares=shares))
+
+    return release
+
+
+def _touch_everything(original: Any) -> Any:
+    """Everybody gets what it has anew: the world stops for a newcomer."""
+
+    def rebalance(self: StreamGroupTable, *arguments: Any) -> StreamGroup:
+        group: StreamGroup = original(self, *arguments)
+        shares = tuple(
+            Share(share.owner, group.generation, share.target) if share.owner == share.target else share
+            for share in group.shares
+        )
+        return self.put(replace(group, shares=shares))
+
+    return rebalance
+
+
+def _call_off_quietly(original: Any) -> Any:
+    """A move is called off, and who had given the partition up already has it again under the same epoch."""
+
+    def given_up(self: StreamGroup, member: str, generation: int, owned: Iterable[int]) -> tuple[int, ...]:
+        found: tuple[int, ...] = original(self, member, generation, owned)
+        return tuple(number for number in found if self.shares[number].target != member)
+
+    return given_up
+
+
+def _believe_old_heartbeats(original: Any) -> Any:
+    """What a member does not name it has given up, whether it knew of it or not."""
+
+    def given_up(self: StreamGroup, member: str, generation: int, owned: Iterable[int]) -> tuple[int, ...]:
+        found: tuple[int, ...] = original(self, member, self.generation, owned)
+        return found
+
+    return given_up
+
+
+def _forget_the_leaver(original: Any) -> Any:
+    """What a leaver had goes to nobody."""
+
+    def rebalance(self: StreamGroupTable, group: StreamGroup, *arguments: Any) -> StreamGroup:
+        made: StreamGroup = original(self, group, *arguments)
+        shares = tuple(
+            Share(NOBODY, was.epoch, NOBODY) if was.owner != NOBODY and not made.has_member(was.owner) else now
+            for was, now in zip(group.shares, made.shares, strict=False)
+        )
+        return self.put(replace(made, shares=shares + made.shares[len(shares) :]))
+
+    return rebalance
+
+
+def _to_the_first(original: Any) -> Any:
+    def assign(members: Sequence[str], owners: Sequence[str]) -> list[str]:
+        return [owner if owner != NOBODY else members[0] if members else NOBODY for owner in owners]
+
+    return assign
+
+
+def _deal_anew(original: Any) -> Any:
+    return assignment.assign_round_robin
+
+
+def _judge_at_once(original: Any) -> Any:
+    """Silence counts double."""
+
+    def longer_silent(heard_ms: dict[str, int], since_ms: int) -> tuple[str, ...]:
+        found: tuple[str, ...] = original(heard_ms, since_ms + stream_sessions.GAP_MS_MAX // 2)
+        return found
+
+    return longer_silent
+
+
+def _never_judge(original: Any) -> Any:
+    return lambda self, groups, now_ms: []
+
+
+def _begin_again(original: Any) -> Any:
+    """A group that everybody has left begins with its first generation."""
+
+    def rebalance(self: StreamGroupTable, group: StreamGroup, *arguments: Any) -> StreamGroup:
+        made: StreamGroup = original(self, replace(group, generation=0) if not group.members else group, *arguments)
+        return made
+
+    return rebalance
+
+
+ROWS: Final[tuple[Row, ...]] = (
+    ("late-commits", "commits of earlier epochs are taken", ((PartitionGroups, "_check_epoch", _take_late_commits),)),
+    ("claim-in-vain", "a claim fences nobody", ((PartitionGroups, "_claim", _claim_without_a_fence),)),
+    ("restore-no-fences", "a snapshot has no fences", ((snapshot, "_read_fences", _restore_no_fences),)),
+    (
+        "give-at-once",
+        "a partition has a new owner before the old one lets go",
+        ((StreamGroupTable, "_rebalance", _give_at_once),),
+    ),
+    ("keep-the-epoch", "an epoch has two owners", ((StreamGroupTable, "release", _keep_the_epoch),)),
+    ("touch-everything", "what stays is given anew", ((StreamGroupTable, "_rebalance", _touch_everything),)),
+    (
+        "call-off-quietly",
+        "an epoch outlives a move that is called off",
+        ((StreamGroup, "given_up", _call_off_quietly),),
+    ),
+    (
+        "old-heartbeats",
+        "an old heartbeat gives up what came later",
+        ((StreamGroup, "given_up", _believe_old_heartbeats),),
+    ),
+    (
+        "forget-the-leaver",
+        "a leaver's partitions have no owner",
+        ((StreamGroupTable, "_rebalance", _forget_the_leaver),),
+    ),
+    ("to-the-first", "the first member gets whatever is free", ((assignment.STRATEGY_BY_NAME, STICKY, _to_the_first),)),
+    ("deal-anew", "partitions are dealt out anew each time", ((assignment.STRATEGY_BY_NAME, STICKY, _deal_anew),)),
+    (
+        "judge-at-once",
+        "members are out before their session ends",
+        ((stream_sessions, "_longer_silent", _judge_at_once),),
+    ),
+    ("never-judge", "a silent member stays", ((StreamSessions, "silent", _never_judge),)),
+    ("begin-again", "generations begin again", ((StreamGroupTable, "_rebalance", _begin_again),)),
+)

@@ -1,0 +1,156 @@
+"""Deliberate bugs of transactions, each of which shows half of one, shows one twice, or loses what it held.
+
+Rows for the table in `mutants`, like those of `queue_mutants`.
+"""
+
+from dataclasses import replace
+from typing import Any, Final
+
+from flotilla.metadata.transactions import COMMITTED, Transaction, TransactionTable
+from flotilla.partition.batch_facts import BatchFacts
+from flotilla.partition.commands.partition_commands import DropStage
+from flotilla.partition.leader.group_delivery import STAGED, GroupDelivery
+from flotilla.partition.leader.transactions import TransactionLeader
+from flotilla.partition.state import transaction_snapshot
+from flotilla.partition.state.machine import PartitionMachine
+from flotilla.partition.state.transactions import Concluded, Part, Published, StagedTransactions, Staging
+from flotilla.sim.mutants.queue import Row
+from flotilla.types.ids import Index
+
+# Showing.
+
+
+def _show_at_once(original: Any) -> Any:
+    def publish(self: StagedTransactions, facts: BatchFacts, index: Index) -> Published:
+        held = len(self.held)
+        published: Published = original(self, facts, index)
+        if not published.batches:
+            return replace(published, batches=tuple(self.held[held:]))
+        return replace(published, batches=published.batches[held:])
+
+    return publish
+
+
+def _lose_a_part(original: Any) -> Any:
+    def stage(self: StagedTransactions, transaction_id: str, index: Index, facts: BatchFacts, now_ms: int) -> Staging:
+        staging: Staging = original(self, transaction_id, index, facts, now_ms)
+        if len(staging.parts) > 2:
+            staging.parts.pop()
+        return staging
+
+    return stage
+
+
+def _start_over(original: Any) -> Any:
+    def rest(self: Staging) -> list[tuple[Part, int]]:
+        offsets, self.offsets = self.offsets, []
+        parts: list[tuple[Part, int]] = original(self)
+        self.offsets = offsets
+        return parts
+
+    return rest
+
+
+def _drop_by_age(original: Any) -> Any:
+    def check(self: TransactionLeader, now_ms: int) -> None:
+        original(self, now_ms)
+        for staging in list(self._state.open.values()):
+            if now_ms - staging.first_staged_ms > self._transaction_ms_max // 4 and not staging.offsets:
+                self._conclude(DropStage(staging.transaction_id, now_ms))
+
+    return check
+
+
+# Once.
+
+
+def _stage_twice(original: Any) -> Any:
+    return lambda self, facts: False
+
+
+def _commit_again(original: Any) -> Any:
+    def decide(self: TransactionTable, *arguments: Any, **named: Any) -> Transaction:
+        decided: Transaction = original(self, *arguments, **named)
+        if decided.is_repeated:
+            decided = replace(decided, state=COMMITTED, is_repeated=False)
+            self.transactions[decided.transaction_id] = decided
+        return decided
+
+    return decide
+
+
+def _last_decision_stands(original: Any) -> Any:
+    def decide(self: TransactionTable, transaction_id: str, *arguments: Any, **named: Any) -> Transaction:
+        self.transactions.pop(transaction_id, None)
+        decided: Transaction = original(self, transaction_id, *arguments, **named)
+        return decided
+
+    return decide
+
+
+def _any_decision(original: Any) -> Any:
+    return lambda self, *arguments, **named: None
+
+
+# Acks.
+
+
+def _settle_nothing(original: Any) -> Any:
+    return lambda self, staged: None
+
+
+def _forget_staged_acks(original: Any) -> Any:
+    def __init__(self: GroupDelivery, *arguments: Any, **named: Any) -> None:  # noqa: N807 -- it takes the place of one.
+        original(self, *arguments, **named)
+        for first, end, place in list(self.taken):
+            if place == STAGED:
+                self.taken.remove(first, end)
+
+    return __init__
+
+
+def _keep_aborted(original: Any) -> Any:
+    def unstage(self: GroupDelivery, runs: Any, now_ms: int, *, is_committed: bool) -> None:
+        if is_committed:
+            original(self, runs, now_ms, is_committed=True)
+
+    return unstage
+
+
+def _ack_dropped(original: Any) -> Any:
+    def drop_stage(self: PartitionMachine, command: Any) -> Concluded:
+        concluded: Concluded = original(self, command)
+        self._settle_staged(concluded.acks)
+        return concluded
+
+    return drop_stage
+
+
+def _restore_no_acks(original: Any) -> Any:
+    def read_staging(reader: Any) -> Staging:
+        staging: Staging = original(reader)
+        if staging.parts:
+            staging.acks.clear()
+        return staging
+
+    return read_staging
+
+
+ROWS: Final[tuple[Row, ...]] = (
+    ("show-at-once", "batches of a transaction are seen one by one", ((StagedTransactions, "publish", _show_at_once),)),
+    ("start-over", "a new leader stores all of a half again", ((Staging, "rest", _start_over),)),
+    ("lose-a-part", "a batch too many is answered and not kept", ((StagedTransactions, "stage", _lose_a_part),)),
+    ("drop-by-age", "a replica drops old stages by its clock", ((TransactionLeader, "check", _drop_by_age),)),
+    ("stage-twice", "a repeated stage is another one", ((Staging, "has", _stage_twice),)),
+    ("commit-again", "a version is committed twice", ((TransactionTable, "decide", _commit_again),)),
+    (
+        "last-decision",
+        "a later decision takes the place of the first",
+        ((TransactionTable, "decide", _last_decision_stands), (TransactionTable, "check", _any_decision)),
+    ),
+    ("settle-nothing", "a commit leaves the messages", ((PartitionMachine, "_settle_staged", _settle_nothing),)),
+    ("forget-staged-acks", "a new leader delivers them", ((GroupDelivery, "__init__", _forget_staged_acks),)),
+    ("keep-aborted", "an abort gives nothing back", ((GroupDelivery, "unstage", _keep_aborted),)),
+    ("ack-dropped", "an abort settles the messages", ((PartitionMachine, "_drop_stage", _ack_dropped),)),
+    ("restore-no-acks", "a snapshot has no acks", ((transaction_snapshot, "_read_staging", _restore_no_acks),)),
+)

@@ -1,0 +1,215 @@
+"""A partition on a simulated node: the real machine, and while the node leads, one term of serving it.
+
+The application of a run in which the cluster is used as a queue. It makes the machine of each replica, watched by
+the books of its partition, and takes requests at every node. A host lives as long as the process: a crash takes all
+it knew, but for what the log says.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+from random import Random
+from typing import Final
+
+from flotilla.codec.batch.facts import facts_of
+from flotilla.codec.batch.header import span_of
+from flotilla.partition.batch_facts import BatchFacts
+from flotilla.partition.state.machine import PartitionMachine
+from flotilla.partition.state.transactions import Concluded, Published
+from flotilla.raft.messages import Entry
+from flotilla.raft.node import RaftNode
+from flotilla.sim.checkers.queue_books import QueueBooks
+from flotilla.sim.checkers.queue_delivery import DeliveryChecker
+from flotilla.sim.checkers.queue_transactions import Registry
+from flotilla.sim.coverage import Sometimes
+from flotilla.sim.devices.network import Network
+from flotilla.sim.devices.world import MS, SECOND, World
+from flotilla.sim.host import EPOCH_MS, GroupHost, HostedApplication, Told
+from flotilla.sim.node import SimNode
+from flotilla.sim.observer import GroupWitness
+from flotilla.sim.queue.decisions import DecisionBoard
+from flotilla.sim.queue.message import Letter
+from flotilla.sim.queue.plan import DEAD_LETTERS, GENEROUS_PER_MINUTE, TOPIC, QueuePlan
+from flotilla.sim.queue.term import QueueTerm
+from flotilla.sim.queue.wire import Answered, Caller, Outcome, Wire
+from flotilla.sim.trace import Story
+from flotilla.types.errors import CorruptionError
+from flotilla.types.group_settings import GroupRules
+from flotilla.types.ids import GroupId, NodeId, Offset, Term
+from flotilla.types.operations import Produce
+from flotilla.types.span import Span
+
+_ELSEWHERE_US: Final = 2 * SECOND
+_TRIM_MS: Final = 3_000
+
+
+class WatchedPartition(PartitionMachine):
+    """A partition whose every step is compared with the books."""
+
+    def __init__(self, node: NodeId, witness: GroupWitness, books: QueueBooks) -> None:
+        self._node = node
+        self._witness = witness
+        self._books = books
+        #: Known once the replica exists.
+        self.raft: RaftNode | None = None
+        self.on_applied: Callable[[BatchFacts | Published | Concluded], None] = _nobody
+        super().__init__(facts_of)
+
+    def apply(self, entry: Entry) -> object:  # type: ignore[override]
+        self._witness.log.stored(self._node, entry)
+        result = super().apply(entry)
+        commit = self.raft.log.committed if self.raft is not None else 0
+        self._books.applied(self._node, entry, result, self, commit)
+        if isinstance(result, BatchFacts | Published | Concluded):
+            self.on_applied(result)
+        return result
+
+    def snapshot(self) -> bytes:
+        data = super().snapshot()
+        self._books.took_snapshot(self._node, self.applied, data)
+        return data
+
+    def restore(self, data: bytes) -> None:
+        super().restore(data)
+        self._books.restored(self._node, self, data)
+
+
+def _nobody(_: object) -> None:
+    return
+
+
+class QueueHost(GroupHost[QueueTerm]):
+    """One partition in one process. Implements `TermPorts`."""
+
+    def __init__(self, node: SimNode, group: GroupId, machine: WatchedPartition, app: "QueueApplication") -> None:
+        super().__init__(node, group, app.sometimes, app.story)
+        self.machine = machine
+        self.checker = app.checker
+        self.board = app.board
+        self.stages = app.books[group].stages
+        self._app = app
+        self._released: Offset = 0
+        #: For the dead letters, which another node may lead.
+        self._elsewhere = Caller(app.wire, DEAD_LETTERS, app.random, _ELSEWHERE_US)
+        machine.on_applied = self._applied
+
+    # Leading.
+
+    def begin(self, term: Term) -> QueueTerm:
+        keep = self._app.plan.keep_messages if self.group == TOPIC else 0
+        begun = QueueTerm(self.node.id, term, self, self._app.random, keep)
+        if keep:
+            self.later(_TRIM_MS, partial(self._trim, begun))
+        return begun
+
+    def look(self) -> None:
+        super().look()
+        if self.machine.log_start > self._released:
+            self._release()
+
+    def _trim(self, term: QueueTerm) -> None:
+        if not term.is_over:
+            term.trim()
+            self.later(_TRIM_MS, partial(self._trim, term))
+
+    def _release(self) -> None:
+        """The replica's log shrinks to what was trimmed, but for the dying and the staged."""
+        needed = self.machine.needed_from()
+        if needed <= self._released:
+            return
+        try:
+            index = self.replica.index_holding(needed)
+        except CorruptionError:
+            return
+        if index is not None:
+            staged = self.machine.transactions.oldest_index()
+            if staged is None or staged >= index:
+                self._released = needed
+            self.replica.release_below(index if staged is None else min(index, staged))
+
+    def _applied(self, result: BatchFacts | Published | Concluded) -> None:
+        if self.term is not None:
+            self.term.applied(result)
+
+    # What a term needs.
+
+    def now_us(self) -> int:
+        return self._app.world.now_us
+
+    def now_ms(self) -> int:
+        return self._app.now_ms(self.node.id)
+
+    def rules_of(self, group: str) -> GroupRules:
+        return self._app.rules[group]
+
+    def holders(self) -> list[str]:
+        return [name for name, rules in self._app.rules.items() if rules.holds_retention]
+
+    def read(self, query: object, answered: Callable[[object], None]) -> None:
+        assert self.node.driver is not None
+        self.node.driver.read(self.group, query, Told(answered))
+
+    def ask_elsewhere(self, request: Produce, answered: Answered) -> None:
+        incarnation = self.node.incarnation
+
+        def heard(outcome: Outcome) -> None:
+            if self.node.incarnation == incarnation:
+                self.node.call(lambda _: answered(outcome))
+
+        self._elsewhere.ask(request, heard)
+
+
+class QueueApplication(HostedApplication[QueueHost]):
+    """Everything of a run that belongs to the queue and not to its clients. Implements `Application`."""
+
+    def __init__(self, world: World, network: Network, plan: QueuePlan, sometimes: Sometimes, story: Story) -> None:
+        super().__init__(world, sometimes, story)
+        self.plan = plan
+        #: Chance that the product draws from: jitter of backoffs.
+        self.random: Random = world.stream("queue")
+        self.wire = Wire(world, network, self)
+        self.rules: dict[str, GroupRules] = {group.name: group.rules for group in plan.groups}
+        letters: dict[Letter, Offset] = {}
+        self.registry = Registry()
+        self.board = DecisionBoard(world, self.wire, self.registry, self._heard)
+        self.books = {group: QueueBooks(group, self.rules, letters, self.registry) for group in (TOPIC, DEAD_LETTERS)}
+        self.letters = letters
+        self.checker = DeliveryChecker(self.books[TOPIC], plan.skew_ms)
+
+    def now_ms(self, node: NodeId) -> int:
+        """The clock of a node: that of the calendar, a little ahead."""
+        return EPOCH_MS + self.world.now_us // MS + self.plan.skews_ms[node % len(self.plan.skews_ms)]
+
+    def raise_limits(self) -> None:
+        """Rate limits are lifted to where a backlog goes quickly."""
+        for name, rules in self.rules.items():
+            if rules.rate_limit_per_minute:
+                self.rules[name] = replace(rules, rate_limit_per_minute=GENEROUS_PER_MINUTE)
+
+    # What nodes need.
+
+    def groups(self) -> Iterable[GroupId]:
+        return self.books
+
+    def describe(self, entry: Entry) -> Span | None:
+        return span_of(entry)
+
+    def machine(self, node: SimNode, group: GroupId, witness: GroupWitness) -> WatchedPartition:
+        machine = WatchedPartition(node.id, witness, self.books[group])
+        if self.hosts.pop((node.id, group), None) is not None and group == TOPIC:
+            self.board.restarted(node.id)
+        self.hosts[node.id, group] = QueueHost(node, group, machine, self)
+        return machine
+
+    def _heard(self, node: NodeId) -> None:
+        """A node has heard of decisions about transactions."""
+        for group in self.books:
+            host = self.hosts.get((node, group))
+            if host is not None and host.term is not None:
+                term = host.term
+                host.node.call(lambda _, term=term: term.transactions.look())  # type: ignore[misc]
+
+    def leading(self, group: GroupId) -> QueueTerm | None:
+        """The term of whoever serves at the moment, for those who watch."""
+        terms = [host.term for (_, number), host in self.hosts.items() if number == group and host.term is not None]
+        return max(terms, key=lambda term: term.term, default=None)

@@ -1,0 +1,122 @@
+"""The metadata and the partitions of a topic on simulated nodes, and while a node leads one of them, a term of it.
+
+The application of a run in which the cluster serves a stream group. It makes the machine of each replica, watched by
+its books, and takes requests at every node. A host lives as long as the process: a crash takes all it knew, but for
+what the logs say.
+"""
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+from flotilla.codec.batch.facts import facts_of
+from flotilla.metadata.machine import MetadataMachine
+from flotilla.partition.state.machine import PartitionMachine
+from flotilla.raft.messages import Entry
+from flotilla.raft.node import RaftNode
+from flotilla.sim.checkers.stream_books import OwnershipBooks, PositionBooks
+from flotilla.sim.coverage import Sometimes
+from flotilla.sim.devices.network import Network
+from flotilla.sim.devices.world import MS, World
+from flotilla.sim.host import EPOCH_MS, GroupHost, HostedApplication
+from flotilla.sim.node import SimNode
+from flotilla.sim.observer import GroupWitness
+from flotilla.sim.queue.wire import Wire
+from flotilla.sim.stream.plan import METADATA, PARTITION_COUNT, TOPIC, StreamPlan, group_of
+from flotilla.sim.stream.terms import CoordinatorTerm, PartitionTerm
+from flotilla.sim.trace import Story
+from flotilla.types.ids import GroupId, NodeId, Term
+from flotilla.types.span import Span
+
+
+class WatchedMetadata(MetadataMachine):
+    """Metadata whose every step is compared with the books."""
+
+    def __init__(self, node: NodeId, witness: GroupWitness, books: OwnershipBooks) -> None:
+        self._node = node
+        self._witness = witness
+        self._books = books
+        #: Known once the replica exists.
+        self.raft: RaftNode | None = None
+        super().__init__()
+
+    def apply(self, entry: Entry) -> object:  # type: ignore[override]
+        self._witness.log.stored(self._node, entry)
+        result = super().apply(entry)
+        commit = self.raft.log.committed if self.raft is not None else 0
+        self._books.applied(self._node, entry, self, commit)
+        return result
+
+    def restore(self, data: bytes) -> None:
+        super().restore(data)
+        self._books.restored(self._node, self)
+
+
+class WatchedPositions(PartitionMachine):
+    """A partition whose every step is compared with the books."""
+
+    def __init__(self, node: NodeId, witness: GroupWitness, books: PositionBooks) -> None:
+        self._node = node
+        self._witness = witness
+        self._books = books
+        #: Known once the replica exists.
+        self.raft: RaftNode | None = None
+        super().__init__(facts_of)
+
+    def apply(self, entry: Entry) -> object:  # type: ignore[override]
+        self._witness.log.stored(self._node, entry)
+        result = super().apply(entry)
+        commit = self.raft.log.committed if self.raft is not None else 0
+        self._books.applied(self._node, entry, result, self, commit)
+        return result
+
+    def restore(self, data: bytes) -> None:
+        super().restore(data)
+        self._books.restored(self._node, self)
+
+
+Watched: TypeAlias = WatchedMetadata | WatchedPositions
+
+
+class StreamHost(GroupHost[CoordinatorTerm | PartitionTerm]):
+    """One group in one process. Implements `TermPorts`."""
+
+    def __init__(self, node: SimNode, group: GroupId, machine: Watched, app: "StreamApplication") -> None:
+        super().__init__(node, group, app.sometimes, app.story)
+        self._machine = machine
+        self._app = app
+
+    def begin(self, term: Term) -> CoordinatorTerm | PartitionTerm:
+        if isinstance(self._machine, WatchedMetadata):
+            return CoordinatorTerm(term, self._machine, self, TOPIC, self._app.plan.first_partitions)
+        return PartitionTerm(term, self._machine, self)
+
+    def now_ms(self) -> int:
+        return EPOCH_MS + self._app.world.now_us // MS
+
+
+class StreamApplication(HostedApplication[StreamHost]):
+    """Everything of a run that belongs to the brokers and not to the members. Implements `Application`."""
+
+    def __init__(self, world: World, network: Network, plan: StreamPlan, sometimes: Sometimes, story: Story) -> None:
+        super().__init__(world, sometimes, story)
+        self.plan = plan
+        self.wire = Wire(world, network, self)
+        self.ownership = OwnershipBooks()
+        self.positions = {group_of(number): PositionBooks() for number in range(PARTITION_COUNT)}
+
+    # What nodes need.
+
+    def groups(self) -> Iterable[GroupId]:
+        return (METADATA, *self.positions)
+
+    def describe(self, entry: Entry) -> Span | None:
+        return None
+
+    def machine(self, node: SimNode, group: GroupId, witness: GroupWitness) -> Watched:
+        machine: Watched = (
+            WatchedMetadata(node.id, witness, self.ownership)
+            if group == METADATA
+            else WatchedPositions(node.id, witness, self.positions[group])
+        )
+        self.hosts[node.id, group] = StreamHost(node, group, machine, self)
+        return machine

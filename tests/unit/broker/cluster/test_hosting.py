@@ -1,0 +1,239 @@
+"""What a node hosts follows the metadata: new, altered, deleted, after restarts and from snapshots."""
+
+from collections.abc import Callable
+
+import pytest
+
+from flotilla.broker.catalog import METADATA_GROUP
+from flotilla.types.errors import UnavailableError
+from flotilla.types.ids import GroupId
+from flotilla.types.operations import (
+    AlterTopic,
+    CreateTopic,
+    DeleteTopic,
+    Fetch,
+    Fetched,
+    Produce,
+    Produced,
+)
+from tests.unit.broker.fleet import Fleet, Node, batch, lone, three
+
+
+def groups(node: Node) -> list[GroupId]:
+    """Partitions that the node holds on its disk."""
+    return [group for group in node.store.groups if group != METADATA_GROUP]
+
+
+def tombstones(node: Node) -> list[GroupId]:
+    return list(node.machine.state.tombstones)
+
+
+def test_every_replica_of_a_topic_is_hosted_and_more_partitions_follow() -> None:
+    fleet = three()
+    fleet.create("t", 2)
+    for expected in (2, 5):
+        fleet.controller().call(AlterTopic("t", partitions=expected))
+        fleet.advance(1000)
+        for box in fleet.nodes.values():
+            assert len(box.membership.hosts) == len(groups(box)) == expected
+            assert [host.number for host in box.membership.hosts.values()] == list(range(expected))
+    leaders = [fleet.leader("t", number) for number in range(5)]
+    assert [leader.call(Produce("t", number, batch())).code for number, leader in enumerate(leaders)] == [
+        "Produced"
+    ] * 5
+
+
+def test_leaders_are_spread_without_waiting_for_an_election_timeout() -> None:
+    fleet = three()
+    fleet.create("t", 3)
+    fleet.advance(500)
+    assert sorted(fleet.leader("t", number).node for number in range(3)) == [1, 2, 3]
+
+
+def test_a_deleted_topic_is_really_removed_and_confirmed_and_its_name_is_free() -> None:
+    fleet = three()
+    leader = fleet.create("t")
+    assert leader.call(Produce("t", 0, batch())).result == Produced(0)
+    before = groups(leader)
+    fleet.controller().call(DeleteTopic("t"))
+    fleet.advance(300)
+    assert [groups(box) for box in fleet.nodes.values()] == [[]] * 3
+    fleet.advance(1500)
+    assert [tombstones(box) for box in fleet.nodes.values()] == [[]] * 3
+    leader = fleet.create("t")
+    assert groups(leader) != before
+    assert leader.call(Fetch("t", 0, 0, 1000)).result == Fetched([], 0, 0)
+    assert leader.call(Produce("t", 0, batch())).result == Produced(0)
+
+
+def test_a_removal_is_confirmed_when_it_has_had_time_to_be_durable() -> None:
+    node = lone()
+    node.fleet.create("t")
+    node.call(DeleteTopic("t"))
+    assert (groups(node), len(tombstones(node))) == ([], 1)
+    for confirmed in (False, True):
+        node.membership._check()
+        node.fleet.settle()
+        assert (tombstones(node) == []) is confirmed
+
+
+def test_a_node_that_was_away_removes_what_was_deleted_meanwhile() -> None:
+    fleet = three()
+    fleet.create("t")
+    fleet.kill(3)
+    fleet.controller().call(DeleteTopic("t"))
+    fleet.advance(5000)
+    waiting = fleet.controller().machine.state.tombstones
+    assert [tombstone.waiting for tombstone in waiting.values()] == [(3,)]
+    node = fleet.restart(3)
+    assert len(groups(node)) == 1
+    fleet.advance(5000)
+    assert (groups(node), tombstones(node)) == ([], [])
+
+
+def test_a_removal_that_a_crash_undid_is_done_again() -> None:
+    """The metadata knows the tombstone already; nobody ever hosts the group again after the restart."""
+    node = lone()
+    node.fleet.create("t")
+    node.call(DeleteTopic("t"))
+    kept = node.store.groups.keys()
+    assert list(kept) == [METADATA_GROUP]
+    node.fleet.kill(1)
+    assert tombstones(node) != []
+    restarted = node.fleet.restart(1)
+    restarted.fleet.advance(5000)
+    assert (groups(restarted), tombstones(restarted)) == ([], [])
+
+
+def test_data_of_a_tombstone_is_removed_although_nobody_hosts_it() -> None:
+    node = lone()
+    node.fleet.create("t")
+    group = groups(node)[0]
+    # As after a restart from a snapshot in which the topic is gone: on the disk, but not hosted.
+    node.membership.hosts.clear()
+    node.driver.replicas.pop(group)
+    node.call(DeleteTopic("t"))
+    assert groups(node) == []
+    node.fleet.advance(1500)
+    assert tombstones(node) == []
+
+
+def test_after_a_restart_everything_is_hosted_again_with_its_data() -> None:
+    fleet = three()
+    leader = fleet.create("t", 2, payload_bytes_max="1KiB")
+    leader.call(Produce("t", 0, batch(b"kept")))
+    for node in fleet.nodes:
+        fleet.kill(node)
+    for node in fleet.nodes:
+        fleet.restart(node)
+    leader = fleet.leader("t")
+    fetched = leader.call(Fetch("t", 0, 0, 1000)).result
+    assert isinstance(fetched, Fetched)
+    assert fetched.next_offset == 1
+    assert leader.partition("t").limits.value_bytes_max == 1024
+
+
+def test_what_the_disk_holds_is_hosted_without_anybody_to_ask() -> None:
+    fleet = three()
+    fleet.create("t")
+    # The commit index is stored beside the next entry.
+    fleet.create("newest")
+    for node in fleet.nodes:
+        fleet.kill(node)
+    node = fleet.restart(1)
+    fleet.settle()
+    assert node.partition("t").replica.raft.leader == 0
+
+
+def test_no_log_is_begun_for_an_assignment_that_has_ended() -> None:
+    """A node that catches up sees the topic come and go; it must not begin an empty log in between."""
+    fleet = three()
+    late = next(box for box in fleet.nodes.values() if box is not fleet.controller())
+    asked: list[Callable[[object], None]] = []
+    late.read = lambda group, query, reply: asked.append(reply)  # type: ignore[method-assign]
+    fleet.controller().call(CreateTopic("t"))
+    assert (len(asked), groups(late)) == (1, [])
+    fleet.controller().call(DeleteTopic("t"))
+    fleet.advance(300)
+    asked.pop()(late.machine.state.cluster)
+    assert groups(late) == []
+    fleet.advance(2000)
+    assert tombstones(late) == []
+
+
+def test_what_came_after_the_question_is_asked_for_again() -> None:
+    """An answer says nothing of assignments that the node learned of only after it had asked."""
+    fleet = three()
+    late = next(box for box in fleet.nodes.values() if box is not fleet.controller())
+    asked: list[Callable[[object], None]] = []
+    late.read = lambda group, query, reply: asked.append(reply)  # type: ignore[method-assign]
+    for name in ("first", "second"):
+        fleet.controller().call(CreateTopic(name))
+        fleet.advance(300)
+    assert len(asked) == 1
+    for hosted in (1, 2):
+        asked.pop()(late.machine.state.cluster)
+        fleet.settle()
+        assert len(groups(late)) == hosted
+    assert asked == []
+
+
+def test_a_question_that_fails_is_asked_again() -> None:
+    fleet = three()
+    late = next(box for box in fleet.nodes.values() if box is not fleet.controller())
+    late.read = lambda group, query, reply: reply(UnavailableError("no quorum"))  # type: ignore[method-assign]
+    fleet.create("t")
+    assert groups(late) == []
+    del late.read
+    fleet.advance(600)
+    assert len(late.membership.hosts) == 1
+
+
+def test_a_state_that_is_replaced_is_followed() -> None:
+    other = lone()
+    other.fleet.create("t", 3)
+    node = lone()
+    node.machine.restore(other.machine.snapshot())
+    node.fleet.settle()
+    assert [host.number for host in node.membership.hosts.values()] == [0, 1, 2]
+
+
+def test_a_node_that_gets_the_metadata_by_snapshot_follows_it() -> None:
+    fleet = three()
+    fleet.create("gone")
+    fleet.create("kept", payload_bytes_max="1KiB")
+    fleet.kill(3)
+    controller = fleet.controller()
+    for request in (
+        DeleteTopic("gone"),
+        CreateTopic("new"),
+        AlterTopic("kept", settings={"payload_bytes_max": "2KiB"}),
+        CreateTopic("newer"),
+    ):
+        assert controller.call(request).code == "TopicReply"
+    for box in fleet.nodes.values():
+        if box.is_running:
+            box.driver.snapshot(METADATA_GROUP)
+    fleet.settle()
+    replica = controller.replica(METADATA_GROUP)
+    assert replica is not None
+    assert replica.raft.log.base > 5, "the log alone cannot bring the node up to date"
+    node = fleet.restart(3)
+    fleet.advance(5000)
+    assert sorted(host._topic.name for host in node.membership.hosts.values()) == ["kept", "new", "newer"]
+    assert node.partition("kept").limits.value_bytes_max == 2048
+    assert tombstones(controller) == []
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_many_topics_at_once(count: int) -> None:
+    fleet = Fleet(count).form()
+    for number in range(20):
+        fleet.controller().ask(CreateTopic(f"t{number}", 2))
+    fleet.advance(1000)
+    assert [len(box.membership.hosts) for box in fleet.nodes.values()] == [40] * count
+    for number in range(20):
+        fleet.controller().ask(DeleteTopic(f"t{number}"))
+    fleet.advance(3000)
+    assert [len(groups(box)) for box in fleet.nodes.values()] == [0] * count
+    fleet.check_answers()

@@ -1,0 +1,154 @@
+"""What a node writes of its life: one line for what changed between two looks, however much that is."""
+
+import logging
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from flotilla.broker.observability.event_log import Chronicle
+from flotilla.raft.roles import FOLLOWER, LEADER
+from flotilla.types.operations import CreateTopic
+from tests.unit.broker.fleet import Fleet, Node, client_address, lone, three
+
+Lines = list[tuple[str, dict[str, Any]]]
+
+
+class Reader:
+    """What was written since the last look."""
+
+    def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
+        caplog.set_level(logging.INFO, "flotilla.cluster")
+        self._caplog = caplog
+
+    def take(self) -> Lines:
+        taken = [(record.message, record.fields) for record in self._caplog.records]  # type: ignore[attr-defined]
+        self._caplog.clear()
+        for _, fields in taken:
+            del fields["node"]
+        return taken
+
+
+@pytest.fixture
+def reader(caplog: pytest.LogCaptureFixture) -> Reader:
+    return Reader(caplog)
+
+
+def chronicle_of(box: Node) -> Chronicle:
+    return Chronicle(box.node, box.catalog, box.driver.replicas, box.driver.repaired)
+
+
+def test_leadership_is_told_by_name_when_it_comes_and_goes(reader: Reader) -> None:
+    node = lone()
+    chronicle = chronicle_of(node)
+    chronicle.look()
+    assert reader.take() == [
+        ("leads", {"count": 1, "partitions": ["__metadata/0"], "leading": 1}),
+        ("the cluster is known", {"cluster": "test", "members": [1]}),
+    ]
+    node.fleet.create("orders", 2)
+    node.fleet.advance(1000)
+    chronicle.look()
+    chronicle.look()
+    assert reader.take() == [("leads", {"count": 2, "partitions": ["orders/0", "orders/1"], "leading": 3})]
+    replica = node.partition("orders", 1).replica
+    replica.raft.step_down()
+    chronicle.look()
+    assert reader.take() == [("leads no longer", {"count": 1, "partitions": ["orders/1"], "leading": 2})]
+
+
+def test_a_failover_of_many_partitions_writes_few_lines(reader: Reader) -> None:
+    fleet = three()
+    assert fleet.controller().call(CreateTopic("t", 60)).code == "TopicReply"
+    fleet.leader("t", 59)
+    fleet.advance(2000)
+    chronicles = {node: chronicle_of(box) for node, box in fleet.nodes.items()}
+    for chronicle in chronicles.values():
+        chronicle.look()
+    reader.take()
+    fleet.kill(1)
+    told: Lines = []
+    for _ in range(20):
+        fleet.advance(500)
+        for node in (2, 3):
+            chronicles[node].look()
+        told += reader.take()
+    taken = sum(fields["count"] for event, fields in told if event == "leads")
+    assert taken >= 20, "a third of the partitions has another leader now"
+    assert len(told) < 20
+    assert all(len(fields["partitions"]) <= 10 for _, fields in told)
+
+
+def test_a_thousand_partitions_are_one_line_in_each_direction(reader: Reader) -> None:
+    box = lone()
+    rafts = {group: SimpleNamespace(role=FOLLOWER, damaged=[]) for group in range(100, 1100)}
+    replicas: Any = {group: SimpleNamespace(raft=raft) for group, raft in rafts.items()}
+    chronicle = Chronicle(1, box.catalog, replicas, {})
+    chronicle.look()
+    reader.take()
+    for role in (LEADER, FOLLOWER):
+        for raft in rafts.values():
+            raft.role = role
+        chronicle.look()
+        [(event, fields)] = reader.take()
+        assert (event, fields["count"]) == ("leads" if role == LEADER else "leads no longer", 1000)
+        assert len(fields["partitions"]) == 10
+
+
+def test_repairs_are_told_when_they_begin_and_end(reader: Reader) -> None:
+    node = lone()
+    node.fleet.create("orders")
+    replica = node.partition("orders").replica
+    chronicle = chronicle_of(node)
+    chronicle.look()
+    reader.take()
+    replica.raft.damaged = [(3, 5)]
+    chronicle.look()
+    chronicle.look()
+    assert reader.take() == [("repair begun", {"count": 1, "partitions": ["orders/0"]})]
+    replica.raft.damaged = []
+    node.driver.repaired[replica.group] = 2
+    chronicle.look()
+    chronicle.look()
+    assert reader.take() == [("repair ended", {"count": 1, "partitions": ["orders/0"], "entries": 2})]
+
+
+def test_a_repair_between_two_looks_is_told(reader: Reader) -> None:
+    node = lone()
+    node.fleet.create("orders")
+    chronicle = chronicle_of(node)
+    chronicle.look()
+    reader.take()
+    node.driver.repaired[node.partition("orders").group] = 7
+    chronicle.look()
+    begun, ended = reader.take()
+    assert begun == ("repair begun", {"count": 1, "partitions": ["orders/0"]})
+    assert ended == ("repair ended", {"count": 1, "partitions": ["orders/0"], "entries": 7})
+
+
+def test_members_are_told_when_they_come_and_go(reader: Reader) -> None:
+    fleet = Fleet(1).form()
+    chronicle = chronicle_of(fleet.nodes[1])
+    chronicle.look()
+    reader.take()
+    fleet.add(2)
+    fleet.let_in(2)
+    fleet.wait(lambda: 2 in fleet.nodes[1].catalog.brokers())
+    chronicle.look()
+    assert reader.take() == [("member added", {"member": 2, "address": client_address(2)})]
+    fleet.nodes[1].catalog.machine.state.brokers.pop(2)
+    chronicle.look()
+    assert reader.take() == [("member removed", {"member": 2})]
+
+
+def test_a_node_that_starts_again_does_not_tell_of_old_members(reader: Reader) -> None:
+    fleet = three()
+    for node in fleet.nodes:
+        fleet.kill(node)
+    chronicles = [chronicle_of(fleet.restart(node)) for node in fleet.nodes]
+    for _ in range(50):
+        for chronicle in chronicles:
+            chronicle.look()
+        fleet.advance(100)
+    told = [(event, fields.get("members")) for event, fields in reader.take() if "lead" not in event]
+    assert told == [("the cluster is known", [1, 2, 3])] * 3

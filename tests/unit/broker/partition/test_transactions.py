@@ -1,0 +1,315 @@
+"""Transactions at whole brokers: seen everywhere or nowhere, once, whoever leads and whatever is repeated."""
+
+import pytest
+
+from flotilla.broker.partition.transactions import Decisions
+from flotilla.codec.batch.view import BatchView
+from flotilla.metadata.transactions import COMMITTED, Transaction
+from flotilla.partition.leader.transactions import TRANSACTION_MS_MAX
+from flotilla.types.errors import UnavailableError
+from flotilla.types.operations import LATEST, Fetch, Fetched, ListOffsets, OffsetFound, Produce
+from flotilla.types.operations.transactions import (
+    AbortTransaction,
+    CommitTransaction,
+    Stage,
+    Staged,
+    StagedBatch,
+    TransactionDecided,
+    TransactionOutcome,
+    TransactionShown,
+)
+from tests.unit.broker.fleet import Answer, Fleet, Node, batch, lone, three
+from tests.unit.broker.queue_driver import poll, polled, values
+
+ORDERS = "orders"
+BILLING = "billing"
+BOTH = [(ORDERS, 0), (BILLING, 0)]
+
+
+@pytest.fixture
+def node() -> Node:
+    node = lone()
+    node.fleet.create(ORDERS)
+    node.fleet.create(BILLING)
+    return node
+
+
+def stage(node: Node, topic: str, *records: bytes, name: str = "t", sequence: int = 0) -> Answer:
+    return node.call(Stage(topic, 0, name, batch(*records, producer=7, sequence=sequence)))
+
+
+def seen(node: Node, topic: str) -> list[bytes]:
+    answer = node.call(Fetch(topic, 0, 0, max_bytes=1 << 24)).result
+    assert isinstance(answer, Fetched), answer
+    found = [record.value for data in answer.batches for record in BatchView(data).records()]
+    assert len(found) == answer.next_offset
+    return found
+
+
+def transactions(node: Node, topic: str = ORDERS):
+    return node.partition(topic).machine.transactions
+
+
+def waiting(fleet: Fleet, name: str = "t") -> tuple[int, ...]:
+    return fleet.controller().catalog.transactions()[name].waiting
+
+
+def test_a_commit_shows_everything_everywhere(node: Node) -> None:
+    node.call(Produce(ORDERS, 0, batch(b"before")))
+    assert stage(node, ORDERS, b"a", b"b").result == Staged(2)
+    assert stage(node, ORDERS, b"c", sequence=2).result == Staged(3)
+    assert stage(node, BILLING, b"d").result == Staged(1)
+    node.call(Produce(ORDERS, 0, batch(b"between")))
+    assert (seen(node, ORDERS), seen(node, BILLING)) == ([b"before", b"between"], [])
+    assert node.call(CommitTransaction("t", BOTH)).result == TransactionDecided()
+    assert seen(node, ORDERS) == [b"before", b"between", b"a", b"b", b"c"]
+    assert seen(node, BILLING) == [b"d"]
+    outcome = node.call(TransactionOutcome(ORDERS, 0, "t")).result
+    assert outcome == TransactionShown(True, [StagedBatch(7, 0, 2), StagedBatch(7, 2, 4)])
+    assert waiting(node.fleet) == ()
+    assert not transactions(node).open
+
+
+def test_an_abort_shows_nothing_anywhere(node: Node) -> None:
+    stage(node, ORDERS, b"a")
+    stage(node, BILLING, b"b")
+    assert node.call(AbortTransaction("t", BOTH)).result == TransactionDecided()
+    assert (seen(node, ORDERS), seen(node, BILLING)) == ([], [])
+    assert node.call(TransactionOutcome(ORDERS, 0, "t")).result == TransactionShown(False)
+    assert waiting(node.fleet) == ()
+    assert node.call(CommitTransaction("t", BOTH)).code == "TRANSACTION_ENDED"
+    assert stage(node, ORDERS, b"late", sequence=1).code == "TRANSACTION_ENDED"
+
+
+def test_every_request_can_be_repeated(node: Node) -> None:
+    for _ in range(3):
+        assert stage(node, ORDERS, b"a").result == Staged(1)
+    for _ in range(3):
+        assert node.call(CommitTransaction("t", [(ORDERS, 0)])).result == TransactionDecided()
+    for _ in range(2):
+        outcome = node.call(TransactionOutcome(ORDERS, 0, "t")).result
+        assert outcome == TransactionShown(True, [StagedBatch(7, 0, 0)])
+    assert seen(node, ORDERS) == [b"a"]
+    assert node.call(AbortTransaction("t", [(ORDERS, 0)])).code == "TRANSACTION_ENDED"
+
+
+def test_a_version_is_committed_once(node: Node) -> None:
+    for attempt, is_repeated in (("first", False), ("second", True)):
+        stage(node, ORDERS, b"a", name=attempt)
+        decided = node.call(CommitTransaction(attempt, [(ORDERS, 0)], "job", 42)).result
+        assert decided == TransactionDecided(is_repeated)
+    assert seen(node, ORDERS) == [b"a"]
+    assert node.call(TransactionOutcome(ORDERS, 0, "second")).result == TransactionShown(False)
+
+
+def test_queue_groups_get_what_is_committed(node: Node) -> None:
+    asked = node.ask(poll(wait_ms=10_000))
+    stage(node, ORDERS, b"a")
+    stage(node, ORDERS, b"b", sequence=1)
+    node.fleet.advance(1_000)
+    assert asked.is_waiting
+    node.call(CommitTransaction("t", [(ORDERS, 0)]))
+    assert values(asked.result.deliveries) == [b"a", b"b"]  # type: ignore[union-attr]
+    assert polled(node) == []
+
+
+def test_an_outcome_is_waited_for(node: Node) -> None:
+    stage(node, ORDERS, b"a")
+    assert node.call(TransactionOutcome(ORDERS, 0, "t")).code == "UNAVAILABLE"
+    assert node.call(TransactionOutcome(ORDERS, 0, "other", 1_000)).code == "NOT_FOUND"
+    late = node.ask(TransactionOutcome(ORDERS, 0, "t", 1_000))
+    given_up = node.ask(TransactionOutcome(ORDERS, 0, "t", 5_000))
+    patient = node.ask(TransactionOutcome(ORDERS, 0, "t", 60_000))
+    node.fleet.advance(2_000)
+    assert late.code == "UNAVAILABLE"
+    assert given_up.cancel is not None
+    given_up.cancel()
+    assert patient.is_waiting
+    node.call(CommitTransaction("t", [(ORDERS, 0)]))
+    assert patient.result == TransactionShown(True, [StagedBatch(7, 0, 0)])
+    node.fleet.advance(60_000)
+    assert given_up.is_waiting
+    assert len(patient.results) == 1
+
+
+def test_a_partition_that_the_commit_does_not_name_has_no_part_in_it(node: Node) -> None:
+    stage(node, ORDERS, b"a")
+    stage(node, BILLING, b"b")
+    node.call(CommitTransaction("t", [(ORDERS, 0)]))
+    assert (seen(node, ORDERS), seen(node, BILLING)) == ([b"a"], [])
+    assert not transactions(node, BILLING).open
+
+
+def test_a_partition_without_a_stage_is_not_waited_for(node: Node) -> None:
+    node.call(CommitTransaction("t", BOTH))
+    node.fleet.wait(lambda: waiting(node.fleet) == ())
+
+
+@pytest.mark.parametrize(
+    ("request_", "code"),
+    [
+        (Stage(ORDERS, 0, "t", batch(b"a")), "INVALID_ARGUMENT"),
+        (Stage(ORDERS, 0, "", batch(b"a", producer=1)), "INVALID_ARGUMENT"),
+        (Stage(ORDERS, 0, "t", b"nonsense"), "INVALID_ARGUMENT"),
+        (Stage("nowhere", 0, "t", batch(b"a", producer=1)), "NOT_FOUND"),
+        (CommitTransaction("", BOTH), "INVALID_ARGUMENT"),
+        (CommitTransaction("t", [("nowhere", 0)]), "NOT_FOUND"),
+        (CommitTransaction("t", [(ORDERS, 9)]), "NOT_FOUND"),
+        (CommitTransaction("t", [(ORDERS, 0)], version=4), "INVALID_ARGUMENT"),
+        (CommitTransaction("t", [(ORDERS, 0)], "job", 2**64 - 1), "TransactionDecided"),
+        (CommitTransaction("t t", [(ORDERS, 0)]), "INVALID_ARGUMENT"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(node: Node, request_, code: str) -> None:
+    assert node.call(request_).code == code
+    assert not transactions(node).open
+
+
+def test_an_abandoned_stage_is_aborted_after_its_time(node: Node) -> None:
+    stage(node, ORDERS, b"a")
+    stage(node, BILLING, b"b", name="other")
+    node.fleet.advance(TRANSACTION_MS_MAX - 1_000)
+    assert transactions(node).open
+    node.fleet.advance(10_000)
+    assert not transactions(node).open
+    assert node.call(CommitTransaction("t", [(ORDERS, 0)])).code == "TRANSACTION_ENDED"
+    assert seen(node, ORDERS) == []
+
+
+def test_retention_keeps_what_is_staged() -> None:
+    node = lone()
+    node.fleet.create(ORDERS, retention_messages="2")
+    stage(node, ORDERS, b"a")
+    for _ in range(30):
+        node.call(Produce(ORDERS, 0, batch(b"x" * 4_000)))
+    node.fleet.advance(130_000)
+    host = node.partition(ORDERS)
+    staged = transactions(node).open["t"].parts[0].entry_index
+    assert host.machine.log_start > 0
+    assert host.replica.log.first_index() <= staged
+    node.call(CommitTransaction("t", [(ORDERS, 0)]))
+    assert node.call(TransactionOutcome(ORDERS, 0, "t", 1_000)).result == TransactionShown(
+        True, [StagedBatch(7, 0, 30)]
+    )
+    node.fleet.advance(130_000)
+    assert host.replica.log.first_index() > staged
+
+
+def test_what_the_log_does_not_take_at_once_follows_before_anything_else(node: Node) -> None:
+    """The last leader died in the middle, or the log was full: nobody sees a part, and nobody comes between."""
+    node.call(Produce(ORDERS, 0, batch(b"before")))
+    for sequence in range(3):
+        stage(node, ORDERS, b"%d" % sequence, sequence=sequence)
+    real, taken = node.propose, []
+
+    def propose(group, data, reply):
+        if bytes(data[30:32]) == b"FL" and len(taken) == 2:
+            return False
+        if bytes(data[30:32]) == b"FL":
+            taken.append(data)
+        return real(group, data, reply)
+
+    node.propose = propose  # type: ignore[method-assign]
+    node.call(CommitTransaction("t", [(ORDERS, 0)]))
+    assert len(taken) == 2
+    assert seen(node, ORDERS) == [b"before"]
+    latest = node.call(ListOffsets(ORDERS, 0, LATEST)).result
+    assert latest == OffsetFound(1)
+    assert node.call(Produce(ORDERS, 0, batch(b"other"))).code == "OVERLOADED"
+    node.propose = real  # type: ignore[method-assign]
+    node.fleet.advance(100)
+    assert seen(node, ORDERS) == [b"before", b"0", b"1", b"2"]
+    assert node.call(Produce(ORDERS, 0, batch(b"other"))).code == "Produced"
+
+
+@pytest.mark.parametrize("taken_max", [0, 1, 2, 3])
+@pytest.mark.parametrize("is_known", [True, False])
+def test_the_next_leader_finishes_what_the_last_one_began(taken_max: int, is_known: bool) -> None:
+    """Also one that has not heard of the decision, as long as something of the transaction is stored."""
+    fleet = three()
+    fleet.create(ORDERS)
+    leader = fleet.leader(ORDERS)
+    for sequence in range(3):
+        stage(leader, ORDERS, b"%d" % sequence, sequence=sequence)
+    real, taken, refused = leader.propose, [], []
+
+    def propose(group, data, reply):
+        if bytes(data[30:32]) == b"FL":
+            if len(taken) == taken_max:
+                refused.append(data)
+                return False
+            taken.append(data)
+        return real(group, data, reply)
+
+    leader.propose = propose  # type: ignore[method-assign]
+    assert fleet.controller().call(CommitTransaction("t", [(ORDERS, 0)])).result == TransactionDecided()
+    fleet.wait(lambda: bool(refused) or len(taken) == 3)
+    fleet.advance(500)
+    others = [box for box in fleet.nodes.values() if box is not leader]
+    assert {box.partition(ORDERS).machine.end_offset for box in others} == {taken_max}
+    if taken_max > 0 and not is_known:
+        for box in others:
+            box.catalog.transactions = dict  # type: ignore[method-assign]
+    fleet.kill(leader.node)
+    heir = fleet.leader(ORDERS)
+    fleet.wait(lambda: seen(heir, ORDERS) == [b"0", b"1", b"2"])
+    outcome = heir.call(TransactionOutcome(ORDERS, 0, "t", 1_000)).result
+    assert isinstance(outcome, TransactionShown)
+    assert [shown.base_offset for shown in outcome.batches] == [0, 1, 2]
+    for box in others:
+        box.catalog.__dict__.pop("transactions", None)
+    fleet.wait(lambda: waiting(fleet) == ())
+    fleet.restart(leader.node)
+    fleet.advance(5_000)
+    hashes = {box.partition(ORDERS).machine.state_hash() for box in fleet.nodes.values()}
+    assert len(hashes) == 1
+
+
+def test_a_stage_waits_over_a_change_of_leaders() -> None:
+    fleet = three()
+    fleet.create(ORDERS)
+    leader = fleet.leader(ORDERS)
+    stage(leader, ORDERS, b"a")
+    fleet.kill(leader.node)
+    heir = fleet.leader(ORDERS)
+    # A repetition finds what is there.
+    assert stage(heir, ORDERS, b"a").result == Staged(1)
+    fleet.controller().call(CommitTransaction("t", [(ORDERS, 0)]))
+    fleet.wait(lambda: seen(heir, ORDERS) == [b"a"])
+
+
+def test_a_leader_that_may_have_a_successor_confirms_nothing_that_it_never_had() -> None:
+    """The successor may have a stage of it, and would drop it as one that nobody waits for."""
+    fleet = three()
+    fleet.create(ORDERS)
+    leader = fleet.leader(ORDERS)
+    host = leader.partition(ORDERS)
+    waited = Transaction("t", COMMITTED, "", 0, 1, (host.group,))
+    forwarded: list[object] = []
+    fleet.wait(lambda: host._transactions is not None)
+    assert host._transactions is not None
+    host._transactions._decisions = Decisions({"t": waited}.get, forwarded.append, {})
+    fleet.isolate(leader.node)
+    host.confirm_transactions(["t"])
+    asked = leader.call(TransactionOutcome(ORDERS, 0, "t", 1_000))
+    assert (asked.is_waiting, forwarded) == (True, [])
+    fleet.heal(leader.node)
+    fleet.advance(10_000)
+    assert asked.code in ("NOT_FOUND", "NOT_LEADER", "UNAVAILABLE")
+
+
+def test_who_waits_hears_that_leadership_has_ended(node: Node) -> None:
+    stage(node, ORDERS, b"a")
+    asked = node.ask(TransactionOutcome(ORDERS, 0, "t", 60_000))
+    node.partition(ORDERS).close(UnavailableError("it moved away"))
+    assert asked.code == "UNAVAILABLE"
+
+
+def test_records_count_as_produced_when_they_are_seen(node: Node) -> None:
+    stage(node, ORDERS, b"a", b"b")
+    stage(node, ORDERS, b"c", sequence=2)
+    stage(node, BILLING, b"d", name="aborted")
+    assert node.membership.produced == {}
+    node.call(CommitTransaction("t", [(ORDERS, 0)]))
+    node.call(AbortTransaction("aborted", [(BILLING, 0)]))
+    assert node.membership.produced == {ORDERS: 3}

@@ -1,0 +1,96 @@
+"""The way in: what is offered, where a request belongs, and the end."""
+
+import pytest
+
+from flotilla.types.errors import NotLeaderError
+from flotilla.types.operations import (
+    Fetch,
+    GetMetadata,
+    ListOffsets,
+    Metadata,
+    Produce,
+    Produced,
+    Request,
+    TransferLeadership,
+)
+from tests.unit.broker.fleet import Fleet, batch, client_address, lone, three
+
+
+class Unheard(Request):
+    """Of a newer version."""
+
+
+def test_an_unknown_request_is_refused() -> None:
+    assert lone().call(Unheard()).code == "INVALID_ARGUMENT"
+
+
+def test_a_stopping_node_answers_those_who_wait_and_takes_no_more() -> None:
+    node = lone()
+    node.fleet.create("t")
+    polls = [node.ask(Fetch("t", 0, 0, 1000, wait_ms=60_000)) for _ in range(3)]
+    node.is_disk_stuck = True
+    stored = node.ask(Produce("t", 0, batch()))
+    node.broker.close()
+    assert [poll.code for poll in polls] == ["UNAVAILABLE"] * 3
+    assert node.ask(Produce("t", 0, batch())).code == "UNAVAILABLE"
+    assert node.ask(Unheard()).code == "UNAVAILABLE"
+    node.is_disk_stuck = False
+    node.fleet.advance(5000)
+    assert stored.result == Produced(0), "what was taken is finished"
+    assert node.fleet.clock.armed_count == 0
+    node.fleet.check_answers()
+
+
+def test_a_node_without_the_partition_names_one_that_has_it_and_is_up() -> None:
+    fleet = Fleet(4).form()
+    leader = fleet.create("t")
+    replicas = leader.catalog.topic("t").partitions[0].replicas
+    stranger = next(box for box in fleet.nodes.values() if box.node not in replicas)
+    request = Produce("t", 0, batch())
+    assert getattr(stranger.call(request).result, "address", None) == client_address(replicas[0])
+    fleet.kill(replicas[0])
+    assert getattr(stranger.call(request).result, "address", None) == client_address(replicas[1])
+    described = stranger.call(GetMetadata()).result
+    assert isinstance(described, Metadata)
+    assert described.topics[0].partitions[0].leader == replicas[1]
+    assert [broker.node for broker in described.brokers if not broker.is_alive] == [replicas[0]]
+
+
+def test_every_answer_that_another_leads_has_an_address() -> None:
+    fleet = three()
+    leader = fleet.create("t")
+    fleet.advance(1000)
+    for box in fleet.nodes.values():
+        for request in (Produce("t", 0, batch()), Fetch("t", 0, 0, 1), ListOffsets("t", 0, 0)):
+            result = box.call(request).result
+            if box is not leader:
+                assert isinstance(result, NotLeaderError)
+                assert (result.leader, result.address) == (leader.node, client_address(leader.node))
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+def test_leadership_is_handed_over_on_request(is_named: bool) -> None:
+    fleet = three()
+    old = fleet.create("t")
+    heir = next(node for node in fleet.nodes if node != old.node)
+    assert old.call(TransferLeadership("t", 0, heir if is_named else 0)).code == "Done"
+    fleet.advance(500)
+    new = fleet.leader("t")
+    assert new is not old
+    assert new.node == heir or not is_named
+    assert old.call(TransferLeadership("t", 0, old.node)).code == "NOT_LEADER"
+    assert new.call(TransferLeadership("t", 0, 99)).code == "INVALID_ARGUMENT"
+    assert new.call(TransferLeadership("t", 5)).code == "NOT_FOUND"
+
+
+def test_leadership_goes_nowhere_when_nobody_is_there() -> None:
+    node = lone()
+    node.fleet.create("t")
+    assert node.call(TransferLeadership("t", 0)).code == "UNAVAILABLE"
+
+
+def test_errors_do_not_gather_what_they_passed_through() -> None:
+    node = lone()
+    node.broker.close()
+    results = [node.ask(GetMetadata()).result for _ in range(3)]
+    assert [getattr(result, "__traceback__", "none") for result in results] == [None] * 3

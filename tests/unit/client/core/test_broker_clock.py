@@ -1,0 +1,208 @@
+"""What counts from now on counts by the brokers' clock, however far ours is from it."""
+
+import asyncio
+import time
+
+import pytest
+
+from flotilla import Record
+from flotilla.client._core.broker_clock import CLOCKS_HERE, ClockDifference, ToldTime, difference_here, difference_of
+from flotilla.client._core.options import read_addresses
+from flotilla.client._core.routes import ANY
+from flotilla.client.producer._record_fields import as_records, make_record
+from flotilla.codec.batch.view import BatchView
+from flotilla.gateway.gateway import Gateway
+from flotilla.types.address import Address
+from flotilla.types.limits import TIME_MS_MAX
+from flotilla.types.operations import InitCluster
+from tests.unit.client.broker import MemoryCluster
+from tests.unit.client.world import World
+
+HOUR_MS = 3_600_000
+#: What a machine that is busy may take for something quick.
+SLACK_MS = 60_000
+BROKER = Address("broker", 7600)
+
+
+def now_ms():
+    return time.time_ns() // 1_000_000
+
+
+# The difference.
+
+
+def test_the_difference_is_known_up_to_the_round_trip():
+    # Asked at 1_000 and heard at 1_030, when it was 500_030 here: the broker said it between 500_000 and 500_030.
+    told = ToldTime(BROKER, 600_010, asked_ms=1_000)
+    assert difference_of(told, 1_030, 500_030) == ClockDifference(99_979, 100_011)
+
+
+@pytest.mark.parametrize(
+    ("least_ms", "most_ms", "likely_ms"),
+    [(0, 0, 0), (-20, 5, 0), (-5, 0, 0), (0, 9, 0), (1, 9, 9), (-9, -1, -1)],
+)
+def test_clocks_that_may_agree_are_taken_to_agree_where_early_and_late_are_alike(least_ms, most_ms, likely_ms):
+    assert ClockDifference(least_ms, most_ms).likely_ms == likely_ms
+
+
+def test_a_broker_in_this_process_is_looked_at_when_it_matters():
+    told = ToldTime(BROKER, 1, asked_ms=0)
+    assert difference_here(None, 1_000) is None
+    assert difference_here(told, 1_000) is None
+    CLOCKS_HERE[BROKER] = lambda: 5_000
+    try:
+        assert difference_here(told, 1_000) == ClockDifference(3_999, 4_000)
+        assert difference_here(told._replace(address=Address("broker", 7601)), 1_000) is None
+    finally:
+        del CLOCKS_HERE[BROKER]
+
+
+# Records.
+
+
+def test_a_delay_is_never_early():
+    record = make_record(b"x", None, {"delay_ms": 1_000}, 50_000, ClockDifference(-10, 30))
+    assert (record.timestamp_ms, record.deliver_at_ms) == (50_000, 51_030)
+    behind = make_record(b"x", None, {"delay_ms": 1_000}, 50_000, ClockDifference(-20_030, -20_000))
+    assert (behind.timestamp_ms, behind.deliver_at_ms) == (50_000, 31_000)
+
+
+def test_a_time_that_is_said_stays_as_it_is():
+    far = ClockDifference(HOUR_MS, HOUR_MS)
+    assert make_record(b"x", None, {"deliver_at": 77_000}, 50_000, far).deliver_at_ms == 77_000
+    kept = make_record(b"x", None, {"timestamp_ms": 40_000, "ttl_ms": 500}, 50_000, far)
+    assert (kept.timestamp_ms, kept.ttl_ms) == (40_000, 500)
+    assert make_record(b"x", None, {"delay_ms": 0}, 50_000, far).deliver_at_ms == 0
+
+
+@pytest.mark.parametrize("ahead_ms", [HOUR_MS, -30_000, -60_000, -HOUR_MS])
+def test_a_record_expires_by_the_brokers_clock(ahead_ms):
+    record = make_record(b"x", None, {"ttl_ms": 60_000}, 8 * HOUR_MS, ClockDifference(ahead_ms - 3, ahead_ms))
+    assert record.timestamp_ms + record.ttl_ms == 8 * HOUR_MS + ahead_ms + 60_000
+    assert record.ttl_ms > 0
+    if ahead_ms > -60_000:
+        assert record.timestamp_ms == 8 * HOUR_MS
+
+
+def test_a_ttl_stays_as_it_was_said_as_long_as_the_clocks_may_agree():
+    record = make_record(b"x", None, {"ttl_ms": 60_000}, 50_000, ClockDifference(-2, 3))
+    assert (record.timestamp_ms, record.ttl_ms) == (50_000, 60_000)
+
+
+def test_a_ttl_for_ever_and_the_longest_one_stay():
+    far = ClockDifference(HOUR_MS, HOUR_MS)
+    assert make_record(b"x", None, {"priority": 1}, 50_000, far).ttl_ms == 0
+    assert make_record(b"x", None, {"ttl_ms": TIME_MS_MAX}, 50_000, far).ttl_ms == TIME_MS_MAX
+
+
+def test_a_record_that_is_given_whole_counts_from_now_on_if_it_has_no_time():
+    far = ClockDifference(HOUR_MS, HOUR_MS)
+    given = [Record(b"1", ttl_ms=500), Record(b"2", ttl_ms=500, timestamp_ms=40_000), b"3"]
+    first, second, third = as_records(given, None, {"ttl_ms": 700}, 50_000, far)
+    assert (first.timestamp_ms, first.ttl_ms) == (50_000, HOUR_MS + 500)
+    assert (second.timestamp_ms, second.ttl_ms) == (40_000, 500)
+    assert (third.timestamp_ms, third.ttl_ms) == (50_000, HOUR_MS + 700)
+
+
+# Who tells.
+
+
+def test_a_session_remembers_what_the_newest_welcome_said():
+    cluster = MemoryCluster(2)
+    cluster.ahead_ms = HOUR_MS
+    world = World(cluster, bootstrap=(1,))
+    assert world.session.told is None
+    cluster.create("orders", 2)
+    world.session.resolve("orders", 99_000, lambda found: None, world.now_ms)
+    world.act()
+    # Hello is on its way for a while; what is told is told of the time when it left.
+    asked_ms, world.now_ms = world.now_ms, world.now_ms + 40
+    world.run()
+    told = world.session.told
+    assert (told.address.port, told.asked_ms) == (7600, asked_ms)
+    assert abs(told.time_ms - now_ms() - HOUR_MS) < SLACK_MS
+    # One that does not tell its time takes nothing back.
+    cluster.ahead_ms = None
+    world.cut(1)
+    world.call(InitCluster({}), ANY)
+    world.run()
+    assert world.session.told is told
+
+
+def sent(doors, topic="orders"):
+    """Every record there, as it is stored."""
+    stored = [batch for part in doors.cluster.topics[topic] for batch in part.batches]
+    return [record for batch in stored for record in BatchView(batch).records()]
+
+
+def deliver(client, way, fields):
+    if way == "produce":
+        client.produce("orders", b"x", **fields)
+    elif way == "values":
+        client.produce_many("orders", [b"x"], **fields)
+    elif way == "records":
+        client.produce_many("orders", [b"x"], key=b"k", **fields)
+    else:
+        with client.producer("orders") as producer:
+            producer.send(b"x", **fields)
+
+
+@pytest.mark.parametrize("ahead_ms", [24 * HOUR_MS, -24 * HOUR_MS])
+@pytest.mark.parametrize("way", ["produce", "values", "records", "producer"])
+def test_the_first_record_of_a_client_counts_by_the_brokers_clock(connect, doors, way, ahead_ms):
+    doors.cluster.ahead_ms = ahead_ms
+    doors.cluster.create("orders")
+    before_ms = now_ms()
+    deliver(connect(), way, {"delay_ms": HOUR_MS, "ttl_ms": 48 * HOUR_MS})
+    (record,) = sent(doors)
+    broker_ms = before_ms + ahead_ms
+    assert broker_ms + HOUR_MS <= record.deliver_at_ms < broker_ms + HOUR_MS + SLACK_MS
+    expires_ms = record.timestamp_ms + record.ttl_ms
+    assert broker_ms + 48 * HOUR_MS <= expires_ms < broker_ms + 48 * HOUR_MS + SLACK_MS
+    assert before_ms <= record.timestamp_ms <= now_ms()
+
+
+@pytest.mark.parametrize("way", ["produce", "values", "records", "producer"])
+def test_a_broker_that_does_not_tell_its_time_is_taken_to_have_ours(connect, doors, way):
+    doors.cluster.ahead_ms = None
+    doors.cluster.create("orders")
+    before_ms = now_ms()
+    deliver(connect(), way, {"delay_ms": HOUR_MS, "ttl_ms": HOUR_MS})
+    (record,) = sent(doors)
+    assert before_ms + HOUR_MS <= record.deliver_at_ms <= now_ms() + HOUR_MS
+    assert record.ttl_ms == HOUR_MS
+
+
+def test_a_ttl_is_not_touched_when_the_clocks_agree(connect, doors):
+    doors.cluster.create("orders")
+    client = connect()
+    client.produce("orders", b"1", ttl_ms=5_000)
+    client.produce_many("orders", [b"2"], ttl_ms=5_000)
+    assert [record.ttl_ms for record in sent(doors)] == [5_000, 5_000]
+
+
+# Doors that are elsewhere.
+
+
+def test_a_gateway_has_the_brokers_time_once_it_has_asked(doors):
+    doors.cluster.ahead_ms = 24 * HOUR_MS
+
+    async def run():
+        gateway = Gateway(lambda: read_addresses(doors.addresses))
+        try:
+            assert abs(gateway.now_ms() - now_ms()) < SLACK_MS
+            await gateway.learn_time()
+            asked = len(doors.cluster.requests)
+            assert abs(gateway.now_ms() - now_ms() - 24 * HOUR_MS) < SLACK_MS
+            await gateway.learn_time()
+            assert len(doors.cluster.requests) == asked
+        finally:
+            await gateway.close()
+
+    asyncio.run(run())
+
+
+def test_a_gateway_beside_a_broker_has_its_clock():
+    gateway = Gateway(list, clock=lambda: 123)
+    asyncio.run(gateway.learn_time())
+    assert gateway.now_ms() == 123

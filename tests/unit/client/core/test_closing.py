@@ -1,0 +1,158 @@
+"""How blocks are left while the brokers do not answer: soon after an interrupt, and in peace otherwise."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from flotilla.client._core import closing as leaving
+from flotilla.client._core.options import TIMEOUT_MS_DEFAULT
+from flotilla.codec.batch.records import encode_batch
+from flotilla.types.operations import Produce, Request
+from flotilla.types.records import Record
+from tests.unit.client.queue_doors import queue_doors
+from tests.unit.client.shells import Doors, Shell
+from tests.unit.client.stream_broker import StreamCluster
+
+#: Instead of two seconds, so that all of this takes no time.
+SHORT_MS = 100
+#: Nobody may wait for the time limit of a client, however slow this machine is.
+PATIENCE_S = TIMEOUT_MS_DEFAULT / 1000 / 2
+
+
+@pytest.fixture(autouse=True)
+def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leaving, "INTERRUPTED_MS_MAX", SHORT_MS)
+
+
+@pytest.fixture(params=["records"])
+def doors(request: pytest.FixtureRequest) -> Iterator[Doors]:
+    """Brokers that know records, or queue groups, or stream groups as well."""
+    if request.param == "queues":
+        with queue_doors() as opened:
+            opened.cluster.create("orders")
+            yield opened
+    else:
+        opened = Doors(cluster=StreamCluster(2) if request.param == "streams" else None)
+        opened.cluster.create("orders")
+        yield opened
+        opened.close()
+
+
+def fall_silent(doors: Doors) -> None:
+    """As brokers do that are stopped: they take everything and answer nothing."""
+    doors.cluster.handle = lambda node, request, done: None
+
+
+def leave(block: Shell, kind: type[BaseException] = KeyboardInterrupt) -> None:
+    """Sees that it takes no time, and that the interrupt is what is raised."""
+
+    def work() -> None:
+        with block:
+            raise kind
+
+    began = time.monotonic()
+    with pytest.raises(kind):
+        work()
+    assert time.monotonic() - began < PATIENCE_S
+
+
+def messages(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.name.startswith("flotilla")]
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError])
+def test_an_interrupted_producer(connect, doors, caplog, kind):
+    producer = connect().producer("orders")
+    producer.send(b"stored").result()
+    fall_silent(doors)
+    for _ in range(3):
+        producer.send(b"x")
+    leave(producer, kind)
+    assert messages(caplog) == ["a producer of orders was closed before 3 of its records had an answer"]
+
+
+def test_an_interrupted_client(connect, doors, caplog):
+    client = connect()
+    first, second = client.producer("orders"), client.producer("orders", linger_ms=60_000)
+    first.send(b"stored").result()
+    fall_silent(doors)
+    first.send(b"x")
+    second.send(b"y")
+    leave(client)
+    assert messages(caplog) == ["a producer of orders was closed before 1 of its records had an answer"] * 2
+
+
+@pytest.mark.parametrize("doors", ["queues"], indirect=True)
+@pytest.mark.parametrize("is_client_left", [False, True])
+def test_an_interrupted_queue_consumer(connect, doors, caplog, is_client_left):
+    client = connect()
+    client.produce_many("orders", [b"x", b"y"])
+    consumer = client.consumer("orders", group="workers")
+    found = consumer.poll(2)
+    assert len(found) == 2
+    fall_silent(doors)
+    found[0].ack(wait=False)
+    leave(client if is_client_left else consumer)
+    who = "a client" if is_client_left else "a consumer of orders"
+    [text] = messages(caplog)
+    # One was done, and the other is given back.
+    assert text.startswith(f"{who} was interrupted: 2 messages were settled, and no answer came within")
+
+
+@pytest.mark.parametrize("doors", ["streams"], indirect=True)
+@pytest.mark.parametrize("is_client_left", [False, True])
+def test_an_interrupted_stream_consumer(connect, doors, caplog, is_client_left):
+    async def fill() -> None:
+        leader = doors.cluster.topics["orders"][0].leader
+        doors.cluster.answer(leader, Produce("orders", 0, encode_batch([Record(b"x")])))
+
+    doors.run(fill())
+    client = connect()
+    consumer = client.consumer("orders", group="billing", mode="stream", auto_commit_ms=60_000)
+    while not consumer.poll(1, wait_ms=20_000):
+        pass
+    # Whoever asks for more has handled what was there.
+    assert consumer.poll(1, wait_ms=0) == []
+    fall_silent(doors)
+    leave(client if is_client_left else consumer)
+    who = "a client" if is_client_left else "a consumer of orders"
+    [text] = messages(caplog)
+    assert text.startswith(f"{who} was interrupted: ")
+
+
+def test_an_interrupted_transaction(connect, doors):
+    transaction = connect().transaction()
+    transaction.produce("orders", b"x")
+    fall_silent(doors)
+    leave(transaction)
+
+
+@pytest.mark.parametrize("error", [None, ValueError])
+def test_whoever_is_not_interrupted_waits_for_a_slow_broker(connect, doors, caplog, error):
+    handle = doors.cluster.handle
+
+    def answer_late(node: int, request: Request, done):
+        if isinstance(request, Produce):
+            answer = asyncio.get_running_loop().call_later
+            answer(3 * SHORT_MS / 1000, handle, node, request, done)
+            return None
+        return handle(node, request, done)
+
+    doors.cluster.handle = answer_late
+    producer = connect().producer("orders")
+
+    def work() -> None:
+        with producer:
+            producer.send(b"x")
+            if error is not None:
+                raise error
+
+    if error is None:
+        work()
+    else:
+        with pytest.raises(error):
+            work()
+    assert doors.cluster.stored("orders") == [b"x"]
+    assert messages(caplog) == []

@@ -1,0 +1,250 @@
+"""What a queue consumer says of its messages: settled together, told of errors, sent again, or staying for company."""
+
+from types import NoneType
+
+import pytest
+
+from flotilla.client.queue._settlements import LINGER_COUNT_MAX, LINGER_MS
+from flotilla.client.queue.outcome import DONE, failed, rejected, released
+from flotilla.types.errors import LeaseExpiredError, UnavailableError
+from flotilla.types.operations.queue import Settle
+from tests.unit.client.queue.test_core import many
+from tests.unit.client.queue_world import QueueWorld
+
+
+def acknowledge_unawaited(consumer, messages):
+    """One after the other, each in a turn of its own."""
+    for message in messages:
+        consumer.reader.settle({message.holding: message.holding.bit(message.offset)}, DONE, None)
+        consumer.turn()
+
+
+# Somebody waits for the outcome.
+
+
+def test_many_acks_of_one_turn_are_one_request_of_few_runs():
+    world = QueueWorld()
+    world.produce(*many(50))
+    world.produce(*many(50))
+    consumer = world.consumer()
+    messages = consumer.poll(100)
+    outcomes = [consumer.settle([message]) for message in reversed(messages) if message.offset != 70]
+    assert not world.requests(Settle)
+    consumer.turn()
+    assert outcomes == [[None]] * 99
+    (request,) = world.requests(Settle)
+    assert [run[1:] for run in request.held] == [(0, 70), (71, 100)]
+    assert consumer.reader.leases.open_count == 1
+
+
+def test_verdicts_reach_the_group():
+    world = QueueWorld(nack_backoff_ms="1s")
+    world.produce(*many(4))
+    consumer = world.consumer()
+    one, two, three, four = consumer.poll()
+    outcomes = [
+        consumer.settle([one]),
+        consumer.settle([two], failed("ValueError: no", 500)),
+        consumer.settle([three], released(0)),
+        consumer.settle([four], rejected("garbage")),
+    ]
+    consumer.turn()
+    assert outcomes == [[None]] * 4
+    described = world.describe()
+    assert (described.acked_total, described.failed_total, described.delayed) == (1, 1, 1)
+    assert [(message.payload, message.attempt) for message in consumer.poll()] == [(b"2", 1)]
+    world.pass_ms(600)
+    assert [(message.payload, message.attempt) for message in consumer.poll()] == [(b"1", 2)]
+    assert world.cluster.stored("dlq.workers.orders") == [b"3"]
+
+
+def test_settling_twice_is_settling_once():
+    world = QueueWorld()
+    world.produce(b"a")
+    consumer = world.consumer()
+    messages = consumer.poll()
+    assert consumer.ack(messages) is None
+    assert consumer.ack(messages) is None
+    assert consumer.ack(messages, failed("too late", None)) is None
+    assert len(world.requests(Settle)) == 1
+
+
+def test_a_lease_that_somebody_else_has_is_refused_by_name():
+    world = QueueWorld(visibility_ms="1s", nack_backoff_ms="1ms")
+    world.produce(*many(3))
+    consumer = world.consumer(lease_ms_max=1)
+    messages = consumer.poll()
+    world.pass_ms(2_000)
+    other = world.consumer("two")
+    assert len(other.poll(2)) == 2
+    error = consumer.ack(messages)
+    assert isinstance(error, LeaseExpiredError)
+    assert "offsets 0 to 1 of partition 0 of orders" in str(error)
+    # Nobody has the third: its ack is honoured though it is late.
+    assert world.describe().acked_total == 1
+    assert all(message.is_settled for message in messages)
+    again = consumer.ack(messages[:1])
+    assert isinstance(again, LeaseExpiredError)
+
+
+def test_who_shares_a_request_is_told_only_of_what_it_asked_for():
+    world = QueueWorld(visibility_ms="1s", nack_backoff_ms="1ms")
+    world.produce(*many(4))
+    consumer = world.consumer(lease_ms_max=1)
+    messages = consumer.poll()
+    world.pass_ms(2_000)
+    assert len(world.consumer("two").poll(2)) == 2
+    before = len(world.requests(Settle))
+    outcomes = [consumer.settle([message]) for message in messages[1:]]
+    consumer.reader.settle({messages[0].holding: 1}, DONE, None)
+    consumer.turn()
+    assert len(world.requests(Settle)) == before + 1
+    assert [type(outcome) for (outcome,) in outcomes] == [LeaseExpiredError, NoneType, NoneType]
+    (error,) = consumer.reader.errors
+    assert "offset 0 of" in str(error)
+    assert "offset 1 of" in str(outcomes[0][0])
+
+
+def test_only_a_few_requests_are_under_way_and_the_rest_gathers():
+    world = QueueWorld()
+    world.produce(*many(20))
+    consumer = world.consumer()
+    messages = consumer.poll(20)
+    outcomes = []
+    for message in messages:
+        outcomes.append(consumer.settle([message]))
+        consumer.reader.turn(world.now_ms)
+    assert consumer.reader.unconfirmed == 20
+    world.run()
+    assert outcomes == [[None]] * 20
+    assert [sum(run[2] - run[1] for run in request.held) for request in world.requests(Settle)] == [1, 1, 18]
+    assert consumer.reader.unconfirmed == 0
+
+
+def test_an_ack_whose_answer_is_lost_is_sent_again():
+    world = QueueWorld()
+    world.produce(b"a")
+    consumer = world.consumer()
+    outcomes = consumer.settle(consumer.poll())
+    consumer.reader.turn(world.now_ms)
+    world.act()
+    world.serve()
+    world.cut(1)
+    world.pass_ms(1_000)
+    assert outcomes == [None]
+    assert world.describe().acked_total == 1
+
+
+def test_a_settlement_that_fails_can_be_tried_again():
+    world = QueueWorld()
+    world.produce(b"a")
+    consumer = world.consumer(timeout_ms=500)
+    messages = consumer.poll()
+    world.cluster.fault = lambda node, request: UnavailableError("no") if isinstance(request, Settle) else None
+    outcomes = consumer.settle(messages)
+    consumer.turn()
+    world.pass_ms(1_000)
+    assert len(outcomes) == 1
+    assert outcomes[0] is not None
+    assert not messages[0].is_settled
+    world.cluster.fault = lambda node, request: None
+    assert consumer.ack(messages) is None
+
+
+# Nobody does.
+
+
+def test_what_nobody_waits_for_is_one_request_and_its_errors_are_told_once():
+    world = QueueWorld(visibility_ms="1s", nack_backoff_ms="1ms")
+    world.produce(*many(5))
+    consumer = world.consumer(lease_ms_max=1)
+    messages = consumer.poll()
+    world.pass_ms(2_000)
+    assert len(world.consumer("two").poll(3)) == 3
+    before = len(world.requests(Settle))
+    for message in messages:
+        consumer.reader.settle({message.holding: message.holding.bit(message.offset)}, DONE, None)
+        assert message.is_settled
+    assert consumer.reader.unconfirmed == 5
+    consumer.turn()
+    world.pass_ms(LINGER_MS)
+    assert len(world.requests(Settle)) == before + 1
+    (error,) = consumer.reader.errors
+    assert "offsets 0 to 2 of" in str(error)
+    assert world.describe().acked_total == 2
+
+
+def test_errors_that_nobody_waits_for_are_kept():
+    world = QueueWorld(visibility_ms="1s", nack_backoff_ms="1ms")
+    world.produce(b"a")
+    consumer = world.consumer(lease_ms_max=1)
+    (message,) = consumer.poll()
+    world.pass_ms(2_000)
+    assert world.consumer("two").poll()
+    consumer.reader.settle({message.holding: message.holding.full}, DONE, None)
+    consumer.turn()
+    world.pass_ms(LINGER_MS)
+    (error,) = consumer.reader.errors
+    assert isinstance(error, LeaseExpiredError)
+
+
+def test_what_nobody_waits_for_stays_a_moment_for_company():
+    world = QueueWorld()
+    world.produce(*many(4))
+    consumer = world.consumer()
+    one, two, three, four = consumer.poll()
+    acknowledge_unawaited(consumer, [one])
+    world.pass_ms(LINGER_MS - 1)
+    acknowledge_unawaited(consumer, [two, three])
+    assert world.requests(Settle) == []
+    world.pass_ms(1)
+    (request,) = world.requests(Settle)
+    assert [(run.first, run.end) for run in request.held] == [(0, 3)]
+    assert world.describe().acked_total == 3
+    # The next one has a moment of its own.
+    acknowledge_unawaited(consumer, [four])
+    assert len(world.requests(Settle)) == 1
+    world.pass_ms(LINGER_MS)
+    assert world.describe().acked_total == 4
+
+
+def test_what_somebody_waits_for_takes_along_what_nobody_does():
+    world = QueueWorld()
+    world.produce(*many(2))
+    consumer = world.consumer()
+    one, two = consumer.poll()
+    acknowledge_unawaited(consumer, [one])
+    assert consumer.ack([two]) is None
+    assert len(world.requests(Settle)) == 1
+    assert world.describe().acked_total == 2
+
+
+def test_nothing_stays_for_company_when_much_has_gathered():
+    world = QueueWorld()
+    world.produce(*many(LINGER_COUNT_MAX))
+    consumer = world.consumer()
+    messages = consumer.poll(LINGER_COUNT_MAX)
+    assert len(messages) == LINGER_COUNT_MAX
+    acknowledge_unawaited(consumer, messages[:-1])
+    assert world.requests(Settle) == []
+    acknowledge_unawaited(consumer, messages[-1:])
+    assert world.describe().acked_total == LINGER_COUNT_MAX
+
+
+def test_nothing_stays_for_company_where_the_next_of_its_key_waits_for_its_end():
+    world = QueueWorld()
+    world.produce(*many(1))
+    consumer = world.consumer(is_ordered_by_key=True)
+    acknowledge_unawaited(consumer, consumer.poll())
+    assert world.describe().acked_total == 1
+
+
+@pytest.mark.parametrize("end", ["hurry", "stop"])
+def test_nothing_stays_for_company_at_the_end(end):
+    world = QueueWorld()
+    world.produce(*many(1))
+    consumer = world.consumer()
+    acknowledge_unawaited(consumer, consumer.poll())
+    getattr(consumer.reader, end)(world.now_ms)
+    world.run()
+    assert world.describe().acked_total == 1

@@ -1,0 +1,196 @@
+"""A worker: handlers in threads and on the loop, what becomes of their messages, and how it ends."""
+
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from flotilla import AsyncQueueMessage, Client, InvalidArgumentError, QueueMessage, Reject, Retry, Worker
+from flotilla.types.errors import NotFoundError
+from flotilla.types.operations.queue import Extend
+from tests.unit.client.queue.test_shells import many, until
+from tests.unit.client.queue_doors import queue_doors
+from tests.unit.client.shells import Doors
+
+GROUP = "workers"
+
+
+@pytest.fixture
+def doors() -> Iterator[Doors]:
+    with queue_doors() as opened:
+        yield opened
+
+
+@pytest.fixture
+def client(doors: Doors) -> Iterator[Client]:
+    doors.cluster.settings["orders"] = {"nack_backoff_ms": "1ms", "nack_backoff_max_ms": "1ms"}
+    doors.cluster.create("orders", 2)
+    with Client(doors.addresses) as opened:
+        yield opened
+
+
+class Running:
+    """A worker in a thread of its own."""
+
+    def __init__(self, addresses: list[str], handler: Callable[..., object], **settings: object) -> None:
+        self.worker = Worker(addresses, "orders", GROUP, handler, **settings)
+        self.error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self.worker.run()
+        except BaseException as error:
+            self.error = error
+
+    def __enter__(self) -> "Running":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.worker.stop()
+        self._thread.join(30)
+        assert not self._thread.is_alive()
+        assert self.worker.running_count == 0
+
+
+def test_handlers_in_threads(client, doors):
+    client.produce_many("orders", many(50), partition=0)
+    client.produce_many("orders", many(50, first=50), partition=1)
+    found: list[bytes] = []
+
+    def handle(message: QueueMessage) -> None:
+        assert isinstance(message, QueueMessage)
+        message.extend(20_000)
+        found.append(message.payload)
+
+    with Running(doors.addresses, handle, concurrency=8):
+        until(lambda: client.groups("orders") != {} and client.describe_group("orders", GROUP).acked_total == 100)
+    assert sorted(found, key=int) == many(100)
+
+
+def test_handlers_on_the_loop(client, doors):
+    client.produce_many("orders", many(100))
+    found: list[bytes] = []
+
+    async def handle(message: AsyncQueueMessage) -> None:
+        if message.payload == b"7":
+            await message.ack()
+        found.append(message.payload)
+
+    with Running(doors.addresses, handle) as running:
+        until(lambda: client.groups("orders") != {} and client.describe_group("orders", GROUP).acked_total == 100)
+        assert (running.worker.handled_count, running.worker.failed_count) == (100, 0)
+    assert sorted(found, key=int) == many(100)
+
+
+def test_what_a_handler_raises_decides(client, doors, caplog):
+    client.produce_many("orders", [b"fails", b"rejected", b"again", b"fine"], partition=0)
+    attempts: dict[bytes, int] = {}
+
+    def handle(message: QueueMessage) -> None:
+        attempts[message.payload] = message.attempt
+        if message.payload == b"fails" and message.attempt < 3:
+            raise ValueError("not yet")
+        if message.payload == b"rejected":
+            raise Reject("garbage")
+        if message.payload == b"again" and message.attempt == 1:
+            raise Retry(delay_ms=1)
+
+    with Running(doors.addresses, handle) as running:
+        until(lambda: client.groups("orders") != {} and client.describe_group("orders", GROUP).acked_total == 3)
+        assert attempts == {b"fails": 3, b"rejected": 1, b"again": 2, b"fine": 1}
+        assert running.worker.failed_count == 2
+    assert client.describe_group("orders", GROUP).dead_total == 1
+    assert "not yet" in caplog.text
+
+
+def test_a_slow_handler_does_not_block_others(client, doors):
+    client.produce_many("orders", [b"slow", *many(40)], partition=0)
+    go_on = threading.Event()
+
+    def handle(message: QueueMessage) -> None:
+        if message.payload == b"slow":
+            go_on.wait(30)
+
+    with Running(doors.addresses, handle, concurrency=2):
+        until(lambda: client.groups("orders") != {} and client.describe_group("orders", GROUP).acked_total == 40)
+        assert client.describe_group("orders", GROUP).leased == 1
+        go_on.set()
+    assert client.describe_group("orders", GROUP).acked_total == 41
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_stopping_lets_handlers_finish_and_gives_the_rest_back(client, doors, is_async):
+    client.produce_many("orders", many(20), partition=0)
+    begun: list[bytes] = []
+    go_on = threading.Event()
+
+    def handle(message: QueueMessage) -> None:
+        begun.append(message.payload)
+        go_on.wait(30)
+
+    async def handle_async(message: AsyncQueueMessage) -> None:
+        import asyncio
+
+        begun.append(message.payload)
+        while not go_on.is_set():
+            await asyncio.sleep(0.005)
+
+    with Running(doors.addresses, handle_async if is_async else handle, concurrency=3, prefetch=10) as running:
+        until(lambda: len(begun) == 3)
+        running.worker.stop()
+        until(lambda: client.describe_group("orders", GROUP).leased == 3)
+        go_on.set()
+    info = client.describe_group("orders", GROUP)
+    assert (info.acked_total, info.leased, info.ready, info.failed_total) == (3, 0, 17, 0)
+    assert len(begun) == 3
+
+
+def test_a_handler_that_does_not_end_loses_its_message_uncounted(client, doors):
+    client.produce("orders", b"stuck")
+    begun = threading.Event()
+
+    async def handle(message: AsyncQueueMessage) -> None:
+        import asyncio
+
+        begun.set()
+        await asyncio.sleep(3_600)
+
+    with Running(doors.addresses, handle, drain_ms=50):
+        assert begun.wait(20)
+    info = client.describe_group("orders", GROUP)
+    assert (info.acked_total, info.leased, info.ready, info.failed_total) == (0, 0, 1, 0)
+
+
+def test_a_worker_that_was_stopped_before_does_not_begin(doors):
+    worker = Worker(doors.addresses, "orders", GROUP, lambda message: None)
+    worker.stop()
+    worker.run()
+
+
+def test_what_cannot_pass_ends_the_worker(client, doors):
+    with Running(doors.addresses, lambda message: None) as running:
+        running.worker.stop()
+    worker = Worker(doors.addresses, "missing", GROUP, lambda message: None)
+    with pytest.raises(NotFoundError):
+        worker.run()
+    with pytest.raises(InvalidArgumentError):
+        Worker(doors.addresses, "orders", GROUP, lambda message: None, concurrency=0)
+
+
+def test_leases_of_handlers_that_block_are_renewed(client, doors):
+    client.produce("orders", b"slow")
+    attempts: list[int] = []
+    cluster = doors.cluster
+    begun_ms = cluster.now_ms()
+    # At the broker, time passes by renewals alone, most of a lease at each: it is over soon if they do not prolong it.
+    cluster.now_ms = lambda: begun_ms + 800 * cluster.count(Extend)
+
+    def handle(message: QueueMessage) -> None:
+        attempts.append(message.attempt)
+        until(lambda: cluster.count(Extend) >= 3)
+
+    with Running(doors.addresses, handle, visibility_ms=1_000):
+        until(lambda: client.groups("orders") != {} and client.describe_group("orders", GROUP).acked_total == 1)
+    assert attempts == [1]

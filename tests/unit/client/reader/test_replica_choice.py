@@ -1,0 +1,254 @@
+"""Reading from replicas that do not lead: who is asked, and what happens when one cannot answer."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from flotilla import InvalidArgumentError, OffsetOutOfRangeError
+from flotilla.broker.ports import Cancel, Done
+from flotilla.client._core.calls import Call
+from flotilla.client._core.routes import Route
+from flotilla.client._core.session import SessionOptions
+from flotilla.client.reader._replica_choice import LEADER, NEAREST, SPREAD, Replicas
+from flotilla.codec.batch.records import encode_batch
+from flotilla.types.errors import FlotillaError, NotLeaderError, ReplicaBehindError
+from flotilla.types.ids import NO_NODE
+from flotilla.types.operations import Fetch, GetMetadata, Produce, Request, TopicInfo
+from flotilla.types.records import Record
+from tests.unit.client.broker import MemoryCluster, Partition
+from tests.unit.client.shells import Doors, Shell
+from tests.unit.client.world import World
+
+TOPIC = "orders"
+
+
+class ReplicatedCluster(MemoryCluster):
+    """Every node has a replica of everything. Those that are behind say so."""
+
+    def __init__(self, nodes: int = 3) -> None:
+        super().__init__(nodes)
+        self.behind: set[int] = set()
+        #: Nodes that have lost their replicas without the metadata knowing.
+        self.moved: set[int] = set()
+        self._is_any_replica = False
+
+    def describe(self, topic: str) -> TopicInfo:
+        found = super().describe(topic)
+        for part in found.partitions:
+            part.replicas = list(self.addresses)
+        return found
+
+    def handle(self, node: int, request: Request, done: Done) -> Cancel | None:
+        self._is_any_replica = isinstance(request, Fetch) and request.is_any_replica
+        return super().handle(node, request, done)
+
+    def _answer(self, node: int, request: Request) -> object:
+        self._is_any_replica = isinstance(request, Fetch) and request.is_any_replica
+        return super()._answer(node, request)
+
+    def _partition(self, node: int, topic: str, number: int) -> Partition:
+        if not self._is_any_replica:
+            return super()._partition(node, topic, number)
+        leader = self.topics[topic][number].leader
+        if node in self.moved:
+            raise NotLeaderError(leader, self.addresses[leader])
+        if node in self.behind:
+            raise ReplicaBehindError("cut off")
+        return super()._partition(leader, topic, number)
+
+
+# The choice.
+
+
+def world(cluster: MemoryCluster, **options: object) -> World:
+    """One whose session knows the topic and its replicas."""
+    made = World(cluster, options=SessionOptions(**options))  # type: ignore[arg-type]
+    made.session.resolve(TOPIC, made.now_ms + 1_000, lambda outcome: None, made.now_ms)
+    made.run()
+    return made
+
+
+@pytest.fixture
+def cluster() -> ReplicatedCluster:
+    cluster = ReplicatedCluster()
+    cluster.create(TOPIC, 3)
+    return cluster
+
+
+def test_the_leader_is_asked_unless_something_else_is_said(cluster: ReplicatedCluster) -> None:
+    session = world(cluster).session
+    assert Replicas(session, TOPIC, LEADER).choose(0) == NO_NODE
+    assert Replicas(session, "unknown", SPREAD).choose(0) == NO_NODE
+    assert Replicas(session, TOPIC, SPREAD).choose(7) == NO_NODE
+
+
+def test_each_reader_begins_at_another_replica(cluster: ReplicatedCluster) -> None:
+    session = world(cluster).session
+    readers = [Replicas(session, TOPIC, SPREAD) for _ in range(3)]
+    for partition in range(3):
+        assert sorted(reader.choose(partition) for reader in readers) == [1, 2, 3]
+    assert sorted(readers[0].choose(partition) for partition in range(3)) == [1, 2, 3]
+    assert readers[0].choose(0) == readers[0].choose(0)
+
+
+def test_one_that_could_not_answer_is_left_alone_for_longer_each_time(cluster: ReplicatedCluster) -> None:
+    made = world(cluster)
+    reader = Replicas(made.session, TOPIC, SPREAD)
+    first = reader.choose(0)
+    waits = []
+    for _ in range(3):
+        reader.failed(0, first)
+        assert reader.choose(0) not in (first, NO_NODE)
+        assert reader.choose(1) != NO_NODE
+        before = made.now_ms
+        while reader.choose(0) != first:
+            made.pass_ms(100)
+        waits.append(made.now_ms - before)
+    assert waits == [500, 1_000, 2_000]
+    reader.answered(0, first)
+    reader.failed(0, first)
+    made.pass_ms(500)
+    assert reader.choose(0) == first
+
+
+def test_when_nobody_is_left_the_leader_is_asked(cluster: ReplicatedCluster) -> None:
+    reader = Replicas(world(cluster).session, TOPIC, SPREAD)
+    for node in (1, 2, 3):
+        reader.failed(0, node)
+    assert reader.choose(0) == NO_NODE
+
+
+def test_a_broker_that_is_silent_is_not_chosen(cluster: ReplicatedCluster) -> None:
+    made = world(cluster)
+    reader = Replicas(made.session, TOPIC, SPREAD)
+    first = reader.choose(0)
+    address = made.session.routes.address(first)
+    assert address is not None
+    made.session.routes.suspects[address] = None
+    assert reader.choose(0) not in (first, NO_NODE)
+
+
+def test_the_nearest_is_here_or_answers_soonest(cluster: ReplicatedCluster) -> None:
+    made = world(cluster)
+    reader = Replicas(made.session, TOPIC, NEAREST)
+    routes = made.session.routes
+    routes.round_trips_ms.clear()
+    addresses = {node: routes.address(node) for node in (1, 2, 3)}
+    for node, round_trip_ms in ((1, 9), (2, 3), (3, 5)):
+        address = addresses[node]
+        assert address is not None
+        routes.measured(address, round_trip_ms)
+        if node < 3:
+            assert reader.choose(0) not in (1, 2)[:node], "one that was never spoken with is tried first"
+    assert reader.choose(0) == 2
+    here = world(cluster, host="node1")
+    assert Replicas(here.session, TOPIC, NEAREST).choose(0) == 1
+
+
+def test_round_trips_are_measured_when_a_connection_opens(cluster: ReplicatedCluster) -> None:
+    made = World(cluster, bootstrap=(2,))
+    made.call(GetMetadata([TOPIC]), Route())
+    made.act()
+    made.act()
+    made.serve()
+    made.now_ms += 7
+    made.run()
+    address = made.session.routes.address(2) or next(iter(made.session.routes.round_trips_ms))
+    assert made.session.routes.round_trips_ms[address] == 7
+
+
+# Through both clients.
+
+
+@pytest.fixture
+def doors() -> Iterator[Doors]:
+    cluster = ReplicatedCluster()
+    cluster.create(TOPIC, 1)
+    for _ in range(3):
+        cluster.topics[TOPIC][0].append(encode_batch([Record(b"x")]))
+    opened = Doors(cluster=cluster)
+    yield opened
+    opened.close()
+
+
+def first_records(reader: Shell, count: int = 3) -> list[int]:
+    return [message.offset for message in reader.take(count)]
+
+
+def fetches(doors: Doors) -> list[tuple[int, Fetch]]:
+    return [(node, request) for node, request in doors.cluster.requests if isinstance(request, Fetch)]
+
+
+@pytest.mark.parametrize("read_from", ["nearest", "spread"])
+def test_readers_are_served_by_replicas(connect: Callable[..., Shell], doors: Doors, read_from: str) -> None:
+    client = connect()
+    readers = [client.consumer(TOPIC, mode="manual", offset=0, read_from=read_from) for _ in range(3)]
+    assert [first_records(reader) for reader in readers] == [[0, 1, 2]] * 3
+    served = fetches(doors)
+    assert all(request.is_any_replica and request.wait_ms <= 1_000 for _, request in served)
+    if read_from == "spread":
+        assert {node for node, _ in served} == {1, 2, 3}
+
+
+def test_a_replica_that_is_behind_is_passed_over(connect: Callable[..., Shell], doors: Doors) -> None:
+    assert isinstance(doors.cluster, ReplicatedCluster)
+    doors.cluster.behind = {2}
+    doors.cluster.moved = {3}
+    client = connect()
+    readers = [client.consumer(TOPIC, mode="manual", offset=0, read_from="spread") for _ in range(3)]
+    assert [first_records(reader) for reader in readers] == [[0, 1, 2]] * 3
+    assert {node for node, _ in fetches(doors)} == {1, 2, 3}
+
+
+def test_when_all_are_behind_the_leader_answers(connect: Callable[..., Shell], doors: Doors) -> None:
+    assert isinstance(doors.cluster, ReplicatedCluster)
+    doors.cluster.behind = {1, 2, 3}
+    reader = connect().consumer(TOPIC, mode="manual", offset=0, read_from="spread")
+    assert first_records(reader) == [0, 1, 2]
+    served = fetches(doors)
+    assert {node for node, request in served if request.is_any_replica} == {1, 2, 3}
+    assert any(not request.is_any_replica for _, request in served)
+
+
+def test_a_broker_that_is_gone_is_passed_over(connect: Callable[..., Shell], doors: Doors) -> None:
+    client = connect()
+    readers = [client.consumer(TOPIC, mode="manual", offset=0, read_from="spread") for _ in range(3)]
+    assert [first_records(reader, 1) for reader in readers] == [[0]] * 3
+    doors.shut(3)
+
+    async def produce() -> None:
+        doors.cluster.answer(1, Produce(TOPIC, 0, encode_batch([Record(b"y")])))
+
+    doors.run(produce())
+    assert [first_records(reader, 3) for reader in readers] == [[1, 2, 3]] * 3
+
+
+def test_an_offset_that_does_not_exist_is_told_by_whoever_knows(connect: Callable[..., Shell], doors: Doors) -> None:
+    reader = connect().consumer(TOPIC, mode="manual", offset=9, read_from="spread")
+    with pytest.raises(OffsetOutOfRangeError):
+        reader.poll(wait_ms=5_000)
+
+
+def test_linearizable_goes_with_every_fetch(connect: Callable[..., Shell], doors: Doors) -> None:
+    client = connect()
+    for read_from in ("leader", "spread"):
+        reader = client.consumer(TOPIC, mode="manual", offset=0, read_from=read_from, linearizable=True)
+        assert first_records(reader) == [0, 1, 2]
+    assert all(request.is_linearizable for _, request in fetches(doors))
+
+
+def test_who_cannot_answer(connect: Callable[..., Shell]) -> None:
+    with pytest.raises(InvalidArgumentError, match="nearest"):
+        connect().consumer(TOPIC, mode="manual", read_from="mars")
+
+
+def test_a_replica_that_stops_speaking_does_not_hold_its_readers_for_long(cluster: ReplicatedCluster) -> None:
+    made = world(cluster)
+    outcomes: list[object] = []
+    made.silent = {2}
+    request = Fetch(TOPIC, 0, 0, 1_000, 1_000, is_any_replica=True)
+    call = Call(request, Route(TOPIC, 0, 2), made.now_ms + 60_000, outcomes.append, is_single=True)
+    made.session.submit(call, made.now_ms)
+    made.pass_ms(2_500)
+    assert [type(outcome).__name__ for outcome in outcomes] == ["UnavailableError"]
+    assert isinstance(outcomes[0], FlotillaError)

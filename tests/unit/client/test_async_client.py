@@ -1,0 +1,163 @@
+"""What only tasks can do to a client."""
+
+import asyncio
+import gc
+import time
+import warnings
+
+import pytest
+import uvloop
+
+from flotilla import AsyncClient, ConnectionClosedError, OutcomeUnknownError, Receipt
+from flotilla.client._core.options import TIMEOUT_MS_DEFAULT
+from flotilla.types.operations import Fetch, GetMetadata, Produce
+from tests.unit.client.test_client import Held
+
+
+async def seen(held: Held) -> None:
+    await asyncio.to_thread(held.seen.wait, 10)
+
+
+def run(work) -> None:
+    asyncio.run(work)
+
+
+@pytest.mark.parametrize(
+    ("kind", "action"),
+    [
+        (Produce, lambda client: client.produce("orders", b"x")),
+        (GetMetadata, lambda client: client.topics()),
+        (Fetch, lambda client: anext(client.consumer("orders", mode="manual"))),
+        (Fetch, lambda client: client.consumer("orders", mode="manual").poll(wait_ms=60_000)),
+    ],
+)
+def test_a_call_can_be_cancelled(doors, kind, action):
+    doors.cluster.create("orders")
+    held = Held(doors, kind)
+
+    async def work() -> None:
+        async with AsyncClient(doors.addresses) as client:
+            task = asyncio.ensure_future(action(client))
+            await seen(held)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            await client.close(timeout_ms=10)
+
+    run(work())
+
+
+def test_records_of_many_tasks_travel_together(doors):
+    doors.cluster.create("orders")
+
+    async def work() -> list[Receipt]:
+        async with AsyncClient(doors.addresses) as client:
+            await client.produce("orders", b"first")
+            return await asyncio.gather(*[client.produce("orders", b"x") for _ in range(500)])
+
+    receipts = asyncio.run(work())
+    assert sorted(receipt.offset for receipt in receipts) == list(range(1, 501))
+    assert doors.cluster.count(Produce) < 20
+
+
+@pytest.mark.parametrize(
+    ("kind", "action", "error"),
+    [
+        (Produce, lambda client: client.produce("orders", b"x"), OutcomeUnknownError),
+        (GetMetadata, lambda client: client.topics(), ConnectionClosedError),
+        (Fetch, lambda client: anext(client.consumer("orders", mode="manual")), ConnectionClosedError),
+    ],
+)
+def test_closing_ends_the_waits_of_other_tasks(doors, kind, action, error):
+    doors.cluster.create("orders")
+    held = Held(doors, kind)
+
+    async def work() -> None:
+        client = AsyncClient(doors.addresses)
+        task = asyncio.ensure_future(action(client))
+        await seen(held)
+        await client.close(timeout_ms=10)
+        with pytest.raises(error):
+            await task
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    run(work())
+
+
+def test_a_close_that_is_cancelled_leaves_nothing(doors):
+    doors.cluster.create("orders")
+    held = Held(doors, Produce)
+
+    async def work() -> None:
+        client = AsyncClient(doors.addresses)
+        delivery = await client.producer("orders").send(b"x")
+        await seen(held)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(client.close(), 0.05)
+        with pytest.raises(OutcomeUnknownError):
+            await delivery
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    run(work())
+
+
+@pytest.mark.slow
+def test_a_task_that_is_cancelled_in_a_with_block_ends_in_time(doors, caplog):
+    doors.cluster.create("orders")
+    held = Held(doors, Produce)
+
+    async def send() -> None:
+        async with AsyncClient(doors.addresses) as client, client.producer("orders") as producer:
+            await producer.send(b"x")
+            await (await producer.send(b"y"))
+
+    async def work() -> None:
+        task = asyncio.ensure_future(send())
+        await seen(held)
+        task.cancel()
+        began = time.monotonic()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert time.monotonic() - began < TIMEOUT_MS_DEFAULT / 1000 / 2
+
+    run(work())
+    assert [record.getMessage() for record in caplog.records] == [
+        "a producer of orders was closed before 2 of its records had an answer"
+    ]
+
+
+@pytest.mark.parametrize("library", [asyncio, uvloop])
+def test_a_client_that_was_forgotten_with_records_is_reported(doors, library):
+    doors.cluster.create("orders")
+
+    async def work() -> None:
+        producer = AsyncClient(doors.addresses).producer("orders", linger_ms=60_000)
+        for _ in range(7):
+            await producer.send(b"x")
+
+    def forget() -> None:
+        loop = library.new_event_loop()
+        loop.run_until_complete(work())
+        loop.close()
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        forget()
+        gc.collect()
+    # A loop that ends before its connections has something to say of its own.
+    own = [str(warning.message) for warning in caught if "client" in str(warning.message)]
+    assert own == ["a client was not closed when 7 of its records had no answer"]
+
+
+@pytest.mark.parametrize("turns", [1, 2, 3, 4, 5, 6])
+def test_a_dial_under_way_is_given_up(doors, turns):
+    async def work() -> None:
+        client = AsyncClient(doors.addresses)
+        task = asyncio.ensure_future(client.topics())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await client.close()
+        with pytest.raises(ConnectionClosedError):
+            await task
+
+    run(work())

@@ -1,0 +1,235 @@
+"""What only threads and processes can do to a client."""
+
+import gc
+import os
+import signal
+import threading
+import time
+import warnings
+import weakref
+
+import pytest
+
+from flotilla import Client, ConnectionClosedError, OutcomeUnknownError
+from flotilla.client._core.options import TIMEOUT_MS_DEFAULT
+from flotilla.types.operations import Fetch, GetMetadata, Produce
+
+
+class Held:
+    """Requests of one kind are taken and not answered; `seen` is set by the first."""
+
+    def __init__(self, doors, kind) -> None:
+        self.seen = threading.Event()
+        handle = doors.cluster.handle
+
+        def hold(node, request, done):
+            if isinstance(request, kind):
+                self.seen.set()
+                return None
+            return handle(node, request, done)
+
+        doors.cluster.handle = hold
+
+
+def interrupt_when(event: threading.Event) -> threading.Thread:
+    def interrupt() -> None:
+        assert event.wait(10)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    return thread
+
+
+@pytest.mark.parametrize(
+    ("kind", "action"),
+    [
+        (Produce, lambda client: client.produce("orders", b"x")),
+        (Produce, lambda client: client.produce_many("orders", [b"x"])),
+        (GetMetadata, lambda client: client.topics()),
+        (Fetch, lambda client: next(client.consumer("orders", mode="manual"))),
+        (Fetch, lambda client: client.consumer("orders", mode="manual").poll(wait_ms=60_000)),
+    ],
+)
+def test_an_interrupt_ends_a_wait_and_leaves_a_client_that_can_be_closed(doors, kind, action):
+    doors.cluster.create("orders")
+    held = Held(doors, kind)
+    with Client(doors.addresses) as client:
+        thread = interrupt_when(held.seen)
+        with pytest.raises(KeyboardInterrupt):
+            action(client)
+        thread.join()
+        client.close(timeout_ms=10)
+
+
+def test_a_sender_that_waits_for_room_is_told_of_it(doors, monkeypatch):
+    monkeypatch.setattr("flotilla.client.producer.sync.WAIT_MS_MAX", 60_000)
+    doors.cluster.create("orders")
+    started = time.monotonic()
+    with Client(doors.addresses) as client, client.producer("orders", linger_ms=0, buffer_bytes_max=2_000) as producer:
+        for _ in range(20):
+            producer.send(b"x" * 500)
+    assert len(doors.cluster.stored("orders")) == 20
+    assert time.monotonic() - started < 20, "nobody has to look for it from time to time"
+
+
+@pytest.mark.slow
+def test_an_interrupt_in_a_with_block_ends_in_time(doors, caplog):
+    doors.cluster.create("orders")
+    held = Held(doors, Produce)
+    interrupted = []
+
+    def work():
+        with Client(doors.addresses) as client, client.producer("orders") as producer:
+            for _ in range(3):
+                delivery = producer.send(b"x")
+            try:
+                delivery.result()
+            finally:
+                interrupted.append(time.monotonic())
+
+    thread = interrupt_when(held.seen)
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert time.monotonic() - interrupted[0] < TIMEOUT_MS_DEFAULT / 1000 / 2
+    thread.join()
+    assert [record.getMessage() for record in caplog.records] == [
+        "a producer of orders was closed before 3 of its records had an answer"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "action", "errors"),
+    [
+        (Produce, lambda client: client.produce("orders", b"x"), OutcomeUnknownError),
+        (GetMetadata, lambda client: client.topics(), ConnectionClosedError),
+        (Fetch, lambda client: next(client.consumer("orders", mode="manual")), ConnectionClosedError),
+    ],
+)
+def test_closing_ends_the_waits_of_other_threads(doors, kind, action, errors):
+    doors.cluster.create("orders")
+    held = Held(doors, kind)
+    client = Client(doors.addresses)
+    outcomes = []
+
+    def wait() -> None:
+        try:
+            action(client)
+        except Exception as error:
+            outcomes.append(error)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    assert held.seen.wait(10)
+    client.close(timeout_ms=10)
+    thread.join(10)
+    assert not thread.is_alive()
+    assert isinstance(outcomes[0], errors)
+
+
+def test_many_threads_share_a_client(doors):
+    doors.cluster.create("orders", partitions=3)
+    with Client(doors.addresses) as client:
+
+        def work(name: int) -> None:
+            for number in range(50):
+                client.produce("orders", b"%d/%d" % (name, number), key=b"%d" % name)
+
+        threads = [threading.Thread(target=work, args=(name,)) for name in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    stored = doors.cluster.stored("orders")
+    assert len(stored) == 300
+    for name in range(6):
+        own = [value for value in stored if value.startswith(b"%d/" % name)]
+        assert own == [b"%d/%d" % (name, number) for number in range(50)]
+
+
+# After so many the parent has a connection of its own thread's, which the child must not use either.
+@pytest.mark.parametrize("count", [1, 20])
+def test_a_child_process_is_refused(doors, count):
+    doors.cluster.create("orders")
+    with Client(doors.addresses) as client, client.producer("orders") as producer:
+        for _ in range(count):
+            client.produce("orders", b"parent")
+        pid = os.fork()
+        if not pid:
+            os._exit(_use_in_child(client, producer))
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        client.produce("orders", b"parent again")
+    assert doors.cluster.stored("orders") == [b"parent"] * count + [b"parent again"]
+
+
+def _use_in_child(client, producer) -> int:
+    refused = 0
+    for action in (lambda: client.produce("orders", b"child"), client.topics, lambda: producer.send(b"child")):
+        try:
+            action()
+        except ConnectionClosedError as error:
+            refused += "each process" in str(error)
+    client.close()
+    return 0 if refused == 3 else 1
+
+
+def test_a_child_process_can_leave_what_its_parent_has_not_sent(doors):
+    doors.cluster.create("orders")
+    with Client(doors.addresses) as client, client.producer("orders", linger_ms=60_000) as producer:
+        producer.send(b"parent")
+        pid = os.fork()
+        if not pid:
+            producer.close()
+            try:
+                producer.flush()
+            except ConnectionClosedError:
+                os._exit(0)
+            os._exit(1)
+        assert exit_code(pid) == 0
+    assert doors.cluster.stored("orders") == [b"parent"]
+
+
+def exit_code(pid: int) -> int:
+    """Of a child that should be at its end soon."""
+    end = time.monotonic() + 20
+    while True:
+        found, status = os.waitpid(pid, os.WNOHANG)
+        if found:
+            return os.waitstatus_to_exitcode(status)
+        if time.monotonic() > end:
+            os.kill(pid, signal.SIGKILL)
+        time.sleep(0.005)
+
+
+def test_a_client_that_was_forgotten_sends_what_it_has_and_is_reported(doors):
+    doors.cluster.create("orders")
+    client = Client(doors.addresses)
+    reference = weakref.ref(client)
+    client.producer("orders", linger_ms=50).send(b"x")
+    del client
+    end = time.monotonic() + 20
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        while reference() is not None:
+            gc.collect()
+            assert time.monotonic() < end
+            time.sleep(0.005)
+    assert [str(warning.message) for warning in caught] == ["a client was not closed"]
+    assert doors.cluster.stored("orders") == [b"x"]
+
+
+def test_a_client_that_was_forgotten_is_reported_and_its_thread_ends(doors):
+    client = Client(doors.addresses)
+    client.topics()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        del client
+        gc.collect()
+    assert [warning.category for warning in caught] == [ResourceWarning]
+    assert "flotilla-client" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_nothing_is_started_before_it_is_needed():
+    client = Client("localhost:1")
+    assert "flotilla-client" not in [thread.name for thread in threading.enumerate()]
+    client.close()

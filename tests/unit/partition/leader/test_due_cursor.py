@@ -1,0 +1,376 @@
+"""Much is due at once: each call does a bounded part of it, and all is delivered, by priority and to nobody twice.
+
+What is counted is work, not time: stretches that were looked at and runs that were made ready, in one call.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flotilla.partition.commands.partition_commands import TrimTo
+from flotilla.partition.leader import delays
+from flotilla.partition.leader import due_cursor as due_reader
+from flotilla.partition.leader import group_delivery as delivery
+from flotilla.partition.leader.delays import Delays
+from flotilla.partition.leader.due_cursor import DUE_LIMIT
+from flotilla.partition.leader.group_delivery import Grant
+from flotilla.partition.leader.ready_messages import Lanes
+from flotilla.partition.leader.type_filter import Wish
+from flotilla.partition.state.batch_index import BatchIndex
+from flotilla.types.operations.queue import ACK, FAIL, RELEASE, Held
+from tests.unit.partition.leading import GROUP, RULES, Leading, offsets
+
+MANY = 3 * DUE_LIMIT + 7
+DUE_MS = 10_000
+
+
+@dataclass
+class Work:
+    """What the queue has done since it was asked last."""
+
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def count(self, monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> None:
+        original = getattr(owner, name)
+
+        def counted(*args: object) -> object:
+            self.counts[name] = self.counts.get(name, 0) + 1
+            return original(*args)
+
+        monkeypatch.setattr(owner, name, counted)
+
+    def take(self) -> int:
+        """The most of any kind."""
+        most = max(self.counts.values(), default=0)
+        self.counts.clear()
+        return most
+
+
+@pytest.fixture
+def work(monkeypatch: pytest.MonkeyPatch) -> Work:
+    work = Work()
+    work.count(monkeypatch, Lanes, "put_due")
+    work.count(monkeypatch, Lanes, "first_free")
+    work.count(monkeypatch, Delays, "_due_stretch")
+    work.count(monkeypatch, BatchIndex, "next_due")
+    return work
+
+
+def append_many(here: Leading, count: int = MANY, *, priority: int = 0) -> list[int]:
+    """Each with a time of its own, in no order; all of them before DUE_MS. Their offsets in the order of times."""
+    times_ms = [DUE_MS - number for number in range(count)]
+    Random(7).shuffle(times_ms)
+    found = [(time_ms, here.append(1, priority=priority, deliver_at_ms=time_ms)) for time_ms in times_ms]
+    return [offset for _, offset in sorted(found)]
+
+
+def turn(here: Leading) -> bool:
+    """One call of `advance`, if there is anything to do now."""
+    if here.leader.next_event_ms(here.now_ms) != here.now_ms:
+        return False
+    here.leader.advance(here.now_ms)
+    return True
+
+
+def turns(here: Leading) -> int:
+    """All that are needed."""
+    count = 0
+    while turn(here):
+        count += 1
+        assert count < 10_000, "there is always more to do"
+    return count
+
+
+def due_long_ago(*, is_seen: bool = False) -> Leading:
+    """Everything came due, and the leader knows it. No group does, or with `is_seen` the one that is there."""
+    here = Leading()
+    append_many(here)
+    if is_seen:
+        assert here.poll() == []
+    here.now_ms = DUE_MS
+    turns(here)
+    return here
+
+
+# A bounded part in each call.
+
+
+def test_what_comes_due_at_once_comes_in_bounded_turns_and_in_the_order_of_times(work: Work) -> None:
+    here = Leading()
+    by_time = append_many(here)
+    assert here.poll() == []
+    here.now_ms = DUE_MS
+    seen: list[int] = []
+    for number in range(1, 5):
+        work.take()
+        assert turn(here)
+        assert work.take() <= delays._DUE_LIMIT
+        due = min(number * delays._DUE_LIMIT, MANY)
+        described = here.leader.describe(GROUP, here.now_ms)
+        assert (described.ready + described.leased, described.delayed) == (due, MANY - due)
+        found = offsets(here.poll(1_000))
+        assert sorted(seen + found) == sorted(by_time[:due])
+        seen += found
+    turns(here)
+    assert here.poll() == []
+
+
+def test_the_first_poll_of_a_group_reads_what_it_needs(work: Work) -> None:
+    here = due_long_ago()
+    work.take()
+    assert offsets(here.poll(5)) == [0, 1, 2, 3, 4]
+    assert work.take() <= 20
+    assert here.leader.describe(GROUP, here.now_ms).ready == MANY - 5
+    assert offsets(here.poll(1_000)) == list(range(5, 1_005))
+
+
+@pytest.mark.parametrize("is_new_leader", [False, True])
+def test_a_group_that_is_behind_reads_on_in_bounded_turns(work: Work, is_new_leader: bool) -> None:
+    here = due_long_ago(is_seen=True)
+    if is_new_leader:
+        here.change_leader()
+    here.open("late")
+    firsts = {group: offsets(here.poll(1, group=group)) for group in (GROUP, "late")}
+    count = 0
+    work.take()
+    while count < 100 and turn(here):
+        # Of both groups together: the more there are, the more turns it takes.
+        assert work.take() <= 2 * DUE_LIMIT
+        count += 1
+    assert count == 2 * ((MANY - 1) // DUE_LIMIT + 1)
+    for group, first in firsts.items():
+        assert len(first) == 1
+        assert sorted(first + offsets(here.poll(2 * MANY, group=group))) == list(range(MANY))
+
+
+def test_a_poll_finds_what_lies_behind_many_that_are_settled(work: Work) -> None:
+    """A message that nobody acks holds the floor; a new leader passes over all that was acked behind it."""
+    here = due_long_ago()
+    stuck, *others = split(here.poll(MANY - 3))
+    here.settle(others)
+    here.flush()
+    here.change_leader()
+    work.take()
+    assert offsets(here.poll(2)) == [stuck.first, MANY - 3]
+    assert work.take() <= 20
+
+
+def split(grants: list[Grant]) -> list[Held]:
+    return [Held(each.lease_id, offset, offset + 1) for each in grants for offset in range(each.first, each.end)]
+
+
+def test_one_stretch_in_many_parts_is_read_in_bounded_turns(work: Work) -> None:
+    here = Leading()
+    here.append(4 * DUE_LIMIT, deliver_at_ms=DUE_MS)
+    here.pass_ms(DUE_MS)
+    here.settle(split(here.poll(4 * DUE_LIMIT))[1::2])
+    here.flush()
+    here.change_leader()
+    work.take()
+    assert offsets(here.poll(3)) == [0, 2, 4]
+    assert work.take() <= 20
+    for _ in range(2):
+        assert turn(here)
+        assert work.take() <= DUE_LIMIT + 20
+    assert turns(here) == 0
+    assert offsets(here.poll(4 * DUE_LIMIT)) == list(range(6, 4 * DUE_LIMIT, 2))
+
+
+def test_whoever_finds_nothing_is_told_to_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A poll that has looked at enough in vain ends; the next turns read on, and tell when something is ready."""
+    monkeypatch.setattr(due_reader, "_LOOKS_MAX", 10)
+    monkeypatch.setattr(due_reader, "_SKIPS_MAX", 1)
+    here = Leading()
+    for number in range(100):
+        here.append(1, deliver_at_ms=50_000 + number)
+    here.append(1, deliver_at_ms=DUE_MS)
+    here.pass_ms(DUE_MS)
+    here.open("late")
+    assert here.poll(group="late") == []
+    told = []
+    while here.leader.next_event_ms(here.now_ms) == here.now_ms and len(told) < 100:
+        told.append(here.leader.advance(here.now_ms))
+    assert told == [False] * 9 + [True]
+    assert offsets(here.poll(group="late")) == [100]
+
+
+def test_retries_come_in_bounded_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delivery, "_EXPIRE_LIMIT", 3)
+    here = Leading()
+    here.append(10)
+    for held in split(here.poll()):
+        here.settle([held], RELEASE, delay_ms=100 + held.first)
+    here.now_ms += 1_000
+    found = []
+    while turn(here):
+        found.append(len(offsets(here.poll())))
+    assert found == [3, 3, 3, 1]
+
+
+def test_a_wish_begins_with_all_that_is_ready_without_looking_through_it(work: Work) -> None:
+    here = due_long_ago()
+    here.append(2)
+    here.settle(here.poll(4), RELEASE, delay_ms=0)
+    turns(here)
+    work.take()
+    wish = Wish(("a",), lambda first, end: ["a"] * (end - first))
+    assert offsets(here.leader.poll(GROUP, "m", 3, 0, here.now_ms, None, wish)) == [0, 1, 2]
+    assert work.take() <= 20
+    rest = offsets(here.leader.poll(GROUP, "m", 2 * MANY, 0, here.now_ms, None, wish))
+    assert sorted(rest) == list(range(3, 3 + len(rest)))
+    assert sorted(rest + offsets(here.poll(2 * MANY))) == list(range(3, MANY + 2))
+
+
+def test_a_group_that_was_reset_while_it_read_begins_anew() -> None:
+    here = due_long_ago()
+    here.poll(5)
+    assert here.leader.next_event_ms(here.now_ms) == here.now_ms
+    here.reset(MANY - 2)
+    assert turns(here) == 1
+    assert offsets(here.poll()) == [MANY - 2, MANY - 1]
+    assert turns(here) == 0
+
+
+def test_a_group_that_was_deleted_reads_no_more() -> None:
+    here = due_long_ago()
+    here.poll(5)
+    here.delete()
+    assert turns(here) == 1
+
+
+# In the right order.
+
+
+@pytest.mark.parametrize("is_seen", [False, True])
+def test_higher_priorities_come_first_however_much_is_due(is_seen: bool) -> None:
+    """For a group that finds everything due, and for one that was there before."""
+    here = Leading()
+    if is_seen:
+        assert here.poll() == []
+    append_many(here)
+    high = [here.append(1, priority=7, deliver_at_ms=DUE_MS - MANY - number) for number in range(3)]
+    middle = [here.append(1, priority=3, deliver_at_ms=DUE_MS)]
+    here.now_ms = DUE_MS
+    while here.leader._delays.next_due_ms() is not None:
+        here.leader.advance(here.now_ms)
+    assert offsets(here.poll(3)) == high
+    assert offsets(here.poll(1)) == middle
+    assert len(offsets(here.poll(1_000))) == 1_000
+
+
+def test_a_high_priority_that_comes_due_passes_what_a_group_has_still_to_read() -> None:
+    here = due_long_ago()
+    here.poll(1)
+    newest = here.append(1, priority=5, deliver_at_ms=DUE_MS)
+    assert offsets(here.poll(1)) == [newest]
+
+
+def test_what_is_trimmed_while_a_group_reads_is_passed_over() -> None:
+    here = due_long_ago()
+    here.poll(5)
+    here.log.command(TrimTo(MANY - 10, here.now_ms))
+    turns(here)
+    assert offsets(here.poll(2 * MANY)) == list(range(MANY - 10, MANY))
+
+
+def test_what_all_groups_have_read_is_forgotten_and_nothing_else() -> None:
+    here = due_long_ago(is_seen=True)
+    known = here.leader._delays
+    here.poll(5)
+    here.leader._forget_due()
+    assert len(known) == MANY - 5
+    turns(here)
+    here.leader._forget_due()
+    assert len(known) == 0
+    assert len(offsets(here.poll(2 * MANY))) == MANY - 5
+
+
+# Nothing early, nothing twice, nothing left: whatever the bounds are.
+
+
+steps = st.one_of(
+    st.tuples(st.just("append"), st.integers(1, 3), st.sampled_from([0, 0, 4, 7]), st.integers(0, 40)),
+    st.tuples(st.just("poll"), st.integers(1, 4)),
+    st.tuples(st.just("pass"), st.integers(0, 30)),
+    st.tuples(st.just("settle"), st.sampled_from([FAIL, RELEASE, ACK]), st.integers(0, 10)),
+    st.tuples(st.just("lead")),
+    st.tuples(st.just("trim"), st.integers(0, 3)),
+)
+
+
+@dataclass
+class Life:
+    """One group that is polled, and what its member knows."""
+
+    here: Leading = field(default_factory=lambda: Leading(rules=replace(RULES, max_deliveries=1_000)))
+    due_ms: dict[int, int] = field(default_factory=dict)
+    out: dict[int, Held] = field(default_factory=dict)
+    done: set[int] = field(default_factory=set)
+
+    def append(self, count: int, priority: int, delay_ms: int) -> None:
+        deliver_at_ms = self.here.now_ms + delay_ms - 10
+        first = self.here.append(count, priority=priority, deliver_at_ms=deliver_at_ms)
+        self.due_ms |= dict.fromkeys(range(first, first + count), deliver_at_ms)
+
+    def poll(self, count: int) -> bool:
+        grants = self.here.poll(count, visibility_ms=1_000_000)
+        for held in split(grants):
+            assert held.first not in self.out, f"{held.first} is out twice"
+            assert held.first not in self.done, f"{held.first} was done"
+            assert self.due_ms[held.first] <= self.here.now_ms, f"{held.first} came early"
+            self.out[held.first] = held
+        return bool(grants)
+
+    def settle(self, kind: int, delay_ms: int) -> None:
+        for offset in sorted(self.out)[::2]:
+            assert not self.here.settle([self.out.pop(offset)], kind, delay_ms=delay_ms)
+            if kind == ACK:
+                self.done.add(offset)
+        self.here.flush()
+
+    def lead(self) -> None:
+        self.here.change_leader()
+        self.out.clear()
+
+    def trim(self, count: int) -> None:
+        log_start = min(self.here.log.machine.log_start + count, self.here.log.machine.next_offset)
+        self.here.log.command(TrimTo(log_start, self.here.now_ms))
+        for offset in [each for each in self.due_ms if each < log_start]:
+            del self.due_ms[offset]
+            self.out.pop(offset, None)
+
+    def finish(self) -> None:
+        self.here.pass_ms(1_000)
+        for _ in range(1_000):
+            if not self.poll(3) and not turn(self.here):
+                break
+        assert set(self.due_ms) <= set(self.out) | self.done
+        described = self.here.leader.describe(GROUP, self.here.now_ms)
+        assert (described.ready, described.delayed) == (0, 0)
+
+
+@settings(max_examples=150)
+@given(st.lists(steps, max_size=40), st.integers(1, 3), st.integers(1, 3), st.integers(1, 3))
+def test_whatever_happens_all_come_and_none_twice(
+    walk: list[tuple[object, ...]], due_limit: int, looks_max: int, skips_max: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(delays, "_DUE_LIMIT", due_limit)
+        patch.setattr(due_reader, "_LOOKS_MAX", looks_max)
+        patch.setattr(due_reader, "_SKIPS_MAX", skips_max)
+        life = Life()
+        ways: dict[object, Callable[..., object]] = {
+            "append": life.append,
+            "poll": life.poll,
+            "pass": life.here.pass_ms,
+            "settle": life.settle,
+            "lead": life.lead,
+            "trim": life.trim,
+        }
+        for name, *said in walk:
+            ways[name](*said)
+        life.finish()

@@ -1,0 +1,182 @@
+"""Messages of one key, one at a time and in order; nobody else waits for them."""
+
+import pytest
+
+from flotilla.partition.commands.partition_commands import CancelRecords
+from flotilla.partition.explain import delivery_states as states
+from flotilla.partition.leader import key_order
+from flotilla.partition.leader.key_order import KeyOrder
+from flotilla.types.errors import CorruptionError
+from flotilla.types.operations.queue import ACK, FAIL, RELEASE, Held
+from tests.unit.partition.leading import GROUP, Leading, offsets
+
+
+def with_keys(*keys: bytes | None) -> Leading:
+    here = Leading()
+    here.append(len(keys))
+    here.keys = {offset: key for offset, key in enumerate(keys) if key is not None}
+    return here
+
+
+def test_a_key_is_out_once_and_others_are_not_held_up() -> None:
+    here = with_keys(b"a", b"a", b"b", None, None, b"b")
+    assert offsets(here.poll_ordered()) == [0, 2, 3, 4]
+    assert here.poll_ordered() == []
+    assert [here.state(offset) for offset in (1, 5)] == [states.BLOCKED] * 2
+
+
+def test_the_next_of_a_key_goes_when_the_ack_has_committed() -> None:
+    here = with_keys(b"a", b"a", b"a")
+    first = here.poll_ordered()
+    here.settle(first)
+    assert here.poll_ordered() == []
+    here.flush()
+    assert here.state(1) == states.READY
+    assert offsets(here.poll_ordered()) == [1]
+    assert here.state(2) == states.BLOCKED
+
+
+def test_a_failing_message_holds_its_key_until_it_is_done() -> None:
+    here = with_keys(b"a", b"a", b"b")
+    (grant, _) = here.poll_ordered()
+    here.settle([grant], FAIL)
+    here.flush()
+    here.append()
+    here.keys[3] = b"a"
+    assert here.poll_ordered() == []
+    here.pass_ms(1_000)
+    assert offsets(here.poll_ordered()) == [0]
+
+
+def test_a_message_that_was_given_back_is_the_next_of_its_key() -> None:
+    here = with_keys(b"a", b"a")
+    here.settle(here.poll_ordered(), RELEASE)
+    assert offsets(here.poll_ordered()) == [0]
+
+
+def test_a_dead_message_frees_its_key() -> None:
+    here = with_keys(b"a", b"a")
+    here.set(max_deliveries=1)
+    here.settle(here.poll_ordered(), FAIL)
+    here.flush()
+    assert offsets(here.poll_ordered()) == [1]
+
+
+@pytest.mark.parametrize(("cancelled", "follows"), [((0,), 1), ((0, 1), 2), ((1,), None)])
+def test_a_cancelled_message_frees_its_key(cancelled: tuple[int, ...], follows: int | None) -> None:
+    here = with_keys(b"a", b"a", b"a")
+    here.settle(here.poll_ordered(), FAIL)
+    here.flush()
+    here.log.command(CancelRecords(cancelled, here.now_ms))
+    assert here.leader.has_ready(GROUP, here.now_ms) == (follows is not None)
+    assert offsets(here.poll_ordered()) == ([] if follows is None else [follows])
+
+
+def test_the_order_holds_over_a_failover() -> None:
+    here = with_keys(b"a", b"a", b"b", b"b")
+    (waiting, held) = here.poll_ordered()
+    here.settle([waiting], FAIL, delay_ms=500)
+    here.flush()
+    here.change_leader()
+    here.extend([held], 10_000)
+    assert here.poll_ordered() == []
+    here.pass_ms(500)
+    assert offsets(here.poll_ordered()) == [0]
+
+
+def test_leases_that_are_adopted_after_an_ordered_poll_hold_their_keys_too() -> None:
+    here = with_keys(b"a", b"b", b"b")
+    (grant,) = here.poll_ordered()
+    here.change_leader()
+    assert offsets(here.poll_ordered(1)) == [0]
+    here.extend([grant._replace(first=1)], 10_000)
+    assert here.poll_ordered() == []
+
+
+@pytest.mark.parametrize("kind", [ACK, FAIL])
+def test_the_end_of_an_earlier_lease_holds_its_key_until_it_has_committed(kind: int) -> None:
+    """The log may refuse it, and then the message is the next of its key."""
+    here = with_keys(b"a", b"b", b"b")
+    (grant,) = here.poll_ordered()
+    here.change_leader()
+    assert offsets(here.poll_ordered(1)) == [0]
+    assert here.settle([Held(grant.lease_id, 1, 2)], kind, delay_ms=0) == []
+    assert here.poll_ordered() == []
+    (command,) = here.take()
+    here.leader.failed(command)
+    assert offsets(here.poll_ordered()) == [1]
+
+
+def test_a_late_ack_of_a_blocked_message_takes_it_out() -> None:
+    here = with_keys(b"a", b"a", b"a")
+    grants = here.poll(3, visibility_ms=100)
+    here.settle([Held(grants[0].lease_id, 0, 1)], RELEASE)
+    here.pass_ms(100)
+    here.flush()
+    here.pass_ms(1_000)
+    assert offsets(here.poll_ordered()) == [0]
+    assert here.state(1) == states.BLOCKED
+    assert here.settle([Held(grants[0].lease_id, 1, 2)]) == []
+    here.flush()
+    assert here.settle([Held(grants[0].lease_id, 1, 2)]) != []
+    here.leader.settle(GROUP, 1, [Held(grants[0].lease_id + 1, 0, 1)], "", -1, here.now_ms)
+    here.flush()
+    assert offsets(here.poll_ordered()) == [2]
+
+
+@pytest.mark.parametrize(("broken", "readable"), [(0, None), (2, 0)])
+def test_what_cannot_be_read_at_the_moment_is_not_forgotten(broken: int, readable: int | None) -> None:
+    """Nor what was chosen with it: a leader has no other list of what is ready."""
+    here = Leading()
+    for priority in (7, 0):
+        here.append(2, priority=priority)
+    here.keys = {0: b"a", 1: b"a", 2: b"b", 3: b"b"}
+
+    def keys_of(first: int, end: int) -> list[bytes | None]:
+        if first <= broken < end:
+            raise CorruptionError("the log is damaged there")
+        return here.keys_of(first, end)
+
+    if readable is None:
+        with pytest.raises(CorruptionError):
+            here.leader.poll(GROUP, "m", 10, 0, here.now_ms, keys_of)
+        assert offsets(here.poll_ordered()) == [0, 2]
+    else:
+        assert offsets(here.leader.poll(GROUP, "m", 10, 0, here.now_ms, keys_of)) == [readable]
+        assert offsets(here.poll_ordered()) == [broken]
+
+
+def test_a_stuck_key_does_not_hide_what_lies_far_behind_it() -> None:
+    here = with_keys(*[b"stuck"] * 5_000, b"free")
+    assert offsets(here.poll_ordered(1)) == [0]
+    for _ in range(10):
+        found = offsets(here.poll_ordered(1))
+        if found:
+            break
+    assert found == [5_000]
+
+
+def test_when_too_many_are_aside_others_still_get_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_order, "ASIDE_COUNT_MAX", 2)
+    here = with_keys(b"free", b"free", *[b"stuck"] * 5, None)
+    first = here.poll_ordered()
+    assert offsets(first) == [0, 2, 7]
+    assert [here.state(offset) for offset in range(3, 7)] == [states.BLOCKED] + [states.READY] * 3
+    assert here.poll_ordered() == []
+    here.settle([first[0]])
+    here.flush()
+    assert offsets(here.poll_ordered()) == [1]
+    here.settle([first[1]])
+    here.flush()
+    assert offsets(here.poll_ordered()) == [3]
+
+
+def test_turns_are_passed_on_in_the_order_of_offsets() -> None:
+    order = KeyOrder()
+    assert [order.may_go(offset, b"k") for offset in (5, 7, 5)] == [True, False, True]
+    for offset in (9, 7, 8):
+        order.set_aside(offset, b"k")
+    assert order.end(0, 100, lambda offset: offset != 7) == [8]
+    assert order.end(8, 9, lambda _: True) == [9]
+    assert order.end(9, 10, lambda _: True) == []
+    assert (len(order), order.aside_count) == (0, 0)

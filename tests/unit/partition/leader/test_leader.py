@@ -1,0 +1,649 @@
+"""The queue groups of a partition at its leader: leases, their ends, retries, and what the log refuses."""
+
+from dataclasses import replace
+
+import pytest
+
+from flotilla.partition.commands.partition_commands import CancelRecords, TrimTo
+from flotilla.partition.explain import delivery_states as states
+from flotilla.types.errors import NotFoundError, OffsetOutOfRangeError
+from flotilla.types.limits import REASON_BYTES_MAX
+from flotilla.types.operations.queue import ACK, FAIL, REJECT, RELEASE, Held
+from tests.unit.partition.leading import GROUP, Leading, offsets, runs
+
+# Polls and acks.
+
+
+def test_a_poll_leases_what_there_is_and_an_ack_settles_it() -> None:
+    here = Leading()
+    here.append(5)
+    grants = here.poll(3)
+    assert runs(grants) == [(0, 3)]
+    assert grants[0].attempt == 1
+    assert runs(here.poll(10)) == [(3, 5)]
+    assert here.poll() == []
+    assert here.settle(grants) == []
+    assert here.state(0) == states.SETTLING
+    here.flush()
+    assert here.state(0) == states.ACKED
+    assert here.floor == 3
+
+
+def test_lease_ids_hold_the_term() -> None:
+    here = Leading(term=7)
+    here.append(2)
+    first, second = here.poll(1), here.poll(1)
+    assert first[0].lease_id >> 40 == second[0].lease_id >> 40 == 7
+    assert first[0].lease_id != second[0].lease_id
+
+
+def test_groups_are_independent() -> None:
+    here = Leading()
+    here.open("other")
+    here.append(3)
+    here.settle(here.poll())
+    here.flush()
+    assert runs(here.poll(group="other")) == [(0, 3)]
+    assert here.leader.groups() == ["g", "other"]
+
+
+def test_what_was_appended_before_the_leader_began_is_delivered() -> None:
+    here = Leading()
+    here.append(3)
+    here.change_leader()
+    assert runs(here.poll()) == [(0, 3)]
+
+
+def test_one_message_of_many_can_be_acked() -> None:
+    here = Leading()
+    here.append(5)
+    (grant,) = here.poll()
+    assert here.settle([Held(grant.lease_id, 2, 3)]) == []
+    here.flush()
+    assert [here.state(offset) for offset in range(5)] == [states.LEASED] * 2 + [states.ACKED] + [states.LEASED] * 2
+    assert here.settle([grant]) == [Held(grant.lease_id, 2, 3)], "it is settled, and cannot be settled again"
+    here.flush()
+    assert here.floor == 5
+
+
+def test_settlements_of_all_groups_share_a_command() -> None:
+    here = Leading()
+    here.open("other")
+    here.append(2)
+    here.settle(here.poll())
+    grants = here.poll(group="other")
+    here.leader.settle("other", ACK, [Held(*grants[0][:3])], "", -1, here.now_ms)
+    (command,) = here.take()
+    assert [each.group for each in command.groups] == ["g", "other"]
+
+
+def test_acks_one_by_one_are_one_run_in_the_command() -> None:
+    here = Leading()
+    here.append(100)
+    (grant,) = here.poll()
+    for offset in (*range(50, 100), *range(50)):
+        here.settle([Held(grant.lease_id, offset, offset + 1)])
+    (command,) = here.take()
+    assert command.groups[0].acked == ((0, 100),)
+
+
+def test_a_command_has_bounds() -> None:
+    here = Leading()
+    here.append(20_000)
+    (grant,) = here.poll(20_000)
+    here.settle([Held(grant.lease_id, offset, offset + 1) for offset in range(0, 20_000, 2)])
+    commands = here.take()
+    assert [len(command.groups[0].acked) for command in commands] == [8_192, 1_808]
+    for command in commands:
+        here.commit(command)
+    assert here.log.machine.groups[GROUP].settled.count == 9_999
+
+
+def test_a_group_that_does_not_exist() -> None:
+    here = Leading()
+    held = [Held(1 << 40 | 1, 0, 1)]
+    assert not here.leader.open("nobody")
+    assert here.leader.settle("nobody", ACK, held, "", -1, here.now_ms) == held
+    assert here.leader.extend("nobody", "m", held, 100, here.now_ms) == held
+    assert not here.leader.has_ready("nobody", here.now_ms)
+    assert here.leader.deaths("nobody", 10) == []
+    with pytest.raises(NotFoundError):
+        here.poll(group="nobody")
+
+
+# Leases that run out.
+
+
+def test_a_lease_that_runs_out_counts_as_a_failure_and_the_message_comes_again() -> None:
+    here = Leading()
+    here.append(1)
+    here.poll(visibility_ms=500)
+    assert here.leader.next_event_ms(here.now_ms) == 1_500
+    here.pass_ms(499)
+    assert here.state(0) == states.LEASED
+    here.pass_ms(1)
+    assert here.state(0) == states.SETTLING
+    here.flush()
+    assert (here.state(0), here.attempts(0)) == (states.RETRYING, 1)
+    assert here.leader.explain(GROUP, 0, here.now_ms).reason == "lease expired"
+    assert here.poll() == []
+    assert here.pass_ms(100)
+    (grant,) = here.poll()
+    assert grant.attempt == 2
+
+
+def test_an_ack_after_the_lease_ran_out_is_honoured_while_nobody_else_has_the_message() -> None:
+    """Back in ready, waiting for its retry, or with its failure still on the way: the ack takes it from there."""
+    for flushes, waits_ms in ((False, 0), (True, 0), (True, 200)):
+        here = Leading()
+        here.append(1)
+        grants = here.poll(visibility_ms=100)
+        here.pass_ms(100)
+        if flushes:
+            here.flush()
+        here.pass_ms(waits_ms)
+        assert here.settle(grants) == []
+        assert here.poll() == []
+        here.flush()
+        assert here.state(0) == states.ACKED
+        here.pass_ms(10_000)
+        assert here.poll() == []
+
+
+def test_an_ack_after_its_failure_was_taken_by_the_log_is_honoured() -> None:
+    here = Leading()
+    here.append(1)
+    grants = here.poll(visibility_ms=100)
+    here.pass_ms(100)
+    (failure,) = here.take()
+    assert here.settle(grants) == []
+    (ack,) = here.take()
+    here.commit(failure)
+    assert here.state(0) == states.SETTLING
+    here.pass_ms(10_000)
+    assert here.poll() == []
+    here.commit(ack)
+    assert here.state(0) == states.ACKED
+
+
+def test_a_late_ack_of_what_somebody_else_has_is_refused() -> None:
+    here = Leading()
+    here.append(1)
+    late = here.poll(visibility_ms=100)
+    here.pass_ms(100)
+    here.flush()
+    here.pass_ms(200)
+    again = here.poll(member="n")
+    assert runs(again) == [(0, 1)]
+    assert here.settle(late) == [Held(late[0].lease_id, 0, 1)]
+    assert here.settle(again) == []
+    here.flush()
+    assert here.settle(late) == [Held(late[0].lease_id, 0, 1)]
+
+
+@pytest.mark.parametrize("kind", [RELEASE, FAIL, REJECT])
+def test_only_an_ack_counts_after_a_lease_ran_out(kind: int) -> None:
+    """The failure has been counted, and counting it twice would cost the message an attempt."""
+    here = Leading()
+    here.append(1)
+    grants = here.poll(visibility_ms=100)
+    here.pass_ms(100)
+    here.flush()
+    here.pass_ms(200)
+    assert here.settle(grants, kind) == [Held(grants[0].lease_id, 0, 1)]
+    assert here.attempts(0) == 1
+
+
+def test_a_lease_does_not_run_out_while_its_ack_is_on_the_way() -> None:
+    here = Leading()
+    here.append(1)
+    here.settle(here.poll(visibility_ms=100))
+    (command,) = here.take()
+    here.pass_ms(1_000)
+    assert here.take() == []
+    here.commit(command)
+    assert (here.state(0), here.attempts(0)) == (states.ACKED, 0)
+
+
+@pytest.mark.parametrize("lease_id", [0, 1, 1 << 40, 1 << 40 | 999, 2 << 40 | 1, -1])
+def test_a_lease_id_that_nobody_gave_out_is_refused(lease_id: int) -> None:
+    here = Leading()
+    here.append(1)
+    held = [Held(lease_id, 0, 1)]
+    assert here.settle(held) == held
+    assert here.leader.extend(GROUP, "m", held, 100, here.now_ms) == held
+
+
+def test_what_is_not_in_the_log_is_refused() -> None:
+    here = Leading()
+    here.append(2)
+    (grant,) = here.poll()
+    assert here.settle([Held(grant.lease_id, 0, 10)]) == [Held(grant.lease_id, 2, 10)]
+
+
+# Extending.
+
+
+def test_extending_moves_the_deadline_of_what_is_named() -> None:
+    here = Leading()
+    here.append(3)
+    (grant,) = here.poll(visibility_ms=100)
+    here.pass_ms(50)
+    assert here.leader.extend(GROUP, "m", [Held(grant.lease_id, 1, 2)], 100, here.now_ms) == []
+    here.pass_ms(50)
+    assert [here.state(offset) for offset in range(3)] == [states.SETTLING, states.LEASED, states.SETTLING]
+    here.pass_ms(50)
+    assert here.state(1) == states.SETTLING
+
+
+def test_a_lease_cannot_be_extended_beyond_its_bound() -> None:
+    here = Leading()
+    here.set(lease_ms_max=1_000)
+    here.append(1)
+    grants = here.poll(visibility_ms=600)
+    here.pass_ms(500)
+    assert here.extend(grants, 600) == []
+    here.pass_ms(499)
+    assert here.state(0) == states.LEASED
+    here.pass_ms(1)
+    assert here.state(0) == states.SETTLING
+    assert here.extend(grants) == [Held(grants[0].lease_id, 0, 1)]
+
+
+def test_a_lease_that_is_beyond_its_bound_is_refused_before_anybody_has_looked() -> None:
+    """As after a pause of the leader: what came meanwhile is heard before the time is looked at."""
+    here = Leading()
+    here.set(lease_ms_max=1_000)
+    here.append(1)
+    grants = here.poll(visibility_ms=600)
+    here.now_ms += 1_000
+    assert here.extend(grants, 600) == [Held(grants[0].lease_id, 0, 1)]
+
+
+def test_visibility_is_bounded_by_the_longest_lease() -> None:
+    here = Leading()
+    here.set(lease_ms_max=1_000)
+    here.append(1)
+    here.poll(visibility_ms=5_000)
+    here.pass_ms(1_000)
+    assert here.state(0) == states.SETTLING
+
+
+# Failing, giving back, rejecting.
+
+
+def test_backoff_doubles_with_jitter_and_stops_at_its_bound() -> None:
+    here = Leading()
+    here.set(max_deliveries=100)
+    here.append(1)
+    for full_ms in (100, 200, 400, 800, 1_000, 1_000):
+        here.settle(here.poll(), FAIL)
+        here.flush()
+        waits_ms = here.leader.explain(GROUP, 0, here.now_ms).remaining_ms
+        assert full_ms // 2 <= waits_ms <= full_ms
+        here.pass_ms(waits_ms - 1)
+        assert here.poll() == []
+        assert here.pass_ms(1)
+
+
+def test_a_delay_of_the_member_overrides_the_backoff() -> None:
+    here = Leading()
+    here.append(2)
+    grants = here.poll(1)
+    here.settle(grants, FAIL, delay_ms=0)
+    here.flush()
+    again = here.poll(1)
+    assert (runs(again), again[0].attempt) == ([(0, 1)], 2)
+    here.settle(again, FAIL, delay_ms=7)
+    here.flush()
+    here.pass_ms(6)
+    assert runs(here.poll(1)) == [(1, 2)]
+    here.pass_ms(1)
+    assert runs(here.poll(1)) == [(0, 1)]
+
+
+def test_giving_back_is_not_counted_and_needs_no_log() -> None:
+    here = Leading()
+    here.append(2)
+    here.settle(here.poll(), RELEASE)
+    assert here.take() == []
+    grants = here.poll()
+    assert (runs(grants), grants[0].attempt) == ([(0, 2)], 1)
+    here.settle(grants, RELEASE, delay_ms=50)
+    assert here.poll() == []
+    here.pass_ms(50)
+    assert runs(here.poll()) == [(0, 2)]
+
+
+def test_messages_of_different_attempts_come_in_grants_of_their_own() -> None:
+    here = Leading()
+    here.append(4)
+    (grant,) = here.poll()
+    here.settle([Held(grant.lease_id, 1, 2)], FAIL, delay_ms=0)
+    here.settle([Held(grant.lease_id, 0, 1), Held(grant.lease_id, 2, 4)], RELEASE)
+    here.flush()
+    grants = here.poll()
+    assert [(each.first, each.end, each.attempt) for each in grants] == [(0, 1, 1), (1, 2, 2), (2, 4, 1)]
+    assert len({each.lease_id for each in grants}) == 1
+
+
+def test_the_last_attempt_makes_a_dead_letter() -> None:
+    here = Leading()
+    here.set(max_deliveries=2)
+    here.append(1)
+    here.settle(here.poll(), FAIL, delay_ms=0)
+    here.flush()
+    here.settle(here.poll(), FAIL, reason="bad")
+    here.flush()
+    assert here.state(0) == states.DYING
+    (death,) = here.leader.deaths(GROUP, 10)
+    assert (death.offset, death.attempts, death.reason) == (0, 2, "bad")
+    assert here.poll() == []
+
+
+def test_a_lease_that_runs_out_for_the_last_time_makes_a_dead_letter() -> None:
+    here = Leading()
+    here.set(max_deliveries=1)
+    here.append(1)
+    here.poll(visibility_ms=100)
+    here.pass_ms(100)
+    here.flush()
+    assert [death.reason for death in here.leader.deaths(GROUP, 10)] == ["lease expired"]
+
+
+def test_a_message_can_have_a_bound_of_its_own() -> None:
+    here = Leading()
+    here.append(3)
+    here.poll(visibility_ms=100)
+    here.leader.limit_deliveries(GROUP, 1, 2, 1)
+    here.pass_ms(100)
+    here.flush()
+    assert [here.state(offset) for offset in range(3)] == [states.RETRYING, states.DYING, states.RETRYING]
+
+
+def test_the_caller_may_tell_the_bound_of_each_message() -> None:
+    here = Leading()
+    here.append(3)
+    (grant,) = here.poll()
+    held = [Held(grant.lease_id, 0, 3)]
+    here.leader.settle(GROUP, FAIL, held, "", 0, here.now_ms, lambda offset: 1 if offset == 1 else 5)
+    here.flush()
+    assert [death.offset for death in here.leader.deaths(GROUP, 10)] == [1]
+
+
+def test_a_rejected_message_is_dead_at_once() -> None:
+    here = Leading()
+    here.append(1)
+    here.settle(here.poll(), REJECT, reason="garbled")
+    here.flush()
+    assert [(death.attempts, death.reason) for death in here.leader.deaths(GROUP, 10)] == [(1, "garbled")]
+
+
+def test_a_group_without_dead_letters_drops() -> None:
+    here = Leading()
+    here.set(dead_letters=0)
+    here.append(1)
+    here.settle(here.poll(), REJECT)
+    here.flush()
+    assert here.leader.deaths(GROUP, 10) == []
+    assert (here.state(0), here.floor) == (states.DROPPED, 1)
+    assert here.log.machine.groups[GROUP].totals.dropped == 1
+
+
+def test_a_long_reason_is_cut_at_a_character() -> None:
+    here = Leading()
+    here.append(1)
+    here.settle(here.poll(), FAIL, reason="a" + "é" * REASON_BYTES_MAX)
+    here.flush()
+    reason = here.leader.explain(GROUP, 0, here.now_ms).reason
+    assert reason == "a" + "é" * ((REASON_BYTES_MAX - 1) // 2)
+
+
+def test_messages_that_are_too_old_end_as_expired() -> None:
+    here = Leading()
+    here.append(3)
+    here.poll()
+    here.leader.expire(GROUP, 1, 2, here.now_ms)
+    here.flush()
+    assert [here.state(offset) for offset in range(3)] == [states.LEASED, states.EXPIRED, states.LEASED]
+
+
+def test_grants_that_were_not_sent_come_again_as_if_nothing_had_been() -> None:
+    here = Leading()
+    here.append(5)
+    grants = here.poll()
+    here.leader.give_back(GROUP, [grants[0]._replace(first=2)], here.now_ms)
+    again = here.poll()
+    assert (runs(again), again[0].attempt) == ([(2, 5)], 1)
+
+
+def test_the_leases_of_a_lost_consumer_end_early() -> None:
+    here = Leading()
+    here.append(4)
+    here.poll(2, "lost")
+    here.poll(2, "alive")
+    assert here.leader.release_member("lost", here.now_ms)
+    assert not here.leader.release_member("lost", here.now_ms)
+    here.flush()
+    assert [here.state(offset) for offset in range(4)] == [states.RETRYING] * 2 + [states.LEASED] * 2
+    assert here.leader.explain(GROUP, 0, here.now_ms).reason == "consumer lost"
+
+
+# What the log refuses.
+
+
+def test_a_refused_ack_is_leased_as_before() -> None:
+    here = Leading()
+    here.append(2)
+    grants = here.poll(visibility_ms=100)
+    here.settle(grants)
+    (command,) = here.take()
+    here.leader.failed(command)
+    assert [here.state(offset) for offset in range(2)] == [states.LEASED] * 2
+    assert here.poll() == []
+    assert here.settle(grants) == [], "the member can ask again"
+    here.flush()
+    assert here.floor == 2
+
+
+def test_a_refused_ack_whose_lease_is_over_by_then_fails_like_any_other() -> None:
+    here = Leading()
+    here.append(1)
+    here.settle(here.poll(visibility_ms=100))
+    (command,) = here.take()
+    here.pass_ms(500)
+    here.leader.failed(command)
+    here.pass_ms(0)
+    assert here.state(0) == states.SETTLING
+    here.flush()
+    assert (here.state(0), here.attempts(0)) == (states.RETRYING, 1)
+
+
+def test_a_refused_failure_of_a_lost_lease_is_told_again() -> None:
+    """Nobody will ask for it: forgetting it would forget the attempt."""
+    here = Leading()
+    here.append(1)
+    here.poll(visibility_ms=100)
+    here.pass_ms(100)
+    (command,) = here.take()
+    here.leader.failed(command)
+    assert here.state(0) == states.SETTLING
+    here.flush()
+    assert here.attempts(0) == 1
+
+
+def test_a_refused_late_ack_leaves_the_message_ready() -> None:
+    here = Leading()
+    here.append(1)
+    grants = here.poll(visibility_ms=100)
+    here.pass_ms(100)
+    here.flush()
+    here.pass_ms(200)
+    here.settle(grants)
+    (command,) = here.take()
+    here.leader.failed(command)
+    assert here.state(0) == states.READY
+    assert runs(here.poll()) == [(0, 1)]
+
+
+@pytest.mark.parametrize("is_failure_refused", [False, True])
+def test_a_refused_late_ack_of_what_is_failing_leaves_it_failing(is_failure_refused: bool) -> None:
+    """Its failure is under way and not in the log yet: ready now would be before its time."""
+    here = Leading()
+    here.append(1)
+    grants = here.poll(visibility_ms=100)
+    here.pass_ms(100)
+    (failure,) = here.take()
+    assert here.settle(grants) == []
+    (ack,) = here.take()
+    if is_failure_refused:
+        here.leader.failed(failure)
+    here.leader.failed(ack)
+    assert here.state(0) == states.SETTLING
+    assert here.poll() == []
+    if is_failure_refused:
+        here.flush()
+    else:
+        here.commit(failure)
+    assert here.state(0) == states.RETRYING
+    assert here.attempts(0) == 1
+
+
+# Pauses, resets, deletion, cancelling, trimming.
+
+
+def test_a_paused_group_gets_nothing_but_can_settle() -> None:
+    here = Leading()
+    here.append(2)
+    grants = here.poll(1)
+    here.set(paused=1)
+    assert here.poll() == []
+    assert not here.leader.has_ready(GROUP, here.now_ms)
+    assert here.settle(grants) == []
+    here.flush()
+    assert here.floor == 1
+    here.set(paused=0)
+    assert runs(here.poll()) == [(1, 2)]
+
+
+def test_a_reset_forgets_leases_and_what_is_under_way() -> None:
+    here = Leading()
+    here.append(4)
+    acked, held = here.poll(2), here.poll(2)
+    here.settle(acked)
+    (command,) = here.take()
+    here.reset(0)
+    here.commit(command)
+    assert here.settle(held) == [Held(held[0].lease_id, 2, 4)]
+    assert here.extend(held) == [Held(held[0].lease_id, 2, 4)]
+    assert runs(here.poll()) == [(0, 4)]
+    here.pass_ms(0)
+
+
+def test_a_reset_forgets_leases_of_earlier_terms_too() -> None:
+    here = Leading()
+    here.append(2)
+    held = here.poll()
+    here.change_leader()
+    here.reset(0)
+    assert here.settle(held) == [Held(held[0].lease_id, 0, 2)]
+
+
+def test_a_deleted_group_is_gone_and_its_name_can_be_used_again() -> None:
+    here = Leading()
+    here.append(2)
+    held = here.poll()
+    here.settle([held[0]._replace(end=1)])
+    here.delete()
+    assert here.settle(held) == [Held(held[0].lease_id, 0, 2)]
+    assert here.take() == []
+    here.open(GROUP)
+    assert here.settle(held) == [Held(held[0].lease_id, 0, 2)]
+    assert runs(here.poll()) == [(0, 2)]
+
+
+def test_cancelled_messages_are_not_delivered() -> None:
+    here = Leading()
+    here.append(5)
+    leased = here.poll(1)
+    here.log.command(CancelRecords((0, 2), here.now_ms))
+    assert runs(here.poll()) == [(1, 2), (3, 5)]
+    assert here.settle(leased) == [], "its member need not know"
+    here.flush()
+    assert here.state(2) == states.CANCELLED
+    assert here.floor == 1
+
+
+def test_what_was_trimmed_is_not_delivered_and_what_was_out_does_not_come_back() -> None:
+    here = Leading()
+    here.append(6)
+    here.settle(here.poll(1), RELEASE)
+    here.poll(2, visibility_ms=100)
+    here.log.command(TrimTo(4, here.now_ms))
+    here.pass_ms(100)
+    here.flush()
+    here.pass_ms(1_000)
+    assert runs(here.poll()) == [(4, 6)]
+
+
+# For people.
+
+
+def test_describe_counts_every_message_once() -> None:
+    here = Leading()
+    here.append(10)
+    here.append(2, deliver_at_ms=9_000)
+    here.settle(here.poll(2))
+    here.flush()
+    here.settle(here.poll(1), RELEASE, delay_ms=5_000)
+    here.poll(3, "n")
+    here.settle(here.poll(1), REJECT)
+    here.flush()
+    here.pass_ms(40)
+    found = here.leader.describe(GROUP, here.now_ms)
+    assert (found.lag, found.ready, found.leased, found.delayed, found.dying) == (9, 3, 3, 3, 1)
+    assert (found.acked_total, found.dead_total, found.floor, found.next_offset) == (2, 1, 2, 12)
+    assert [(member.name, member.leased, member.last_poll_ms_ago) for member in found.members] == [
+        ("m", 0, 40),
+        ("n", 3, 40),
+    ]
+
+
+def test_explain_tells_who_has_it_and_for_how_long() -> None:
+    here = Leading()
+    here.append(2)
+    here.poll(1, "worker-1", visibility_ms=500)
+    here.pass_ms(200)
+    found = here.leader.explain(GROUP, 0, here.now_ms)
+    assert (found.state, found.holder, found.remaining_ms) == (states.LEASED, "worker-1", 300)
+    assert here.leader.explain(GROUP, 1, here.now_ms).state == states.READY
+    with pytest.raises(OffsetOutOfRangeError):
+        here.leader.explain(GROUP, 2, here.now_ms)
+
+
+def test_explain_knows_what_a_message_has_behind_it() -> None:
+    here = Leading()
+    here.append(1)
+    here.settle(here.poll(), FAIL, reason="no such user")
+    here.flush()
+    found = here.leader.explain(GROUP, 0, here.now_ms)
+    assert (found.attempts, found.reason) == (1, "no such user")
+    assert found.history == ["attempt 1 of 5 failed: no such user"]
+
+
+def test_clocks_that_go_back_do_no_harm() -> None:
+    here = Leading()
+    here.append(1, deliver_at_ms=1_500)
+    here.pass_ms(500)
+    here.now_ms = 10
+    assert offsets(here.poll()) == [0]
+    assert here.leader.next_event_ms(here.now_ms) == 1_500 + here.rules.visibility_ms
+
+
+def test_settings_may_change_at_any_time() -> None:
+    here = Leading()
+    here.append(1)
+    here.rules = replace(here.rules, visibility_ms=100)
+    here.poll()
+    here.pass_ms(100)
+    assert here.state(0) == states.SETTLING

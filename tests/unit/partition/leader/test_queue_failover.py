@@ -1,0 +1,110 @@
+"""A new leader of a partition: the grace, leases of the one before it, and what survives without them."""
+
+import pytest
+
+from flotilla.partition.explain import delivery_states as states
+from flotilla.types.operations.queue import ACK, FAIL, REJECT, RELEASE, Held
+from tests.unit.partition.leading import GROUP, Leading, offsets, runs
+
+
+def test_inside_the_grace_nothing_is_delivered_and_after_it_everything() -> None:
+    here = Leading(grace_ms=0)
+    here.append(3)
+    here.settle(here.poll(1))
+    here.flush()
+    here.poll(1)
+    here.grace_ms = 500
+    here.change_leader()
+    assert here.poll() == []
+    assert not here.leader.has_ready(GROUP, here.now_ms)
+    assert here.leader.next_event_ms(here.now_ms) == here.now_ms + 500
+    assert not here.pass_ms(499)
+    assert here.pass_ms(1)
+    assert runs(here.poll()) == [(1, 3)]
+
+
+def test_a_new_group_does_not_wait_for_the_grace() -> None:
+    here = Leading()
+    here.grace_ms = 500
+    here.change_leader()
+    here.append(1)
+    here.open("new")
+    assert runs(here.poll(group="new")) == [(0, 1)]
+
+
+def test_leases_are_adopted_and_go_on_under_their_old_id() -> None:
+    here = Leading()
+    here.append(4)
+    held = here.poll(2)
+    here.grace_ms = 500
+    here.change_leader()
+    assert here.extend(held, 5_000, "renamed") == []
+    assert here.leader.describe(GROUP, here.now_ms).leased == 2
+    here.pass_ms(500)
+    assert runs(here.poll()) == [(2, 4)], "what was adopted is not delivered again"
+    assert here.settle(held) == []
+    here.flush()
+    assert here.floor == 2
+
+
+@pytest.mark.parametrize("kind", [ACK, FAIL, REJECT, RELEASE])
+def test_leases_of_an_earlier_leader_can_be_settled(kind: int) -> None:
+    here = Leading()
+    here.append(1)
+    held = here.poll()
+    here.change_leader()
+    assert here.settle(held, kind, delay_ms=0) == []
+    here.flush()
+    expected = {ACK: states.ACKED, FAIL: states.READY, REJECT: states.DYING, RELEASE: states.READY}
+    assert here.state(0) == expected[kind]
+    assert here.attempts(0) == (1 if kind == FAIL else 0)
+
+
+def test_an_earlier_lease_is_refused_when_somebody_has_the_message() -> None:
+    here = Leading()
+    here.append(2)
+    held = here.poll()
+    here.change_leader()
+    here.poll(1)
+    assert here.extend(held) == [Held(held[0].lease_id, 0, 1)]
+    assert here.settle(held) == [Held(held[0].lease_id, 0, 1)]
+
+
+def test_what_waits_for_its_next_attempt_can_be_presented_too() -> None:
+    """Its member was slow, and is still at it."""
+    here = Leading()
+    here.append(1)
+    held = here.poll(visibility_ms=100)
+    here.pass_ms(100)
+    here.flush()
+    here.change_leader()
+    assert here.extend(held, 5_000) == []
+    here.pass_ms(1_000)
+    assert here.poll() == []
+    assert here.settle(held) == []
+
+
+def test_what_was_presented_before_its_next_attempt_and_is_given_back_comes_no_earlier_than_that() -> None:
+    here = Leading()
+    here.append(1)
+    here.settle(held := here.poll(1), FAIL, delay_ms=900)
+    here.flush()
+    here.change_leader()
+    assert here.extend(held, 5_000) == []
+    assert here.settle(held, RELEASE, delay_ms=200) == []
+    here.pass_ms(899)
+    assert here.poll() == []
+    here.pass_ms(1)
+    assert offsets(here.poll()) == [0]
+
+
+def test_failures_and_their_times_survive_the_leader() -> None:
+    here = Leading()
+    here.append(2)
+    here.settle(here.poll(1), FAIL, delay_ms=300)
+    here.flush()
+    here.change_leader()
+    assert runs(here.poll()) == [(1, 2)]
+    assert not here.pass_ms(299)
+    assert here.pass_ms(1)
+    assert [(each.first, each.attempt) for each in here.poll()] == [(0, 2)]

@@ -1,0 +1,174 @@
+"""Polls for some types only: what they get, what they leave, and how far they look."""
+
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flotilla.partition.leader.group_delivery import Grant
+from flotilla.partition.leader.ready_messages import BRANCHES_MAX
+from flotilla.partition.leader.type_filter import LOOK_AHEAD, Wish
+from flotilla.types.errors import CorruptionError
+from flotilla.types.operations.queue import FAIL, RELEASE
+from tests.unit.partition.leading import GROUP, Leading
+
+
+@dataclass
+class Typed:
+    """A partition whose messages have types, by offset."""
+
+    here: Leading = field(default_factory=Leading)
+    types: list[str] = field(default_factory=list)
+    looks: int = 0
+    is_broken: bool = False
+
+    def append(self, *types: str, priority: int = 0) -> None:
+        for kind in types:
+            self.here.append(1, priority=priority)
+            self.types.append(kind)
+
+    def types_of(self, first: int, end: int) -> list[str]:
+        if self.is_broken:
+            raise CorruptionError("cannot be read")
+        self.looks += end - first
+        return self.types[first:end]
+
+    def poll(self, *types: str, count: int = 100) -> list[Grant]:
+        wish = Wish(types, self.types_of) if types else None
+        return self.here.leader.poll(GROUP, "m", count, 0, self.here.now_ms, None, wish)
+
+    def has_unseen(self, *types: str) -> bool:
+        return self.here.leader.has_unseen(GROUP, Wish(types, self.types_of))
+
+
+def offsets(grants: list[Grant]) -> list[int]:
+    return [offset for grant in grants for offset in range(grant.first, grant.end)]
+
+
+def test_only_what_is_wished_for_is_taken_and_the_rest_stays_in_order() -> None:
+    queue = Typed()
+    queue.append("a", "b", "a", "c", "b")
+    assert offsets(queue.poll("b")) == [1, 4]
+    assert offsets(queue.poll("b")) == []
+    found = queue.poll()
+    assert offsets(found) == [0, 2, 3]
+    assert {grant.attempt for grant in found} == {1}
+
+
+def test_several_types_and_priorities() -> None:
+    queue = Typed()
+    queue.append("a", "b")
+    queue.append("c", "a", priority=5)
+    assert offsets(queue.poll("a", "c")) == [2, 3, 0]
+
+
+def test_each_message_is_looked_at_once_for_a_wish() -> None:
+    queue = Typed()
+    queue.append(*["a"] * 50)
+    for _ in range(10):
+        assert queue.poll("b") == []
+    assert queue.looks == 50
+    queue.append("b")
+    assert offsets(queue.poll("b")) == [50]
+    assert queue.looks == 51
+    # Another wish has to look by itself.
+    assert queue.poll("c") == []
+    assert queue.looks == 101
+
+
+def test_what_comes_back_is_found_again() -> None:
+    queue = Typed()
+    queue.append("a", "b", "a", "b")
+    taken = queue.poll("b", count=1)
+    assert queue.poll("a", count=1)
+    queue.here.settle(taken, kind=RELEASE, delay_ms=0)
+    assert offsets(queue.poll("b")) == [1, 3]
+    others = queue.poll()
+    assert offsets(others) == [2]
+    queue.here.settle(others, kind=FAIL, delay_ms=0)
+    queue.here.flush()
+    assert offsets(queue.poll("b")) == []
+    found = queue.poll("a")
+    assert [(grant.first, grant.attempt) for grant in found] == [(2, 2)]
+
+
+def test_delayed_ones_are_found_when_their_time_has_come_by_old_and_new_wishes() -> None:
+    queue = Typed()
+    assert queue.poll("a") == []
+    queue.here.append(2, deliver_at_ms=queue.here.now_ms + 100)
+    queue.types += ["a", "b"]
+    assert queue.poll("a") == []
+    queue.here.now_ms += 100
+    queue.here.leader.advance(queue.here.now_ms)
+    assert offsets(queue.poll("a")) == [0]
+    assert offsets(queue.poll("b")) == [1]
+
+
+def test_one_poll_looks_so_far_and_the_next_goes_on() -> None:
+    queue = Typed()
+    queue.here.append(3 * LOOK_AHEAD)
+    queue.types += ["a"] * 3 * LOOK_AHEAD
+    queue.append("b")
+    polls = 0
+    while queue.has_unseen("b"):
+        found = queue.poll("b", count=1)
+        polls += 1
+        if found:
+            break
+    assert offsets(found) == [3 * LOOK_AHEAD]
+    assert polls == 3
+    assert queue.looks <= polls * (LOOK_AHEAD + 1)
+    assert not queue.has_unseen("b")
+
+
+def test_what_cannot_be_read_stays_ready() -> None:
+    queue = Typed()
+    queue.append("a", "b")
+    queue.is_broken = True
+    with pytest.raises(CorruptionError):
+        queue.poll("b")
+    queue.is_broken = False
+    assert offsets(queue.poll("b")) == [1]
+    assert offsets(queue.poll("a")) == [0]
+
+
+def test_wishes_are_forgotten_the_oldest_first() -> None:
+    queue = Typed()
+    queue.append("a", "b")
+    for number in range(BRANCHES_MAX + 1):
+        assert queue.poll(f"t{number}") == []
+    looks = queue.looks
+    assert queue.poll(f"t{BRANCHES_MAX}") == []
+    assert queue.looks == looks
+    assert queue.poll("t0") == []
+    assert queue.looks == looks + 2
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_wishes_share_everything_and_lose_nothing(data: st.DataObject) -> None:
+    queue = Typed()
+    kinds = ("a", "b", "c")
+    taken: dict[int, Grant] = {}
+    for _ in range(data.draw(st.integers(5, 25))):
+        step = data.draw(st.sampled_from(["append", "poll", "back"]))
+        if step == "append":
+            new = data.draw(st.lists(st.sampled_from(kinds), min_size=1, max_size=4))
+            queue.append(*new, priority=data.draw(st.integers(0, 7)))
+        elif step == "poll":
+            wish = tuple(sorted(data.draw(st.sets(st.sampled_from(kinds)))))
+            grants = queue.poll(*wish, count=data.draw(st.integers(1, 5)))
+            for grant in grants:
+                for offset in range(grant.first, grant.end):
+                    assert offset not in taken
+                    assert not wish or queue.types[offset] in wish
+                    taken[offset] = grant._replace(first=offset, end=offset + 1)
+        elif taken:
+            grant = taken.pop(data.draw(st.sampled_from(sorted(taken))))
+            assert queue.here.settle([grant], kind=RELEASE, delay_ms=0) == []
+    # Each that nobody has is found by its type, and then nothing is left.
+    for kind in kinds:
+        found = offsets(queue.poll(kind, count=1_000))
+        assert sorted(found) == [at for at, of in enumerate(queue.types) if of == kind and at not in taken]
+    assert queue.poll(count=1_000) == []

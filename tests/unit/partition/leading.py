@@ -1,0 +1,135 @@
+"""A partition with its queue leader, driven by hand: the log commits when it is told to."""
+
+from dataclasses import dataclass, field, replace
+from random import Random
+
+from flotilla.partition.batch_facts import BatchFacts
+from flotilla.partition.commands.partition_commands import DeleteGroup, OpenGroup, ResetGroup, SettleRuns
+from flotilla.partition.leader.group_delivery import Grant
+from flotilla.partition.leader.leader import QueueLeader
+from flotilla.types.errors import FlotillaError
+from flotilla.types.group_settings import GroupRules, resolve_rules
+from flotilla.types.operations.queue import ACK, BY_BACKOFF, Held
+from flotilla.types.topics import resolve_settings
+from tests.unit.partition.batches import Log, batch, new_log
+
+RULES = resolve_rules(resolve_settings(()), (("nack_backoff_ms", 100), ("nack_backoff_max_ms", 1000)))
+GROUP = "g"
+
+
+@dataclass
+class Leading:
+    """One partition and its leader of the moment. The group `g` begins at the log's start."""
+
+    log: Log = field(default_factory=new_log)
+    now_ms: int = 1_000
+    term: int = 1
+    grace_ms: int = 0
+    rules: GroupRules = RULES
+    keys: dict[int, bytes] = field(default_factory=dict)
+    leader: QueueLeader = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.leader = self._lead()
+        self.open(GROUP)
+
+    def _lead(self) -> QueueLeader:
+        return QueueLeader(
+            self.log.machine, self.term, self.now_ms, Random(self.term), self.grace_ms, lambda _: self.rules
+        )
+
+    def change_leader(self) -> None:
+        """What the old one knew is lost."""
+        self.term += 1
+        self.leader = self._lead()
+
+    def set(self, **rules: int) -> None:
+        self.rules = replace(self.rules, **rules)
+
+    # The log.
+
+    def open(self, group: str, offset: int = 0) -> None:
+        assert not isinstance(self.log.command(OpenGroup(group, offset, self.now_ms)), FlotillaError)
+
+    def reset(self, offset: int) -> None:
+        assert not isinstance(self.log.command(ResetGroup(GROUP, offset, self.now_ms)), FlotillaError)
+
+    def delete(self) -> None:
+        assert not isinstance(self.log.command(DeleteGroup(GROUP, self.now_ms)), FlotillaError)
+
+    def append(self, count: int = 1, *, priority: int = 0, deliver_at_ms: int = 0) -> int:
+        offset = self.log.machine.next_offset
+        stored = self.log.apply(batch(offset, count=count, priority=priority, deliver_at_ms=deliver_at_ms))
+        assert isinstance(stored, BatchFacts)
+        self.leader.applied(stored)
+        return offset
+
+    def take(self) -> list[SettleRuns]:
+        commands = []
+        while (command := self.leader.take_outbox(self.now_ms)) is not None:
+            commands.append(command)
+        return commands
+
+    def commit(self, command: SettleRuns) -> None:
+        assert not isinstance(self.log.command(command), FlotillaError)
+        self.leader.committed(command)
+
+    def flush(self) -> None:
+        for command in self.take():
+            self.commit(command)
+
+    def reserve(self) -> int:
+        """How many reservations were wanted."""
+        wanted = self.leader.take_reservations(self.now_ms)
+        for command in wanted:
+            self.log.command(command)
+        return len(wanted)
+
+    # What a member does.
+
+    def poll(self, count: int = 100, member: str = "m", group: str = GROUP, *, visibility_ms: int = 0) -> list[Grant]:
+        return self.leader.poll(group, member, count, visibility_ms, self.now_ms)
+
+    def poll_ordered(self, count: int = 100, member: str = "m") -> list[Grant]:
+        return self.leader.poll(GROUP, member, count, 0, self.now_ms, self.keys_of)
+
+    def keys_of(self, first: int, end: int) -> list[bytes | None]:
+        return [self.keys.get(offset) for offset in range(first, end)]
+
+    def settle(
+        self, grants: list[Grant] | list[Held], kind: int = ACK, *, reason: str = "", delay_ms: int = BY_BACKOFF
+    ) -> list[Held]:
+        """Tells what was refused."""
+        held = [Held(each.lease_id, each.first, each.end) for each in grants]
+        return self.leader.settle(GROUP, kind, held, reason, delay_ms, self.now_ms)
+
+    def extend(self, grants: list[Grant], visibility_ms: int = 1_000, member: str = "m") -> list[Held]:
+        held = [Held(each.lease_id, each.first, each.end) for each in grants]
+        return self.leader.extend(GROUP, member, held, visibility_ms, self.now_ms)
+
+    # Time.
+
+    def pass_ms(self, duration_ms: int) -> bool:
+        """Whether anything became ready."""
+        self.now_ms += duration_ms
+        return self.leader.advance(self.now_ms)
+
+    # Looks.
+
+    def state(self, offset: int) -> str:
+        return self.leader.explain(GROUP, offset, self.now_ms).state
+
+    @property
+    def floor(self) -> int:
+        return self.log.machine.groups[GROUP].floor
+
+    def attempts(self, offset: int) -> int:
+        return self.log.machine.groups[GROUP].attempts(offset)
+
+
+def runs(grants: list[Grant]) -> list[tuple[int, int]]:
+    return [(grant.first, grant.end) for grant in grants]
+
+
+def offsets(grants: list[Grant]) -> list[int]:
+    return [offset for grant in grants for offset in range(grant.first, grant.end)]

@@ -1,0 +1,93 @@
+"""How messages ended is remembered by the log: for whoever asks later, after any leader, and within a bound."""
+
+from flotilla.partition.commands.byte_reader import ByteReader
+from flotilla.partition.commands.partition_commands import BuryDeaths, CancelRecords, TrimTo
+from flotilla.partition.explain import delivery_states as states
+from flotilla.partition.state import endings
+from flotilla.partition.state.endings import ACKED, DEAD, ENDING_RUNS_MAX, End, Endings
+from flotilla.partition.state.group import GroupState
+from flotilla.partition.state.group_snapshot import read_queues, write_queues
+from flotilla.types.operations.queue import ACK, FAIL, REJECT
+from tests.unit.partition.leading import GROUP, Leading
+
+
+def explained(here: Leading, offset: int) -> tuple[str, int, str]:
+    found = here.leader.explain(GROUP, offset, here.now_ms)
+    return found.state, found.attempts, found.reason
+
+
+def test_every_end_is_told_apart_also_by_the_next_leader() -> None:
+    here = Leading()
+    here.append(5)
+    acked, failing, dead = here.poll(1), here.poll(1), here.poll(1)
+    here.settle(acked, kind=ACK)
+    here.settle(failing, kind=FAIL, reason="once", delay_ms=0)
+    here.settle(dead, kind=REJECT, reason="no good")
+    here.flush()
+    here.settle(here.poll(1), kind=ACK)
+    here.flush()
+    here.log.command(CancelRecords((3,), here.now_ms))
+    assert here.state(2) == states.DYING
+    here.log.command(BuryDeaths(GROUP, 1, here.now_ms))
+    for _ in range(2):
+        assert explained(here, 0) == (states.ACKED, 0, "")
+        assert explained(here, 1) == (states.ACKED, 1, "once")
+        assert explained(here, 2) == (states.DEAD, 1, "no good")
+        assert explained(here, 3) == (states.CANCELLED, 0, "")
+        assert explained(here, 4) == (states.READY, 0, "")
+        here.change_leader()
+
+
+def test_what_is_done_stays_done_when_it_is_cancelled_afterwards() -> None:
+    here = Leading()
+    here.append(1)
+    here.settle(here.poll(1), kind=ACK)
+    here.flush()
+    here.log.command(CancelRecords((0,), here.now_ms))
+    assert here.state(0) == states.ACKED
+
+
+def test_what_retention_has_removed_is_forgotten() -> None:
+    here = Leading()
+    here.append(3)
+    here.settle(here.poll(3), kind=REJECT)
+    here.flush()
+    here.log.command(BuryDeaths(GROUP, 3, here.now_ms))
+    here.log.command(TrimTo(2, here.now_ms))
+    assert [here.state(offset) for offset in range(3)] == [states.SETTLED, states.SETTLED, states.DEAD]
+    here.reset(2)
+    assert here.state(2) == states.READY
+
+
+def test_scattered_ends_are_bounded_and_the_oldest_are_forgotten() -> None:
+    kept = Endings()
+    for number in range(ENDING_RUNS_MAX + 1):
+        kept.note(2 * number, 2 * number + 1, End(DEAD, 1, "x"))
+    assert len(kept.runs) == ENDING_RUNS_MAX // 2 + 1
+    assert kept.known_from == ENDING_RUNS_MAX
+    kept.note(0, 1, End(DEAD))
+    assert kept.runs.get(0) is None
+    assert kept.runs.get(2 * ENDING_RUNS_MAX) == End(DEAD, 1, "x")
+
+
+def test_neighbours_of_one_kind_are_one() -> None:
+    kept = Endings()
+    for offset in range(1_000):
+        kept.note(offset, offset + 1, End(endings.CANCELLED))
+    assert len(kept.runs) == 1
+
+
+def test_a_snapshot_holds_them() -> None:
+    group = GroupState(0, 1)
+    group.fail(2, 3, 0, "late")
+    group.end(2, 3, ACKED)
+    group.end(5, 7, endings.EXPIRED)
+    group.die(8, 9, "dead", 77)
+    group.endings.known_from = 1
+    out = bytearray()
+    write_queues(out, {"g": group})
+    read = read_queues(ByteReader(bytes(out)))["g"]
+    assert list(read.endings.runs) == list(group.endings.runs)
+    assert read.endings.known_from == 1
+    assert read.endings.runs.get(2) == End(ACKED, 1, "late")
+    assert read.endings.runs.get(8) == End(DEAD, 1, "dead", 77)
