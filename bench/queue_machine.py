@@ -20,7 +20,7 @@ from flotilla.partition.state.machine import PartitionMachine
 from flotilla.raft.messages import DATA, Entry
 from flotilla.types.group_settings import resolve_rules
 from flotilla.types.limits import MIB
-from flotilla.types.operations.queue import ACK, BY_BACKOFF, Held
+from flotilla.types.operations.queue import ACK, BY_BACKOFF, LeaseRange
 from flotilla.types.topics import resolve_settings
 
 AREA = "queue"
@@ -78,10 +78,10 @@ class Subject:
             assert isinstance(facts, BatchFacts)
             self.leader.applied(facts)
 
-    def poll(self, name: str, count: int) -> list[Held]:
+    def poll(self, name: str, count: int) -> list[LeaseRange]:
         """Cut where batches end, as they are delivered and settled."""
         return [
-            Held(grant.lease_id, max(grant.first, first), min(grant.end, first + _BATCH_COUNT))
+            LeaseRange(grant.lease_id, max(grant.first, first), min(grant.end, first + _BATCH_COUNT))
             for grant in self.leader.poll(name, "member", count, 0, _NOW_MS)
             for first in range(grant.first - grant.first % _BATCH_COUNT, grant.end, _BATCH_COUNT)
         ]

@@ -4,7 +4,7 @@ from time import process_time
 
 from bench.figure import Figure, Goal, relate
 from bench.options import BenchOptions
-from flotilla.sim.plan import draw_plan
+from flotilla.sim.plans.run import draw_plan
 from flotilla.sim.run import simulate
 
 

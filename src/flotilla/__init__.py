@@ -7,6 +7,8 @@ importing the package costs nothing.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from flotilla.types.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from flotilla.client.admin.dead_letter import DeadLetter as DeadLetter
     from flotilla.client.admin.dead_letters import AsyncDeadLetters as AsyncDeadLetters
@@ -60,8 +62,6 @@ if TYPE_CHECKING:
     from flotilla.types.errors import UnknownError as UnknownError
     from flotilla.types.errors import UnsupportedError as UnsupportedError
     from flotilla.types.records import Record as Record
-
-__version__ = "0.1.0"
 
 _HOMES = {
     "AsyncClient": "client.async_client",

@@ -11,18 +11,17 @@ from math import ceil
 from pathlib import Path
 from random import Random, SystemRandom
 
-from flotilla import __version__
 from flotilla.broker.broker import Broker
 from flotilla.broker.catalog import METADATA_GROUP, Catalog, CatalogMachine
 from flotilla.broker.cluster.registration import Membership
-from flotilla.broker.observability.event_log import LOOK_MS, Chronicle
+from flotilla.broker.observability.event_log import LOOK_MS, EventLog
 from flotilla.broker.observability.request_metrics import MeteredService
 from flotilla.broker.observability.status import NodeStatus
 from flotilla.broker.ports import Cancel, Done
 from flotilla.client._core.asyncio_network import Network
 from flotilla.client._core.calls import REPEATABLE
-from flotilla.client._core.options import new_session, read_addresses
 from flotilla.client._core.routes import CONTROLLER, Route
+from flotilla.client._options import new_session, read_addresses
 from flotilla.client.async_client import AsyncClient
 from flotilla.codec.batch.facts import facts_of
 from flotilla.codec.batch.header import span_of
@@ -48,6 +47,7 @@ from flotilla.types.ids import GroupId, NodeId
 from flotilla.types.limits import SPARE_BYTES_MAX
 from flotilla.types.operations import CreateTopic, Request
 from flotilla.types.settings import NodeSettings
+from flotilla.types.version import __version__
 
 log = get_logger("broker")
 
@@ -207,7 +207,7 @@ class Server:
         self._own: RegisterBroker | None = None
         self._joining: asyncio.Task[None] | None = None
         driver = self.node.runtime.driver
-        self._chronicle = Chronicle(settings.node_id, self.catalog, driver.replicas, driver.repaired)
+        self._chronicle = EventLog(settings.node_id, self.catalog, driver.replicas, driver.repaired)
         self._stop_looking: Cancel | None = None
 
     async def start(self) -> None:

@@ -20,7 +20,7 @@ from flotilla.types.operations import queue as queue
 from flotilla.types.operations import stream as stream
 from flotilla.types.operations import transactions as transactions
 from flotilla.types.operations.cluster import DescribeReplicas
-from flotilla.types.operations.queue import Held
+from flotilla.types.operations.queue import LeaseRange
 
 _ERRORS = {error.row.name: error for error in ALL_ERRORS}
 _PLACES = {
@@ -81,7 +81,7 @@ def _start(start: queue.Start) -> pb.Start:
     return pb.Start(place=_PLACES[start.kind], value=max(start.value, 0))
 
 
-def _held(partition: int, held: list[Held]) -> list[pb.Held]:
+def _held(partition: int, held: list[LeaseRange]) -> list[pb.Held]:
     return [
         pb.Held(partition=partition, lease_id=run.lease_id, first=run.first, count=run.end - run.first) for run in held
     ]
@@ -234,7 +234,7 @@ async def _extend(stub: Any, request: queue.Extend) -> Reply:
 
 
 def _settled(reply: pb.SettleReply) -> Reply:
-    return queue.Settled([Held(run.lease_id, run.first, run.first + run.count) for run in reply.expired_held])
+    return queue.Settled([LeaseRange(run.lease_id, run.first, run.first + run.count) for run in reply.expired_held])
 
 
 async def _cancel(stub: Any, request: queue.CancelRecords) -> Reply:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from flotilla.codec.batch.view import BatchView
 from flotilla.types.errors import FlotillaError, NotLeaderError, OverloadedError, UnavailableError
 from flotilla.types.operations import Fetched, Reply, Request
-from flotilla.types.operations.queue import Explanation, Held, Polled, Start
+from flotilla.types.operations.queue import Explanation, LeaseRange, Polled, Start
 from flotilla.types.operations.stream import GroupAssignment
 from tests.conformance.arrivals import Arrivals
 from tests.conformance.matching import Mismatch, match, substitute
@@ -107,7 +107,7 @@ class Play:
         if "nodes" in given:
             given["nodes"] = {int(node): peer for node, peer in given["nodes"].items()}
         if "held" in given:
-            given["held"] = [Held(*run) for run in given["held"]]
+            given["held"] = [LeaseRange(*run) for run in given["held"]]
         if "start" in given:
             given["start"] = Start(*given["start"])
         if "keys" in given:

@@ -9,7 +9,7 @@ from random import SystemRandom
 
 import pytest
 
-from flotilla.sim.plan import FAULTS, LEDGER, QUEUE, STREAM, draw_plan, draw_workload
+from flotilla.sim.plans.run import FAULTS, LEDGER, QUEUE, STREAM, draw_plan, draw_workload
 from flotilla.sim.run import Result, simulate
 from flotilla.sim.swarm import Order, Totals, run_swarm
 from tests.hash_seeds import HASH_SEEDS, printed
@@ -48,7 +48,7 @@ ALWAYS = (
     "acks staged again",
 )
 PROGRAM = """
-from flotilla.sim.plan import FAULTS, QUEUE, draw_plan
+from flotilla.sim.plans.run import FAULTS, QUEUE, draw_plan
 from flotilla.sim.run import simulate
 for seed in (3, 7):
     print(simulate(draw_plan(seed, workload=QUEUE, ticks=200, faults=tuple(FAULTS))).digest)

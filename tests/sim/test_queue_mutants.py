@@ -3,7 +3,7 @@
 import pytest
 
 from flotilla.sim.mutants.mutants import MUTANTS
-from flotilla.sim.plan import QUEUE
+from flotilla.sim.plans.run import QUEUE
 from flotilla.sim.swarm import Order, run_swarm
 
 #: Which promise each of them breaks first, among the quick ones.

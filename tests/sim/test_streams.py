@@ -12,7 +12,7 @@ from random import SystemRandom
 import pytest
 
 from flotilla.sim.mutants.mutants import MUTANTS
-from flotilla.sim.plan import FAULTS, STREAM, draw_plan
+from flotilla.sim.plans.run import FAULTS, STREAM, draw_plan
 from flotilla.sim.run import simulate
 from flotilla.sim.swarm import Order, Totals, run_swarm
 
@@ -45,7 +45,7 @@ QUICK = {
     "forget-the-leaver": "every partition has an owner",
 }
 PROGRAM = """
-from flotilla.sim.plan import FAULTS, STREAM, draw_plan
+from flotilla.sim.plans.run import FAULTS, STREAM, draw_plan
 from flotilla.sim.run import simulate
 print(simulate(draw_plan(3, workload=STREAM, ticks=200, faults=tuple(FAULTS))).digest)
 """

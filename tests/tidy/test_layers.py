@@ -115,7 +115,7 @@ GOOD_IMPORTS = [
     ("codec/peer/frames.py", "from flotilla.codec.generated import peer_pb2\nfrom crc32c import crc32c"),
     ("sim/node.py", "from flotilla.runtime.driver import Driver\nfrom flotilla.runtime import driver"),
     ("cli/sim.py", "from flotilla.sim.devices.world import World\nimport typer"),
-    ("cli/app.py", "from flotilla import __version__\nfrom flotilla.cli.sim import sim"),
+    ("cli/app.py", "from flotilla.types.version import __version__\nfrom flotilla.cli.sim import sim"),
     ("client/session.py", "from flotilla.codec.frames import FrameReader"),
     ("server.py", "from flotilla.storage.store import NodeStore\nfrom flotilla.runtime.driver import Driver"),
 ]

@@ -22,7 +22,7 @@ class Ticket:
 
     __slots__ = ("_table", "_translate", "done")
 
-    def __init__(self, table: "UnderWay", done: Done, translate: Translate) -> None:
+    def __init__(self, table: "PendingRequests", done: Done, translate: Translate) -> None:
         self.done = done
         self._table = table
         self._translate = translate
@@ -42,7 +42,7 @@ class CommandTicket:
 
     __slots__ = ("_answered", "_table")
 
-    def __init__(self, table: "UnderWay", answered: Callable[[object], None]) -> None:
+    def __init__(self, table: "PendingRequests", answered: Callable[[object], None]) -> None:
         self._table = table
         self._answered = answered
         table.tickets[self] = None
@@ -61,7 +61,7 @@ class BatchTicket:
 
     __slots__ = ("_table", "base_offset", "done", "joined")
 
-    def __init__(self, table: "UnderWay", done: Done) -> None:
+    def __init__(self, table: "PendingRequests", done: Done) -> None:
         """Opened by `propose`: not every batch that comes in is proposed."""
         self._table = table
         self.done = done
@@ -93,7 +93,7 @@ class BatchTicket:
             done(answer if isinstance(answer, FlotillaError) else reply)
 
 
-class UnderWay:
+class PendingRequests:
     """The open tickets of one partition."""
 
     __slots__ = ("explain", "tickets")

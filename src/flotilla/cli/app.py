@@ -14,10 +14,10 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command as make_command
 
-from flotilla import __version__
 from flotilla.cli.terminal.exit_codes import FAILED, INTERRUPTED, advice, exit_code
 from flotilla.cli.terminal.output import complain
 from flotilla.types.errors import FlotillaError
+from flotilla.types.version import __version__
 
 #: Each verb, in the order of the help, with the function or the group of verbs behind it.
 VERBS = {

@@ -69,7 +69,7 @@ def read_door(flag: str, text: str) -> Address | None:
 
 async def _run(servers: str, doors: dict[str, Address | None], *, stop_with_stdin: bool) -> int:
     # Only now: what the doors are made of takes longer to load than `--help` should.
-    from flotilla.client._core.options import read_addresses
+    from flotilla.client._options import read_addresses
     from flotilla.frontends.grpc.server import GrpcServer
     from flotilla.frontends.http.server import HttpServer
     from flotilla.gateway.gateway import Gateway

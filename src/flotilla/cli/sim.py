@@ -15,7 +15,7 @@ from rich.table import Table
 from flotilla.sim.coverage import missing
 from flotilla.sim.devices.world import SECOND
 from flotilla.sim.mutants.mutants import MUTANTS, applied
-from flotilla.sim.plan import DEFAULT_TICKS, FAULTS, NODES_MIN, WORKLOADS
+from flotilla.sim.plans.run import DEFAULT_TICKS, FAULTS, NODES_MIN, WORKLOADS
 from flotilla.sim.run import Result, simulate
 from flotilla.sim.swarm import Order, Totals, run_swarm
 

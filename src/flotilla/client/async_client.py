@@ -8,7 +8,10 @@ from typing import Any, Literal, Self, Unpack, cast, overload
 from flotilla.client._core.asyncio_network import Network
 from flotilla.client._core.calls import ONCE, READ, REPEATABLE
 from flotilla.client._core.closing import TimeLimit, leaving
-from flotilla.client._core.options import (
+from flotilla.client._core.positions import Start, commit_offset, list_offset, read_offset
+from flotilla.client._core.routes import ANY, CONTROLLER, Route
+from flotilla.client._core.session import no_topic
+from flotilla.client._options import (
     TIMEOUT_MS_DEFAULT,
     Mode,
     ReadSettings,
@@ -19,8 +22,6 @@ from flotilla.client._core.options import (
     read_timeout,
     reader_options,
 )
-from flotilla.client._core.routes import ANY, CONTROLLER, Route
-from flotilla.client._core.session import no_topic
 from flotilla.client.admin.dead_letters import AsyncDeadLetters
 from flotilla.client.admin.group_info import GroupInfo
 from flotilla.client.admin.groups import Groups
@@ -31,7 +32,6 @@ from flotilla.client.producer._record_fields import RecordFields
 from flotilla.client.producer.aio import AsyncProducer
 from flotilla.client.queue.aio import AsyncQueueConsumer
 from flotilla.client.queue.options import QueueSettings, StartAt, read_queue_settings
-from flotilla.client.reader._positions import Start, commit_offset, list_offset, read_offset
 from flotilla.client.reader.aio import AsyncConsumer
 from flotilla.client.reader.message import Message
 from flotilla.client.stream.aio import AsyncStreamConsumer

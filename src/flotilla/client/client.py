@@ -13,7 +13,8 @@ from typing import Any, Literal, Self, TypeVar, Unpack, cast, overload
 from flotilla.client._core.asyncio_network import Network
 from flotilla.client._core.closing import TimeLimit, leaving
 from flotilla.client._core.loop_thread import LoopThread
-from flotilla.client._core.options import (
+from flotilla.client._core.positions import Start
+from flotilla.client._options import (
     TIMEOUT_MS_DEFAULT,
     Mode,
     ReadSettings,
@@ -33,7 +34,6 @@ from flotilla.client.producer._record_fields import RecordFields
 from flotilla.client.producer.sync import Producer
 from flotilla.client.queue.options import QueueSettings, StartAt, read_queue_settings
 from flotilla.client.queue.sync import QueueConsumer
-from flotilla.client.reader._positions import Start
 from flotilla.client.reader.message import Message
 from flotilla.client.reader.sync import Consumer
 from flotilla.client.stream.options import StreamSettings, read_stream_settings

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 from flotilla.client.queue._leases import Holding, merged
 from flotilla.types.address import Address
 from flotilla.types.ids import Offset
-from flotilla.types.operations.queue import Delivery, Extend, Held
+from flotilla.types.operations.queue import Delivery, Extend, LeaseRange
 
 #: Messages that are remembered; the leases of others simply run out.
 LOANS_MAX: Final = 200_000
@@ -25,7 +25,7 @@ _ANY_LEASE: Final = 0
 _Place: TypeAlias = tuple[str, str, int]
 
 
-class Loan:
+class ForwardedLease:
     """One delivery in the hands of a client of the gateway."""
 
     __slots__ = ("holding", "leader", "member", "until_ms")
@@ -38,17 +38,17 @@ class Loan:
         self.until_ms = until_ms
 
 
-class Loans:
+class ForwardedLeases:
     def __init__(self) -> None:
         #: Every message that is lent, by its offset.
-        self._lent: dict[_Place, dict[Offset, Loan]] = {}
+        self._lent: dict[_Place, dict[Offset, ForwardedLease]] = {}
         self._count = 0
         self._sweep_ms = 0
 
     def __len__(self) -> int:
         return self._count
 
-    def add(self, loan: Loan, now_ms: int) -> None:
+    def add(self, loan: ForwardedLease, now_ms: int) -> None:
         """Remembers a delivery, unless there is nothing to settle or too much is remembered."""
         if now_ms >= self._sweep_ms:
             self._sweep(now_ms)
@@ -60,7 +60,7 @@ class Loans:
             lent.update(dict.fromkeys(range(holding.first, holding.first + holding.count), loan))
             self._count += len(lent) - before
 
-    def settled(self, topic: str, group: str, partition: int, held: Iterable[Held]) -> None:
+    def settled(self, topic: str, group: str, partition: int, held: Iterable[LeaseRange]) -> None:
         """These are nobody's any more."""
         place = (topic, group, partition)
         lent = self._lent.get(place)
@@ -78,32 +78,32 @@ class Loans:
         lent = self._lent.get((request.topic, request.group, request.partition))
         if lent is None:
             return
-        masks: dict[Loan, int] = {}
+        masks: dict[ForwardedLease, int] = {}
         for offset, loan in _found(lent, request.held):
             masks[loan] = masks.get(loan, 0) | loan.holding.bit(offset)
         for loan, mask in masks.items():
             loan.member = request.member
             loan.until_ms = until_ms if mask == loan.holding.open else max(loan.until_ms, until_ms)
 
-    def of_leader(self, leader: Address) -> list[Loan]:
+    def of_leader(self, leader: Address) -> list[ForwardedLease]:
         """What a leader gave out."""
         return self._where(lambda place, loan: loan.leader in (leader, None))
 
-    def of_partition(self, topic: str, partition: int) -> list[Loan]:
+    def of_partition(self, topic: str, partition: int) -> list[ForwardedLease]:
         return self._where(lambda place, loan: (place[0], place[2]) == (topic, partition))
 
-    def _where(self, is_meant: Callable[[_Place, Loan], bool]) -> list[Loan]:
+    def _where(self, is_meant: Callable[[_Place, ForwardedLease], bool]) -> list[ForwardedLease]:
         loans = {loan: is_meant(place, loan) for place, lent in self._lent.items() for loan in lent.values()}
         return [loan for loan, is_one in loans.items() if is_one]
 
     @staticmethod
-    def presentations(loans: Iterable[Loan], now_ms: int) -> list[Extend]:
+    def presentations(loans: Iterable[ForwardedLease], now_ms: int) -> list[Extend]:
         """What has to be said so that these are held on, wherever they are led by now."""
-        runs: dict[tuple[str, str, int, str, int], list[Held]] = {}
+        runs: dict[tuple[str, str, int, str, int], list[LeaseRange]] = {}
         for loan in loans:
             holding = loan.holding
             if loan.until_ms > now_ms:
-                # Loans that end together are presented together.
+                # ForwardedLeases that end together are presented together.
                 place = (holding.topic, holding.group, holding.partition, loan.member, loan.until_ms)
                 runs.setdefault(place, []).extend(holding.runs(holding.open))
         return [
@@ -122,7 +122,7 @@ class Loans:
                 del self._lent[place]
 
 
-def _found(lent: dict[Offset, Loan], held: Iterable[Held]) -> Iterator[tuple[Offset, Loan]]:
+def _found(lent: dict[Offset, ForwardedLease], held: Iterable[LeaseRange]) -> Iterator[tuple[Offset, ForwardedLease]]:
     """Those of the messages that are lent under the lease that is named."""
     for run in held:
         # A run may claim to be of any length; nobody has more than is lent.
@@ -134,6 +134,8 @@ def _found(lent: dict[Offset, Loan], held: Iterable[Held]) -> Iterator[tuple[Off
                 yield offset, loan
 
 
-def lend(topic: str, group: str, member: str, delivery: Delivery, *, leader: Address | None, until_ms: int) -> Loan:
+def lend(
+    topic: str, group: str, member: str, delivery: Delivery, *, leader: Address | None, until_ms: int
+) -> ForwardedLease:
     """A delivery on its way to a client of the gateway."""
-    return Loan(Holding(topic, group, delivery), member, leader, until_ms)
+    return ForwardedLease(Holding(topic, group, delivery), member, leader, until_ms)

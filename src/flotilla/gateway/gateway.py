@@ -17,16 +17,16 @@ from typing import Final, TypeVar
 
 from flotilla.client._core.asyncio_network import Network, now_ms, time_of_day_ms
 from flotilla.client._core.calls import ONCE, READ, REPEATABLE, Call, Outcome, outcome_unknown
-from flotilla.client._core.options import new_session
+from flotilla.client._core.positions import find_topic
 from flotilla.client._core.routes import ANY, CONTROLLER, Route
 from flotilla.client._core.session import no_topic
+from flotilla.client._options import new_session
 from flotilla.client.admin.groups import Groups
 from flotilla.client.producer._batch import Receipt
 from flotilla.client.producer.aio import AsyncProducer
-from flotilla.client.reader._positions import find_topic
 from flotilla.codec.batch.header import parse_header
-from flotilla.gateway.forwarded_leases import Loan, Loans, lend
-from flotilla.gateway.long_poll_connections import Trunk, Trunks
+from flotilla.gateway.forwarded_leases import ForwardedLease, ForwardedLeases, lend
+from flotilla.gateway.long_poll_connections import LongPollConnection, LongPollConnections
 from flotilla.gateway.poll import GatewayPoll
 from flotilla.gateway.produce import OPTIONS, PRODUCE_MS, Sent
 from flotilla.gateway.subscription import GatewaySubscription
@@ -45,7 +45,7 @@ from flotilla.types.operations.queue import (
     DescribeGroup,
     ExplainMessage,
     Extend,
-    Held,
+    LeaseRange,
     ListGroups,
     Poll,
     Polled,
@@ -98,12 +98,12 @@ class Gateway:
         self._addresses = addresses
         self._name = name
         self._clock = clock
-        self._trunks = Trunks(self._open_network, self._link_lost)
-        self._main: Trunk | None = None
+        self._trunks = LongPollConnections(self._open_network, self._link_lost)
+        self._main: LongPollConnection | None = None
         self._producers: dict[str, AsyncProducer] = {}
         #: What each topic lets in, as long as what is known of it is the same.
         self._limits: dict[str, tuple[TopicInfo, RecordLimits]] = {}
-        self._loans = Loans()
+        self._loans = ForwardedLeases()
         self._turns = count()
         #: One that is asked on the first connection tells its time, if it is of a version that does.
         self._has_met_broker = False
@@ -396,7 +396,7 @@ class Gateway:
             self._trunks.leave(trunk)
             raise
 
-    async def _prepare(self, trunk: Trunk, request: Poll | Subscribe, timeout_ms: int) -> None:
+    async def _prepare(self, trunk: LongPollConnection, request: Poll | Subscribe, timeout_ms: int) -> None:
         """Finds out which partitions there are and who leads them."""
         trunk.refresh(request.topic)
         network = trunk.network
@@ -413,7 +413,7 @@ class Gateway:
 
     # Leases.
 
-    def _lend(self, request: Poll | Subscribe, network: Network, given: Polled | Pushed) -> list[Loan]:
+    def _lend(self, request: Poll | Subscribe, network: Network, given: Polled | Pushed) -> list[ForwardedLease]:
         time_ms = now_ms()
         find = network.session.routes.find
         loans = []
@@ -427,10 +427,12 @@ class Gateway:
 
     def _release(self, request: Poll | Subscribe, polled: Polled) -> None:
         """Gives back, uncounted, what arrived for nobody. If that fails, the leases run out."""
-        runs: dict[int, list[Held]] = {}
+        runs: dict[int, list[LeaseRange]] = {}
         for each in polled.deliveries:
             if each.lease_id:
-                runs.setdefault(each.partition, []).append(Held(each.lease_id, each.first, each.first + each.count))
+                runs.setdefault(each.partition, []).append(
+                    LeaseRange(each.lease_id, each.first, each.first + each.count)
+                )
         for partition, held in runs.items():
             self.give_back(Settle(request.topic, partition, request.group, RELEASE, held, delay_ms=0))
 
@@ -452,7 +454,7 @@ class Gateway:
         if len(self._loans):
             self._present(self._loans.of_partition(topic, partition))
 
-    def _present(self, loans: list[Loan]) -> None:
+    def _present(self, loans: list[ForwardedLease]) -> None:
         """Shows what was lent to whoever leads now, so that it is given to nobody else."""
         if self._is_closed or self._main is None:
             return
@@ -467,7 +469,7 @@ class Gateway:
 
     # Inside.
 
-    def _opened(self) -> Trunk:
+    def _opened(self) -> LongPollConnection:
         if self._main is None:
             self._main = self._trunks.open()
         elif self._is_closed:
@@ -480,7 +482,7 @@ class Gateway:
         addresses = self._addresses()
         if not addresses:
             raise UnavailableError("no broker of this cluster is known yet")
-        return Network(new_session(addresses, self._name, is_door=True))
+        return Network(new_session(addresses, self._name, is_gateway=True))
 
     def _forget(self, topic: str) -> None:
         """A topic was made, changed or removed: what is known of it is asked for again."""

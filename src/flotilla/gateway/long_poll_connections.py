@@ -23,7 +23,7 @@ FRESH_MS = 5_000
 _REFRESH_TIMEOUT_MS = 10_000
 
 
-class Trunk:
+class LongPollConnection:
     """A network, and how fresh it is."""
 
     __slots__ = ("_asked_ms", "network", "taken")
@@ -55,16 +55,16 @@ class Trunk:
         self.network.submit(GetMetadata([topic]), ANY, _REFRESH_TIMEOUT_MS, refreshed, READ)
 
 
-class Trunks:
+class LongPollConnections:
     """As many networks as the waiting need."""
 
     def __init__(self, open_network: Callable[[], Network], lost: Callable[[Address], None]) -> None:
         """`lost` is told of each connection that has ended; it must not call back."""
         self._open_network = open_network
         self._lost = lost
-        self._trunks: list[Trunk] = []
+        self._trunks: list[LongPollConnection] = []
 
-    def enter(self) -> Trunk:
+    def enter(self) -> LongPollConnection:
         """A trunk with a place in it, taken until `leave`. Raises OverloadedError."""
         for trunk in self._trunks:
             if trunk.taken < PLACES_MAX:
@@ -77,17 +77,17 @@ class Trunks:
         self._trunks.append(trunk)
         return trunk
 
-    def leave(self, trunk: Trunk) -> None:
+    def leave(self, trunk: LongPollConnection) -> None:
         trunk.taken -= 1
         assert trunk.taken >= 0
 
-    def open(self) -> Trunk:
+    def open(self) -> LongPollConnection:
         """One that is not for waiting."""
         network = self._open_network()
         network.session.watchers.append(self._lost)
-        return Trunk(network)
+        return LongPollConnection(network)
 
-    def all(self, main: Trunk | None) -> list[Trunk]:
+    def all(self, main: LongPollConnection | None) -> list[LongPollConnection]:
         """Every one of them, with the one that is not for waiting."""
         return self._trunks if main is None else [main, *self._trunks]
 

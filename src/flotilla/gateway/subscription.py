@@ -14,7 +14,7 @@ from flotilla.client._core.asyncio_network import Network, now_ms
 from flotilla.client._core.timers import Timer
 from flotilla.client.queue._polls import Polls
 from flotilla.client.queue.options import LONG_POLL_MS, POLL_MESSAGES_MAX
-from flotilla.gateway.forwarded_leases import Loan
+from flotilla.gateway.forwarded_leases import ForwardedLease
 from flotilla.types.errors import FlotillaError, InvalidArgumentError
 from flotilla.types.limits import MIB
 from flotilla.types.operations.queue import RELEASE, Delivery, Poll, Polled, Pushed, Settle, Subscribe
@@ -42,7 +42,7 @@ class GatewaySubscription:
         request: Subscribe,
         *,
         timeout_ms: int,
-        lend: Callable[[Pushed], list[Loan]],
+        lend: Callable[[Pushed], list[ForwardedLease]],
         release: Callable[[Polled], None],
         give_back: Callable[[Settle], None],
         moved: Callable[[int], None],
@@ -61,7 +61,7 @@ class GatewaySubscription:
         self._waiting: deque[_Waiting] = deque()
         self._waiting_count = 0
         #: What was handed out, with what of it is not settled.
-        self._lent: list[Loan] = []
+        self._lent: list[ForwardedLease] = []
         self._error: FlotillaError | None = None
         self._news = asyncio.Event()
         self._timer: Timer | None = None

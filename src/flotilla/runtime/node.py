@@ -32,7 +32,7 @@ from flotilla.runtime.driver import SPARE_PATIENCE_MS, Driver, DriverOptions
 from flotilla.runtime.inline_writes import Shortcut
 from flotilla.runtime.io_thread import Worker
 from flotilla.runtime.observability.logs import get_logger
-from flotilla.runtime.pause_detector import Vigil
+from flotilla.runtime.pause_detector import PauseDetector
 from flotilla.runtime.ports import Links
 from flotilla.runtime.requests import OpenRequest, OpenRequests, Reply, lost
 from flotilla.runtime.ticker import TICK_MS, Ticker
@@ -78,7 +78,7 @@ class NodeRuntime:
         raft = options.replica.raft
         # Half an election timeout, and less if heartbeats are so rare that they do not fit into the other half.
         unseen_ticks_max = min(raft.election_ticks // 2, raft.election_ticks - raft.heartbeat_ticks - 1)
-        self._vigil = Vigil(max(unseen_ticks_max, 2) * tick_ms)
+        self._vigil = PauseDetector(max(unseen_ticks_max, 2) * tick_ms)
         #: Of groups that were asked for since a nap: how many naps there had been when a quorum was asked, and
         #: when it last confirmed this node. Without a nap nothing needs to be confirmed.
         self._asked_naps: dict[GroupId, int] = {}

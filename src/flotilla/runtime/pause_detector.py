@@ -25,7 +25,7 @@ def awake_ns() -> int:
     return time.clock_gettime_ns(_CLOCK_ID)
 
 
-class Vigil:
+class PauseDetector:
     __slots__ = ("_clock", "_naps", "_seen_ns", "_unseen_ns_max")
 
     def __init__(self, unseen_ms_max: int, clock: Callable[[], int] = awake_ns) -> None:

@@ -10,12 +10,12 @@ from flotilla.sim.devices.clock import NodeClock
 from flotilla.sim.devices.network import Network
 from flotilla.sim.devices.world import World
 from flotilla.sim.node import DOWN, RUNNING, Application, SimNode, Surroundings
-from flotilla.sim.observer import GroupWitness
-from flotilla.sim.plan import QUEUE, STREAM, Plan
+from flotilla.sim.observer import GroupObserver
+from flotilla.sim.plans.queue import draw_queue_plan
+from flotilla.sim.plans.run import QUEUE, STREAM, Plan
+from flotilla.sim.plans.stream import draw_stream_plan
 from flotilla.sim.queue.host import QueueApplication
-from flotilla.sim.queue.plan import draw_queue_plan
 from flotilla.sim.stream.host import StreamApplication
-from flotilla.sim.stream.plan import draw_stream_plan
 from flotilla.sim.trace import Story
 from flotilla.sim.watch import WatchedLedger, WatchedMachine
 from flotilla.types.ids import GroupId, NodeId
@@ -30,7 +30,7 @@ class LedgerApplication:
     def describe(self, entry: Entry) -> Span | None:
         return None
 
-    def machine(self, node: SimNode, group: GroupId, witness: GroupWitness) -> WatchedMachine:
+    def machine(self, node: SimNode, group: GroupId, witness: GroupObserver) -> WatchedMachine:
         return WatchedLedger(node.id, witness)
 
     def observed(self, node: SimNode) -> None:
@@ -49,8 +49,8 @@ class Cluster:
         self.story = Story(world, is_told=is_told)
         self.network = Network(world, plan.weather, self._deliver, self._hint)
         members = Configuration(voters=tuple(range(1, plan.nodes + 1)))
-        self.witnesses: dict[GroupId, GroupWitness] = {
-            group: GroupWitness(group, members, self.sometimes, self.story) for group in range(1, plan.groups + 1)
+        self.witnesses: dict[GroupId, GroupObserver] = {
+            group: GroupObserver(group, members, self.sometimes, self.story) for group in range(1, plan.groups + 1)
         }
         self.application = self._make_application()
         around = Surroundings(

@@ -5,7 +5,7 @@ Some belong to what the cluster is used for, the others to every run.
 """
 
 from flotilla.runtime.driver import CRASH_POINTS
-from flotilla.sim.plan import LEDGER, QUEUE, STREAM
+from flotilla.sim.plans.run import LEDGER, QUEUE, STREAM
 
 
 def crashed_at(point: str) -> str:

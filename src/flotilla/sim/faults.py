@@ -17,7 +17,7 @@ from flotilla.sim.devices.network import Weather
 from flotilla.sim.devices.world import MS, SECOND
 from flotilla.sim.ledger.workload import Workload
 from flotilla.sim.node import DOWN, PAUSED, RUNNING, SimNode
-from flotilla.sim.plan import FAULTS, draw_weather
+from flotilla.sim.plans.run import FAULTS, draw_weather
 from flotilla.sim.queue.workload import QueueWorkload
 from flotilla.sim.stream.workload import StreamWorkload
 from flotilla.types.ids import NodeId

@@ -13,8 +13,8 @@ from flotilla.replica.replica import Replica
 from flotilla.sim.coverage import Sometimes
 from flotilla.sim.devices.world import MS, World
 from flotilla.sim.node import SimNode
-from flotilla.sim.queue.wire import Answered
 from flotilla.sim.trace import Story
+from flotilla.sim.wire import Answered
 from flotilla.types.errors import FlotillaError, NotLeaderError, UnavailableError
 from flotilla.types.ids import GroupId, NodeId, Term
 from flotilla.types.operations import Request

@@ -22,7 +22,7 @@ from flotilla.sim.devices.crash import SimulatedCrash
 from flotilla.sim.devices.disk import SimDisk
 from flotilla.sim.devices.network import Network
 from flotilla.sim.devices.world import MS, SECOND, World
-from flotilla.sim.observer import GroupWitness
+from flotilla.sim.observer import GroupObserver
 from flotilla.sim.trace import Story
 from flotilla.sim.watch import WatchedMachine, WatchedStore
 from flotilla.storage.options import StoreOptions
@@ -54,7 +54,7 @@ class Application(Protocol):
     def describe(self, entry: Entry) -> Span | None:
         """What an entry holds for readers."""
 
-    def machine(self, node: "SimNode", group: GroupId, witness: GroupWitness) -> WatchedMachine:
+    def machine(self, node: "SimNode", group: GroupId, witness: GroupObserver) -> WatchedMachine:
         """The state machine of a replica that a process begins with."""
 
     def observed(self, node: "SimNode") -> None:
@@ -79,7 +79,7 @@ class Surroundings:
         self,
         world: World,
         network: Network,
-        witnesses: dict[GroupId, GroupWitness],
+        witnesses: dict[GroupId, GroupObserver],
         sometimes: Sometimes,
         story: Story,
         driver_options: DriverOptions,
@@ -141,7 +141,7 @@ class SimNode:
         self.incarnation = 0
         self.driver: Driver | None = None
         self.store: WatchedStore | None = None
-        self._rafts: list[tuple[GroupWitness, RaftNode]] = []
+        self._rafts: list[tuple[GroupObserver, RaftNode]] = []
         #: Groups this node should host, and the configuration each begins with.
         self.memberships: dict[GroupId, Configuration] = {}
         #: Its disk was lost: it must not come back before the others have removed it.

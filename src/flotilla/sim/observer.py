@@ -50,7 +50,7 @@ class Seen:
         self.spares: frozenset[NodeId] = frozenset()
 
 
-class GroupWitness:
+class GroupObserver:
     """All replicas of one group."""
 
     __slots__ = (

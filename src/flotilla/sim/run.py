@@ -17,7 +17,7 @@ from flotilla.sim.faults import FaultInjector
 from flotilla.sim.ledger.workload import Workload
 from flotilla.sim.node import SimNode
 from flotilla.sim.operator import Operator
-from flotilla.sim.plan import DEFAULT_TICKS, LEDGER, QUEUE, STREAM, Plan
+from flotilla.sim.plans.run import DEFAULT_TICKS, LEDGER, QUEUE, STREAM, Plan
 from flotilla.sim.queue.workload import QueueWorkload
 from flotilla.sim.stream.workload import StreamWorkload
 from flotilla.sim.trace import EVERYONE

@@ -14,7 +14,7 @@ from time import perf_counter
 
 from flotilla.sim.devices.world import SECOND
 from flotilla.sim.mutants.mutants import applied
-from flotilla.sim.plan import DEFAULT_TICKS, LEDGER, Plan, draw_plan, draw_workload
+from flotilla.sim.plans.run import DEFAULT_TICKS, LEDGER, Plan, draw_plan, draw_workload
 from flotilla.sim.run import Result, simulate
 
 

@@ -11,7 +11,7 @@ from flotilla.raft.node import RaftNode
 from flotilla.replica.ports import Block, GroupLog, Job, StateMachine, Store
 from flotilla.sim.coverage import Sometimes
 from flotilla.sim.ledger.machine import Ledger
-from flotilla.sim.observer import GroupWitness
+from flotilla.sim.observer import GroupObserver
 from flotilla.types.ids import GroupId, Index, NodeId
 
 
@@ -27,7 +27,7 @@ class WatchedLedger(Ledger):
 
     __slots__ = ("_node", "_witness", "raft")
 
-    def __init__(self, node: NodeId, witness: GroupWitness) -> None:
+    def __init__(self, node: NodeId, witness: GroupObserver) -> None:
         super().__init__()
         self._node = node
         self._witness = witness
@@ -53,7 +53,7 @@ class WatchedStore:
     __slots__ = ("_node", "_sometimes", "_store", "_witnesses", "machines")
 
     def __init__(
-        self, node: NodeId, store: Store, witnesses: dict[GroupId, GroupWitness], sometimes: Sometimes
+        self, node: NodeId, store: Store, witnesses: dict[GroupId, GroupObserver], sometimes: Sometimes
     ) -> None:
         self._node = node
         self._store = store

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Self
 
+from flotilla.client._core.positions import Start
 from flotilla.client.bulk.offsets import list_all
 from flotilla.client.bulk.stored_batches import StoredBatches
 from flotilla.client.client import Client
-from flotilla.client.reader._positions import Start
 from flotilla.codec.batch.header import parse_header
 from flotilla.spark.offset_range import OffsetRange, Partition, Position
 from flotilla.spark.options import EARLIEST, LATEST, OffsetWish, OptionError, Options

@@ -9,7 +9,7 @@ from typing import Final
 
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.ids import Offset
-from flotilla.types.operations.queue import Held
+from flotilla.types.operations.queue import LeaseRange
 
 #: Of partition, lease id and offset, as they travel between nodes.
 _MAXIMA: Final = (2**32 - 1, 2**64 - 1, 2**63 - 1)
@@ -33,19 +33,19 @@ def read_lease_token(token: str) -> tuple[int, int, Offset]:
     raise InvalidArgumentError(f"{token[:_QUOTED_CHARS_MAX]!r} is no lease")
 
 
-def held_by_partition(tokens: Iterable[str]) -> dict[int, list[Held]]:
+def held_by_partition(tokens: Iterable[str]) -> dict[int, list[LeaseRange]]:
     """The same leases in as few runs as possible. Raises InvalidArgumentError."""
-    found: dict[int, list[Held]] = {}
+    found: dict[int, list[LeaseRange]] = {}
     for partition, lease_id, offset in sorted(map(read_lease_token, tokens)):
         runs = found.setdefault(partition, [])
         last = runs[-1] if runs else None
         if last is not None and last.lease_id == lease_id and offset <= last.end:
             runs[-1] = last._replace(end=max(last.end, offset + 1))
         else:
-            runs.append(Held(lease_id, offset, offset + 1))
+            runs.append(LeaseRange(lease_id, offset, offset + 1))
     return found
 
 
-def tokens_of(partition: int, held: Iterable[Held]) -> list[str]:
+def tokens_of(partition: int, held: Iterable[LeaseRange]) -> list[str]:
     """One for each message."""
     return [lease_token(partition, run.lease_id, offset) for run in held for offset in range(run.first, run.end)]

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from flotilla import Client
-from flotilla.spark.lake.compaction import CompactionRules
 from flotilla.spark.lake.lake import Lake
 from flotilla.spark.lake.manifest import Span
 from flotilla.spark.pipelines import archive as archive_module
 from flotilla.spark.pipelines.archive import ArchiveOptions, archive, unnamed_files, verify_lake
+from flotilla.spark.pipelines.compaction import CompactionRules
 from flotilla.spark.pipelines.retention_hold import Hold
 from flotilla.spark.pipelines.session import prepare
 from flotilla.spark.pipelines.streaming_run import RunOptions

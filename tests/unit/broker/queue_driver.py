@@ -9,7 +9,7 @@ from flotilla.types.operations.queue import (
     Delivery,
     DescribeGroup,
     GroupDescription,
-    Held,
+    LeaseRange,
     Poll,
     Polled,
     Pushed,
@@ -62,8 +62,8 @@ def values(found: list[Delivery]) -> list[bytes]:
     return read
 
 
-def held(found: list[Delivery]) -> list[Held]:
-    return [Held(delivery.lease_id, delivery.first, delivery.first + delivery.count) for delivery in found]
+def held(found: list[Delivery]) -> list[LeaseRange]:
+    return [LeaseRange(delivery.lease_id, delivery.first, delivery.first + delivery.count) for delivery in found]
 
 
 def settle(

@@ -5,10 +5,10 @@ import io
 import pytest
 from typer.testing import CliRunner
 
-from flotilla import __version__
 from flotilla.cli.app import VERBS, app, load_verb
 from flotilla.cli.produce import _LINE_BYTES_MAX, _lines
 from flotilla.types.errors import InvalidArgumentError
+from flotilla.types.version import __version__
 
 #: Nobody listens at this port, and nobody without privileges could.
 NOBODY = "127.0.0.1:1"

@@ -11,11 +11,11 @@ import weakref
 import pytest
 
 from flotilla import Client, ConnectionClosedError, OutcomeUnknownError
-from flotilla.client._core.options import TIMEOUT_MS_DEFAULT
+from flotilla.client._options import TIMEOUT_MS_DEFAULT
 from flotilla.types.operations import Fetch, GetMetadata, Produce
 
 
-class Held:
+class LeaseRange:
     """Requests of one kind are taken and not answered; `seen` is set by the first."""
 
     def __init__(self, doors, kind) -> None:
@@ -53,7 +53,7 @@ def interrupt_when(event: threading.Event) -> threading.Thread:
 )
 def test_an_interrupt_ends_a_wait_and_leaves_a_client_that_can_be_closed(doors, kind, action):
     doors.cluster.create("orders")
-    held = Held(doors, kind)
+    held = LeaseRange(doors, kind)
     with Client(doors.addresses) as client:
         thread = interrupt_when(held.seen)
         with pytest.raises(KeyboardInterrupt):
@@ -76,7 +76,7 @@ def test_a_sender_that_waits_for_room_is_told_of_it(doors, monkeypatch):
 @pytest.mark.slow
 def test_an_interrupt_in_a_with_block_ends_in_time(doors, caplog):
     doors.cluster.create("orders")
-    held = Held(doors, Produce)
+    held = LeaseRange(doors, Produce)
     interrupted = []
 
     def work():
@@ -108,7 +108,7 @@ def test_an_interrupt_in_a_with_block_ends_in_time(doors, caplog):
 )
 def test_closing_ends_the_waits_of_other_threads(doors, kind, action, errors):
     doors.cluster.create("orders")
-    held = Held(doors, kind)
+    held = LeaseRange(doors, kind)
     client = Client(doors.addresses)
     outcomes = []
 

@@ -9,7 +9,7 @@ import grpc
 import httpx
 import pytest
 
-from flotilla.client._core.options import read_addresses
+from flotilla.client._options import read_addresses
 from flotilla.codec.batch.view import BatchView
 from flotilla.codec.generated import flotilla_pb2 as pb
 from flotilla.codec.generated.flotilla_pb2_grpc import FlotillaStub

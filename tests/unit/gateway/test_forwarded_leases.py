@@ -1,17 +1,17 @@
 """What a gateway remembers of leases that its clients hold: just what is not settled and has not run out."""
 
 from flotilla.gateway import forwarded_leases as loans
-from flotilla.gateway.forwarded_leases import Loan, Loans, lend
+from flotilla.gateway.forwarded_leases import ForwardedLease, ForwardedLeases, lend
 from flotilla.types.address import Address
-from flotilla.types.operations.queue import Delivery, Extend, Held
+from flotilla.types.operations.queue import Delivery, Extend, LeaseRange
 
 ONE, TWO = Address("one", 1), Address("two", 2)
 
 
 def lent(
-    books: Loans, first: int, count: int, *, lease_id: int = 7, member: str = "me", leader: Address = ONE,
+    books: ForwardedLeases, first: int, count: int, *, lease_id: int = 7, member: str = "me", leader: Address = ONE,
     until_ms: int = 1_000, partition: int = 0, now_ms: int = 0,
-) -> Loan:  # fmt: skip
+) -> ForwardedLease:  # fmt: skip
     delivery = Delivery(partition, lease_id, first, count, 1, b"")
     loan = lend("t", "g", member, delivery, leader=leader, until_ms=until_ms)
     books.add(loan, now_ms)
@@ -19,37 +19,39 @@ def lent(
 
 
 def test_what_is_settled_is_not_presented() -> None:
-    books = Loans()
+    books = ForwardedLeases()
     lent(books, 0, 5)
     lent(books, 5, 5, until_ms=2_000)
-    books.settled("t", "g", 0, [Held(7, 1, 3), Held(8, 4, 5), Held(7, 9, 10)])
+    books.settled("t", "g", 0, [LeaseRange(7, 1, 3), LeaseRange(8, 4, 5), LeaseRange(7, 9, 10)])
     assert len(books) == 7
-    assert Loans.presentations(books.of_leader(ONE), 100) == [
-        Extend("t", 0, "g", "me", [Held(7, 0, 1), Held(7, 3, 5)], 900),
-        Extend("t", 0, "g", "me", [Held(7, 5, 9)], 1_900),
+    assert ForwardedLeases.presentations(books.of_leader(ONE), 100) == [
+        Extend("t", 0, "g", "me", [LeaseRange(7, 0, 1), LeaseRange(7, 3, 5)], 900),
+        Extend("t", 0, "g", "me", [LeaseRange(7, 5, 9)], 1_900),
     ]
-    assert Loans.presentations(books.of_leader(ONE), 1_500) == [Extend("t", 0, "g", "me", [Held(7, 5, 9)], 500)]
+    assert ForwardedLeases.presentations(books.of_leader(ONE), 1_500) == [
+        Extend("t", 0, "g", "me", [LeaseRange(7, 5, 9)], 500)
+    ]
 
 
 def test_a_run_without_a_lease_is_whatever_is_held() -> None:
-    books = Loans()
+    books = ForwardedLeases()
     loan = lent(books, 3, 2)
-    books.settled("t", "g", 0, [Held(0, 3, 4)])
+    books.settled("t", "g", 0, [LeaseRange(0, 3, 4)])
     assert loan.holding.open == 0b10
-    books.settled("t", "other", 0, [Held(0, 4, 5)])
-    books.settled("t", "g", 1, [Held(0, 4, 5)])
+    books.settled("t", "other", 0, [LeaseRange(0, 4, 5)])
+    books.settled("t", "g", 1, [LeaseRange(0, 4, 5)])
     assert len(books) == 1
 
 
 def test_a_run_may_claim_any_length() -> None:
-    books = Loans()
+    books = ForwardedLeases()
     lent(books, 3, 2)
-    books.settled("t", "g", 0, [Held(7, 4, 2**63)])
+    books.settled("t", "g", 0, [LeaseRange(7, 4, 2**63)])
     assert len(books) == 1
 
 
 def test_loans_are_found_by_their_leader_and_by_their_partition() -> None:
-    books = Loans()
+    books = ForwardedLeases()
     here, there = lent(books, 0, 1), lent(books, 0, 1, partition=1, leader=TWO)
     assert books.of_leader(ONE) == [here]
     assert books.of_leader(TWO) == [there]
@@ -58,28 +60,28 @@ def test_loans_are_found_by_their_leader_and_by_their_partition() -> None:
 
 
 def test_an_extension_counts_from_then_on() -> None:
-    books = Loans()
+    books = ForwardedLeases()
     loan = lent(books, 0, 4)
-    books.extended(Extend("t", 0, "g", "you", [Held(7, 0, 4)], 300), 500)
+    books.extended(Extend("t", 0, "g", "you", [LeaseRange(7, 0, 4)], 300), 500)
     assert (loan.until_ms, loan.member) == (500, "you")
-    books.extended(Extend("t", 0, "g", "you", [Held(7, 1, 2)], 300), 300)
+    books.extended(Extend("t", 0, "g", "you", [LeaseRange(7, 1, 2)], 300), 300)
     assert loan.until_ms == 500
-    books.extended(Extend("t", 0, "g", "you", [Held(7, 1, 2)], 300), 900)
+    books.extended(Extend("t", 0, "g", "you", [LeaseRange(7, 1, 2)], 300), 900)
     assert loan.until_ms == 900
 
 
 def test_what_is_lent_again_is_the_new_borrowers() -> None:
-    books = Loans()
+    books = ForwardedLeases()
     lent(books, 0, 2)
     again = lent(books, 0, 1, lease_id=9, member="you", now_ms=500, until_ms=1_500)
     assert len(books) == 2
-    books.settled("t", "g", 0, [Held(7, 0, 1)])
+    books.settled("t", "g", 0, [LeaseRange(7, 0, 1)])
     assert again.holding.open == 1
 
 
 def test_what_has_run_out_is_forgotten_and_there_is_a_bound(monkeypatch) -> None:
     monkeypatch.setattr(loans, "LOANS_MAX", 5)
-    books = Loans()
+    books = ForwardedLeases()
     lent(books, 0, 3)
     lent(books, 3, 3)
     assert len(books) == 3
@@ -89,6 +91,6 @@ def test_what_has_run_out_is_forgotten_and_there_is_a_bound(monkeypatch) -> None
 
 
 def test_what_needs_no_settling_is_not_remembered() -> None:
-    books = Loans()
+    books = ForwardedLeases()
     lent(books, 0, 3, lease_id=0)
     assert len(books) == 0

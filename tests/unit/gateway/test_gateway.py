@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from flotilla.client._core.options import read_addresses
+from flotilla.client._options import read_addresses
 from flotilla.codec.batch.records import encode_batch
 from flotilla.codec.batch.view import BatchView
 from flotilla.gateway import long_poll_connections as trunks
@@ -22,7 +22,7 @@ from flotilla.types.operations.queue import (
     DescribeGroup,
     Extend,
     GroupDescription,
-    Held,
+    LeaseRange,
     Poll,
     Polled,
     Pushed,
@@ -300,13 +300,13 @@ def test_what_arrives_for_nobody_is_given_back(play: Callable[[Work], None], doo
             waiting.cancel()
             outcome = (await asyncio.gather(waiting, return_exceptions=True))[0]
             if isinstance(outcome, Polled):
-                held = [Held(each.lease_id, each.first, each.first + each.count) for each in outcome.deliveries]
+                held = [LeaseRange(each.lease_id, each.first, each.first + each.count) for each in outcome.deliveries]
                 await gateway.ask(Settle("one", 0, "g", ACK, held))
                 continue
             polled = await gateway.poll(Poll("one", "g", "you", wait_ms=20_000))
             assert values(polled) == [b"%d" % number]
             assert [delivery.attempt for delivery in polled.deliveries] == [1]
-            held = [Held(each.lease_id, each.first, each.first + each.count) for each in polled.deliveries]
+            held = [LeaseRange(each.lease_id, each.first, each.first + each.count) for each in polled.deliveries]
             assert await gateway.ask(Settle("one", 0, "g", ACK, held)) == Settled([])
 
     play(work)
@@ -397,7 +397,7 @@ def test_leases_outlive_their_leader(play: Callable[[Work], None], doors: Doors)
         await gateway.produce("one", records(b"a", b"b"))
         polled = await gateway.poll(Poll("one", "g", "me", visibility_ms=60_000))
         (delivery,) = polled.deliveries
-        await gateway.ask(Settle("one", 0, "g", ACK, [Held(delivery.lease_id, 0, 1)]))
+        await gateway.ask(Settle("one", 0, "g", ACK, [LeaseRange(delivery.lease_id, 0, 1)]))
         doors.cluster.requests.clear()
 
         def fail_over() -> None:
@@ -408,10 +408,10 @@ def test_leases_outlive_their_leader(play: Callable[[Work], None], doors: Doors)
         await asyncio.get_running_loop().run_in_executor(None, doors.shut, 1)
         await until(lambda: doors.cluster.count(Extend) > 0)
         shown = [request for _, request in doors.cluster.requests if isinstance(request, Extend)]
-        assert shown[0].held == [Held(delivery.lease_id, 1, 2)]
+        assert shown[0].held == [LeaseRange(delivery.lease_id, 1, 2)]
         assert 0 < shown[0].visibility_ms <= 60_000
         assert values(await gateway.poll(Poll("one", "g", "you", wait_ms=300))) == []
-        assert await gateway.ask(Settle("one", 0, "g", ACK, [Held(delivery.lease_id, 1, 2)])) == Settled([])
+        assert await gateway.ask(Settle("one", 0, "g", ACK, [LeaseRange(delivery.lease_id, 1, 2)])) == Settled([])
         found = await gateway.ask_for(GroupDescription, DescribeGroup("one", 0, "g"))
         assert (found.lag, found.expired_total) == (0, 0)
 

@@ -9,7 +9,7 @@ from flotilla.partition.leader.group_delivery import Grant
 from flotilla.partition.leader.leader import QueueLeader
 from flotilla.types.errors import FlotillaError
 from flotilla.types.group_settings import GroupRules, resolve_rules
-from flotilla.types.operations.queue import ACK, BY_BACKOFF, Held
+from flotilla.types.operations.queue import ACK, BY_BACKOFF, LeaseRange
 from flotilla.types.topics import resolve_settings
 from tests.unit.partition.batches import Log, batch, new_log
 
@@ -97,14 +97,14 @@ class Leading:
         return [self.keys.get(offset) for offset in range(first, end)]
 
     def settle(
-        self, grants: list[Grant] | list[Held], kind: int = ACK, *, reason: str = "", delay_ms: int = BY_BACKOFF
-    ) -> list[Held]:
+        self, grants: list[Grant] | list[LeaseRange], kind: int = ACK, *, reason: str = "", delay_ms: int = BY_BACKOFF
+    ) -> list[LeaseRange]:
         """Tells what was refused."""
-        held = [Held(each.lease_id, each.first, each.end) for each in grants]
+        held = [LeaseRange(each.lease_id, each.first, each.end) for each in grants]
         return self.leader.settle(GROUP, kind, held, reason, delay_ms, self.now_ms)
 
-    def extend(self, grants: list[Grant], visibility_ms: int = 1_000, member: str = "m") -> list[Held]:
-        held = [Held(each.lease_id, each.first, each.end) for each in grants]
+    def extend(self, grants: list[Grant], visibility_ms: int = 1_000, member: str = "m") -> list[LeaseRange]:
+        held = [LeaseRange(each.lease_id, each.first, each.end) for each in grants]
         return self.leader.extend(GROUP, member, held, visibility_ms, self.now_ms)
 
     # Time.

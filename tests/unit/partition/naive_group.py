@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from flotilla.partition.commands.partition_commands import GroupSettlement
 from flotilla.partition.explain import delivery_states as states
 from flotilla.types.group_settings import GroupRules
-from flotilla.types.operations.queue import ACK, FAIL, REJECT, RELEASE, Held
+from flotilla.types.operations.queue import ACK, FAIL, REJECT, RELEASE, LeaseRange
 
 #: Places beside the names of states: what a settling message is settled as.
 ENDS = {ACK: "acking", FAIL: "failing", REJECT: "killing"}
@@ -104,7 +104,7 @@ class NaiveGroup:
         message = self.open[offset]
         message.place, message.lease_id, message.until_ms = states.LEASED, lease_id, until_ms
 
-    def settle(self, kind: int, held: Held, delay_ms: int) -> list[int]:
+    def settle(self, kind: int, held: LeaseRange, delay_ms: int) -> list[int]:
         """What is refused."""
         refused = []
         for offset in range(held.first, held.end):
@@ -150,7 +150,7 @@ class NaiveGroup:
             return kind == ACK and lease_id & (1 << 40) - 1 >= self.first_lease
         return lease_id >> 40 < self.term and self.knows_earlier
 
-    def extend(self, held: Held, until_ms: int) -> list[int]:
+    def extend(self, held: LeaseRange, until_ms: int) -> list[int]:
         """What is refused."""
         refused = []
         for offset in range(held.first, held.end):

@@ -17,7 +17,7 @@ from flotilla.partition.commands.partition_commands import CancelRecords, Settle
 from flotilla.partition.explain import delivery_states as states
 from flotilla.partition.leader.group_delivery import Grant
 from flotilla.types.errors import FlotillaError
-from flotilla.types.operations.queue import ACK, FAIL, REJECT, RELEASE, Held
+from flotilla.types.operations.queue import ACK, FAIL, REJECT, RELEASE, LeaseRange
 from tests.unit.partition.leading import GROUP, RULES, Leading, offsets
 from tests.unit.partition.naive_group import Message, NaiveGroup
 
@@ -47,7 +47,7 @@ class QueueLife(RuleBasedStateMachine):
         self.model = NaiveGroup(self.here.rules, now_ms=self.here.now_ms, first_lease=1)
         self.all: dict[int, Message] = {}
         #: Everything that was ever leased, also by leaders that are gone.
-        self.handles: list[tuple[str, Held]] = []
+        self.handles: list[tuple[str, LeaseRange]] = []
         #: Commands that the log has not seen, and those that the leader has not heard of.
         self.proposed: list[SettleRuns] = []
         self.applied: list[SettleRuns] = []
@@ -139,7 +139,7 @@ class QueueLife(RuleBasedStateMachine):
             return
         self.model.polls += 1
         for grant in grants:
-            self.handles.append((member, Held(*grant[:3])))
+            self.handles.append((member, LeaseRange(*grant[:3])))
             for offset in range(grant.first, grant.end):
                 assert grant.attempt == self.model.open[offset].attempts + 1, "G4"
                 self.model.lease(offset, grant.lease_id, now_ms + visibility_ms)
@@ -198,7 +198,7 @@ class QueueLife(RuleBasedStateMachine):
         self.events = (states.PRESENTED,)
         self.compare_refused(refused, self.model.extend(held, now_ms + visibility_ms))
 
-    def compare_refused(self, refused: list[Held], expected: list[int]) -> None:
+    def compare_refused(self, refused: list[LeaseRange], expected: list[int]) -> None:
         got = [offset for held in refused for offset in range(held.first, held.end)]
         assert set(got) - self.model.ghosts == set(expected) - self.model.ghosts
 

@@ -24,16 +24,16 @@ from flotilla.types.errors import (
     TransactionEndedError,
     UnavailableError,
 )
-from flotilla.types.operations.queue import ACK, FAIL, Held
+from flotilla.types.operations.queue import ACK, FAIL, LeaseRange
 from tests.unit.partition.batches import TERM, batch, describe
 from tests.unit.partition.leading import GROUP, Leading, offsets
 
 
-def held(grants: list[Grant]) -> list[Held]:
-    return [Held(each.lease_id, each.first, each.end) for each in grants]
+def held(grants: list[Grant]) -> list[LeaseRange]:
+    return [LeaseRange(each.lease_id, each.first, each.end) for each in grants]
 
 
-def stage(leading: Leading, grants: list[Grant], transaction_id: str = "t") -> list[Held]:
+def stage(leading: Leading, grants: list[Grant], transaction_id: str = "t") -> list[LeaseRange]:
     """Tells what was refused."""
     command, refused = leading.leader.stage(transaction_id, GROUP, held(grants), leading.now_ms)
     if command is not None:
@@ -114,7 +114,7 @@ def test_a_new_leader_holds_it_back_as_well():
     leading.log.machine = again
     leading.change_leader()
     assert offsets(leading.poll(member="other")) == [3]
-    assert leading.extend([Grant(1 << 40 | 1, 0, 3, 1)]) == [Held(1 << 40 | 1, 0, 3)], "its holder let go of it"
+    assert leading.extend([Grant(1 << 40 | 1, 0, 3, 1)]) == [LeaseRange(1 << 40 | 1, 0, 3)], "its holder let go of it"
     end(leading, DropStage("t", leading.now_ms))
     assert offsets(leading.poll(member="other")) == [0, 1, 2]
 
@@ -156,9 +156,9 @@ def test_all_or_none():
     leading = Leading()
     grants = polled(leading, 3)
     lease_id = grants[0].lease_id
-    leading.settle([Held(lease_id, 1, 2)])
+    leading.settle([LeaseRange(lease_id, 1, 2)])
     leading.flush()
-    assert stage(leading, grants) == [Held(lease_id, 1, 2)]
+    assert stage(leading, grants) == [LeaseRange(lease_id, 1, 2)]
     assert [leading.state(offset) for offset in range(3)] == [states.LEASED, states.ACKED, states.LEASED]
     assert leading.log.machine.transactions.open == {}
     leading.pass_ms(leading.rules.visibility_ms)

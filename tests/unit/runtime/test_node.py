@@ -18,7 +18,7 @@ from flotilla.replica.replica import ReplicaOptions
 from flotilla.runtime import node as node_module
 from flotilla.runtime.driver import DriverOptions
 from flotilla.runtime.node import NodeRuntime
-from flotilla.runtime.pause_detector import Vigil
+from flotilla.runtime.pause_detector import PauseDetector
 from flotilla.runtime.ports import LinkEvents
 from flotilla.sim.ledger.machine import Ledger, command
 from flotilla.storage.journal_scan import JournalScan, list_journal
@@ -386,7 +386,7 @@ def test_a_leader_that_slept_asks_a_quorum_before_it_is_believed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now_ns = 1
-    monkeypatch.setattr(node_module, "Vigil", lambda unseen_ms_max: Vigil(unseen_ms_max, lambda: now_ns))
+    monkeypatch.setattr(node_module, "Vigil", lambda unseen_ms_max: PauseDetector(unseen_ms_max, lambda: now_ns))
 
     async def scenario(cluster: Cluster) -> None:
         nonlocal now_ns
@@ -415,7 +415,7 @@ def test_a_leader_that_was_replaced_in_its_sleep_is_never_confirmed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now_ns = 1
-    monkeypatch.setattr(node_module, "Vigil", lambda unseen_ms_max: Vigil(unseen_ms_max, lambda: now_ns))
+    monkeypatch.setattr(node_module, "Vigil", lambda unseen_ms_max: PauseDetector(unseen_ms_max, lambda: now_ns))
 
     async def scenario(cluster: Cluster) -> None:
         nonlocal now_ns

@@ -2,7 +2,7 @@
 
 import pytest
 
-from flotilla.runtime.pause_detector import Vigil, awake_ns
+from flotilla.runtime.pause_detector import PauseDetector, awake_ns
 
 MS = 1_000_000
 
@@ -31,7 +31,7 @@ class Clock:
 )
 def test_naps(steps: list[tuple[str, int]], naps: int) -> None:
     clock = Clock()
-    vigil = Vigil(500, clock)
+    vigil = PauseDetector(500, clock)
     for step, number in steps:
         if step == "pass":
             clock.now_ns += number * MS

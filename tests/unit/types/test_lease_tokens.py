@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.lease_tokens import held_by_partition, lease_token, read_lease_token, tokens_of
-from flotilla.types.operations.queue import Held
+from flotilla.types.operations.queue import LeaseRange
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 2**64 - 1), st.integers(0, 2**63 - 1))
@@ -62,4 +62,4 @@ def test_runs_hold_the_same_messages_and_are_as_few_as_can_be(given_leases: list
 
 
 def test_a_thousand_in_a_row_are_one_run() -> None:
-    assert held_by_partition(lease_token(3, 9, offset) for offset in range(1000)) == {3: [Held(9, 0, 1000)]}
+    assert held_by_partition(lease_token(3, 9, offset) for offset in range(1000)) == {3: [LeaseRange(9, 0, 1000)]}

@@ -21,7 +21,7 @@ _NAMED_MAX = 10
 log = get_logger("cluster")
 
 
-class Chronicle:
+class EventLog:
     def __init__(
         self, node: NodeId, catalog: Catalog, replicas: Mapping[GroupId, Replica], repaired: Mapping[GroupId, int]
     ) -> None:

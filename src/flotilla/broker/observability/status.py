@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from time import monotonic
 
-from flotilla import __version__
 from flotilla.broker.catalog import METADATA_GROUP, Catalog
 from flotilla.broker.group_names import GroupNames
 from flotilla.broker.observability.request_metrics import MeteredService
@@ -19,6 +18,7 @@ from flotilla.replica.replica import Replica
 from flotilla.runtime.node import NodeRuntime
 from flotilla.runtime.observability.metrics import CONTENT_TYPE
 from flotilla.types.ids import NO_NODE, GroupId
+from flotilla.types.version import __version__
 
 #: What `NodeStatus.metrics` is made of.
 METRICS_TYPE = CONTENT_TYPE

@@ -8,8 +8,8 @@ shown, on leaders and followers alike.
 
 from collections.abc import Callable
 
+from flotilla.broker.log_reads import read_batches
 from flotilla.broker.partition.follower_reads import FollowerReads
-from flotilla.broker.partition.log_reads import read_batches
 from flotilla.broker.partition.long_polls import LongPolls
 from flotilla.broker.ports import Cancel, Consensus, Done, Outside
 from flotilla.codec.batch.header import parse_header

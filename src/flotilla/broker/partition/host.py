@@ -9,14 +9,14 @@ a quorum has confirmed it. Methods answer by `done` or raise a FlotillaError wit
 
 from collections.abc import Callable
 
+from flotilla.broker.log_reads import find_time
 from flotilla.broker.partition.fetch import Fetches
-from flotilla.broker.partition.log_reads import find_time
-from flotilla.broker.partition.retention import Retention
 from flotilla.broker.partition.transactions import Decisions, PartitionTransactions
-from flotilla.broker.pending_requests import BatchTicket, Ticket, Translate, UnderWay
+from flotilla.broker.pending_requests import BatchTicket, PendingRequests, Ticket, Translate
 from flotilla.broker.ports import Cancel, Consensus, Done, Outside
 from flotilla.broker.queue.groups import PartitionQueue, QueuePorts
 from flotilla.broker.queue.requests import QueueRequests
+from flotilla.broker.retention import Retention
 from flotilla.codec.batch.check import validate
 from flotilla.codec.batch.facts import facts_of_view
 from flotilla.codec.batch.header import patch_base_offset
@@ -118,7 +118,7 @@ class PartitionHost:
         self._transactions: PartitionTransactions | None = None
         self._decisions = decisions
         self._retention = Retention(replica, machine, consensus, is_informed)
-        self._under_way = UnderWay(explain)
+        self._under_way = PendingRequests(explain)
         self._fetches = Fetches(replica, machine, consensus, outside, self._check_readable, explain)
         self._is_upkeep_under_way = False
         self._set(topic)

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from flotilla.broker.partition.long_polls import WAIT_MS_MAX
-from flotilla.broker.pending_requests import CommandTicket, Ticket, UnderWay
+from flotilla.broker.pending_requests import CommandTicket, PendingRequests, Ticket
 from flotilla.broker.ports import Cancel, Consensus, Done, Outside
 from flotilla.broker.queue.requests import QueueRequests
 from flotilla.codec.batch.check import validate
@@ -90,7 +90,7 @@ class PartitionTransactions:
         consensus: Consensus,
         outside: Outside,
         decisions: Decisions,
-        under_way: UnderWay,
+        under_way: PendingRequests,
     ) -> None:
         self._replica = replica
         self._term = replica.raft.term

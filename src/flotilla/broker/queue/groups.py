@@ -12,22 +12,22 @@ from dataclasses import replace
 from random import Random
 from typing import NamedTuple, Protocol
 
-from flotilla.broker.partition.log_reads import find_time
-from flotilla.broker.partition.retention import holders_of
-from flotilla.broker.pending_requests import CommandTicket, UnderWay
+from flotilla.broker.log_reads import find_time
+from flotilla.broker.pending_requests import CommandTicket, PendingRequests
 from flotilla.broker.ports import Cancel, Consensus, Elsewhere, Outside
 from flotilla.broker.queue.dead_letters import DeadLetters, rules_of
 from flotilla.broker.queue.delivery import BatchShelf, QueueReader, Reading
 from flotilla.broker.queue.rate_limit import KEEPER, TokenShares
 from flotilla.broker.queue.settlement_log import QueueOutbox
 from flotilla.broker.queue.waiting_room import WaitingRoom
+from flotilla.broker.retention import holders_of
 from flotilla.broker.steady_clock import SteadyClock
 from flotilla.metadata.values import Topic
 from flotilla.partition.batch_facts import BatchFacts
 from flotilla.partition.commands.partition_commands import Command, OpenGroup, SettleRuns, encode_command
 from flotilla.partition.leader.group_delivery import Grant
 from flotilla.partition.leader.leader import QueueLeader
-from flotilla.partition.leader.type_filter import Wish
+from flotilla.partition.leader.type_filter import TypeFilter
 from flotilla.partition.state.machine import PartitionMachine
 from flotilla.partition.state.transactions import StagedAcks
 from flotilla.replica.replica import Replica
@@ -49,7 +49,7 @@ from flotilla.types.operations.queue import (
     FROM_TIME,
     RELEASE,
     Delivery,
-    Held,
+    LeaseRange,
     Start,
 )
 
@@ -133,7 +133,7 @@ class PartitionQueue:
         machine: PartitionMachine,
         term: Term,
         ports: QueuePorts,
-        under_way: UnderWay,
+        under_way: PendingRequests,
         check_serving: Callable[[], object],
     ) -> None:
         """`check_serving` raises when this node may not answer for the partition at the moment."""
@@ -247,7 +247,7 @@ class PartitionQueue:
         self.catch_up()
         now_ms = self.now_ms()
         keys_of = self.reader.keys if taker.is_ordered else None
-        wish = Wish(taker.types, self.reader.task_types) if taker.types else None
+        wish = TypeFilter(taker.types, self.reader.task_types) if taker.types else None
         for _ in range(_EXPIRED_ROUNDS_MAX):
             grants = self.leader.poll(
                 taker.group, taker.member, room.messages, taker.visibility_ms, now_ms, keys_of, wish
@@ -281,7 +281,7 @@ class PartitionQueue:
         deliveries = self.take(taker, Room(max_messages, max_bytes))
         if not deliveries:
             return 0
-        held = [Held(one.lease_id, one.first, one.first + one.count) for one in deliveries]
+        held = [LeaseRange(one.lease_id, one.first, one.first + one.count) for one in deliveries]
         refused = self.leader.settle(taker.group, ACK, held, "", 0, self.now_ms())
         assert not refused, "a lease that was just given is there"
 
@@ -353,8 +353,8 @@ class PartitionQueue:
             self._shares.give_back(group, sum([grant.end - grant.first for grant in grants]))
 
     def settle(
-        self, group: str, kind: int, held: list[Held], reason: str, delay_ms: int, members: Sequence[str] = ()
-    ) -> list[Held]:
+        self, group: str, kind: int, held: list[LeaseRange], reason: str, delay_ms: int, members: Sequence[str] = ()
+    ) -> list[LeaseRange]:
         """Ends leases; tells which were refused. What needs the log is in the outbox, which is to be pushed."""
         if kind == FAIL:
             self.recall_limits(group, held)
@@ -364,7 +364,7 @@ class PartitionQueue:
             self.changed(group)
         return refused
 
-    def recall_limits(self, group: str, held: list[Held]) -> None:
+    def recall_limits(self, group: str, held: list[LeaseRange]) -> None:
         """Messages with bounds of their own on deliveries, under leases of earlier leaders: only those knew of them."""
         for lease_id, first, end in held:
             if not self.leader.is_earlier(lease_id):

@@ -48,7 +48,7 @@ from flotilla.types.operations.queue import (
     GroupDescription,
     GroupList,
     GroupReset,
-    Held,
+    LeaseRange,
     ListGroups,
     RecordsCancelled,
     ResetGroup,
@@ -131,7 +131,7 @@ class QueueRequests:
         queue.changed(request.group)
         done(Settled(expired))
 
-    def _check(self, group: str, held: list[Held]) -> None:
+    def _check(self, group: str, held: list[LeaseRange]) -> None:
         self._check_open(group)
         next_offset = self._queue.machine.next_offset
         for lease_id, first, end in held:
@@ -221,7 +221,7 @@ class QueueRequests:
         is_there = request.offset >= queue.machine.log_start
         if is_there:
             # As of an earlier lease: nobody may have delivered it here, and it may have a bound of its own.
-            queue.recall_limits(request.group, [Held(0, request.offset, request.offset + 1)])
+            queue.recall_limits(request.group, [LeaseRange(0, request.offset, request.offset + 1)])
         token_ms = queue.retry_after_ms(request.group)
         explanation = queue.leader.explain(request.group, request.offset, queue.now_ms(), token_ms, past)
         if request.has_record and is_there:
@@ -324,6 +324,6 @@ class QueueRequests:
         self._queue.propose(command, answered)
 
 
-def _count(held: list[Held]) -> int:
+def _count(held: list[LeaseRange]) -> int:
     """Messages: a run that is refused in part is as many runs as before."""
     return sum([end - first for _, first, end in held])

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import cast
 
-from flotilla.client._core.broker_clock import AGREED, ClockDifference, ToldTime, difference_here, difference_of
+from flotilla.client._core.broker_clock import AGREED, BrokerTime, ClockDifference, difference_here, difference_of
 from flotilla.client._core.calls import READ, Call, Outcome
 from flotilla.client._core.links import Close, Dial, LinkId, Write
 from flotilla.client._core.routes import Route
@@ -80,7 +80,7 @@ class Network:
         self._timer_ms = _NEVER_MS
         self._is_scheduled = False
         #: What a broker has told of its time, and what came of it.
-        self._told: ToldTime | None = None
+        self._told: BrokerTime | None = None
         self._difference = AGREED
         #: Set while no connection and no attempt at one exists.
         self._is_empty = asyncio.Event()

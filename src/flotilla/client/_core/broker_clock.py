@@ -14,7 +14,7 @@ from flotilla.types.address import Address
 CLOCKS_HERE: Final[dict[Address, Callable[[], int]]] = {}
 
 
-class ToldTime(NamedTuple):
+class BrokerTime(NamedTuple):
     """What a broker said of its time, with Welcome."""
 
     address: Address
@@ -40,7 +40,7 @@ class ClockDifference(NamedTuple):
 AGREED: Final = ClockDifference(0, 0)
 
 
-def difference_of(told: ToldTime, now_ms: int, day_ms: int) -> ClockDifference:
+def difference_of(told: BrokerTime, now_ms: int, day_ms: int) -> ClockDifference:
     """As it was heard now, by the clock of the session and by the time of day here."""
     took_ms = now_ms - told.asked_ms
     heard_ms = told.time_ms - day_ms
@@ -48,7 +48,7 @@ def difference_of(told: ToldTime, now_ms: int, day_ms: int) -> ClockDifference:
     return ClockDifference(heard_ms - 1, heard_ms + took_ms + 1)
 
 
-def difference_here(told: ToldTime | None, day_ms: int) -> ClockDifference | None:
+def difference_here(told: BrokerTime | None, day_ms: int) -> ClockDifference | None:
     """Of a broker in this process, to a time of day that was read just before; None: it is elsewhere."""
     clock = None if told is None else CLOCKS_HERE.get(told.address)
     if clock is None:

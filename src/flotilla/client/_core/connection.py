@@ -59,9 +59,9 @@ class Connection(Generic[Token]):
         """Requests that the broker has not answered."""
         return len(self._waiting)
 
-    def greet(self, name: str, is_door: bool = False) -> Buffers:
+    def greet(self, name: str, is_gateway: bool = False) -> Buffers:
         """The first bytes on a connection; `name` tells people at the other side who this is."""
-        return encode_request(_HELLO_ID, Hello(PROTOCOL_VERSION_MIN, PROTOCOL_VERSION_MAX, name, is_door))
+        return encode_request(_HELLO_ID, Hello(PROTOCOL_VERSION_MIN, PROTOCOL_VERSION_MAX, name, is_gateway))
 
     def send(self, request: Request, token: Token) -> tuple[int, Buffers]:
         """The id and the frame of a request. Raises InvalidArgumentError when it does not fit into one."""

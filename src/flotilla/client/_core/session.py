@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from flotilla.client._core.backoff import Backoff
-from flotilla.client._core.broker_clock import ToldTime
+from flotilla.client._core.broker_clock import BrokerTime
 from flotilla.client._core.calls import READ, REPEATABLE, REPLIES, Call, Outcome, outcome_unknown
 from flotilla.client._core.links import Action, Close, Dial, Link, LinkId, Write
 from flotilla.client._core.routes import ANY, CONTROLLER, Route, Routes
@@ -46,7 +46,7 @@ class SessionOptions:
     #: The name of the host it runs on, to tell which brokers are near.
     host: str = ""
     #: Carries the requests of others, whose leases outlive a connection of this one.
-    is_door: bool = False
+    is_gateway: bool = False
     backoff: Backoff = field(default_factory=Backoff)
     #: From dialling to Welcome.
     connect_ms_max: int = 5_000
@@ -70,7 +70,7 @@ class Session:
         self.options = options
         self.is_closed = False
         #: What the last broker that told its time has said.
-        self.told: ToldTime | None = None
+        self.told: BrokerTime | None = None
         self._place = chance.getrandbits(16)
         self._links: dict[LinkId, Link] = {}
         self._by_address: dict[Address, Link] = {}
@@ -204,7 +204,7 @@ class Session:
         found = self._links.get(link)
         if found is not None:
             found.greeted_ms = now_ms
-            found.output += found.connection.greet(self.options.name, self.options.is_door)
+            found.output += found.connection.greet(self.options.name, self.options.is_gateway)
 
     def room(self, link: LinkId) -> memoryview | None:
         """Where the next bytes shall be received; None: anywhere, to be handed over by `received`."""
@@ -237,7 +237,7 @@ class Session:
         self.routes.measured(link.address, self.now_ms - link.greeted_ms)
         time_ms = link.connection.welcomed_ms
         if time_ms:
-            self.told = ToldTime(link.address, time_ms, link.greeted_ms)
+            self.told = BrokerTime(link.address, time_ms, link.greeted_ms)
 
     def lost(self, link: LinkId, reason: str, now_ms: int) -> None:
         """The connection ended, or could not be made."""

@@ -6,10 +6,10 @@ from typing import Final, TypeVar
 
 from flotilla.client._core.asyncio_network import Network
 from flotilla.client._core.calls import ONCE, READ, REPEATABLE
+from flotilla.client._core.positions import chosen_partitions, find_topic
 from flotilla.client._core.routes import CONTROLLER, Route
 from flotilla.client.admin.group_info import GroupInfo
 from flotilla.client.queue.options import StartAt, read_start
-from flotilla.client.reader._positions import chosen_partitions, find_topic
 from flotilla.client.reader.message import Message, messages_of
 from flotilla.codec.batch.view import BatchView
 from flotilla.types.errors import GroupInUseError, InvalidArgumentError, NotFoundError

@@ -5,8 +5,8 @@ from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
 from flotilla.client._core.asyncio_network import Network
+from flotilla.client._core.positions import Start, commit_offset, list_offset
 from flotilla.client.client import Client
-from flotilla.client.reader._positions import Start, commit_offset, list_offset
 from flotilla.types.ids import Offset
 from flotilla.types.operations import CommitOffset
 

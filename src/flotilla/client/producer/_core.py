@@ -24,7 +24,7 @@ from flotilla.client._core.routes import Route
 from flotilla.client._core.session import Session
 from flotilla.client._core.timers import Timer
 from flotilla.client.producer._batch import Batch
-from flotilla.client.producer._partition_lane import Lane, new_producer_id
+from flotilla.client.producer._partition_lane import PartitionLane, new_producer_id
 from flotilla.client.producer._partitioner import StickyPartition, partition_of
 from flotilla.codec.batch.compression import NAMES
 from flotilla.types.errors import BufferFullError, FlotillaError, InvalidArgumentError
@@ -306,7 +306,7 @@ class ProducerCore:
         self._released = released
         self._producer_id = new_producer_id(session)
         self._compression = {name: code for code, name in NAMES.items()}[options.compression]
-        self._lanes: dict[int, Lane] = {}
+        self._lanes: dict[int, PartitionLane] = {}
         self._timer: Timer | None = None
         #: Nothing lingers any more.
         self._is_flushing = False
@@ -359,7 +359,7 @@ class ProducerCore:
         self._timer = None
         self.pump(self._session.now_ms)
 
-    def lane(self, partition: int) -> Lane | None:
+    def lane(self, partition: int) -> PartitionLane | None:
         """None: nothing was ever sent there."""
         return self._lanes.get(partition)
 
@@ -386,8 +386,8 @@ class ProducerCore:
             batch.resolve(-1, error)
             self._resolved(batch)
 
-    def _open_lane(self, partition: int) -> Lane:
-        lane = self._lanes[partition] = Lane(
+    def _open_lane(self, partition: int) -> PartitionLane:
+        lane = self._lanes[partition] = PartitionLane(
             self._session,
             Route(self._topic, partition),
             producer_id=self._producer_id,

@@ -17,7 +17,7 @@ from flotilla.client._core.loop_thread import Gate, LoopThread
 from flotilla.client.producer._batch import Batch, Receipt
 from flotilla.client.producer._core import ProducerCore, RecordBuffer, record_bytes
 from flotilla.client.producer._direct_connection import DirectConnection, DirectConnections
-from flotilla.client.producer._partition_lane import Lane
+from flotilla.client.producer._partition_lane import PartitionLane
 from flotilla.types.errors import ConnectionClosedError, FlotillaError, UnknownError
 from flotilla.types.ids import Offset
 from flotilla.types.limits import KIB
@@ -28,7 +28,7 @@ from flotilla.types.records import Record
 _RECORD_BYTES_MAX: Final = 64 * KIB
 
 
-class LoneRecords:
+class FastPath:
     def __init__(
         self,
         thread: LoopThread,
@@ -81,7 +81,7 @@ class LoneRecords:
 
     def _find_way(
         self, record: Record, partition: int | None, timeout_ms: int
-    ) -> tuple[Lane, Batch, DirectConnection] | None:
+    ) -> tuple[PartitionLane, Batch, DirectConnection] | None:
         buffer = self._buffer
         size_bytes = record_bytes(record)
         if record.idempotency_key or size_bytes > _RECORD_BYTES_MAX:
@@ -98,7 +98,7 @@ class LoneRecords:
         batch = Batch.of_record(number, record, size_bytes, opened_ms=time_ms, deadline_ms=time_ms + timeout_ms)
         return lane, batch, connection
 
-    def _lend(self, lane: Lane, batch: Batch) -> Produce | None:
+    def _lend(self, lane: PartitionLane, batch: Batch) -> Produce | None:
         """None: others were quicker, and it had better travel with them. Raises InvalidArgumentError."""
         with self._lock:
             if not self._thread.is_usable or self._buffer.unresolved:
@@ -108,7 +108,7 @@ class LoneRecords:
                 self._buffer.hold(batch)
             return request
 
-    def _settle(self, lane: Lane, batch: Batch, base_offset: Offset) -> None:
+    def _settle(self, lane: PartitionLane, batch: Batch, base_offset: Offset) -> None:
         batch.resolve(base_offset)
         with self._lock:
             is_waited_for = lane.settle_lent(batch)

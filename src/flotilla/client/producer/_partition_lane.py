@@ -53,7 +53,7 @@ _SMALL_MAX = 256
 _SMALL_BYTES_MAX = 64 * KIB
 
 
-class Lane:
+class PartitionLane:
     def __init__(
         self,
         session: Session,

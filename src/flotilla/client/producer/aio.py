@@ -9,11 +9,11 @@ from typing import Any, Self, Unpack
 
 from flotilla.client._core.asyncio_network import Network, now_ms, time_of_day_ms
 from flotilla.client._core.closing import leaving, report_unanswered
+from flotilla.client._core.positions import find_topic
 from flotilla.client.producer._batch import Batch, Delivery, Receipt
 from flotilla.client.producer._core import ProducerCore, ProducerOptions, RecordBuffer, buffer_full, record_bytes
 from flotilla.client.producer._receipts import Receipts, raise_first
 from flotilla.client.producer._record_fields import RecordFields, as_records, make_record, plain_values
-from flotilla.client.reader._positions import find_topic
 from flotilla.types.errors import ConnectionClosedError
 from flotilla.types.records import Record
 

@@ -12,14 +12,14 @@ from typing import Self, Unpack
 from flotilla.client._core.asyncio_network import Network, now_ms, time_of_day_ms
 from flotilla.client._core.closing import leaving, report_unanswered
 from flotilla.client._core.loop_thread import WAIT_MS_MAX, Gate, LoopThread
+from flotilla.client._core.positions import find_topic
 from flotilla.client.producer._at_exit import flush_at_exit
 from flotilla.client.producer._batch import Batch, Delivery, Receipt
 from flotilla.client.producer._core import ProducerCore, ProducerOptions, RecordBuffer, buffer_full, record_bytes
 from flotilla.client.producer._direct_connection import DirectConnections
-from flotilla.client.producer._fast_path import LoneRecords
+from flotilla.client.producer._fast_path import FastPath
 from flotilla.client.producer._receipts import Receipts, raise_first
 from flotilla.client.producer._record_fields import RecordFields, as_records, make_record, plain_values
-from flotilla.client.reader._positions import find_topic
 from flotilla.types.errors import ConnectionClosedError
 from flotilla.types.records import Record
 
@@ -73,7 +73,7 @@ class Producer:
         self._buffer = RecordBuffer(options, network.session.chance)
         self._core = ProducerCore(network.session, topic, options, self._buffer, self._lock, self._on_released)
         #: The quick way of those that are waited for one by one.
-        self.lone = LoneRecords(thread, network, direct, self._core, self._buffer, self._lock, self._on_released)
+        self.lone = FastPath(thread, network, direct, self._core, self._buffer, self._lock, self._on_released)
         self._is_closed = False
         #: The loop will look at the buffer; it need not be told again.
         self._is_posted = False

@@ -1,6 +1,6 @@
 """The core of a queue consumer without threads or sockets: what to ask for, what has arrived, what is to be settled.
 
-    Polls         whom to ask          Leases, Keeper   what is held, and that it stays so
+    Polls         whom to ask          Leases, LeaseRenewal   what is held, and that it stays so
     Settlements   what is over         `ready`          messages that nobody has taken yet
 
 Iterating asks all the time for as many messages as there are free slots: a slot is free when its message is settled,
@@ -17,7 +17,7 @@ from typing import Generic
 
 from flotilla.client._core.session import Session
 from flotilla.client._core.timers import Timer
-from flotilla.client.queue._lease_renewal import Keeper
+from flotilla.client.queue._lease_renewal import LeaseRenewal
 from flotilla.client.queue._leases import Holding, Leases
 from flotilla.client.queue._polls import Polls
 from flotilla.client.queue._prefetch_window import WINDOW_MIN, QueueWindow
@@ -28,7 +28,7 @@ from flotilla.client.queue.outcome import BACK, Verdict
 from flotilla.codec.batch.view import BatchView
 from flotilla.types.address import Address
 from flotilla.types.errors import CorruptionError, FlotillaError, InvalidArgumentError
-from flotilla.types.operations.queue import FAIL, Delivery, Held, Poll, Polled
+from flotilla.types.operations.queue import FAIL, Delivery, LeaseRange, Poll, Polled
 
 
 class QueueReader(Generic[Message]):
@@ -57,7 +57,7 @@ class QueueReader(Generic[Message]):
         self.ready: deque[Message] = deque()
         self.errors: deque[FlotillaError] = deque()
         self.leases = Leases()
-        self._keeper = Keeper(
+        self._keeper = LeaseRenewal(
             session,
             topic,
             group=group,
@@ -220,7 +220,7 @@ class QueueReader(Generic[Message]):
             ended(lease_expired(holding, lost))
             return
 
-        def returned(expired: list[Held], error: FlotillaError | None) -> None:
+        def returned(expired: list[LeaseRange], error: FlotillaError | None) -> None:
             refused = sum([holding.mask(run.first, run.end) for run in expired]) & mask
             if error is None and refused:
                 error = lease_expired(holding, refused)

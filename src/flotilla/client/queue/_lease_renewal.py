@@ -15,7 +15,7 @@ from flotilla.client.queue._leases import Holding, Leases
 from flotilla.client.queue._settlements import RUNS_MAX
 from flotilla.types.address import Address
 from flotilla.types.errors import FlotillaError
-from flotilla.types.operations.queue import Extend, Held, Settled
+from flotilla.types.operations.queue import Extend, LeaseRange, Settled
 
 #: When an attempt to extend has failed for good, and the lease may still be good.
 _RETRY_MS = 500
@@ -24,7 +24,7 @@ _SLACK_PART = 8
 _NEVER_MS = 2**63
 
 
-class Keeper:
+class LeaseRenewal:
     def __init__(
         self,
         session: Session,
@@ -74,7 +74,7 @@ class Keeper:
     def renew(self, holdings: Iterable[Holding]) -> None:
         """Extends those of them that may still be extended."""
         now_ms = self._session.now_ms
-        runs: dict[int, list[Held]] = {}
+        runs: dict[int, list[LeaseRange]] = {}
         for holding in holdings:
             if now_ms >= holding.renewed_until_ms:
                 # Held for as long as it may be: from now on the lease runs out by itself.
@@ -118,9 +118,9 @@ class Keeper:
     def extend(
         self,
         number: int,
-        held: list[Held],
+        held: list[LeaseRange],
         visibility_ms: int,
-        ended: Callable[[list[Held], FlotillaError | None], None],
+        ended: Callable[[list[LeaseRange], FlotillaError | None], None],
     ) -> None:
         """Extends by hand; `ended` is told what was refused."""
 
@@ -135,11 +135,11 @@ class Keeper:
 
         self._submit(number, held, visibility_ms, returned)
 
-    def _extend(self, number: int, held: list[Held]) -> None:
+    def _extend(self, number: int, held: list[LeaseRange]) -> None:
         for start in range(0, len(held), RUNS_MAX):
             self._submit(number, held[start : start + RUNS_MAX], self.visibility_ms, partial(self._returned, number))
 
-    def _submit(self, number: int, held: list[Held], visibility_ms: int, done: Callable[[Outcome], None]) -> None:
+    def _submit(self, number: int, held: list[LeaseRange], visibility_ms: int, done: Callable[[Outcome], None]) -> None:
         request = Extend(self._topic, number, self._group, self._member, held, visibility_ms)
         now_ms = self._session.now_ms
         deadline_ms = now_ms + max(self.visibility_ms, _RETRY_MS)

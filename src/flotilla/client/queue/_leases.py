@@ -11,7 +11,7 @@ what the caller says it is.
 from collections.abc import Callable, Iterable, Iterator
 
 from flotilla.types.ids import Offset
-from flotilla.types.operations.queue import Delivery, Held
+from flotilla.types.operations.queue import Delivery, LeaseRange
 
 
 class Holding:
@@ -68,7 +68,7 @@ class Holding:
         high = min(end, self.first + self.count)
         return ((1 << (high - low)) - 1) << (low - self.first) if low < high else 0
 
-    def runs(self, mask: int) -> Iterator[Held]:
+    def runs(self, mask: int) -> Iterator[LeaseRange]:
         """The runs of offsets whose bits are set, in order."""
         position = self.first
         while mask:
@@ -77,7 +77,7 @@ class Holding:
             position += gap
             length = (mask + 1 & -(mask + 1)).bit_length() - 1
             mask >>= length
-            yield Held(self.lease_id, position, position + length)
+            yield LeaseRange(self.lease_id, position, position + length)
             position += length
 
     def offsets(self, mask: int) -> list[Offset]:
@@ -136,7 +136,7 @@ class Leases:
         if self.next_ms is None or when_ms < self.next_ms:
             self.next_ms = when_ms
 
-    def refuse(self, partition: int, expired: Iterable[Held]) -> None:
+    def refuse(self, partition: int, expired: Iterable[LeaseRange]) -> None:
         """The leader says that these are not ours any more."""
         for run in expired:
             for holding in self.of(partition):
@@ -164,9 +164,9 @@ def _nobody(holding: Holding, mask: int) -> None:
     """No consumer has taken it in."""
 
 
-def merged(runs: Iterable[Held]) -> list[Held]:
+def merged(runs: Iterable[LeaseRange]) -> list[LeaseRange]:
     """The same offsets in as few runs as possible: neighbours under one lease become one."""
-    found: list[Held] = []
+    found: list[LeaseRange] = []
     for run in sorted(runs):
         if found and found[-1].lease_id == run.lease_id and found[-1].end >= run.first:
             found[-1] = found[-1]._replace(end=max(found[-1].end, run.end))

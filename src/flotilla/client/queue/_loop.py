@@ -12,13 +12,13 @@ from typing import Generic
 
 from flotilla.client._core.asyncio_network import Network, now_ms
 from flotilla.client._core.calls import READ
+from flotilla.client._core.positions import chosen_partitions, find_topic
 from flotilla.client._core.routes import ANY, Route
 from flotilla.client.queue._core import QueueReader
 from flotilla.client.queue._leases import Holding
 from flotilla.client.queue.message import Message
 from flotilla.client.queue.options import QueueOptions
 from flotilla.client.queue.outcome import Verdict
-from flotilla.client.reader._positions import chosen_partitions, find_topic
 from flotilla.types.errors import ConnectionClosedError, FlotillaError, InvalidArgumentError, OutcomeUnknownError
 from flotilla.types.operations import GetMetadata, Metadata
 
@@ -26,7 +26,7 @@ from flotilla.types.operations import GetMetadata, Metadata
 UNCONFIRMED_MAX = 8_192
 
 
-class QueueFeed(Generic[Message]):
+class QueueLoop(Generic[Message]):
     def __init__(
         self, network: Network, topic: str, group: str, options: QueueOptions, kind: type[Message], owner: object
     ) -> None:

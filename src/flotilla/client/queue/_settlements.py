@@ -22,7 +22,7 @@ from flotilla.client._core.session import Session
 from flotilla.client.queue._leases import Holding, merged
 from flotilla.client.queue.outcome import Verdict
 from flotilla.types.errors import FlotillaError, LeaseExpiredError
-from flotilla.types.operations.queue import RELEASE, Held, Settle, Settled
+from flotilla.types.operations.queue import RELEASE, LeaseRange, Settle, Settled
 
 #: Requests under way to one partition.
 IN_FLIGHT_MAX = 2
@@ -114,7 +114,7 @@ class Settlements:
         by_verdict = self._waiting[partition]
         verdict, intents = next(iter(by_verdict.items()))
         chosen: list[_Intent] = []
-        runs: list[Held] = []
+        runs: list[LeaseRange] = []
         while intents and len(runs) < RUNS_MAX:
             intent = intents.pop(next(iter(intents)))
             chosen.append(intent)
@@ -153,7 +153,7 @@ class Settlements:
         self.flush()
 
 
-def _bits_of(holding: Holding, expired: list[Held]) -> int:
+def _bits_of(holding: Holding, expired: list[LeaseRange]) -> int:
     found = 0
     for run in expired:
         if run.lease_id == holding.lease_id:

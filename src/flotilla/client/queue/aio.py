@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from flotilla.client._core.asyncio_network import Network
 from flotilla.client._core.closing import leaving
-from flotilla.client.queue._loop import QueueFeed
+from flotilla.client.queue._loop import QueueLoop
 from flotilla.client.queue.message import Leased, masks_of
 from flotilla.client.queue.options import QueueOptions
 from flotilla.client.queue.outcome import DONE, Verdict, failed, is_decision, rejected, released, verdict_of
@@ -66,7 +66,7 @@ class AsyncQueueConsumer:
         self.topic = topic
         self.group = group
         self._closed = closed
-        self._feed = QueueFeed(network, topic, group, options, AsyncQueueMessage, self)
+        self._feed = QueueLoop(network, topic, group, options, AsyncQueueMessage, self)
         self._ready = self._feed.reader.ready
         self._errors = self._feed.reader.errors
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol, Self
 from flotilla.client._core.asyncio_network import Network
 from flotilla.client._core.closing import leaving
 from flotilla.client._core.loop_thread import Gate, LoopThread
-from flotilla.client.queue._loop import QueueFeed, consumer_closed
+from flotilla.client.queue._loop import QueueLoop, consumer_closed
 from flotilla.client.queue.message import Leased, masks_of
 from flotilla.client.queue.options import QueueOptions
 from flotilla.client.queue.outcome import DONE, Verdict, failed, is_decision, rejected, released, verdict_of
@@ -83,7 +83,7 @@ class QueueConsumer:
         self.group = group
         self._thread = thread
         self._closed = closed
-        self._feed = QueueFeed(network, topic, group, options, QueueMessage, self)
+        self._feed = QueueLoop(network, topic, group, options, QueueMessage, self)
         self._ready = self._feed.reader.ready
         self._errors = self._feed.reader.errors
         #: What was settled and is not with the loop yet, in order, because the first verdict on a message counts.

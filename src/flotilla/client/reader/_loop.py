@@ -13,9 +13,7 @@ from functools import partial
 
 from flotilla.client._core.asyncio_network import Network, now_ms
 from flotilla.client._core.calls import Call, Outcome
-from flotilla.client._core.routes import ANY, Route
-from flotilla.client.reader._core import Reader, Wanted
-from flotilla.client.reader._positions import (
+from flotilla.client._core.positions import (
     Start,
     chosen_partitions,
     commit_offset,
@@ -23,6 +21,8 @@ from flotilla.client.reader._positions import (
     read_offset,
     start_offsets,
 )
+from flotilla.client._core.routes import ANY, Route
+from flotilla.client.reader._core import Reader, Wanted
 from flotilla.client.reader._replica_choice import LEADER, Replicas
 from flotilla.types.errors import FlotillaError, InvalidArgumentError, NotFoundError
 from flotilla.types.ids import NO_NODE, NodeId, Offset
@@ -34,7 +34,7 @@ REFRESH_MS = 10_000
 REPLICA_WAIT_MS_MAX = 1_000
 
 
-class Feed:
+class ReaderLoop:
     def __init__(
         self,
         network: Network,

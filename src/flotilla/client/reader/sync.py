@@ -11,9 +11,9 @@ from typing import Self
 
 from flotilla.client._core.asyncio_network import Network, now_ms
 from flotilla.client._core.loop_thread import WAIT_MS_MAX, LoopThread
+from flotilla.client._core.positions import Start
 from flotilla.client.reader._core import Reader, ReaderOptions
-from flotilla.client.reader._loop import Feed
-from flotilla.client.reader._positions import Start
+from flotilla.client.reader._loop import ReaderLoop
 from flotilla.client.reader.message import Message
 from flotilla.types.errors import ConnectionClosedError
 from flotilla.types.ids import Offset
@@ -44,7 +44,7 @@ class Consumer:
         self._reader: Reader | None = None
         #: Set when something has arrived since it was last looked at.
         self._news = threading.Event()
-        self._feed = Feed(network, topic, group, timeout_ms, self._news.set, options.read_from)
+        self._feed = ReaderLoop(network, topic, group, timeout_ms, self._news.set, options.read_from)
         self._is_closed = False
 
     def poll(self, max_messages: int = 500, *, wait_ms: int = 1_000) -> list[Message]:

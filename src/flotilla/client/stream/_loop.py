@@ -11,9 +11,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from flotilla.client._core.asyncio_network import Network, now_ms
+from flotilla.client._core.positions import Start, commit_offset, list_offset
 from flotilla.client.reader._core import Reader, Wanted
-from flotilla.client.reader._loop import Feed
-from flotilla.client.reader._positions import Start, commit_offset, list_offset
+from flotilla.client.reader._loop import ReaderLoop
 from flotilla.client.stream._core import StreamMember
 from flotilla.client.stream._progress import Mark
 from flotilla.client.stream.options import StreamOptions
@@ -25,7 +25,7 @@ from flotilla.types.operations import CommitOffset
 LEAVE_MS_MAX = 5_000
 
 
-class StreamFeed:
+class StreamLoop:
     def __init__(
         self, network: Network, topic: str, group: str, options: StreamOptions, news: Callable[[], None]
     ) -> None:
@@ -36,7 +36,7 @@ class StreamFeed:
         self._options = options
         self._news = news
         host, chance = socket.gethostname(), network.session.chance
-        self._feed = Feed(network, topic, group, options.timeout_ms, news, options.reader.read_from)
+        self._feed = ReaderLoop(network, topic, group, options.timeout_ms, news, options.reader.read_from)
         self.member = StreamMember(
             network.session,
             topic,

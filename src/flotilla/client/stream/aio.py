@@ -12,10 +12,10 @@ from typing import Any, Self
 
 from flotilla.client._core.asyncio_network import Network, now_ms
 from flotilla.client._core.closing import TimeLimit, leaving
-from flotilla.client.reader._positions import Start
+from flotilla.client._core.positions import Start
 from flotilla.client.reader.message import Message
 from flotilla.client.stream._core import Recall
-from flotilla.client.stream._loop import StreamFeed
+from flotilla.client.stream._loop import StreamLoop
 from flotilla.client.stream._progress import StreamReading
 from flotilla.client.stream.options import StreamOptions
 from flotilla.types.errors import ConnectionClosedError, FlotillaError, StaleGenerationError
@@ -42,7 +42,7 @@ class AsyncStreamConsumer:
         self._closed = closed
         #: Set when something has happened since it was last looked at.
         self._news = asyncio.Event()
-        self._feed = StreamFeed(network, topic, group, options, self._news.set)
+        self._feed = StreamLoop(network, topic, group, options, self._news.set)
         self._reading = StreamReading(topic, options.reader)
         self._commit_due_ms = 0
         #: Messages handed out by iteration.

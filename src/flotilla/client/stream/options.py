@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, TypedDict, cast
 
-from flotilla.client._core.options import ReadFrom, ReadSettings, read_timeout, reader_options
+from flotilla.client._options import ReadFrom, ReadSettings, read_timeout, reader_options
 from flotilla.client.queue.options import StartAt, read_start
 from flotilla.client.reader._core import ReaderOptions
 from flotilla.types.errors import InvalidArgumentError

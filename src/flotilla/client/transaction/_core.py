@@ -18,7 +18,7 @@ from flotilla.codec.batch.records import encode_batch
 from flotilla.types.errors import InvalidArgumentError, TransactionEndedError
 from flotilla.types.ids import Offset
 from flotilla.types.limits import MIB
-from flotilla.types.operations.queue import Held
+from flotilla.types.operations.queue import LeaseRange
 from flotilla.types.operations.transactions import StagedBatch
 from flotilla.types.records import Record
 
@@ -74,7 +74,7 @@ class PendingAcks(NamedTuple):
     #: Their bits.
     masks: dict[Holding, int]
 
-    def held(self) -> list[Held]:
+    def held(self) -> list[LeaseRange]:
         return merged([run for holding, mask in self.masks.items() for run in holding.runs(mask)])
 
 

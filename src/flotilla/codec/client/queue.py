@@ -24,7 +24,7 @@ from flotilla.types.operations.queue import (
     GroupList,
     GroupReply,
     GroupReset,
-    Held,
+    LeaseRange,
     ListGroups,
     MemberInfo,
     Poll,
@@ -45,7 +45,7 @@ from flotilla.types.operations.queue import (
 # What several messages have in common.
 
 
-def write_held(body: client_pb2.Held, held: list[Held]) -> None:
+def write_held(body: client_pb2.Held, held: list[LeaseRange]) -> None:
     for run in held:
         if run.end <= run.first:
             raise InvalidArgumentError(f"a run of offsets from {run.first} to {run.end} is empty")
@@ -54,14 +54,15 @@ def write_held(body: client_pb2.Held, held: list[Held]) -> None:
     body.counts.extend([run.end - run.first for run in held])
 
 
-def read_held(body: client_pb2.Held) -> list[Held]:
+def read_held(body: client_pb2.Held) -> list[LeaseRange]:
     lease_ids, firsts, counts = body.lease_ids[:], body.firsts[:], body.counts[:]
     if not len(lease_ids) == len(firsts) == len(counts):
         raise InvalidArgumentError("leases, offsets and counts are not equally many")
     if 0 in counts:
         raise InvalidArgumentError("a run of offsets is empty")
     return [
-        Held(lease_id, first, first + count) for lease_id, first, count in zip(lease_ids, firsts, counts, strict=True)
+        LeaseRange(lease_id, first, first + count)
+        for lease_id, first, count in zip(lease_ids, firsts, counts, strict=True)
     ]
 
 

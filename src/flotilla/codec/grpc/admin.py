@@ -14,7 +14,7 @@ from flotilla.types.lease_tokens import held_by_partition
 from flotilla.types.operations import queue as queue
 from flotilla.types.operations import stream as stream
 from flotilla.types.operations import transactions as transactions
-from flotilla.types.operations.queue import Held
+from flotilla.types.operations.queue import LeaseRange
 
 # Offsets.
 
@@ -244,7 +244,7 @@ def read_stage_ack(body: pb.StageAckRequest) -> transactions.StageSettlement:
         raise InvalidArgumentError("say which leases: either as they came with messages, or as runs")
     found = held_by_partition(body.leases)
     for run in body.held:
-        found.setdefault(run.partition, []).append(Held(run.lease_id, run.first, run.first + run.count))
+        found.setdefault(run.partition, []).append(LeaseRange(run.lease_id, run.first, run.first + run.count))
     if list(found) != [body.partition]:
         raise InvalidArgumentError(f"not all of the leases are of partition {body.partition}")
     return transactions.StageSettlement(

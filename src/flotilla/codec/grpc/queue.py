@@ -28,7 +28,7 @@ from flotilla.types.operations.queue import (
     REJECT,
     RELEASE,
     Delivery,
-    Held,
+    LeaseRange,
     Poll,
     Polled,
     Start,
@@ -222,16 +222,16 @@ def write_refused(expired: Expired, *, is_by_token: bool) -> pb.SubscribeReply:
 # Ends of leases.
 
 
-def _read_held(leases: Sequence[str], held: Sequence[pb.Held]) -> tuple[dict[int, list[Held]], bool]:
+def _read_held(leases: Sequence[str], held: Sequence[pb.Held]) -> tuple[dict[int, list[LeaseRange]], bool]:
     if bool(leases) == bool(held):
         raise InvalidArgumentError("say which leases: either as they came with messages, or as runs")
     if leases:
         return held_by_partition(leases), True
-    found: dict[int, list[Held]] = {}
+    found: dict[int, list[LeaseRange]] = {}
     for run in held:
         if not run.count:
             raise InvalidArgumentError("a run of offsets is empty")
-        found.setdefault(run.partition, []).append(Held(run.lease_id, run.first, run.first + run.count))
+        found.setdefault(run.partition, []).append(LeaseRange(run.lease_id, run.first, run.first + run.count))
     return found, False
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from flotilla.types.operations import Fetch, Request
-from flotilla.types.operations.queue import Held, Poll, Start, Subscribe
+from flotilla.types.operations.queue import LeaseRange, Poll, Start, Subscribe
 from flotilla.types.records import Record
 
 
@@ -48,7 +48,7 @@ class SettleLeases:
     topic: str
     group: str
     kind: int
-    held: dict[int, list[Held]]
+    held: dict[int, list[LeaseRange]]
     #: They were named one by one, and are named so in the answer.
     is_by_token: bool
     reason: str
@@ -60,7 +60,7 @@ class ExtendLeases:
     topic: str
     group: str
     member: str
-    held: dict[int, list[Held]]
+    held: dict[int, list[LeaseRange]]
     is_by_token: bool
     visibility_ms: int
 
@@ -100,7 +100,7 @@ class GroupEnd:
 class Expired:
     """Leases that were refused, by partition."""
 
-    held: dict[int, list[Held]] = field(default_factory=dict)
+    held: dict[int, list[LeaseRange]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

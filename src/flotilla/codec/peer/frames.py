@@ -21,7 +21,7 @@ from google.protobuf.message import DecodeError
 
 from flotilla.codec.generated import peer_pb2
 from flotilla.codec.peer.messages import CODECS, COPY_BYTES_MAX, Buffer, Incoming, Outgoing
-from flotilla.codec.peer.short_frames import decode_lone, encode_lone
+from flotilla.codec.peer.short_frames import decode_short, encode_short
 from flotilla.raft.messages import Append, Message, Proposal, RepairReply, SnapshotChunk
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.ids import NO_NODE, GroupId, NodeId
@@ -57,7 +57,7 @@ def encode_frame(messages: Sequence[tuple[GroupId, Message]]) -> list[Buffer]:
     target = first.to
     assert sender != NO_NODE
     assert target != NO_NODE
-    lone = encode_lone(group, first) if len(messages) == 1 else None
+    lone = encode_short(group, first) if len(messages) == 1 else None
     if lone is not None:
         rest = _NO_ENVELOPE + lone
         return [_CHECKSUM.pack(crc32c(rest)) + rest]
@@ -123,7 +123,7 @@ def decode_frame(data: Buffer | bytearray) -> list[tuple[GroupId, Message]]:
     if crc32c(data[_CHECKSUM.size :]) != checksum:
         raise InvalidArgumentError("the checksum of a frame does not hold")
     if envelope_size == 0:
-        return [decode_lone(data, _PREFIX.size)]
+        return [decode_short(data, _PREFIX.size)]
     envelope_end = _PREFIX.size + envelope_size
     if envelope_end > size or envelope_size > ENVELOPE_BYTES_MAX:
         raise InvalidArgumentError("the envelope of a frame is longer than it may be")

@@ -24,7 +24,7 @@ _APPEND_LAYOUT = struct.Struct(">B10Q")
 _REPLY_LAYOUT = struct.Struct(">B8Q")
 
 
-def encode_lone(group: GroupId, message: Message) -> bytes | None:
+def encode_short(group: GroupId, message: Message) -> bytes | None:
     """The message in its short form; None if it has none."""
     kind = type(message)
     if kind is Append:
@@ -72,7 +72,7 @@ def _encode_append_reply(group: GroupId, message: AppendReply) -> bytes:
     )
 
 
-def decode_lone(data: Buffer, start: int) -> tuple[GroupId, Message]:
+def decode_short(data: Buffer, start: int) -> tuple[GroupId, Message]:
     """The message whose short form begins at `start` and ends with the data."""
     size = len(data) - start
     kind = data[start] if size else 0

@@ -25,7 +25,7 @@ from flotilla.frontends.grpc.errors import Context, fail, time_left_ms
 from flotilla.gateway.gateway import Gateway
 from flotilla.types.errors import FlotillaError, InvalidArgumentError, LeaseExpiredError, NotFoundError
 from flotilla.types.operations import Fetched, Produced, Reply, Request
-from flotilla.types.operations.queue import Extend, GroupReset, Held, Polled, Settle, Settled
+from flotilla.types.operations.queue import Extend, GroupReset, LeaseRange, Polled, Settle, Settled
 
 #: From a value that was read, and the time there is, to what is written.
 _Answer: TypeAlias = Callable[[Any, int], Awaitable[Any]]
@@ -132,13 +132,13 @@ class Calls:
         )
 
 
-def _request(asked: SettleLeases | ExtendLeases, partition: int, held: list[Held]) -> Request:
+def _request(asked: SettleLeases | ExtendLeases, partition: int, held: list[LeaseRange]) -> Request:
     if isinstance(asked, ExtendLeases):
         return Extend(asked.topic, partition, asked.group, asked.member, held, asked.visibility_ms)
     return Settle(asked.topic, partition, asked.group, asked.kind, held, asked.reason, asked.delay_ms)
 
 
-def count_of(held: dict[int, list[Held]]) -> int:
+def count_of(held: dict[int, list[LeaseRange]]) -> int:
     """How many messages that is."""
     return sum([run.end - run.first for runs in held.values() for run in runs])
 

@@ -15,16 +15,16 @@ from importlib import resources
 
 from flotilla.broker.observability.status import METRICS_TYPE, NodeStatus, Reason
 from flotilla.client._core.asyncio_network import time_of_day_ms
-from flotilla.frontends.http.api.cluster import ClusterDoor
-from flotilla.frontends.http.api.dead_letters import DeadLetterDoor
-from flotilla.frontends.http.api.events import EventDoor
-from flotilla.frontends.http.api.groups import GroupDoor
-from flotilla.frontends.http.api.messages import MessageDoor
+from flotilla.frontends.http.api.cluster import ClusterApi
+from flotilla.frontends.http.api.dead_letters import DeadLetterApi
+from flotilla.frontends.http.api.events import EventApi
+from flotilla.frontends.http.api.groups import GroupApi
+from flotilla.frontends.http.api.messages import MessageApi
 from flotilla.frontends.http.api.proxy_status import ProxyStatus
-from flotilla.frontends.http.api.records import RecordDoor
+from flotilla.frontends.http.api.records import RecordApi
 from flotilla.frontends.http.api.stream_credit import Unsettled
-from flotilla.frontends.http.api.tasks import TaskDoor
-from flotilla.frontends.http.api.topics import TopicDoor
+from flotilla.frontends.http.api.tasks import TaskApi
+from flotilla.frontends.http.api.topics import TopicApi
 from flotilla.frontends.http.framework.limits import Guard
 from flotilla.frontends.http.framework.openapi import make_document
 from flotilla.frontends.http.framework.operation import ANYTHING, Answer, Call, Handler, Operation
@@ -55,14 +55,14 @@ def operations(gateway: Gateway, now_ms: Callable[[], int] = time_of_day_ms) -> 
     """The table: one row for each thing that can be asked of the cluster."""
     unsettled = Unsettled()
     return [
-        *TaskDoor(gateway, now_ms).operations(),
-        *TopicDoor(gateway).operations(),
-        *RecordDoor(gateway, now_ms).operations(),
-        *MessageDoor(gateway, unsettled).operations(),
-        *EventDoor(gateway, unsettled).operations(),
-        *GroupDoor(gateway).operations(),
-        *DeadLetterDoor(gateway).operations(),
-        *ClusterDoor(gateway).operations(),
+        *TaskApi(gateway, now_ms).operations(),
+        *TopicApi(gateway).operations(),
+        *RecordApi(gateway, now_ms).operations(),
+        *MessageApi(gateway, unsettled).operations(),
+        *EventApi(gateway, unsettled).operations(),
+        *GroupApi(gateway).operations(),
+        *DeadLetterApi(gateway).operations(),
+        *ClusterApi(gateway).operations(),
     ]
 
 

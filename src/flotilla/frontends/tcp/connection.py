@@ -160,7 +160,7 @@ class Connection:
         #: Consumers of queue groups that were heard here, in the order of their first word.
         self._members: dict[str, None] = {}
         #: They live elsewhere, and do not end with the connection.
-        self._is_door = False
+        self._is_gateway = False
         self._batch_bytes = 0
         self._output: Buffers = []
         self.output_bytes = 0
@@ -306,7 +306,7 @@ class Connection:
             # Before that happens.
             self._send(correlation_id, _overloaded("too many answers of this node wait to be read"))
             return True
-        if isinstance(request, _OF_MEMBERS) and not self._is_door and len(self._members) < _MEMBER_COUNT_MAX:
+        if isinstance(request, _OF_MEMBERS) and not self._is_gateway and len(self._members) < _MEMBER_COUNT_MAX:
             self._members[request.member] = None
         return False
 
@@ -359,7 +359,7 @@ class Connection:
             self.fail(InvalidArgumentError(f"{offered}; {spoken}"), correlation_id)
             return
         self.state = OPEN
-        self._is_door = hello.is_door
+        self._is_gateway = hello.is_gateway
         self.inbox.frame_bytes_max = self._limits.frame_bytes_max
         host = self._host
         frame_bytes_max, requests_max = self._limits.frame_bytes_max, self._limits.requests_max

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from flotilla.partition.leader.delays import Delays
-from flotilla.partition.leader.ready_messages import Chosen, Lanes
+from flotilla.partition.leader.ready_messages import Chosen, ReadyMessages
 from flotilla.partition.state.batch_index import PRIORITIES, Stretch
 from flotilla.partition.state.group import GroupState
 from flotilla.partition.state.machine import PartitionMachine
@@ -45,7 +45,7 @@ class DueReader:
         "positions",
     )
 
-    def __init__(self, machine: PartitionMachine, delays: Delays, state: GroupState, lanes: Lanes) -> None:
+    def __init__(self, machine: PartitionMachine, delays: Delays, state: GroupState, lanes: ReadyMessages) -> None:
         self._machine = machine
         self._delays = delays
         self._state = state

@@ -24,16 +24,16 @@ from flotilla.partition.leader.due_cursor import DUE_LIMIT, DueReader
 from flotilla.partition.leader.key_order import KeyOrder, KeysOf
 from flotilla.partition.leader.leases import EARLIER, EARLIER_LEASE, OWN, STALE, Lease, LeasedRun, LeaseIds, LeaseTable
 from flotilla.partition.leader.rate_limit import Pacing
-from flotilla.partition.leader.ready_messages import Chosen, Lanes
+from flotilla.partition.leader.ready_messages import Chosen, ReadyMessages
 from flotilla.partition.leader.settlement_outbox import ACKING, DROPPING, EXPIRING, FAILING, KILLING, Outbox, Piece
-from flotilla.partition.leader.type_filter import Wish, choose_wished
+from flotilla.partition.leader.type_filter import TypeFilter, choose_wished
 from flotilla.partition.offset_runs import Run, RunMap, RunSet, filled
 from flotilla.partition.state.group import Failure, GroupState
 from flotilla.partition.state.machine import PartitionMachine
 from flotilla.types.errors import FlotillaError
 from flotilla.types.group_settings import GroupRules
 from flotilla.types.ids import Offset
-from flotilla.types.operations.queue import ACK, BY_BACKOFF, FAIL, REJECT, RELEASE, Held
+from flotilla.types.operations.queue import ACK, BY_BACKOFF, FAIL, REJECT, RELEASE, LeaseRange
 
 #: The attempt after which a message is dead: its own bound, or the group's.
 LastAttemptOf: TypeAlias = Callable[[Offset], int]
@@ -120,7 +120,7 @@ class GroupDelivery:
         self._delays = delays
         self._random = random
         self.taken: RunMap[int] = RunMap()
-        self.lanes = Lanes(machine.index, self.state, self.taken)
+        self.lanes = ReadyMessages(machine.index, self.state, self.taken)
         self.leases = LeaseTable(ids)
         self.outbox = Outbox()
         #: Messages whose failure is in the outbox or under way.
@@ -155,7 +155,7 @@ class GroupDelivery:
         deadline_ms: int,
         now_ms: int,
         keys_of: KeysOf | None = None,
-        wish: Wish | None = None,
+        wish: TypeFilter | None = None,
     ) -> list[Grant]:
         """Messages under a new lease."""
         self.leases.see(member, now_ms)
@@ -168,7 +168,7 @@ class GroupDelivery:
         lease_id = self.leases.give(member, runs, deadline_ms, now_ms)
         return self._grants(lease_id, chosen)
 
-    def _choose(self, max_messages: int, now_ms: int, keys_of: KeysOf | None, wish: Wish | None) -> list[Chosen]:
+    def _choose(self, max_messages: int, now_ms: int, keys_of: KeysOf | None, wish: TypeFilter | None) -> list[Chosen]:
         # One that looks behind what it finds may need all that can be had.
         wanted = max_messages if keys_of is None and wish is None else DUE_LIMIT
         if not self._is_awake(now_ms, wanted) or (self.pacing.is_limited and not self.lanes.has_any()):
@@ -303,28 +303,28 @@ class GroupDelivery:
 
     # Ends of leases.
 
-    def named(self, held: Held, member: str, *, is_earlier: bool) -> list[Held]:
+    def named(self, held: LeaseRange, member: str, *, is_earlier: bool) -> list[LeaseRange]:
         """A run whose member is named in place of a lease: under the leases that it has, or may have had.
 
         With `is_earlier`, what it does not hold here it may hold of an earlier leader, if that could know the message.
         """
-        found: list[Held] = []
+        found: list[LeaseRange] = []
         earlier_end = self._earlier_end if is_earlier and self._opens_ms is not None else 0
         at = held.first
         for low, high, lease_id in (*self.leases.held_by(member, held.first, held.end), (held.end, held.end, 0)):
             border = max(at, min(low, earlier_end))
             if at < border:
-                found.append(Held(EARLIER_LEASE, at, border))
+                found.append(LeaseRange(EARLIER_LEASE, at, border))
             if border < low:
-                found.append(Held(0, border, low))
+                found.append(LeaseRange(0, border, low))
             if low < high:
-                found.append(Held(lease_id, low, high))
+                found.append(LeaseRange(lease_id, low, high))
             at = high
         return found
 
-    def settle(self, held: Sequence[Held], ending: Ending) -> list[Held]:
+    def settle(self, held: Sequence[LeaseRange], ending: Ending) -> list[LeaseRange]:
         """Tells what was refused."""
-        refused: list[Held] = []
+        refused: list[LeaseRange] = []
         for lease_id, first, end in held:
             lease = self.leases.find(lease_id)
             at = first
@@ -338,7 +338,7 @@ class GroupDelivery:
                 refused += self._settle_late(lease_id, at, end, ending)
         return refused
 
-    def _settle_late(self, lease_id: int, first: Offset, end: Offset, ending: Ending) -> list[Held]:
+    def _settle_late(self, lease_id: int, first: Offset, end: Offset, ending: Ending) -> list[LeaseRange]:
         """The lease is not here, or not any more: its end counts while nobody has the messages.
 
         Of a lease that ran out here only an ack counts: that it failed has been counted already.
@@ -455,7 +455,7 @@ class GroupDelivery:
 
     # Transactions.
 
-    def stage(self, held: Sequence[Held], rules: GroupRules, now_ms: int) -> tuple[list[Piece], list[Held]]:
+    def stage(self, held: Sequence[LeaseRange], rules: GroupRules, now_ms: int) -> tuple[list[Piece], list[LeaseRange]]:
         """Ends leases for a transaction: nobody gets the messages before it is decided.
 
         All of them, as pieces in the order of offsets; or none, and then it tells what was refused.
@@ -489,10 +489,10 @@ class GroupDelivery:
         return rules.max_deliveries and (self._limits.get(offset) or rules.max_deliveries)
 
     def extend(
-        self, member: str, held: Sequence[Held], visibility_ms: int, now_ms: int, lease_ms_max: int
-    ) -> list[Held]:
+        self, member: str, held: Sequence[LeaseRange], visibility_ms: int, now_ms: int, lease_ms_max: int
+    ) -> list[LeaseRange]:
         """Tells what was refused."""
-        refused: list[Held] = []
+        refused: list[LeaseRange] = []
         self.leases.see(member, now_ms)
         for lease_id, first, end in held:
             lease = self.leases.find(lease_id)
@@ -501,7 +501,7 @@ class GroupDelivery:
                 deadline_ms = min(now_ms + visibility_ms, lease.given_ms + lease_ms_max)
                 if deadline_ms <= now_ms:
                     # It has been held for as long as it may be: whoever holds it must not believe otherwise.
-                    refused.append(Held(lease_id, first, end))
+                    refused.append(LeaseRange(lease_id, first, end))
                     continue
                 for low, high, _ in self.leases.extend(lease, first, end, deadline_ms):
                     if at < low:
@@ -512,7 +512,7 @@ class GroupDelivery:
                 refused += self._adopt(lease_id, member, (at, end), deadline_ms, now_ms)
         return refused
 
-    def _adopt(self, lease_id: int, member: str, run: Run, deadline_ms: int, now_ms: int) -> list[Held]:
+    def _adopt(self, lease_id: int, member: str, run: Run, deadline_ms: int, now_ms: int) -> list[LeaseRange]:
         first, end = run
         if self._judge(lease_id) != EARLIER:
             return _refused(lease_id, first, end, [])
@@ -670,13 +670,13 @@ def _by_offset(chosen: list[Chosen]) -> list[Run]:
     return runs
 
 
-def _refused(lease_id: int, first: Offset, end: Offset, accepted: Iterable[Run]) -> list[Held]:
+def _refused(lease_id: int, first: Offset, end: Offset, accepted: Iterable[Run]) -> list[LeaseRange]:
     """What is left of [first, end) beside the accepted."""
     refused = []
     for low, high in accepted:
         if first < low:
-            refused.append(Held(lease_id, first, low))
+            refused.append(LeaseRange(lease_id, first, low))
         first = high
     if first < end:
-        refused.append(Held(lease_id, first, end))
+        refused.append(LeaseRange(lease_id, first, end))
     return refused

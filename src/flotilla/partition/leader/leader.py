@@ -29,7 +29,7 @@ from flotilla.partition.leader.group_delivery import (
 from flotilla.partition.leader.key_order import KeysOf
 from flotilla.partition.leader.leases import NUMBER_BITS, LeaseIds
 from flotilla.partition.leader.settlement_outbox import Piece, settlement_of
-from flotilla.partition.leader.type_filter import Wish
+from flotilla.partition.leader.type_filter import TypeFilter
 from flotilla.partition.offset_runs import Run
 from flotilla.partition.state.batch_index import Stretch
 from flotilla.partition.state.group import Death
@@ -39,7 +39,7 @@ from flotilla.types.errors import NotFoundError, UnavailableError
 from flotilla.types.group_settings import GroupRules
 from flotilla.types.ids import Offset, Term
 from flotilla.types.limits import REASON_BYTES_MAX
-from flotilla.types.operations.queue import ACK, BY_BACKOFF, FAIL, Explanation, GroupDescription, Held
+from flotilla.types.operations.queue import ACK, BY_BACKOFF, FAIL, Explanation, GroupDescription, LeaseRange
 
 #: Pieces of one command: with the longest reasons it is far below the bound of an entry.
 _PIECES_MAX: Final = 8_192
@@ -155,7 +155,7 @@ class QueueLeader:
         visibility_ms: int,
         now_ms: int,
         keys_of: KeysOf | None = None,
-        wish: Wish | None = None,
+        wish: TypeFilter | None = None,
     ) -> list[Grant]:
         """Leases up to so many messages, all under one lease. With `keys_of` in the order of keys.
 
@@ -228,7 +228,7 @@ class QueueLeader:
         self._watch(group)
         return is_ready
 
-    def has_unseen(self, group: str, wish: Wish) -> bool:
+    def has_unseen(self, group: str, wish: TypeFilter) -> bool:
         """Whether there is something ready that polls with this wish have not looked at."""
         found = self._find(group)
         return found is not None and found.lanes.branch(wish.types).has_any()
@@ -256,13 +256,13 @@ class QueueLeader:
         self,
         group: str,
         kind: int,
-        held: Sequence[Held],
+        held: Sequence[LeaseRange],
         reason: str,
         delay_ms: int,
         now_ms: int,
         last_attempt_of: LastAttemptOf | None = None,
         members: Sequence[str] = (),
-    ) -> list[Held]:
+    ) -> list[LeaseRange]:
         """Ends leases; tells which were refused. All but a RELEASE is in the outbox now: answer when it has committed.
 
         Without `last_attempt_of` the group's bound and what `limit_deliveries` told hold. With `members`, one for each
@@ -284,8 +284,8 @@ class QueueLeader:
         return refused
 
     def stage(
-        self, transaction_id: str, group: str, held: Sequence[Held], now_ms: int
-    ) -> tuple[StageSettlement | None, list[Held]]:
+        self, transaction_id: str, group: str, held: Sequence[LeaseRange], now_ms: int
+    ) -> tuple[StageSettlement | None, list[LeaseRange]]:
         """Ends leases for a transaction, which decides what becomes of the messages: all of them, or none.
 
         The command is to be proposed; tell by `staged` what became of it. None without anything refused: all of it
@@ -306,7 +306,7 @@ class QueueLeader:
         self._staging.append((command, found, pieces))
         return command, []
 
-    def _has_staged(self, transaction_id: str, group: GroupDelivery, held: Held) -> bool:
+    def _has_staged(self, transaction_id: str, group: GroupDelivery, held: LeaseRange) -> bool:
         staged = self._machine.transactions.staged_acks(group.name, group.generation, held.first, held.end)
         known = [high - low for low, high, other in staged if other == transaction_id]
         return sum(known) == held.end - held.first
@@ -326,7 +326,9 @@ class QueueLeader:
             found.unstage(acks.runs, self._now_ms, is_committed=is_committed)
             self._watch(found)
 
-    def extend(self, group: str, member: str, held: Sequence[Held], visibility_ms: int, now_ms: int) -> list[Held]:
+    def extend(
+        self, group: str, member: str, held: Sequence[LeaseRange], visibility_ms: int, now_ms: int
+    ) -> list[LeaseRange]:
         """Leases last visibility_ms from now; tells which were refused. Leases of earlier terms are adopted."""
         now_ms = self._hear(now_ms)
         found = self._find(group)
@@ -520,9 +522,11 @@ def _runs_of(pieces: list[Piece]) -> tuple[Run, ...]:
     return tuple(runs)
 
 
-def _named(group: GroupDelivery, held: Sequence[Held], members: Sequence[str], *, is_earlier: bool) -> list[Held]:
+def _named(
+    group: GroupDelivery, held: Sequence[LeaseRange], members: Sequence[str], *, is_earlier: bool
+) -> list[LeaseRange]:
     """All under lease ids: those of their members where there was none."""
-    found: list[Held] = []
+    found: list[LeaseRange] = []
     for run, member in zip(held, members, strict=True):
         if run.lease_id:
             found.append(run)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from flotilla.partition.batch_facts import BatchFacts
-from flotilla.partition.state.idempotency_keys import KeysUnderWay, digests_of
+from flotilla.partition.state.idempotency_keys import PendingKeys, digests_of
 from flotilla.partition.state.machine import PartitionMachine
 from flotilla.partition.state.producers import NEW, SEQUENCE_MASK, Duplicate, New, Verdict, begin_epoch, gap
 from flotilla.types.errors import FlotillaError, InvalidArgumentError
@@ -79,7 +79,7 @@ class PartitionLeader:
         #: Idempotent batches under way in the order of offsets, and the same by producer.
         self._in_flight: deque[_InFlight] = deque()
         self._by_producer: dict[int, deque[_InFlight]] = {}
-        self._keys = KeysUnderWay(machine.keys)
+        self._keys = PendingKeys(machine.keys)
         self._is_over = False
 
     def admit(self, facts: BatchFacts, token: object) -> Admission:

@@ -25,11 +25,11 @@ Chosen: TypeAlias = tuple[Offset, Offset, int]
 _BY_PRIORITY: Final = tuple(range(PRIORITIES - 1, -1, -1))
 #: Of each poll, one part in so many goes to the oldest messages, whatever their priority.
 _OLDEST_SHARE: Final = 4
-#: Wishes that are remembered. Of one that is not, all has to be looked at anew.
+#: Filters that are remembered. Of one that is not, all has to be looked at anew.
 BRANCHES_MAX: Final = 64
 
 
-class Lanes:
+class ReadyMessages:
     """Of one group at one leader. `taken` are messages that are not settled and not ready."""
 
     __slots__ = ("_branches", "_cursors", "_group", "_index", "_returned", "_taken")
@@ -41,13 +41,13 @@ class Lanes:
         self._cursors = [group.floor] * PRIORITIES
         self._returned = [RunSet() for _ in range(PRIORITIES)]
         #: By wish, the one that was asked for last behind the others.
-        self._branches: dict[tuple[str, ...], Lanes] = {}
+        self._branches: dict[tuple[str, ...], ReadyMessages] = {}
 
-    def branch(self, wish: tuple[str, ...]) -> "Lanes":
+    def branch(self, wish: tuple[str, ...]) -> "ReadyMessages":
         """Where polls with this wish choose: they take from all, but what they choose and leave they pass over."""
         found = self._branches.pop(wish, None)
         if found is None:
-            found = Lanes(self._index, self._group, self._taken)
+            found = ReadyMessages(self._index, self._group, self._taken)
             # What is ready here is ready there, at the same places: it need not be looked through.
             found._cursors = self._cursors[:]
             found._returned = [returned.copy() for returned in self._returned]

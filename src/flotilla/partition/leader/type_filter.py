@@ -8,7 +8,7 @@ however often is polled; what comes back later is looked at again.
 from collections.abc import Callable
 from typing import Final, NamedTuple, TypeAlias
 
-from flotilla.partition.leader.ready_messages import Chosen, Lanes
+from flotilla.partition.leader.ready_messages import Chosen, ReadyMessages
 from flotilla.types.errors import FlotillaError
 from flotilla.types.ids import Offset
 
@@ -19,13 +19,15 @@ TypesOf: TypeAlias = Callable[[Offset, Offset], list[str]]
 LOOK_AHEAD: Final = 1_024
 
 
-class Wish(NamedTuple):
+class TypeFilter(NamedTuple):
     #: In order and each once, so that equal wishes are equal.
     types: tuple[str, ...]
     types_of: TypesOf
 
 
-def choose_wished(lanes: Lanes, wish: Wish, count_max: int, poll_number: int, due_ms: int) -> list[Chosen]:
+def choose_wished(
+    lanes: ReadyMessages, wish: TypeFilter, count_max: int, poll_number: int, due_ms: int
+) -> list[Chosen]:
     """At most so many. Raises FlotillaError if none can be told because the log cannot be read there."""
     branch = lanes.branch(wish.types)
     chosen: list[Chosen] = []

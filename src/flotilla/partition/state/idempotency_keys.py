@@ -79,7 +79,7 @@ class _KeyedBatch:
     token: object
 
 
-class KeysUnderWay:
+class PendingKeys:
     """Keys of batches that were proposed and are not known to be applied, in front of those that are stored."""
 
     def __init__(self, table: KeyTable) -> None:

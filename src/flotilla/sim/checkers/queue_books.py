@@ -33,7 +33,7 @@ from flotilla.partition.state.transactions import Published
 from flotilla.raft.messages import Entry
 from flotilla.sim.checkers.queue_transactions import NaiveAcks, NaiveStage, Registry, StageBooks
 from flotilla.sim.checkers.violation import Violation
-from flotilla.sim.queue.message import BY_NOTHING, Letter, read_letter, read_message
+from flotilla.sim.plans.queue_message import BY_NOTHING, Letter, read_letter, read_message
 from flotilla.types.errors import FlotillaError
 from flotilla.types.group_settings import GroupRules
 from flotilla.types.ids import GroupId, Index, NodeId, Offset

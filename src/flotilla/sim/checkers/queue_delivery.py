@@ -11,11 +11,11 @@ from typing import Final
 from flotilla.partition.leader.group_delivery import Grant
 from flotilla.sim.checkers.queue_books import GroupBooks, QueueBooks
 from flotilla.sim.checkers.violation import Violation
-from flotilla.sim.queue.plan import ORDERED
+from flotilla.sim.plans.queue import ORDERED
 from flotilla.types.group_settings import GroupRules
 from flotilla.types.ids import Index, NodeId, Offset, Term
 from flotilla.types.operations import Produced
-from flotilla.types.operations.queue import ACK, FAIL, REJECT, Held
+from flotilla.types.operations.queue import ACK, FAIL, REJECT, LeaseRange
 
 _MINUTE_US: Final = 60_000_000
 #: Times are handed around in whole milliseconds.
@@ -166,7 +166,7 @@ class DeliveryChecker:
 
     # Ends of leases.
 
-    def settled(self, at: TermBooks, name: str, accepted: Iterable[Held], now_ms: int) -> None:
+    def settled(self, at: TermBooks, name: str, accepted: Iterable[LeaseRange], now_ms: int) -> None:
         """A leader takes a member's word for the end of these."""
         for held in accepted:
             for offset in range(held.first, held.end):
@@ -180,7 +180,7 @@ class DeliveryChecker:
                 at.end(name, offset)
 
     def extended(
-        self, at: TermBooks, name: str, member: str, accepted: Iterable[Held], visibility_ms: int, now_ms: int
+        self, at: TermBooks, name: str, member: str, accepted: Iterable[LeaseRange], visibility_ms: int, now_ms: int
     ) -> None:
         group = self._books.groups[name]
         lease_ms_max = group.rules.lease_ms_max
@@ -201,7 +201,7 @@ class DeliveryChecker:
 
     # Answers.
 
-    def told_settled(self, name: str, kind: int, accepted: Iterable[Held], generation: Index) -> None:
+    def told_settled(self, name: str, kind: int, accepted: Iterable[LeaseRange], generation: Index) -> None:
         """A member is told that this is so for good, unless the group was reset since that generation."""
         group = self._books.groups[name]
         if generation != group.generation:

@@ -17,7 +17,7 @@ from flotilla.partition.commands.partition_commands import ClaimPartition, Commi
 from flotilla.partition.state.machine import PartitionMachine
 from flotilla.raft.messages import Entry
 from flotilla.sim.checkers.violation import Violation
-from flotilla.sim.stream.plan import READERS, TOPIC
+from flotilla.sim.plans.stream import READERS, TOPIC
 from flotilla.types.errors import FlotillaError, StaleGenerationError
 from flotilla.types.ids import Index, NodeId, Offset
 from flotilla.types.operations.stream import NO_OFFSET, STICKY

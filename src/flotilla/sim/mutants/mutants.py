@@ -32,7 +32,7 @@ from flotilla.sim.devices.disk import SimDisk, SimFile
 from flotilla.sim.mutants.queue import ROWS as QUEUE_ROWS
 from flotilla.sim.mutants.stream import ROWS as STREAM_ROWS
 from flotilla.sim.mutants.transactions import ROWS as TRANSACTION_ROWS
-from flotilla.sim.plan import LEDGER, QUEUE, STREAM
+from flotilla.sim.plans.run import LEDGER, QUEUE, STREAM
 from flotilla.storage import journal_scan, recovery, segment
 from flotilla.storage.block import PendingBlock, encode_mark
 from flotilla.storage.framing import ENTRY, TRUNCATE, Frame

@@ -20,7 +20,7 @@ from flotilla.partition.queries import Position
 from flotilla.partition.state import group_snapshot, snapshot
 from flotilla.partition.state.group import Failure, GroupState
 from flotilla.partition.state.group_table import PartitionGroups
-from flotilla.partition.state.idempotency_keys import KeysUnderWay, KeyTable
+from flotilla.partition.state.idempotency_keys import KeyTable, PendingKeys
 from flotilla.types.ids import Offset
 
 Row: TypeAlias = tuple[str, str, tuple[tuple[Any, str, Callable[[Any], Any]], ...]]
@@ -203,7 +203,7 @@ ROWS: Final[tuple[Row, ...]] = (
     ("two-of-a-key", "messages of one key go together", ((KeyOrder, "may_go", _always_its_turn),)),
     ("forget-busy-keys", "a new leader knows no busy keys", ((KeyOrder, "learn", _forget_busy_keys),)),
     ("forget-keys", "idempotency keys are not remembered", ((KeyTable, "record", _forget_keys),)),
-    ("keys-under-way", "keys under way are not looked at", ((KeysUnderWay, "begin", _forget_keys_under_way),)),
+    ("keys-under-way", "keys under way are not looked at", ((PendingKeys, "begin", _forget_keys_under_way),)),
     ("restore-no-keys", "a snapshot has no keys", ((snapshot, "_read_keys", _restore_no_keys),)),
     ("go-back", "an older commit moves a position back", ((PartitionGroups, "_commit_offset", _go_back),)),
     ("settle-after-reset", "leases outlive a reset", ((PartitionGroups, "_settle", _settle_after_reset),)),

@@ -13,8 +13,8 @@ from flotilla.partition.commands.partition_commands import BuryDeaths, Command
 from flotilla.partition.leader.leader import QueueLeader
 from flotilla.partition.state.group import Death
 from flotilla.partition.state.machine import PartitionMachine
-from flotilla.sim.queue.message import Letter, letter_batch
-from flotilla.sim.queue.wire import Outcome
+from flotilla.sim.plans.queue_message import Letter, letter_batch
+from flotilla.sim.wire import Outcome
 from flotilla.types.errors import FlotillaError
 from flotilla.types.operations import Produce
 

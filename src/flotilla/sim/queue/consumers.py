@@ -9,11 +9,11 @@ from random import Random
 from typing import Final
 
 from flotilla.sim.devices.world import MS, SECOND
+from flotilla.sim.plans.queue import ONCE, ORDERED, TOPIC, GroupPlan
 from flotilla.sim.queue.host import QueueApplication
-from flotilla.sim.queue.plan import ONCE, ORDERED, TOPIC, GroupPlan
 from flotilla.sim.queue.term import MemberLost
-from flotilla.sim.queue.wire import Caller, Outcome
 from flotilla.sim.trace import EVERYONE
+from flotilla.sim.wire import Caller, Outcome
 from flotilla.types.ids import Offset
 from flotilla.types.operations.queue import (
     ACK,
@@ -23,7 +23,7 @@ from flotilla.types.operations.queue import (
     RELEASE,
     Delivery,
     Extend,
-    Held,
+    LeaseRange,
     Poll,
     Polled,
     Settle,
@@ -141,7 +141,7 @@ class Consumer:
             self._held.pop(held, None)
         else:
             seen("lease extended")
-            self._extend([Held(held[0], held[1], held[1] + 1)])
+            self._extend([LeaseRange(held[0], held[1], held[1] + 1)])
 
     def _restart(self, life: int) -> None:
         if life == self._life and not self._is_up:
@@ -152,10 +152,10 @@ class Consumer:
     def _present(self) -> None:
         """To a leader that has not seen its leases."""
         if self._presented_to != self._caller.target and self._held:
-            self._extend([Held(lease_id, offset, offset + 1) for lease_id, offset in self._held])
+            self._extend([LeaseRange(lease_id, offset, offset + 1) for lease_id, offset in self._held])
         self._presented_to = self._caller.target
 
-    def _extend(self, held: list[Held]) -> None:
+    def _extend(self, held: list[LeaseRange]) -> None:
         request = Extend("topic", 0, self._group.name, self.name, held, self._group.rules.visibility_ms)
         life = self._life
         self._caller.ask(request, lambda outcome: self._fire(life, self._extended, (outcome,)))
@@ -177,7 +177,7 @@ class Consumer:
         self._held.pop(held, None)
         lease_id, offset = held
         request = Settle(
-            "topic", 0, self._group.name, kind, [Held(lease_id, offset, offset + 1)], "it did not work", delay_ms
+            "topic", 0, self._group.name, kind, [LeaseRange(lease_id, offset, offset + 1)], "it did not work", delay_ms
         )
         self._settle(request, _SETTLE_RETRIES_MAX)
 

@@ -13,7 +13,7 @@ from typing import Final
 from flotilla.metadata.transactions import COMMITTED, Transaction, TransactionTable
 from flotilla.sim.checkers.queue_transactions import Registry
 from flotilla.sim.devices.world import MS, SECOND, World
-from flotilla.sim.queue.wire import Answered, Call, Wire
+from flotilla.sim.wire import Answered, Call, Wire
 from flotilla.types.errors import FlotillaError, TransactionEndedError, UnavailableError
 from flotilla.types.ids import GroupId, NodeId
 from flotilla.types.operations.transactions import AbortTransaction, CommitTransaction, TransactionDecided

@@ -26,13 +26,13 @@ from flotilla.sim.devices.network import Network
 from flotilla.sim.devices.world import MS, SECOND, World
 from flotilla.sim.host import EPOCH_MS, GroupHost, HostedApplication, Told
 from flotilla.sim.node import SimNode
-from flotilla.sim.observer import GroupWitness
+from flotilla.sim.observer import GroupObserver
+from flotilla.sim.plans.queue import DEAD_LETTERS, GENEROUS_PER_MINUTE, TOPIC, QueuePlan
+from flotilla.sim.plans.queue_message import Letter
 from flotilla.sim.queue.decisions import DecisionBoard
-from flotilla.sim.queue.message import Letter
-from flotilla.sim.queue.plan import DEAD_LETTERS, GENEROUS_PER_MINUTE, TOPIC, QueuePlan
 from flotilla.sim.queue.term import QueueTerm
-from flotilla.sim.queue.wire import Answered, Caller, Outcome, Wire
 from flotilla.sim.trace import Story
+from flotilla.sim.wire import Answered, Caller, Outcome, Wire
 from flotilla.types.errors import CorruptionError
 from flotilla.types.group_settings import GroupRules
 from flotilla.types.ids import GroupId, NodeId, Offset, Term
@@ -46,7 +46,7 @@ _TRIM_MS: Final = 3_000
 class WatchedPartition(PartitionMachine):
     """A partition whose every step is compared with the books."""
 
-    def __init__(self, node: NodeId, witness: GroupWitness, books: QueueBooks) -> None:
+    def __init__(self, node: NodeId, witness: GroupObserver, books: QueueBooks) -> None:
         self._node = node
         self._witness = witness
         self._books = books
@@ -194,7 +194,7 @@ class QueueApplication(HostedApplication[QueueHost]):
     def describe(self, entry: Entry) -> Span | None:
         return span_of(entry)
 
-    def machine(self, node: SimNode, group: GroupId, witness: GroupWitness) -> WatchedPartition:
+    def machine(self, node: SimNode, group: GroupId, witness: GroupObserver) -> WatchedPartition:
         machine = WatchedPartition(node.id, witness, self.books[group])
         if self.hosts.pop((node.id, group), None) is not None and group == TOPIC:
             self.board.restarted(node.id)

@@ -11,10 +11,10 @@ from typing import Final
 from flotilla.codec.batch.records import encode_batch
 from flotilla.sim.devices.world import MS
 from flotilla.sim.host import EPOCH_MS
+from flotilla.sim.plans.queue import TOPIC
+from flotilla.sim.plans.queue_message import BY_KEY, BY_NOTHING, BY_SEQUENCE, message_value
 from flotilla.sim.queue.host import QueueApplication
-from flotilla.sim.queue.message import BY_KEY, BY_NOTHING, BY_SEQUENCE, message_value
-from flotilla.sim.queue.plan import TOPIC
-from flotilla.sim.queue.wire import Caller, Outcome
+from flotilla.sim.wire import Caller, Outcome
 from flotilla.types.errors import OutOfWindowError, SequenceGapError
 from flotilla.types.operations import Produce, Produced
 from flotilla.types.records import Record

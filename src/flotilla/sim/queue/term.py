@@ -28,12 +28,12 @@ from flotilla.partition.state.transactions import Concluded, Published
 from flotilla.replica.replica import Replica
 from flotilla.sim.checkers.queue_delivery import DeliveryChecker
 from flotilla.sim.checkers.queue_transactions import StageBooks
+from flotilla.sim.plans.queue_message import read_message
 from flotilla.sim.queue.carrier import Carrier
 from flotilla.sim.queue.decisions import DecisionBoard
-from flotilla.sim.queue.message import read_message
 from flotilla.sim.queue.outbox import SimOutbox
 from flotilla.sim.queue.transactions import SimTransactions
-from flotilla.sim.queue.wire import Answered, Outcome
+from flotilla.sim.wire import Answered, Outcome
 from flotilla.types.errors import CorruptionError, FlotillaError, NotFoundError, NotLeaderError
 from flotilla.types.group_settings import GroupRules
 from flotilla.types.ids import Offset
@@ -53,7 +53,7 @@ from flotilla.types.operations.queue import (
     Delivery,
     Extend,
     GroupReset,
-    Held,
+    LeaseRange,
     Poll,
     Polled,
     RecordsCancelled,
@@ -250,7 +250,7 @@ class QueueTerm:
             answer(Polled(deliveries, retry_after_ms=self.queue.retry_after_ms(request.group, self.now_ms())))
             return
         self._ports.seen("acked before it left")
-        held = [Held(one.lease_id, one.first, one.first + one.count) for one in deliveries]
+        held = [LeaseRange(one.lease_id, one.first, one.first + one.count) for one in deliveries]
         now_ms = self.now_ms()
         refused = self.queue.settle(request.group, ACK, held, "", 0, now_ms)
         assert not refused, "a lease that was just given is there"
@@ -258,7 +258,12 @@ class QueueTerm:
         self._outbox.push(partial(self._deliver_once, request.group, deliveries, held, answer))
 
     def _deliver_once(
-        self, group: str, deliveries: list[Delivery], held: list[Held], answer: Answered, error: FlotillaError | None
+        self,
+        group: str,
+        deliveries: list[Delivery],
+        held: list[LeaseRange],
+        answer: Answered,
+        error: FlotillaError | None,
     ) -> None:
         if error is None:
             for one in deliveries:
@@ -367,7 +372,7 @@ class QueueTerm:
 
         self._outbox.push(shipped)
 
-    def _parted(self, group: str, held: list[Held]) -> None:
+    def _parted(self, group: str, held: list[LeaseRange]) -> None:
         """A transaction has the messages now."""
         self._checker.settled(self._at, group, held, self.now_ms())
 
@@ -383,7 +388,7 @@ class QueueTerm:
             self._ports.seen("lease adopted from an earlier leader")
         answer(Settled(refused))
 
-    def _recall_limits(self, group: str, held: list[Held]) -> None:
+    def _recall_limits(self, group: str, held: list[LeaseRange]) -> None:
         """Bounds of messages that an earlier leader has delivered: only that one knew of them."""
         for lease_id, first, end in held:
             for offset in range(max(first, self.machine.log_start), end) if self.queue.is_earlier(lease_id) else ():
@@ -505,10 +510,10 @@ def _tell_position(answer: Answered, result: object) -> None:
         answer(OffsetCommitted(result.offset if isinstance(result, Position) else 0))
 
 
-def _without(held: list[Held], refused: list[Held]) -> list[Held]:
+def _without(held: list[LeaseRange], refused: list[LeaseRange]) -> list[LeaseRange]:
     """One for each message that was not refused."""
     left = {(each.lease_id, offset): None for each in held for offset in range(each.first, each.end)}
     for each in refused:
         for offset in range(each.first, each.end):
             left.pop((each.lease_id, offset), None)
-    return [Held(lease_id, offset, offset + 1) for lease_id, offset in left]
+    return [LeaseRange(lease_id, offset, offset + 1) for lease_id, offset in left]

@@ -23,7 +23,7 @@ from flotilla.raft.roles import LEADER
 from flotilla.replica.replica import Replica
 from flotilla.sim.checkers.queue_transactions import StageBooks
 from flotilla.sim.queue.decisions import DecisionBoard
-from flotilla.sim.queue.wire import Answered, Outcome
+from flotilla.sim.wire import Answered, Outcome
 from flotilla.types.errors import (
     FlotillaError,
     LeaseExpiredError,
@@ -34,7 +34,7 @@ from flotilla.types.errors import (
     UnavailableError,
 )
 from flotilla.types.ids import NodeId, Term
-from flotilla.types.operations.queue import Held
+from flotilla.types.operations.queue import LeaseRange
 from flotilla.types.operations.transactions import (
     Stage,
     Staged,
@@ -91,7 +91,7 @@ class SimTransactions:
         admission: PartitionLeader,
         queue: QueueLeader,
         random: Random,
-        parted: Callable[[str, list[Held]], None],
+        parted: Callable[[str, list[LeaseRange]], None],
     ) -> None:
         """`parted` hears which leases ended for a transaction."""
         self._random = random

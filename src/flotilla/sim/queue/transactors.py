@@ -12,12 +12,12 @@ from typing import Final, NamedTuple
 from flotilla.codec.batch.records import encode_batch
 from flotilla.sim.devices.world import MS, SECOND
 from flotilla.sim.host import EPOCH_MS
+from flotilla.sim.plans.queue import DEAD_LETTERS, TOPIC, WORK
+from flotilla.sim.plans.queue_message import BY_TRANSACTION, message_value
 from flotilla.sim.queue.host import QueueApplication
-from flotilla.sim.queue.message import BY_TRANSACTION, message_value
-from flotilla.sim.queue.plan import DEAD_LETTERS, TOPIC, WORK
 from flotilla.sim.queue.producers import Identities
-from flotilla.sim.queue.wire import Caller, Outcome
 from flotilla.sim.trace import EVERYONE
+from flotilla.sim.wire import Caller, Outcome
 from flotilla.types.errors import (
     FlotillaError,
     InvalidArgumentError,
@@ -27,7 +27,7 @@ from flotilla.types.errors import (
 )
 from flotilla.types.ids import GroupId
 from flotilla.types.operations import Request
-from flotilla.types.operations.queue import Held, Poll, Polled
+from flotilla.types.operations.queue import LeaseRange, Poll, Polled
 from flotilla.types.operations.transactions import (
     AbortTransaction,
     CommitTransaction,
@@ -64,7 +64,7 @@ class Undertaking:
     attempt: int
     transaction_id: str
     parts: list[Part]
-    held: list[Held]
+    held: list[LeaseRange]
     #: Empty: it stands for itself.
     application_id: str
     #: Requests that stage it and are not answered.
@@ -149,7 +149,7 @@ class Transactor:
         current = self._current
         assert current is not None
         if isinstance(outcome, Polled):
-            current.held = [Held(one.lease_id, one.first, one.first + one.count) for one in outcome.deliveries]
+            current.held = [LeaseRange(one.lease_id, one.first, one.first + one.count) for one in outcome.deliveries]
         # It works for a while, perhaps for too long.
         self._app.world.after(int(self._random.expovariate(1.0) * 300) * MS + 1, self._stage)
 

@@ -27,13 +27,13 @@ from flotilla.sim.checkers.violation import Violation
 from flotilla.sim.cluster import Cluster
 from flotilla.sim.devices.world import MS, SECOND
 from flotilla.sim.node import SimNode
+from flotilla.sim.plans.queue import DEAD_LETTERS, TOPIC, WORK
+from flotilla.sim.plans.queue_message import Letter
 from flotilla.sim.queue.consumers import Consumer
 from flotilla.sim.queue.host import QueueApplication, WatchedPartition
-from flotilla.sim.queue.message import Letter
-from flotilla.sim.queue.plan import DEAD_LETTERS, TOPIC, WORK
 from flotilla.sim.queue.producers import KINDS, Identities, Producer
 from flotilla.sim.queue.transactors import Transactor
-from flotilla.sim.queue.wire import Caller, Outcome
+from flotilla.sim.wire import Caller, Outcome
 from flotilla.types.errors import CorruptionError
 from flotilla.types.ids import GroupId, Offset
 from flotilla.types.operations import CommitOffset, OffsetCommitted, ReadOffset

@@ -19,11 +19,11 @@ from flotilla.sim.devices.network import Network
 from flotilla.sim.devices.world import MS, World
 from flotilla.sim.host import EPOCH_MS, GroupHost, HostedApplication
 from flotilla.sim.node import SimNode
-from flotilla.sim.observer import GroupWitness
-from flotilla.sim.queue.wire import Wire
-from flotilla.sim.stream.plan import METADATA, PARTITION_COUNT, TOPIC, StreamPlan, group_of
+from flotilla.sim.observer import GroupObserver
+from flotilla.sim.plans.stream import METADATA, PARTITION_COUNT, TOPIC, StreamPlan, group_of
 from flotilla.sim.stream.terms import CoordinatorTerm, PartitionTerm
 from flotilla.sim.trace import Story
+from flotilla.sim.wire import Wire
 from flotilla.types.ids import GroupId, NodeId, Term
 from flotilla.types.span import Span
 
@@ -31,7 +31,7 @@ from flotilla.types.span import Span
 class WatchedMetadata(MetadataMachine):
     """Metadata whose every step is compared with the books."""
 
-    def __init__(self, node: NodeId, witness: GroupWitness, books: OwnershipBooks) -> None:
+    def __init__(self, node: NodeId, witness: GroupObserver, books: OwnershipBooks) -> None:
         self._node = node
         self._witness = witness
         self._books = books
@@ -54,7 +54,7 @@ class WatchedMetadata(MetadataMachine):
 class WatchedPositions(PartitionMachine):
     """A partition whose every step is compared with the books."""
 
-    def __init__(self, node: NodeId, witness: GroupWitness, books: PositionBooks) -> None:
+    def __init__(self, node: NodeId, witness: GroupObserver, books: PositionBooks) -> None:
         self._node = node
         self._witness = witness
         self._books = books
@@ -112,7 +112,7 @@ class StreamApplication(HostedApplication[StreamHost]):
     def describe(self, entry: Entry) -> Span | None:
         return None
 
-    def machine(self, node: SimNode, group: GroupId, witness: GroupWitness) -> Watched:
+    def machine(self, node: SimNode, group: GroupId, witness: GroupObserver) -> Watched:
         machine: Watched = (
             WatchedMetadata(node.id, witness, self.ownership)
             if group == METADATA

@@ -10,10 +10,10 @@ from random import Random
 from typing import Final
 
 from flotilla.sim.devices.world import MS, SECOND
-from flotilla.sim.queue.wire import Caller, Outcome
+from flotilla.sim.plans.stream import METADATA, PARTITION_COUNT, READERS, TOPIC, group_of
 from flotilla.sim.stream.host import StreamApplication
-from flotilla.sim.stream.plan import METADATA, PARTITION_COUNT, READERS, TOPIC, group_of
 from flotilla.sim.trace import EVERYONE
+from flotilla.sim.wire import Caller, Outcome
 from flotilla.types.errors import StaleGenerationError
 from flotilla.types.ids import Offset
 from flotilla.types.operations import CommitOffset, OffsetCommitted

@@ -24,7 +24,7 @@ from flotilla.partition.leader.produce_admission import Assigned, PartitionLeade
 from flotilla.partition.queries import Position
 from flotilla.partition.state.machine import PartitionMachine
 from flotilla.sim.checkers.violation import Violation
-from flotilla.sim.queue.wire import Answered
+from flotilla.sim.wire import Answered
 from flotilla.types.errors import FlotillaError, NotFoundError, StaleGenerationError, UnavailableError
 from flotilla.types.ids import Term
 from flotilla.types.operations import AlterTopic, CommitOffset, Done, OffsetCommitted, Produce, Produced, Request

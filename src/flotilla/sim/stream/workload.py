@@ -12,10 +12,10 @@ from flotilla.codec.batch.records import encode_batch
 from flotilla.replica.replica import Replica
 from flotilla.sim.cluster import Cluster
 from flotilla.sim.devices.world import MS, SECOND
-from flotilla.sim.queue.wire import Caller, Outcome
+from flotilla.sim.plans.stream import METADATA, PARTITION_COUNT, TOPIC, group_of
 from flotilla.sim.stream.host import StreamApplication, WatchedMetadata, WatchedPositions
 from flotilla.sim.stream.members import StreamMember
-from flotilla.sim.stream.plan import METADATA, PARTITION_COUNT, TOPIC, group_of
+from flotilla.sim.wire import Caller, Outcome
 from flotilla.types.errors import FlotillaError
 from flotilla.types.ids import GroupId
 from flotilla.types.operations import AlterTopic, Produce, Produced

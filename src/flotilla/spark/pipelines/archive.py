@@ -14,11 +14,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from flotilla.client.client import Client
-from flotilla.spark.lake.compaction import CompactionRules, compact
 from flotilla.spark.lake.lake import Lake
 from flotilla.spark.lake.manifest import DataFile, Manifest, Partition, Span
 from flotilla.spark.pipelines.archive_source import NAME, file_text, read_file_text
-from flotilla.spark.pipelines.executor_jobs import run_errands
+from flotilla.spark.pipelines.compaction import CompactionRules, compact
+from flotilla.spark.pipelines.executor_jobs import run_executor_jobs
 from flotilla.spark.pipelines.retention_hold import Hold
 from flotilla.spark.pipelines.streaming_run import RunOptions, Tell, run_query
 from flotilla.types.errors import CorruptionError
@@ -150,7 +150,7 @@ def starting_offsets(client: Client, topics: Sequence[str], spans: dict[Partitio
 
 def verify_files(spark: "SparkSession", lake: Lake, files: Sequence[DataFile]) -> None:
     """Has tasks read files back. Raises CorruptionError."""
-    problems = [text for text in run_errands(spark, [file_text(file) for file in files], _verifier(lake)) if text]
+    problems = [text for text in run_executor_jobs(spark, [file_text(file) for file in files], _verifier(lake)) if text]
     if problems:
         raise CorruptionError(f"{len(problems)} of {len(files)} files are not as they were written: {problems[0]}")
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _ANSWERS = pa.schema([("answer", pa.string())])
 
 
-def run_errands(spark: "SparkSession", errands: Sequence[str], work: Callable[[str], str]) -> list[str]:
+def run_executor_jobs(spark: "SparkSession", errands: Sequence[str], work: Callable[[str], str]) -> list[str]:
     """Has `work` done for each of them by a task of its own, and returns the answers, in no order."""
     if not errands:
         return []

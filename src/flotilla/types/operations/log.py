@@ -249,7 +249,7 @@ class Hello:
     #: Name and version of the client library, for people.
     client: str = ""
     #: Speaks for others, who live elsewhere: that the connection ends does not mean that they are gone.
-    is_door: bool = False
+    is_gateway: bool = False
 
 
 @dataclass(slots=True)

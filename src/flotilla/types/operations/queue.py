@@ -30,7 +30,7 @@ FROM_TIME: Final = 2
 BY_BACKOFF: Final = -1
 
 
-class Held(NamedTuple):
+class LeaseRange(NamedTuple):
     """A run of offsets under one lease, up to but without `end`."""
 
     lease_id: int
@@ -108,7 +108,7 @@ class Settle(Request):
     group: str
     #: ACK, RELEASE, FAIL or REJECT.
     kind: int
-    held: list[Held]
+    held: list[LeaseRange]
     #: Of a failure or a rejection, for people and for dead-letter triage.
     reason: str = ""
     #: Until the next attempt after a failure or a release; BY_BACKOFF: the group's own.
@@ -123,7 +123,7 @@ class Settle(Request):
 class Settled(Reply):
     """`expired` were refused: somebody else holds them, or they ended in another way already. The rest is done."""
 
-    expired: list[Held] = field(default_factory=list)
+    expired: list[LeaseRange] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -137,7 +137,7 @@ class Extend(Request):
     partition: int
     group: str
     member: str
-    held: list[Held]
+    held: list[LeaseRange]
     visibility_ms: int
     #: As in Settle.
     topic_id: int = 0

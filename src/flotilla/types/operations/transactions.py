@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from flotilla.types.ids import Offset
 from flotilla.types.operations.log import Reply, Request
-from flotilla.types.operations.queue import Held
+from flotilla.types.operations.queue import LeaseRange
 
 
 @dataclass(slots=True)
@@ -34,7 +34,7 @@ class StageSettlement(Request):
     partition: int
     group: str
     transaction_id: str
-    held: list[Held]
+    held: list[LeaseRange]
 
 
 @dataclass(slots=True)

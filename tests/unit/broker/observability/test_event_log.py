@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flotilla.broker.observability.event_log import Chronicle
+from flotilla.broker.observability.event_log import EventLog
 from flotilla.raft.roles import FOLLOWER, LEADER
 from flotilla.types.operations import CreateTopic
 from tests.unit.broker.fleet import Fleet, Node, client_address, lone, three
@@ -34,8 +34,8 @@ def reader(caplog: pytest.LogCaptureFixture) -> Reader:
     return Reader(caplog)
 
 
-def chronicle_of(box: Node) -> Chronicle:
-    return Chronicle(box.node, box.catalog, box.driver.replicas, box.driver.repaired)
+def chronicle_of(box: Node) -> EventLog:
+    return EventLog(box.node, box.catalog, box.driver.replicas, box.driver.repaired)
 
 
 def test_leadership_is_told_by_name_when_it_comes_and_goes(reader: Reader) -> None:
@@ -83,7 +83,7 @@ def test_a_thousand_partitions_are_one_line_in_each_direction(reader: Reader) ->
     box = lone()
     rafts = {group: SimpleNamespace(role=FOLLOWER, damaged=[]) for group in range(100, 1100)}
     replicas: Any = {group: SimpleNamespace(raft=raft) for group, raft in rafts.items()}
-    chronicle = Chronicle(1, box.catalog, replicas, {})
+    chronicle = EventLog(1, box.catalog, replicas, {})
     chronicle.look()
     reader.take()
     for role in (LEADER, FOLLOWER):

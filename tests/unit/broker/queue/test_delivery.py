@@ -11,7 +11,7 @@ from flotilla.types.operations.queue import (
     ACK,
     FAIL,
     Extend,
-    Held,
+    LeaseRange,
     Pushed,
     Settle,
     Settled,
@@ -255,7 +255,7 @@ def test_an_ack_of_which_a_part_is_refused_waits_for_the_rest(node: Node) -> Non
     store(node, b"a", b"b", b"c")
     found = polled(node)
     ack(node, polled(node, poll(group="others")), group="others")
-    assert node.call(Settle(TOPIC, 0, GROUP, ACK, [Held(found[0].lease_id, 0, 1)])).code == "Settled"
+    assert node.call(Settle(TOPIC, 0, GROUP, ACK, [LeaseRange(found[0].lease_id, 0, 1)])).code == "Settled"
     node.is_disk_stuck = True
     answer = node.ask(settle(found))
     node.fleet.settle()
@@ -263,7 +263,7 @@ def test_an_ack_of_which_a_part_is_refused_waits_for_the_rest(node: Node) -> Non
     node.is_disk_stuck = False
     node.fleet.settle()
     assert isinstance(answer.result, Settled)
-    assert answer.result.expired == [Held(found[0].lease_id, 0, 1)]
+    assert answer.result.expired == [LeaseRange(found[0].lease_id, 0, 1)]
     assert describe(node).acked_total == 3
 
 
@@ -282,10 +282,10 @@ def test_a_settlement_that_is_refused_leaves_the_lease(node: Node) -> None:
     "request_",
     [
         Settle(TOPIC, 0, GROUP, 9, []),
-        Settle(TOPIC, 0, GROUP, ACK, [Held(1, 5, 6)]),
-        Settle(TOPIC, 0, GROUP, ACK, [Held(1, 0, 0)]),
-        Settle(TOPIC, 0, GROUP, FAIL, [Held(1, 0, 1)], delay_ms=-7),
-        Extend(TOPIC, 0, GROUP, "a", [Held(1, 0, 1)], 1),
+        Settle(TOPIC, 0, GROUP, ACK, [LeaseRange(1, 5, 6)]),
+        Settle(TOPIC, 0, GROUP, ACK, [LeaseRange(1, 0, 0)]),
+        Settle(TOPIC, 0, GROUP, FAIL, [LeaseRange(1, 0, 1)], delay_ms=-7),
+        Extend(TOPIC, 0, GROUP, "a", [LeaseRange(1, 0, 1)], 1),
     ],
 )
 def test_ends_that_make_no_sense_are_refused(node: Node, request_: Settle | Extend) -> None:

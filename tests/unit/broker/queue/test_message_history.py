@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
-from flotilla.broker.partition.retention import LOOK_MS, RELEASE_MS
 from flotilla.broker.queue import history as history_reading
 from flotilla.broker.queue.groups import PartitionQueue
 from flotilla.broker.queue.history import moment
 from flotilla.broker.queue.requests import READINGS_MAX
+from flotilla.broker.retention import LOOK_MS, RELEASE_MS
 from flotilla.partition.explain.history import MessageHistory
 from flotilla.storage.group_log import SegmentedLog
 from flotilla.types.errors import CorruptionError, OverloadedError, UnavailableError

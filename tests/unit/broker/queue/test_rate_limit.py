@@ -144,7 +144,7 @@ def test_a_limit_that_is_taken_away_lets_everything_go() -> None:
     node.call(AlterTopic(TOPIC, settings={"rate_limit_per_minute": ""}))
 
 
-class Keeper:
+class LeaseRenewal:
     """Elsewhere and Outside of a partition that asks for tokens."""
 
     def __init__(self) -> None:
@@ -175,7 +175,7 @@ class Keeper:
 
 
 def test_tokens_are_asked_for_as_many_as_there_are_messages_and_once_at_a_time() -> None:
-    keeper = Keeper()
+    keeper = LeaseRenewal()
     assert keeper.take(7) == 0
     assert keeper.take(5) == 0
     assert [request.tokens for request, _ in keeper.asked] == [7]
@@ -189,7 +189,7 @@ def test_tokens_are_asked_for_as_many_as_there_are_messages_and_once_at_a_time()
 
 
 def test_tokens_that_nobody_used_are_gone_after_a_second() -> None:
-    keeper = Keeper()
+    keeper = LeaseRenewal()
     keeper.take(5)
     keeper.answer(TokensGranted(5))
     keeper.run(LASTS_MS - 1)
@@ -202,7 +202,7 @@ def test_tokens_that_nobody_used_are_gone_after_a_second() -> None:
     ("answer", "delay_ms"), [(TokensGranted(0, 200), 200), (TokensGranted(0), 10), (UnavailableError("away"), 500)]
 )
 def test_who_got_nothing_asks_again_later(answer: Reply | FlotillaError, delay_ms: int) -> None:
-    keeper = Keeper()
+    keeper = LeaseRenewal()
     keeper.take(5)
     keeper.answer(answer)
     assert keeper.shares.retry_after_ms(GROUP, keeper.clock.now_ms) == delay_ms

@@ -6,9 +6,9 @@ import time
 import pytest
 
 from flotilla import Record
-from flotilla.client._core.broker_clock import CLOCKS_HERE, ClockDifference, ToldTime, difference_here, difference_of
-from flotilla.client._core.options import read_addresses
+from flotilla.client._core.broker_clock import CLOCKS_HERE, BrokerTime, ClockDifference, difference_here, difference_of
 from flotilla.client._core.routes import ANY
+from flotilla.client._options import read_addresses
 from flotilla.client.producer._record_fields import as_records, make_record
 from flotilla.codec.batch.view import BatchView
 from flotilla.gateway.gateway import Gateway
@@ -33,7 +33,7 @@ def now_ms():
 
 def test_the_difference_is_known_up_to_the_round_trip():
     # Asked at 1_000 and heard at 1_030, when it was 500_030 here: the broker said it between 500_000 and 500_030.
-    told = ToldTime(BROKER, 600_010, asked_ms=1_000)
+    told = BrokerTime(BROKER, 600_010, asked_ms=1_000)
     assert difference_of(told, 1_030, 500_030) == ClockDifference(99_979, 100_011)
 
 
@@ -46,7 +46,7 @@ def test_clocks_that_may_agree_are_taken_to_agree_where_early_and_late_are_alike
 
 
 def test_a_broker_in_this_process_is_looked_at_when_it_matters():
-    told = ToldTime(BROKER, 1, asked_ms=0)
+    told = BrokerTime(BROKER, 1, asked_ms=0)
     assert difference_here(None, 1_000) is None
     assert difference_here(told, 1_000) is None
     CLOCKS_HERE[BROKER] = lambda: 5_000

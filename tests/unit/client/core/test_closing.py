@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from flotilla.client._core import closing as leaving
-from flotilla.client._core.options import TIMEOUT_MS_DEFAULT
+from flotilla.client._options import TIMEOUT_MS_DEFAULT
 from flotilla.codec.batch.records import encode_batch
 from flotilla.types.operations import Produce, Request
 from flotilla.types.records import Record

@@ -9,7 +9,7 @@ from flotilla import Client, OutcomeUnknownError
 from flotilla.client.producer import _direct_connection as direct_module
 from flotilla.client.producer._core import RecordBuffer
 from flotilla.client.producer._direct_connection import WORTH_WANTS, DirectConnections
-from flotilla.client.producer._partition_lane import Lane
+from flotilla.client.producer._partition_lane import PartitionLane
 from flotilla.types.address import parse_address
 from flotilla.types.errors import InvalidArgumentError, UnavailableError
 from flotilla.types.operations import Produce
@@ -128,7 +128,7 @@ def test_one_that_is_interrupted_comes_to_its_end_all_the_same(doors, client):
     assert doors.cluster.stored("orders") == [*WARM, b"1", b"2"]
 
 
-@pytest.mark.parametrize("step", [(Lane, "settle_lent"), (RecordBuffer, "release")])
+@pytest.mark.parametrize("step", [(PartitionLane, "settle_lent"), (RecordBuffer, "release")])
 def test_an_interrupt_of_the_bookkeeping_leaves_a_producer_that_works(doors, client, monkeypatch, step):
     method = getattr(*step)
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from flotilla.client._core.routes import Route
 from flotilla.client.producer._batch import Batch
-from flotilla.client.producer._partition_lane import Lane
+from flotilla.client.producer._partition_lane import PartitionLane
 from flotilla.codec.batch.header import parse_header
 from flotilla.types.errors import (
     ConnectionClosedError,
@@ -33,7 +33,7 @@ class Sender:
         self.cluster.create("orders")
         self.world = World(self.cluster, seed=seed)
         self.resolved: list[Batch] = []
-        self.lane = Lane(
+        self.lane = PartitionLane(
             self.world.session,
             Route("orders", 0),
             producer_id=7,

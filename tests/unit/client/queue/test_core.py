@@ -5,7 +5,7 @@ import pytest
 from flotilla.client.queue.outcome import BACK
 from flotilla.types.errors import LeaseExpiredError, NotFoundError, UnavailableError
 from flotilla.types.operations import LATEST
-from flotilla.types.operations.queue import ACK, FROM_OFFSET, Extend, Held, Poll, Settle, Start
+from flotilla.types.operations.queue import ACK, FROM_OFFSET, Extend, LeaseRange, Poll, Settle, Start
 from tests.unit.client.queue_broker import GRACE_MS
 from tests.unit.client.queue_world import QueueWorld, payloads
 
@@ -516,10 +516,10 @@ def test_held_runs_are_named_in_order():
     (holding,) = consumer.reader.leases
     lease = holding.lease_id
     assert list(holding.runs(holding.open)) == [
-        Held(lease, 0, 1),
-        Held(lease, 2, 4),
-        Held(lease, 5, 7),
-        Held(lease, 8, 10),
+        LeaseRange(lease, 0, 1),
+        LeaseRange(lease, 2, 4),
+        LeaseRange(lease, 5, 7),
+        LeaseRange(lease, 8, 10),
     ]
     assert consumer.ack(messages, BACK) is None
     assert [request.kind for request in world.requests(Settle)] == [ACK, 2]

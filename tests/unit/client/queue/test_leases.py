@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from flotilla.client.queue._leases import Holding, Leases, merged
 from flotilla.client.queue.message import Leased, masks_of
-from flotilla.types.operations.queue import Delivery, Held
+from flotilla.types.operations.queue import Delivery, LeaseRange
 
 FIRST = 100
 
@@ -16,7 +16,7 @@ def holding(count: int, lease_id: int = 7, first: int = FIRST) -> Holding:
     return Holding("orders", "workers", Delivery(0, lease_id, first, count, 1, b""))
 
 
-def offsets(runs: list[Held]) -> list[int]:
+def offsets(runs: list[LeaseRange]) -> list[int]:
     return [offset for run in runs for offset in range(run.first, run.end)]
 
 
@@ -40,7 +40,7 @@ def test_a_mask_is_the_part_of_a_run_that_belongs_here(first, end):
 
 @given(st.lists(st.tuples(st.integers(1, 2), st.integers(0, 60), st.integers(1, 9)), max_size=20))
 def test_merging_keeps_every_offset_in_as_few_runs_as_possible(drawn):
-    runs = [Held(lease_id, first, first + count) for lease_id, first, count in drawn]
+    runs = [LeaseRange(lease_id, first, first + count) for lease_id, first, count in drawn]
     found = merged(runs)
     for lease_id in (1, 2):
         given_ones = {offset for run in runs if run.lease_id == lease_id for offset in range(run.first, run.end)}
@@ -66,7 +66,7 @@ def test_what_is_open_is_counted(steps):
             leases.reopen(held, mask)
             open_ones |= named - lost
         else:
-            leases.refuse(0, [Held(7, FIRST + position, FIRST + position + count), Held(8, 0, 1_000)])
+            leases.refuse(0, [LeaseRange(7, FIRST + position, FIRST + position + count), LeaseRange(8, 0, 1_000)])
             lost |= open_ones & named
             open_ones -= named
         assert held.offsets(held.open) == sorted(open_ones)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from flotilla.client._core.routes import Route
 from flotilla.client.producer._batch import Batch, Delivery, Receipt
 from flotilla.client.producer._core import ProducerOptions, RecordBuffer, record_bytes
-from flotilla.client.producer._partition_lane import Lane
+from flotilla.client.producer._partition_lane import PartitionLane
 from flotilla.codec.batch.header import parse_header
 from flotilla.types.errors import UnavailableError, UnknownError
 from flotilla.types.operations import Produce, Produced
@@ -23,7 +23,7 @@ class Sender:
 
     def __init__(self, nodes: int = 1) -> None:
         self.world = QueueWorld(nodes)
-        self.lane = Lane(
+        self.lane = PartitionLane(
             self.world.session,
             Route("orders", 0),
             producer_id=7,

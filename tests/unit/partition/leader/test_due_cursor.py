@@ -18,10 +18,10 @@ from flotilla.partition.leader import group_delivery as delivery
 from flotilla.partition.leader.delays import Delays
 from flotilla.partition.leader.due_cursor import DUE_LIMIT
 from flotilla.partition.leader.group_delivery import Grant
-from flotilla.partition.leader.ready_messages import Lanes
-from flotilla.partition.leader.type_filter import Wish
+from flotilla.partition.leader.ready_messages import ReadyMessages
+from flotilla.partition.leader.type_filter import TypeFilter
 from flotilla.partition.state.batch_index import BatchIndex
-from flotilla.types.operations.queue import ACK, FAIL, RELEASE, Held
+from flotilla.types.operations.queue import ACK, FAIL, RELEASE, LeaseRange
 from tests.unit.partition.leading import GROUP, RULES, Leading, offsets
 
 MANY = 3 * DUE_LIMIT + 7
@@ -53,8 +53,8 @@ class Work:
 @pytest.fixture
 def work(monkeypatch: pytest.MonkeyPatch) -> Work:
     work = Work()
-    work.count(monkeypatch, Lanes, "put_due")
-    work.count(monkeypatch, Lanes, "first_free")
+    work.count(monkeypatch, ReadyMessages, "put_due")
+    work.count(monkeypatch, ReadyMessages, "first_free")
     work.count(monkeypatch, Delays, "_due_stretch")
     work.count(monkeypatch, BatchIndex, "next_due")
     return work
@@ -159,8 +159,8 @@ def test_a_poll_finds_what_lies_behind_many_that_are_settled(work: Work) -> None
     assert work.take() <= 20
 
 
-def split(grants: list[Grant]) -> list[Held]:
-    return [Held(each.lease_id, offset, offset + 1) for each in grants for offset in range(each.first, each.end)]
+def split(grants: list[Grant]) -> list[LeaseRange]:
+    return [LeaseRange(each.lease_id, offset, offset + 1) for each in grants for offset in range(each.first, each.end)]
 
 
 def test_one_stretch_in_many_parts_is_read_in_bounded_turns(work: Work) -> None:
@@ -217,7 +217,7 @@ def test_a_wish_begins_with_all_that_is_ready_without_looking_through_it(work: W
     here.settle(here.poll(4), RELEASE, delay_ms=0)
     turns(here)
     work.take()
-    wish = Wish(("a",), lambda first, end: ["a"] * (end - first))
+    wish = TypeFilter(("a",), lambda first, end: ["a"] * (end - first))
     assert offsets(here.leader.poll(GROUP, "m", 3, 0, here.now_ms, None, wish)) == [0, 1, 2]
     assert work.take() <= 20
     rest = offsets(here.leader.poll(GROUP, "m", 2 * MANY, 0, here.now_ms, None, wish))
@@ -308,7 +308,7 @@ class Life:
 
     here: Leading = field(default_factory=lambda: Leading(rules=replace(RULES, max_deliveries=1_000)))
     due_ms: dict[int, int] = field(default_factory=dict)
-    out: dict[int, Held] = field(default_factory=dict)
+    out: dict[int, LeaseRange] = field(default_factory=dict)
     done: set[int] = field(default_factory=set)
 
     def append(self, count: int, priority: int, delay_ms: int) -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from flotilla.partition.commands.partition_commands import TrimTo
 from flotilla.partition.explain import delivery_states as states
 from flotilla.partition.leader import leader
-from flotilla.types.operations.queue import FAIL, RELEASE, Held
+from flotilla.types.operations.queue import FAIL, RELEASE, LeaseRange
 from tests.unit.partition.leading import GROUP, Leading, offsets, runs
 from tests.unit.partition.naive_group import Message, NaiveGroup
 
@@ -35,7 +35,7 @@ def test_what_came_back_is_old_whatever_else_of_its_priority_was_taken() -> None
     here.append(10, priority=1)
     here.append(10, priority=0)
     (lease_id, *_) = here.poll(30)[0]
-    here.leader.settle(GROUP, RELEASE, [Held(lease_id, 15, 17), Held(lease_id, 2, 4)], "", 0, here.now_ms)
+    here.leader.settle(GROUP, RELEASE, [LeaseRange(lease_id, 15, 17), LeaseRange(lease_id, 2, 4)], "", 0, here.now_ms)
     here.append(20, priority=7)
     assert offsets(here.poll(8)) == [*range(30, 36), 2, 3]
 
@@ -61,7 +61,7 @@ def test_what_came_back_keeps_its_place() -> None:
     here.append(3, priority=1)
     here.append(3, priority=5)
     grants = here.poll()
-    here.settle([Held(grants[0].lease_id, 1, 5)], RELEASE)
+    here.settle([LeaseRange(grants[0].lease_id, 1, 5)], RELEASE)
     assert offsets(here.poll(2)) == [3, 4]
     assert offsets(here.poll(2)) == [1, 2]
 
@@ -216,7 +216,7 @@ def test_runs_that_were_split_are_granted_as_runs_again() -> None:
     here = Leading()
     here.append(100)
     (grant,) = here.poll()
-    here.settle([Held(grant.lease_id, offset, offset + 1) for offset in range(100)], RELEASE)
+    here.settle([LeaseRange(grant.lease_id, offset, offset + 1) for offset in range(100)], RELEASE)
     assert runs(here.poll()) == [(0, 100)]
 
 
@@ -233,7 +233,7 @@ def test_a_new_leader_begins_with_what_is_not_settled(settled: tuple[int, ...]) 
     here = Leading()
     here.append(4)
     (grant,) = here.poll()
-    here.settle([Held(grant.lease_id, offset, offset + 1) for offset in settled])
+    here.settle([LeaseRange(grant.lease_id, offset, offset + 1) for offset in settled])
     here.flush()
     here.change_leader()
     assert offsets(here.poll()) == [offset for offset in range(4) if offset not in settled]

@@ -7,7 +7,7 @@ from flotilla.partition.explain import delivery_states as states
 from flotilla.partition.leader import key_order
 from flotilla.partition.leader.key_order import KeyOrder
 from flotilla.types.errors import CorruptionError
-from flotilla.types.operations.queue import ACK, FAIL, RELEASE, Held
+from flotilla.types.operations.queue import ACK, FAIL, RELEASE, LeaseRange
 from tests.unit.partition.leading import GROUP, Leading, offsets
 
 
@@ -100,7 +100,7 @@ def test_the_end_of_an_earlier_lease_holds_its_key_until_it_has_committed(kind: 
     (grant,) = here.poll_ordered()
     here.change_leader()
     assert offsets(here.poll_ordered(1)) == [0]
-    assert here.settle([Held(grant.lease_id, 1, 2)], kind, delay_ms=0) == []
+    assert here.settle([LeaseRange(grant.lease_id, 1, 2)], kind, delay_ms=0) == []
     assert here.poll_ordered() == []
     (command,) = here.take()
     here.leader.failed(command)
@@ -110,16 +110,16 @@ def test_the_end_of_an_earlier_lease_holds_its_key_until_it_has_committed(kind: 
 def test_a_late_ack_of_a_blocked_message_takes_it_out() -> None:
     here = with_keys(b"a", b"a", b"a")
     grants = here.poll(3, visibility_ms=100)
-    here.settle([Held(grants[0].lease_id, 0, 1)], RELEASE)
+    here.settle([LeaseRange(grants[0].lease_id, 0, 1)], RELEASE)
     here.pass_ms(100)
     here.flush()
     here.pass_ms(1_000)
     assert offsets(here.poll_ordered()) == [0]
     assert here.state(1) == states.BLOCKED
-    assert here.settle([Held(grants[0].lease_id, 1, 2)]) == []
+    assert here.settle([LeaseRange(grants[0].lease_id, 1, 2)]) == []
     here.flush()
-    assert here.settle([Held(grants[0].lease_id, 1, 2)]) != []
-    here.leader.settle(GROUP, 1, [Held(grants[0].lease_id + 1, 0, 1)], "", -1, here.now_ms)
+    assert here.settle([LeaseRange(grants[0].lease_id, 1, 2)]) != []
+    here.leader.settle(GROUP, 1, [LeaseRange(grants[0].lease_id + 1, 0, 1)], "", -1, here.now_ms)
     here.flush()
     assert offsets(here.poll_ordered()) == [2]
 

@@ -8,7 +8,7 @@ from flotilla.partition.commands.partition_commands import CancelRecords, TrimTo
 from flotilla.partition.explain import delivery_states as states
 from flotilla.types.errors import NotFoundError, OffsetOutOfRangeError
 from flotilla.types.limits import REASON_BYTES_MAX
-from flotilla.types.operations.queue import ACK, FAIL, REJECT, RELEASE, Held
+from flotilla.types.operations.queue import ACK, FAIL, REJECT, RELEASE, LeaseRange
 from tests.unit.partition.leading import GROUP, Leading, offsets, runs
 
 # Polls and acks.
@@ -58,10 +58,10 @@ def test_one_message_of_many_can_be_acked() -> None:
     here = Leading()
     here.append(5)
     (grant,) = here.poll()
-    assert here.settle([Held(grant.lease_id, 2, 3)]) == []
+    assert here.settle([LeaseRange(grant.lease_id, 2, 3)]) == []
     here.flush()
     assert [here.state(offset) for offset in range(5)] == [states.LEASED] * 2 + [states.ACKED] + [states.LEASED] * 2
-    assert here.settle([grant]) == [Held(grant.lease_id, 2, 3)], "it is settled, and cannot be settled again"
+    assert here.settle([grant]) == [LeaseRange(grant.lease_id, 2, 3)], "it is settled, and cannot be settled again"
     here.flush()
     assert here.floor == 5
 
@@ -72,7 +72,7 @@ def test_settlements_of_all_groups_share_a_command() -> None:
     here.append(2)
     here.settle(here.poll())
     grants = here.poll(group="other")
-    here.leader.settle("other", ACK, [Held(*grants[0][:3])], "", -1, here.now_ms)
+    here.leader.settle("other", ACK, [LeaseRange(*grants[0][:3])], "", -1, here.now_ms)
     (command,) = here.take()
     assert [each.group for each in command.groups] == ["g", "other"]
 
@@ -82,7 +82,7 @@ def test_acks_one_by_one_are_one_run_in_the_command() -> None:
     here.append(100)
     (grant,) = here.poll()
     for offset in (*range(50, 100), *range(50)):
-        here.settle([Held(grant.lease_id, offset, offset + 1)])
+        here.settle([LeaseRange(grant.lease_id, offset, offset + 1)])
     (command,) = here.take()
     assert command.groups[0].acked == ((0, 100),)
 
@@ -91,7 +91,7 @@ def test_a_command_has_bounds() -> None:
     here = Leading()
     here.append(20_000)
     (grant,) = here.poll(20_000)
-    here.settle([Held(grant.lease_id, offset, offset + 1) for offset in range(0, 20_000, 2)])
+    here.settle([LeaseRange(grant.lease_id, offset, offset + 1) for offset in range(0, 20_000, 2)])
     commands = here.take()
     assert [len(command.groups[0].acked) for command in commands] == [8_192, 1_808]
     for command in commands:
@@ -101,7 +101,7 @@ def test_a_command_has_bounds() -> None:
 
 def test_a_group_that_does_not_exist() -> None:
     here = Leading()
-    held = [Held(1 << 40 | 1, 0, 1)]
+    held = [LeaseRange(1 << 40 | 1, 0, 1)]
     assert not here.leader.open("nobody")
     assert here.leader.settle("nobody", ACK, held, "", -1, here.now_ms) == held
     assert here.leader.extend("nobody", "m", held, 100, here.now_ms) == held
@@ -175,10 +175,10 @@ def test_a_late_ack_of_what_somebody_else_has_is_refused() -> None:
     here.pass_ms(200)
     again = here.poll(member="n")
     assert runs(again) == [(0, 1)]
-    assert here.settle(late) == [Held(late[0].lease_id, 0, 1)]
+    assert here.settle(late) == [LeaseRange(late[0].lease_id, 0, 1)]
     assert here.settle(again) == []
     here.flush()
-    assert here.settle(late) == [Held(late[0].lease_id, 0, 1)]
+    assert here.settle(late) == [LeaseRange(late[0].lease_id, 0, 1)]
 
 
 @pytest.mark.parametrize("kind", [RELEASE, FAIL, REJECT])
@@ -190,7 +190,7 @@ def test_only_an_ack_counts_after_a_lease_ran_out(kind: int) -> None:
     here.pass_ms(100)
     here.flush()
     here.pass_ms(200)
-    assert here.settle(grants, kind) == [Held(grants[0].lease_id, 0, 1)]
+    assert here.settle(grants, kind) == [LeaseRange(grants[0].lease_id, 0, 1)]
     assert here.attempts(0) == 1
 
 
@@ -209,7 +209,7 @@ def test_a_lease_does_not_run_out_while_its_ack_is_on_the_way() -> None:
 def test_a_lease_id_that_nobody_gave_out_is_refused(lease_id: int) -> None:
     here = Leading()
     here.append(1)
-    held = [Held(lease_id, 0, 1)]
+    held = [LeaseRange(lease_id, 0, 1)]
     assert here.settle(held) == held
     assert here.leader.extend(GROUP, "m", held, 100, here.now_ms) == held
 
@@ -218,7 +218,7 @@ def test_what_is_not_in_the_log_is_refused() -> None:
     here = Leading()
     here.append(2)
     (grant,) = here.poll()
-    assert here.settle([Held(grant.lease_id, 0, 10)]) == [Held(grant.lease_id, 2, 10)]
+    assert here.settle([LeaseRange(grant.lease_id, 0, 10)]) == [LeaseRange(grant.lease_id, 2, 10)]
 
 
 # Extending.
@@ -229,7 +229,7 @@ def test_extending_moves_the_deadline_of_what_is_named() -> None:
     here.append(3)
     (grant,) = here.poll(visibility_ms=100)
     here.pass_ms(50)
-    assert here.leader.extend(GROUP, "m", [Held(grant.lease_id, 1, 2)], 100, here.now_ms) == []
+    assert here.leader.extend(GROUP, "m", [LeaseRange(grant.lease_id, 1, 2)], 100, here.now_ms) == []
     here.pass_ms(50)
     assert [here.state(offset) for offset in range(3)] == [states.SETTLING, states.LEASED, states.SETTLING]
     here.pass_ms(50)
@@ -247,7 +247,7 @@ def test_a_lease_cannot_be_extended_beyond_its_bound() -> None:
     assert here.state(0) == states.LEASED
     here.pass_ms(1)
     assert here.state(0) == states.SETTLING
-    assert here.extend(grants) == [Held(grants[0].lease_id, 0, 1)]
+    assert here.extend(grants) == [LeaseRange(grants[0].lease_id, 0, 1)]
 
 
 def test_a_lease_that_is_beyond_its_bound_is_refused_before_anybody_has_looked() -> None:
@@ -257,7 +257,7 @@ def test_a_lease_that_is_beyond_its_bound_is_refused_before_anybody_has_looked()
     here.append(1)
     grants = here.poll(visibility_ms=600)
     here.now_ms += 1_000
-    assert here.extend(grants, 600) == [Held(grants[0].lease_id, 0, 1)]
+    assert here.extend(grants, 600) == [LeaseRange(grants[0].lease_id, 0, 1)]
 
 
 def test_visibility_is_bounded_by_the_longest_lease() -> None:
@@ -319,8 +319,8 @@ def test_messages_of_different_attempts_come_in_grants_of_their_own() -> None:
     here = Leading()
     here.append(4)
     (grant,) = here.poll()
-    here.settle([Held(grant.lease_id, 1, 2)], FAIL, delay_ms=0)
-    here.settle([Held(grant.lease_id, 0, 1), Held(grant.lease_id, 2, 4)], RELEASE)
+    here.settle([LeaseRange(grant.lease_id, 1, 2)], FAIL, delay_ms=0)
+    here.settle([LeaseRange(grant.lease_id, 0, 1), LeaseRange(grant.lease_id, 2, 4)], RELEASE)
     here.flush()
     grants = here.poll()
     assert [(each.first, each.end, each.attempt) for each in grants] == [(0, 1, 1), (1, 2, 2), (2, 4, 1)]
@@ -365,7 +365,7 @@ def test_the_caller_may_tell_the_bound_of_each_message() -> None:
     here = Leading()
     here.append(3)
     (grant,) = here.poll()
-    held = [Held(grant.lease_id, 0, 3)]
+    held = [LeaseRange(grant.lease_id, 0, 3)]
     here.leader.settle(GROUP, FAIL, held, "", 0, here.now_ms, lambda offset: 1 if offset == 1 else 5)
     here.flush()
     assert [death.offset for death in here.leader.deaths(GROUP, 10)] == [1]
@@ -534,8 +534,8 @@ def test_a_reset_forgets_leases_and_what_is_under_way() -> None:
     (command,) = here.take()
     here.reset(0)
     here.commit(command)
-    assert here.settle(held) == [Held(held[0].lease_id, 2, 4)]
-    assert here.extend(held) == [Held(held[0].lease_id, 2, 4)]
+    assert here.settle(held) == [LeaseRange(held[0].lease_id, 2, 4)]
+    assert here.extend(held) == [LeaseRange(held[0].lease_id, 2, 4)]
     assert runs(here.poll()) == [(0, 4)]
     here.pass_ms(0)
 
@@ -546,7 +546,7 @@ def test_a_reset_forgets_leases_of_earlier_terms_too() -> None:
     held = here.poll()
     here.change_leader()
     here.reset(0)
-    assert here.settle(held) == [Held(held[0].lease_id, 0, 2)]
+    assert here.settle(held) == [LeaseRange(held[0].lease_id, 0, 2)]
 
 
 def test_a_deleted_group_is_gone_and_its_name_can_be_used_again() -> None:
@@ -555,10 +555,10 @@ def test_a_deleted_group_is_gone_and_its_name_can_be_used_again() -> None:
     held = here.poll()
     here.settle([held[0]._replace(end=1)])
     here.delete()
-    assert here.settle(held) == [Held(held[0].lease_id, 0, 2)]
+    assert here.settle(held) == [LeaseRange(held[0].lease_id, 0, 2)]
     assert here.take() == []
     here.open(GROUP)
-    assert here.settle(held) == [Held(held[0].lease_id, 0, 2)]
+    assert here.settle(held) == [LeaseRange(held[0].lease_id, 0, 2)]
     assert runs(here.poll()) == [(0, 2)]
 
 

@@ -1,18 +1,18 @@
 """Leases that are named by who holds them: what counts at the leader that gave them, and at the next one."""
 
-from flotilla.types.operations.queue import ACK, FAIL, Held
+from flotilla.types.operations.queue import ACK, FAIL, LeaseRange
 from tests.unit.partition.leading import GROUP, RULES, Leading
 
 
-def settle(here: Leading, member: str, first: int, end: int, kind: int = ACK) -> list[Held]:
-    return here.leader.settle(GROUP, kind, [Held(0, first, end)], "", -1, here.now_ms, members=[member])
+def settle(here: Leading, member: str, first: int, end: int, kind: int = ACK) -> list[LeaseRange]:
+    return here.leader.settle(GROUP, kind, [LeaseRange(0, first, end)], "", -1, here.now_ms, members=[member])
 
 
-def extend(here: Leading, member: str, first: int, end: int) -> list[Held]:
-    return here.leader.extend(GROUP, member, [Held(0, first, end)], 5_000, here.now_ms)
+def extend(here: Leading, member: str, first: int, end: int) -> list[LeaseRange]:
+    return here.leader.extend(GROUP, member, [LeaseRange(0, first, end)], 5_000, here.now_ms)
 
 
-def refused(found: list[Held]) -> list[tuple[int, int]]:
+def refused(found: list[LeaseRange]) -> list[tuple[int, int]]:
     return [(run.first, run.end) for run in found]
 
 
@@ -35,7 +35,7 @@ def test_many_members_in_one_settlement() -> None:
     here = Leading()
     here.append(3)
     grants = [here.poll(1, member)[0] for member in ("a", "b", "c")]
-    held = [Held(0, 0, 1), Held(0, 1, 2), Held(grants[2].lease_id, 2, 3)]
+    held = [LeaseRange(0, 0, 1), LeaseRange(0, 1, 2), LeaseRange(grants[2].lease_id, 2, 3)]
     found = here.leader.settle(GROUP, ACK, held, "", 0, here.now_ms, members=["a", "x", "anybody"])
     assert refused(found) == [(1, 2)]
 

@@ -3,7 +3,7 @@
 import pytest
 
 from flotilla.partition.explain import delivery_states as states
-from flotilla.types.operations.queue import ACK, FAIL, REJECT, RELEASE, Held
+from flotilla.types.operations.queue import ACK, FAIL, REJECT, RELEASE, LeaseRange
 from tests.unit.partition.leading import GROUP, Leading, offsets, runs
 
 
@@ -66,8 +66,8 @@ def test_an_earlier_lease_is_refused_when_somebody_has_the_message() -> None:
     held = here.poll()
     here.change_leader()
     here.poll(1)
-    assert here.extend(held) == [Held(held[0].lease_id, 0, 1)]
-    assert here.settle(held) == [Held(held[0].lease_id, 0, 1)]
+    assert here.extend(held) == [LeaseRange(held[0].lease_id, 0, 1)]
+    assert here.settle(held) == [LeaseRange(held[0].lease_id, 0, 1)]
 
 
 def test_what_waits_for_its_next_attempt_can_be_presented_too() -> None:

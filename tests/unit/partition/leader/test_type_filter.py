@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from flotilla.partition.leader.group_delivery import Grant
 from flotilla.partition.leader.ready_messages import BRANCHES_MAX
-from flotilla.partition.leader.type_filter import LOOK_AHEAD, Wish
+from flotilla.partition.leader.type_filter import LOOK_AHEAD, TypeFilter
 from flotilla.types.errors import CorruptionError
 from flotilla.types.operations.queue import FAIL, RELEASE
 from tests.unit.partition.leading import GROUP, Leading
@@ -35,11 +35,11 @@ class Typed:
         return self.types[first:end]
 
     def poll(self, *types: str, count: int = 100) -> list[Grant]:
-        wish = Wish(types, self.types_of) if types else None
+        wish = TypeFilter(types, self.types_of) if types else None
         return self.here.leader.poll(GROUP, "m", count, 0, self.here.now_ms, None, wish)
 
     def has_unseen(self, *types: str) -> bool:
-        return self.here.leader.has_unseen(GROUP, Wish(types, self.types_of))
+        return self.here.leader.has_unseen(GROUP, TypeFilter(types, self.types_of))
 
 
 def offsets(grants: list[Grant]) -> list[int]:

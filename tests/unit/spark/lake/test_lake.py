@@ -7,10 +7,10 @@ import pytest
 
 pa = pytest.importorskip("pyarrow")
 
-from flotilla.spark.lake.compaction import CompactionRules, join_files, plan_compaction  # noqa: E402
 from flotilla.spark.lake.data_file import STORED_COLUMNS, verify, write_days  # noqa: E402
 from flotilla.spark.lake.lake import VERSIONS_KEPT, Lake  # noqa: E402
 from flotilla.spark.lake.manifest import Manifest, Run  # noqa: E402
+from flotilla.spark.pipelines.compaction import CompactionRules, join_files, plan_compaction  # noqa: E402
 from flotilla.types.errors import AlreadyExistsError, CorruptionError, InvalidArgumentError  # noqa: E402
 
 NOON_MS = 1_700_000_000_000 - 1_700_000_000_000 % 86_400_000 + 43_200_000

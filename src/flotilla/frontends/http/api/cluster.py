@@ -13,7 +13,7 @@ _CLUSTER = obj(
 )
 
 
-class ClusterDoor:
+class ClusterApi:
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
 

@@ -52,7 +52,7 @@ _DONE = obj(
 )
 
 
-class DeadLetterDoor:
+class DeadLetterApi:
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
 

@@ -39,7 +39,7 @@ _SUBSCRIBE_QUERY = (
 _FOLLOW_QUERY = (Parameter("offset", OFFSET),)
 
 
-class EventDoor:
+class EventApi:
     def __init__(self, gateway: Gateway, unsettled: Unsettled) -> None:
         self._gateway = gateway
         self._unsettled = unsettled

@@ -91,7 +91,7 @@ _EXPLAINED = obj(
 )
 
 
-class GroupDoor:
+class GroupApi:
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
 

@@ -42,7 +42,7 @@ from flotilla.types.operations.queue import (
     RELEASE,
     Delivery,
     Extend,
-    Held,
+    LeaseRange,
     Poll,
     Settle,
     Settled,
@@ -81,7 +81,7 @@ _SETTLED = obj(
 _EXTENDED = obj(("expired", "visibility_ms"), expired={"type": "array", "items": TEXT}, visibility_ms=INTEGER)
 
 
-class MessageDoor:
+class MessageApi:
     def __init__(self, gateway: Gateway, unsettled: Unsettled) -> None:
         """`unsettled` is told what ends: streams wait for that."""
         self._gateway = gateway
@@ -172,7 +172,9 @@ class MessageDoor:
         self._unsettled.extended(topic, group, _places(body["leases"]), visibility_ms)
         return Answer({"expired": expired, "visibility_ms": visibility_ms})
 
-    async def _ask_each(self, leases: list[str], request: Callable[[int, list[Held]], Settle | Extend]) -> list[str]:
+    async def _ask_each(
+        self, leases: list[str], request: Callable[[int, list[LeaseRange]], Settle | Extend]
+    ) -> list[str]:
         """Asks every partition about its own leases. Those that were refused, as they came."""
         held = held_by_partition(leases)
         asked = [self._gateway.ask_for(Settled, request(partition, runs)) for partition, runs in held.items()]

@@ -7,10 +7,10 @@ being told, so anything remembered could be wrong.
 from time import monotonic
 from typing import Final
 
-from flotilla import __version__
 from flotilla.broker.observability.status import Reason
 from flotilla.gateway.gateway import Gateway
 from flotilla.types.errors import FlotillaError
+from flotilla.types.version import __version__
 
 #: Probes wait for a second unless they are told otherwise.
 _ANSWER_MS_MAX: Final = 800

@@ -82,7 +82,7 @@ _FETCH_QUERY = (
 _BATCH_QUERY = (_FROM, Parameter("max_bytes", _BYTES), Parameter("wait_ms", WAIT), _LINEARIZABLE)
 
 
-class RecordDoor:
+class RecordApi:
     def __init__(self, gateway: Gateway, now_ms: Callable[[], int]) -> None:
         """`now_ms` is the time of day, for records that do not say theirs."""
         self._gateway = gateway

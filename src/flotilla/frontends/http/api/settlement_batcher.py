@@ -10,7 +10,7 @@ from typing import NamedTuple
 from flotilla.gateway.gateway import Gateway
 from flotilla.types.errors import FlotillaError, InvalidArgumentError, LeaseExpiredError
 from flotilla.types.ids import Offset
-from flotilla.types.operations.queue import BY_BACKOFF, Held, Settle, Settled
+from flotilla.types.operations.queue import BY_BACKOFF, LeaseRange, Settle, Settled
 
 #: Messages of one settlement.
 _SETTLE_MAX = 1_024
@@ -93,7 +93,7 @@ class Settler:
             verdict.partition,
             verdict.group,
             verdict.kind,
-            [Held(each.lease_id, each.offset, each.offset + 1) for each in batch],
+            [LeaseRange(each.lease_id, each.offset, each.offset + 1) for each in batch],
             verdict.reason,
             verdict.delay_ms,
             [each.member for each in batch],

@@ -39,7 +39,7 @@ from flotilla.types.operations.queue import (
     Explanation,
     Extend,
     GroupDescription,
-    Held,
+    LeaseRange,
     Poll,
     RecordsCancelled,
     Settled,
@@ -59,7 +59,7 @@ _ENDED: Final = ("done", "dead", "cancelled")
 _ABSENT: Final = (NotFoundError, OffsetOutOfRangeError, InvalidArgumentError)
 
 
-class TaskDoor:
+class TaskApi:
     def __init__(self, gateway: Gateway, now_ms: Callable[[], int]) -> None:
         """`now_ms` is the time of day, for delays and for what is told."""
         self._gateway = gateway
@@ -188,7 +188,7 @@ class TaskDoor:
         task = _task(call)
         lease_id, member = _holder(call, task)
         visibility_ms = call.body["visibility_ms"]
-        held = [Held(lease_id, task.offset, task.offset + 1)]
+        held = [LeaseRange(lease_id, task.offset, task.offset + 1)]
         request = Extend(task.topic, task.partition, WORKER_GROUP, member, held, visibility_ms, task.topic_id)
         try:
             settled = await self._gateway.ask_for(Settled, request)

@@ -45,7 +45,7 @@ _TRANSFER = obj(to=integer(0, 2**53 - 1, "A node; 0: any other one.", default=NO
 _STARTED = obj(("started",), started=FLAG)
 
 
-class TopicDoor:
+class TopicApi:
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
 

@@ -4,10 +4,10 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
-from flotilla import __version__
 from flotilla.frontends.http.framework.operation import Operation
 from flotilla.frontends.http.framework.response import JSON_TYPE
 from flotilla.types.errors import ALL_ERRORS
+from flotilla.types.version import __version__
 
 #: Every operation can be refused in these ways, whatever it is.
 _COMMON_ERRORS: Final = (400, 429, 431, 500, 503, 504, 507)

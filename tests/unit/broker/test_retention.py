@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from flotilla.broker.catalog import METADATA_GROUP
-from flotilla.broker.partition.retention import LOOK_MS, RELEASE_MS
+from flotilla.broker.retention import LOOK_MS, RELEASE_MS
 from flotilla.codec.batch.view import BatchView
 from flotilla.partition.commands.partition_commands import TrimTo, encode_command
 from flotilla.raft.messages import Append, Message

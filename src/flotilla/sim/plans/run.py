@@ -13,8 +13,8 @@ from flotilla.replica.replica import ReplicaOptions
 from flotilla.sim.devices.clock import TICK_US
 from flotilla.sim.devices.network import Weather
 from flotilla.sim.devices.world import MS, SECOND
-from flotilla.sim.queue.plan import QUEUE_GROUPS
-from flotilla.sim.stream.plan import STREAM_GROUPS
+from flotilla.sim.plans.queue import QUEUE_GROUPS
+from flotilla.sim.plans.stream import STREAM_GROUPS
 from flotilla.storage.options import StoreOptions
 from flotilla.types.ids import NodeId
 from flotilla.types.limits import KIB, MIB

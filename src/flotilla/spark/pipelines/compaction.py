@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from flotilla.spark.lake.lake import Lake
 from flotilla.spark.lake.manifest import DataFile, Manifest
 from flotilla.spark.pipelines.archive_source import file_text, read_file_text
-from flotilla.spark.pipelines.executor_jobs import run_errands
+from flotilla.spark.pipelines.executor_jobs import run_executor_jobs
 from flotilla.types.errors import CorruptionError
 from flotilla.types.limits import MIB
 
@@ -66,7 +66,7 @@ def compact(spark: "SparkSession", lake: Lake, manifest: Manifest, rules: Compac
     if not lots:
         return manifest
     errands = [json.dumps([file_text(file) for file in lot]) for lot in lots]
-    made = [read_file_text(text) for text in run_errands(spark, errands, _joiner(lake))]
+    made = [read_file_text(text) for text in run_executor_jobs(spark, errands, _joiner(lake))]
     old = [file for lot in lots for file in lot]
     following = manifest.compacted(old, made, time.time_ns() // 1_000_000)
     lake.commit(following)

@@ -5,15 +5,15 @@ from collections.abc import Sequence
 from random import Random, SystemRandom
 from typing import Literal, TypeAlias, TypedDict
 
-from flotilla import __version__
 from flotilla.client._core.asyncio_network import now_ms
+from flotilla.client._core.positions import Start
 from flotilla.client._core.session import Session, SessionOptions
 from flotilla.client.reader._core import ReaderOptions
-from flotilla.client.reader._positions import Start
 from flotilla.client.reader._replica_choice import LEADER, READ_FROM
 from flotilla.types.address import Address, parse_address
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.limits import MIB
+from flotilla.types.version import __version__
 
 Mode: TypeAlias = Literal["queue", "stream", "manual"]
 ReadFrom: TypeAlias = Literal["leader", "nearest", "spread"]
@@ -41,10 +41,10 @@ def full_name(name: str) -> str:
     return f"flotilla-python/{__version__} {name}".strip()
 
 
-def new_session(addresses: Sequence[Address], name: str, *, is_door: bool = False) -> Session:
+def new_session(addresses: Sequence[Address], name: str, *, is_gateway: bool = False) -> Session:
     # From the system, so that two processes which began as one do not draw the same producer ids.
     chance = Random(SystemRandom().getrandbits(128))
-    options = SessionOptions(name=full_name(name), host=socket.gethostname(), is_door=is_door)
+    options = SessionOptions(name=full_name(name), host=socket.gethostname(), is_gateway=is_gateway)
     return Session(addresses, chance, options, now_ms())
 
 
