@@ -5,11 +5,12 @@ from random import Random
 
 from flotilla.partition.batch_facts import BatchFacts
 from flotilla.partition.commands.partition_commands import DeleteGroup, OpenGroup, ResetGroup, SettleRuns
+from flotilla.partition.explain.explanation import describe_group, explain_message
 from flotilla.partition.leader.group_delivery import Grant
 from flotilla.partition.leader.leader import QueueLeader
 from flotilla.types.errors import FlotillaError
 from flotilla.types.group_settings import GroupRules, resolve_rules
-from flotilla.types.operations.queue import ACK, BY_BACKOFF, LeaseRange
+from flotilla.types.operations.queue import ACK, BY_BACKOFF, Explanation, GroupDescription, LeaseRange
 from flotilla.types.topics import resolve_settings
 from tests.unit.partition.batches import Log, batch, new_log
 
@@ -117,7 +118,13 @@ class Leading:
     # Looks.
 
     def state(self, offset: int) -> str:
-        return self.leader.explain(GROUP, offset, self.now_ms).state
+        return self.explain(offset).state
+
+    def explain(self, offset: int, token_ms: int = 0) -> Explanation:
+        return explain_message(self.leader, GROUP, offset, self.now_ms, token_ms)
+
+    def describe(self) -> GroupDescription:
+        return describe_group(self.leader, GROUP, self.now_ms)
 
     @property
     def floor(self) -> int:

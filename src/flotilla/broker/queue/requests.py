@@ -13,6 +13,7 @@ from flotilla.broker.queue.groups import PartitionQueue
 from flotilla.broker.queue.history import HistoryReading
 from flotilla.broker.queue.rate_limit import TAKE_MAX
 from flotilla.partition.commands import partition_commands as commands
+from flotilla.partition.explain.explanation import describe_group, explain_message, oldest_unsettled
 from flotilla.partition.explain.history import MessageHistory
 from flotilla.partition.state.idempotency_keys import digests_of
 from flotilla.types.errors import (
@@ -223,7 +224,7 @@ class QueueRequests:
             # As of an earlier lease: nobody may have delivered it here, and it may have a bound of its own.
             queue.recall_limits(request.group, [LeaseRange(0, request.offset, request.offset + 1)])
         token_ms = queue.retry_after_ms(request.group)
-        explanation = queue.leader.explain(request.group, request.offset, queue.now_ms(), token_ms, past)
+        explanation = explain_message(queue.leader, request.group, request.offset, queue.now_ms(), token_ms, past)
         if request.has_record and is_there:
             explanation.batch = bytes(queue.reader.piece(request.offset))
         return explanation
@@ -254,15 +255,15 @@ class QueueRequests:
     def _describe(self, group: str) -> GroupDescription:
         queue = self._queue
         queue.catch_up()
-        description = queue.leader.describe(group, queue.now_ms())
+        description = describe_group(queue.leader, group, queue.now_ms())
         if description.lag > 0:
-            description.oldest_age_ms = self._owed_ms(group)
+            description.oldest_age_ms = self._oldest_age_ms(group)
         return description
 
-    def _owed_ms(self, group: str) -> int:
-        """Since when the group owes a message: from the time on at which it could be delivered."""
+    def _oldest_age_ms(self, group: str) -> int:
+        """For how long the oldest unsettled message could have been delivered."""
         queue = self._queue
-        offset, due_ms = queue.leader.owed_since(group, queue.now_ms())
+        offset, due_ms = oldest_unsettled(queue.leader, group, queue.now_ms())
         ages_ms = [] if offset is None else [self._age_ms(offset)]
         if due_ms:
             ages_ms.append(queue.now_ms() - due_ms)
@@ -287,7 +288,7 @@ class QueueRequests:
         to_offset = queue.offset_of(request.start)
         command: commands.Command
         if queue.leader.open(group):
-            from_offset = queue.leader.describe(group, queue.now_ms()).floor
+            from_offset = queue.machine.groups[group].floor
             command = commands.ResetGroup(group, to_offset, queue.now_ms())
         else:
             from_offset = self._position_of(request)

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from flotilla.partition.explain import delivery_states as states
 from flotilla.partition.explain.history import MessageHistory
-from flotilla.partition.leader.delays import Delays
 from flotilla.partition.leader.group_delivery import ASIDE, LEASED, STAGED, WAITING, GroupDelivery
+from flotilla.partition.leader.leader import QueueLeader
 from flotilla.partition.leader.settlement_outbox import ACKING, DROPPING, EXPIRING, FAILING, KILLING
 from flotilla.partition.state import endings
 from flotilla.partition.state.machine import PartitionMachine
@@ -35,9 +35,12 @@ _ENDED = {
 }
 
 
-def describe_group(
-    group: GroupDelivery, machine: PartitionMachine, delays: Delays, rules: GroupRules, now_ms: int
-) -> GroupDescription:
+def describe_group(leader: QueueLeader, name: str, now_ms: int) -> GroupDescription:
+    """All but oldest_age_ms, which needs the message. Raises NotFoundError.
+
+    A message that came due counts as delayed until the leader's `advance` has read it, a few hundred batches a call.
+    """
+    group, machine, delays, rules, now_ms = leader.inspect(name, now_ms)
     state = group.state
     totals = state.totals
     lag = state.lag(machine.next_offset)
@@ -67,8 +70,11 @@ def describe_group(
     )
 
 
-class Owed(NamedTuple):
-    """What has waited longest, as far as its time has come; what is tried again later has begun, and counts."""
+class OldestUnsettled(NamedTuple):
+    """The messages that wait longest among those whose time of delivery has come.
+
+    A message that waits for its next attempt was delivered once, so it counts.
+    """
 
     #: The oldest message without a time of delivery; None: all have one.
     offset: Offset | None
@@ -76,8 +82,9 @@ class Owed(NamedTuple):
     due_ms: int
 
 
-def owed_since(group: GroupDelivery, machine: PartitionMachine) -> Owed:
-    """Of what is ready only the foremost are looked at, whatever their number."""
+def oldest_unsettled(leader: QueueLeader, name: str, now_ms: int) -> OldestUnsettled:
+    """Raises NotFoundError. Costs little: of the ready messages it looks at the first of each priority only."""
+    group, machine, *_ = leader.inspect(name, now_ms, reads_due=True)
     plain: Offset | None = None
     due_ms = 0
     for offset in (*sorted(group.lanes.oldest()), *_taken_firsts(group)):
@@ -88,7 +95,7 @@ def owed_since(group: GroupDelivery, machine: PartitionMachine) -> Owed:
             plain = offset
         elif not due_ms or deliver_at_ms < due_ms:
             due_ms = deliver_at_ms
-    return Owed(plain, due_ms)
+    return OldestUnsettled(plain, due_ms)
 
 
 def _taken_firsts(group: GroupDelivery) -> Iterator[Offset]:
@@ -113,18 +120,16 @@ def _count_taken(group: GroupDelivery) -> tuple[int, int, int]:
 
 
 def explain_message(
-    group: GroupDelivery,
-    machine: PartitionMachine,
-    rules: GroupRules,
-    offset: Offset,
-    now_ms: int,
-    token_ms: int,
-    past: MessageHistory | None = None,
+    leader: QueueLeader, name: str, offset: Offset, now_ms: int, token_ms: int = 0, past: MessageHistory | None = None
 ) -> Explanation:
-    """`token_ms` is how long the rate limit lets nothing go. Raises OffsetOutOfRangeError if it is not there yet.
+    """Where one message is for one group, why, and what comes next. Raises NotFoundError, OffsetOutOfRangeError.
 
-    Without `past` the history is what the state remembers of it.
+    `token_ms` is how long a rate limit that is kept elsewhere delivers nothing. `past` is the message's history from
+    the log; without it the history is what the state remembers.
     """
+    group, machine, _, rules, now_ms = leader.inspect(name, now_ms)
+    group.pacing.configure(rules.rate_limit_per_minute, rules.rate_limit_burst, now_ms)
+    token_ms = max(token_ms, group.pacing.next_token_ms(now_ms))
     if not 0 <= offset < machine.next_offset:
         raise OffsetOutOfRangeError(f"there is no message at offset {offset}")
     found = _explain_settled(group, machine, offset) if group.state.is_settled(offset) else None

@@ -11,12 +11,10 @@ in between is a new one here, which knows none of the leases that were out. Time
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from random import Random
-from typing import Final
+from typing import Final, NamedTuple
 
 from flotilla.partition.batch_facts import BatchFacts
 from flotilla.partition.commands.partition_commands import GroupSettlement, ReserveTokens, SettleRuns, StageSettlement
-from flotilla.partition.explain.explanation import Owed, describe_group, explain_message, owed_since
-from flotilla.partition.explain.history import MessageHistory
 from flotilla.partition.leader.delays import Delays
 from flotilla.partition.leader.group_delivery import (
     CONSUMER_LOST,
@@ -39,12 +37,22 @@ from flotilla.types.errors import NotFoundError, UnavailableError
 from flotilla.types.group_settings import GroupRules
 from flotilla.types.ids import Offset, Term
 from flotilla.types.limits import REASON_BYTES_MAX
-from flotilla.types.operations.queue import ACK, BY_BACKOFF, FAIL, Explanation, GroupDescription, LeaseRange
+from flotilla.types.operations.queue import ACK, BY_BACKOFF, FAIL, LeaseRange
 
 #: Pieces of one command: with the longest reasons it is far below the bound of an entry.
 _PIECES_MAX: Final = 8_192
 #: What came due and some group has not seen, before it is looked whether all have.
 _DUE_KEPT: Final = 4_096
+
+
+class GroupView(NamedTuple):
+    """One group with the state that it is described and explained from; to be read, and not to be kept."""
+
+    delivery: GroupDelivery
+    machine: PartitionMachine
+    delays: Delays
+    rules: GroupRules
+    now_ms: int
 
 
 class QueueLeader:
@@ -480,35 +488,16 @@ class QueueLeader:
         state = self._machine.groups.get(group)
         return [] if state is None else state.deaths(limit)
 
-    # For people.
+    def inspect(self, group: str, now_ms: int, *, reads_due: bool = False) -> GroupView:
+        """The group as `explain` reads it. Raises NotFoundError.
 
-    def describe(self, group: str, now_ms: int) -> GroupDescription:
-        """All but oldest_age_ms, which needs the message. Raises NotFoundError.
-
-        What is due counts as delayed until `advance` has come to it, which takes a turn for each few hundred batches.
+        Without `reads_due`, messages that came due since the last `advance` still count as delayed.
         """
         found = self._get(group)
-        return describe_group(found, self._machine, self._delays, self._rules_of(group), self._hear(now_ms))
-
-    def owed_since(self, group: str, now_ms: int) -> Owed:
-        """For how long the group has owed what could have been delivered by now. Raises NotFoundError."""
-        found = self._get(group)
-        self._has_ready(found, self._hear(now_ms))
-        return owed_since(found, self._machine)
-
-    def explain(
-        self, group: str, offset: Offset, now_ms: int, token_ms: int = 0, past: MessageHistory | None = None
-    ) -> Explanation:
-        """Where one message is for one group, why, and what comes next. Raises NotFoundError, OffsetOutOfRangeError.
-
-        `token_ms` is how long a rate limit that is kept elsewhere lets nothing go, `past` what the log tells.
-        """
-        found = self._get(group)
-        rules = self._rules_of(group)
         now_ms = self._hear(now_ms)
-        found.pacing.configure(rules.rate_limit_per_minute, rules.rate_limit_burst, now_ms)
-        token_ms = max(token_ms, found.pacing.next_token_ms(now_ms))
-        return explain_message(found, self._machine, rules, offset, now_ms, token_ms, past)
+        if reads_due:
+            self._has_ready(found, now_ms)
+        return GroupView(found, self._machine, self._delays, self._rules_of(group), now_ms)
 
 
 def _runs_of(pieces: list[Piece]) -> tuple[Run, ...]:

@@ -21,6 +21,7 @@ from flotilla.partition.commands.partition_commands import (
     TrimTo,
     encode_command,
 )
+from flotilla.partition.explain.explanation import explain_message
 from flotilla.replica.replica import Replica
 from flotilla.runtime.driver import Driver
 from flotilla.sim.checkers.violation import Violation
@@ -212,7 +213,9 @@ class QueueWorkload:
             term = self._app.leading(TOPIC)
             if term is not None:
                 now_ms = term.now_ms()
-                parts += [f"  {offset}: {term.queue.explain(group.name, offset, now_ms)}" for offset in left[:3]]
+                parts += [
+                    f"  {offset}: {explain_message(term.queue, group.name, offset, now_ms)}" for offset in left[:3]
+                ]
         return "\n  ".join(parts)
 
     # Bursts.

@@ -8,7 +8,7 @@ from tests.unit.partition.leading import GROUP, Leading
 def failed_once(here: Leading) -> list[str]:
     here.settle(here.poll(), FAIL, reason="no such user")
     here.flush()
-    return here.leader.explain(GROUP, 0, here.now_ms).history
+    return here.explain(0).history
 
 
 def test_the_bound_of_a_message_counts_more_than_that_of_its_group() -> None:
@@ -16,7 +16,7 @@ def test_the_bound_of_a_message_counts_more_than_that_of_its_group() -> None:
     here.append(2)
     here.leader.limit_deliveries(GROUP, 0, 1, 2)
     assert failed_once(here) == ["attempt 1 of 2 failed: no such user"]
-    other = here.leader.explain(GROUP, 1, here.now_ms)
+    other = here.explain(1)
     assert other.history == ["attempt 1 of 5 failed: no such user"]
 
 
@@ -32,16 +32,16 @@ def test_what_the_rate_limit_holds_back_is_told() -> None:
     here = Leading()
     here.set(rate_limit_per_minute=6)
     here.append(2)
-    assert here.leader.explain(GROUP, 0, here.now_ms).next == "the next poll may have it"
+    assert here.explain(0).next == "the next poll may have it"
     here.poll(1)
     here.reserve()
     assert len(here.poll(1)) == 1
     here.pass_ms(4_000)
-    found = here.leader.explain(GROUP, 1, here.now_ms)
+    found = here.explain(1)
     assert (found.state, found.remaining_ms) == (states.READY, 6_000)
     assert "rate limit" in found.next
     here.pass_ms(6_000)
-    found = here.leader.explain(GROUP, 1, here.now_ms)
+    found = here.explain(1)
     assert (found.next, found.remaining_ms) == ("the next poll may have it", 0)
 
 
@@ -53,11 +53,11 @@ def test_the_next_leader_tells_of_the_rate_limit_before_anybody_has_polled() -> 
     here.reserve()
     assert len(here.poll(1)) == 1
     here.change_leader()
-    assert here.leader.explain(GROUP, 1, here.now_ms).remaining_ms >= 10_000
+    assert here.explain(1).remaining_ms >= 10_000
 
 
 def test_a_pause_is_told_of_rather_than_the_rate_limit() -> None:
     here = Leading()
     here.set(rate_limit_per_minute=6, paused=1)
     here.append(1)
-    assert "paused" in here.leader.explain(GROUP, 0, here.now_ms, token_ms=5_000).next
+    assert "paused" in here.explain(0, token_ms=5_000).next

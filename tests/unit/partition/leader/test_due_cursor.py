@@ -110,7 +110,7 @@ def test_what_comes_due_at_once_comes_in_bounded_turns_and_in_the_order_of_times
         assert turn(here)
         assert work.take() <= delays._DUE_LIMIT
         due = min(number * delays._DUE_LIMIT, MANY)
-        described = here.leader.describe(GROUP, here.now_ms)
+        described = here.describe()
         assert (described.ready + described.leased, described.delayed) == (due, MANY - due)
         found = offsets(here.poll(1_000))
         assert sorted(seen + found) == sorted(by_time[:due])
@@ -124,7 +124,7 @@ def test_the_first_poll_of_a_group_reads_what_it_needs(work: Work) -> None:
     work.take()
     assert offsets(here.poll(5)) == [0, 1, 2, 3, 4]
     assert work.take() <= 20
-    assert here.leader.describe(GROUP, here.now_ms).ready == MANY - 5
+    assert here.describe().ready == MANY - 5
     assert offsets(here.poll(1_000)) == list(range(5, 1_005))
 
 
@@ -349,7 +349,7 @@ class Life:
             if not self.poll(3) and not turn(self.here):
                 break
         assert set(self.due_ms) <= set(self.out) | self.done
-        described = self.here.leader.describe(GROUP, self.here.now_ms)
+        described = self.here.describe()
         assert (described.ready, described.delayed) == (0, 0)
 
 

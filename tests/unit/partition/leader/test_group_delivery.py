@@ -237,5 +237,5 @@ def test_a_new_leader_begins_with_what_is_not_settled(settled: tuple[int, ...]) 
     here.flush()
     here.change_leader()
     assert offsets(here.poll()) == [offset for offset in range(4) if offset not in settled]
-    assert here.leader.describe(GROUP, here.now_ms).ready == 0
+    assert here.describe().ready == 0
     assert here.state(3) == (states.ACKED if 3 in settled else states.LEASED)

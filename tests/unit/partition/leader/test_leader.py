@@ -125,7 +125,7 @@ def test_a_lease_that_runs_out_counts_as_a_failure_and_the_message_comes_again()
     assert here.state(0) == states.SETTLING
     here.flush()
     assert (here.state(0), here.attempts(0)) == (states.RETRYING, 1)
-    assert here.leader.explain(GROUP, 0, here.now_ms).reason == "lease expired"
+    assert here.explain(0).reason == "lease expired"
     assert here.poll() == []
     assert here.pass_ms(100)
     (grant,) = here.poll()
@@ -279,7 +279,7 @@ def test_backoff_doubles_with_jitter_and_stops_at_its_bound() -> None:
     for full_ms in (100, 200, 400, 800, 1_000, 1_000):
         here.settle(here.poll(), FAIL)
         here.flush()
-        waits_ms = here.leader.explain(GROUP, 0, here.now_ms).remaining_ms
+        waits_ms = here.explain(0).remaining_ms
         assert full_ms // 2 <= waits_ms <= full_ms
         here.pass_ms(waits_ms - 1)
         assert here.poll() == []
@@ -395,7 +395,7 @@ def test_a_long_reason_is_cut_at_a_character() -> None:
     here.append(1)
     here.settle(here.poll(), FAIL, reason="a" + "é" * REASON_BYTES_MAX)
     here.flush()
-    reason = here.leader.explain(GROUP, 0, here.now_ms).reason
+    reason = here.explain(0).reason
     assert reason == "a" + "é" * ((REASON_BYTES_MAX - 1) // 2)
 
 
@@ -426,7 +426,7 @@ def test_the_leases_of_a_lost_consumer_end_early() -> None:
     assert not here.leader.release_member("lost", here.now_ms)
     here.flush()
     assert [here.state(offset) for offset in range(4)] == [states.RETRYING] * 2 + [states.LEASED] * 2
-    assert here.leader.explain(GROUP, 0, here.now_ms).reason == "consumer lost"
+    assert here.explain(0).reason == "consumer lost"
 
 
 # What the log refuses.
@@ -600,7 +600,7 @@ def test_describe_counts_every_message_once() -> None:
     here.settle(here.poll(1), REJECT)
     here.flush()
     here.pass_ms(40)
-    found = here.leader.describe(GROUP, here.now_ms)
+    found = here.describe()
     assert (found.lag, found.ready, found.leased, found.delayed, found.dying) == (9, 3, 3, 3, 1)
     assert (found.acked_total, found.dead_total, found.floor, found.next_offset) == (2, 1, 2, 12)
     assert [(member.name, member.leased, member.last_poll_ms_ago) for member in found.members] == [
@@ -614,11 +614,11 @@ def test_explain_tells_who_has_it_and_for_how_long() -> None:
     here.append(2)
     here.poll(1, "worker-1", visibility_ms=500)
     here.pass_ms(200)
-    found = here.leader.explain(GROUP, 0, here.now_ms)
+    found = here.explain(0)
     assert (found.state, found.holder, found.remaining_ms) == (states.LEASED, "worker-1", 300)
-    assert here.leader.explain(GROUP, 1, here.now_ms).state == states.READY
+    assert here.explain(1).state == states.READY
     with pytest.raises(OffsetOutOfRangeError):
-        here.leader.explain(GROUP, 2, here.now_ms)
+        here.explain(2)
 
 
 def test_explain_knows_what_a_message_has_behind_it() -> None:
@@ -626,7 +626,7 @@ def test_explain_knows_what_a_message_has_behind_it() -> None:
     here.append(1)
     here.settle(here.poll(), FAIL, reason="no such user")
     here.flush()
-    found = here.leader.explain(GROUP, 0, here.now_ms)
+    found = here.explain(0)
     assert (found.attempts, found.reason) == (1, "no such user")
     assert found.history == ["attempt 1 of 5 failed: no such user"]
 

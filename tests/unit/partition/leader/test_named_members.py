@@ -56,7 +56,7 @@ def test_after_a_failover_the_word_of_a_member_counts_while_nobody_has_the_messa
     here.change_leader()
     assert settle(here, "a", 0, 1) == []
     assert extend(here, "a", 1, 2) == []
-    assert here.leader.explain(GROUP, 1, here.now_ms).holder == "a"
+    assert here.explain(1).holder == "a"
     assert here.poll(1, "b")[0].first == 2
     assert refused(settle(here, "a", 2, 3)) == [(2, 3)]
     here.flush()

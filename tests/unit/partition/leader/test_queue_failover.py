@@ -39,7 +39,7 @@ def test_leases_are_adopted_and_go_on_under_their_old_id() -> None:
     here.grace_ms = 500
     here.change_leader()
     assert here.extend(held, 5_000, "renamed") == []
-    assert here.leader.describe(GROUP, here.now_ms).leased == 2
+    assert here.describe().leased == 2
     here.pass_ms(500)
     assert runs(here.poll()) == [(2, 4)], "what was adopted is not delivered again"
     assert here.settle(held) == []

@@ -12,7 +12,7 @@ from tests.unit.partition.leading import GROUP, Leading
 
 
 def explained(here: Leading, offset: int) -> tuple[str, int, str]:
-    found = here.leader.explain(GROUP, offset, here.now_ms)
+    found = here.explain(offset)
     return found.state, found.attempts, found.reason
 
 
