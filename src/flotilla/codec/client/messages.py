@@ -220,7 +220,7 @@ def _read_cluster_reply(body: client_pb2.ClusterReply, attachment: memoryview) -
 
 
 REQUEST_ROWS: tuple[Row, ...] = (
-    plain(Hello, "hello", "version_min", "version_max", "client", "is_door"),
+    plain(Hello, "hello", "version_min", "version_max", "client", "is_gateway"),
     Row(Produce, "produce", _write_produce, _read_produce, has_attachment=True),
     Row(Fetch, "fetch", _write_fetch, _read_fetch),
     plain(ListOffsets, "list_offsets", "topic", "partition", "timestamp_ms"),

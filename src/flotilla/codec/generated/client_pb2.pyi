@@ -181,16 +181,16 @@ class Error(_message.Message):
     def __init__(self, code: _Optional[int] = ..., message: _Optional[str] = ..., leader: _Optional[str] = ..., retry_after_ms: _Optional[int] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("version_min", "version_max", "client", "is_door")
+    __slots__ = ("version_min", "version_max", "client", "is_gateway")
     VERSION_MIN_FIELD_NUMBER: _ClassVar[int]
     VERSION_MAX_FIELD_NUMBER: _ClassVar[int]
     CLIENT_FIELD_NUMBER: _ClassVar[int]
-    IS_DOOR_FIELD_NUMBER: _ClassVar[int]
+    IS_GATEWAY_FIELD_NUMBER: _ClassVar[int]
     version_min: int
     version_max: int
     client: str
-    is_door: bool
-    def __init__(self, version_min: _Optional[int] = ..., version_max: _Optional[int] = ..., client: _Optional[str] = ..., is_door: _Optional[bool] = ...) -> None: ...
+    is_gateway: bool
+    def __init__(self, version_min: _Optional[int] = ..., version_max: _Optional[int] = ..., client: _Optional[str] = ..., is_gateway: _Optional[bool] = ...) -> None: ...
 
 class Welcome(_message.Message):
     __slots__ = ("version", "node", "cluster_id", "frame_bytes_max", "requests_max", "time_ms")
