@@ -265,7 +265,7 @@ def _start(start: queue.Start) -> _BY_NAME:
     return {"at": "latest" if start.kind == ops.LATEST else "earliest"}
 
 
-def _held(tokens: list[str]) -> list[queue.Held]:
+def _held(tokens: list[str]) -> list[queue.LeaseRange]:
     return [run for runs in held_by_partition(tokens).values() for run in runs]
 
 

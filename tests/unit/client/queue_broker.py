@@ -206,7 +206,7 @@ class QueueCluster(MemoryCluster):
             if left:
                 grants = part.queue.poll(request.group, request.member, left, visibility_ms, self.now_ms())
             if request.is_auto_ack and grants:
-                held = [ops.Held(grant.lease_id, grant.first, grant.end) for grant in grants]
+                held = [ops.LeaseRange(grant.lease_id, grant.first, grant.end) for grant in grants]
                 part.queue.settle(request.group, ops.ACK, held, "", ops.BY_BACKOFF, self.now_ms())
                 grants = [grant._replace(lease_id=0) for grant in grants]
             part.commit()

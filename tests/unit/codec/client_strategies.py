@@ -36,7 +36,7 @@ moves = st.builds(cluster.PlannedMove, topic=text, partition=u32, replicas=node_
 replicas = st.builds(cluster.ReplicaInfo, node=u64, role=text, is_alive=flags, behind_entries=u64, behind_bytes=u64)
 
 runs = st.builds(
-    lambda lease_id, first, count: queue.Held(lease_id, first, first + count),
+    lambda lease_id, first, count: queue.LeaseRange(lease_id, first, first + count),
     u64,
     st.integers(0, 2**53),
     st.integers(1, 2**20),
