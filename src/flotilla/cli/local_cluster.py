@@ -180,6 +180,11 @@ class LocalCluster:
         for node in self.nodes:
             self.start_node(node, is_detached=is_detached)
 
+    def start_ready(self) -> None:
+        """Starts every node and waits until all see each other."""
+        self.start()
+        self.wait_ready()
+
     def start_node(self, node: int, *, is_detached: bool = False) -> None:
         chosen = self.nodes[node]
         assert not chosen.is_running

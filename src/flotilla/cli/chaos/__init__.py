@@ -1,1 +1,1 @@
-"""`flotilla chaos`: a work queue while its leaders are killed, and the comparison at the end."""
+"""`flotilla chaos`: a work queue while its leaders are killed, and the check at the end."""

@@ -1,11 +1,10 @@
-"""The books of `flotilla chaos`, audited with Spark: every acknowledged message against the log and the work done."""
+"""The audit of `flotilla chaos` with Spark: every acknowledged message against the log and the settled messages."""
 
 import json
-from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
 
-from flotilla.cli.demo.ledger import Place
+from flotilla.cli.chaos.storm import TOPIC, WorkLedger
 from flotilla.types.errors import UnsupportedError
 
 
@@ -18,25 +17,19 @@ def check_audit() -> None:
         raise UnsupportedError(missing)
 
 
-def audit_books(
-    topic: str,
-    servers: list[str],
-    acknowledged: Iterable[tuple[int, Place]],
-    dealt_with: Iterable[Place],
-    folder: Path,
-) -> dict[str, int]:
-    """How many findings there are of each kind."""
+def audit_ledger(ledger: WorkLedger, servers: list[str], folder: Path) -> dict[str, int]:
+    """The number of findings of each kind."""
     from flotilla.spark.pipelines.audit import AuditOptions, audit
     from flotilla.spark.pipelines.session import open_session
 
-    promised, done = folder / "acknowledged.jsonl", folder / "dealt-with.jsonl"
-    with promised.open("w") as file:
-        for number, place in acknowledged:
+    acknowledged, settled = folder / "acknowledged.jsonl", folder / "settled.jsonl"
+    with acknowledged.open("w") as file:
+        for number, place in ledger.acknowledged.items():
             digest = sha256(b"%d" % number).hexdigest()
-            print(json.dumps({"topic": topic, **place._asdict(), "digest": digest}), file=file)
-    with done.open("w") as file:
-        for place in dealt_with:
-            print(json.dumps({"topic": topic, **place._asdict()}), file=file)
+            print(json.dumps({"topic": TOPIC, **place._asdict(), "digest": digest}), file=file)
+    with settled.open("w") as file:
+        for place in ledger.settled:
+            print(json.dumps({"topic": TOPIC, **place._asdict()}), file=file)
     with open_session("chaos", is_brief=True) as spark:
-        options = AuditOptions(",".join(servers), str(promised), str(folder / "audit"), consumed=str(done))
+        options = AuditOptions(",".join(servers), str(acknowledged), str(folder / "audit"), consumed=str(settled))
         return audit(spark, options).counts

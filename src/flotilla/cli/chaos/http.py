@@ -1,14 +1,14 @@
-"""The storm of `flotilla chaos`, seen through the task API: enqueued and worked off over HTTP, at all nodes in turn.
+"""The storm of `flotilla chaos` over the task API: enqueues and leases tasks over HTTP, at all nodes in turn.
 
-Whoever enqueues repeats itself with the same idempotency key until it has an answer, as a client should: so a task
-that is acknowledged is there once, whichever node died in between.
+The producer repeats a request with the same idempotency key until it is answered, as a client should: an acknowledged
+task is stored once, whichever node died in between.
 """
 
 import asyncio
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from flotilla.cli.chaos.command import CONCURRENCY, MAX_DELIVERIES, QUEUE, Serving, Storm
+from flotilla.cli.chaos.storm import CONCURRENCY, MAX_DELIVERIES, QUEUE, Serving, Storm
 from flotilla.cli.demo.ledger import Place
 from flotilla.cli.http_worker import HttpWorker, Task
 from flotilla.cli.task_client import TaskClient
@@ -16,14 +16,14 @@ from flotilla.types.errors import FlotillaError
 from flotilla.types.tasks import parse_task_id
 
 _ENQUEUERS = 8
-#: How long one task is tried to be enqueued.
+#: How long one task is retried.
 _PATIENCE_S = 60.0
 _PAUSE_S = 0.1
 _TIMEOUT_MS = 10_000
 
 
 class _Workers(HttpWorker):
-    """Implements chaos.Serving."""
+    """Implements `Serving`."""
 
     async def serve(self) -> None:
         await asyncio.to_thread(self.run)
@@ -31,11 +31,11 @@ class _Workers(HttpWorker):
 
 class HttpStorm(Storm):
     @property
-    def _doors(self) -> str:
+    def _urls(self) -> str:
         return ",".join(f"http://127.0.0.1:{node.ports.http}" for node in self._cluster.nodes.values())
 
     def _worker(self) -> Serving:
-        return _Workers(self._doors, QUEUE, self._handle_task, concurrency=CONCURRENCY, visibility_ms=10_000)
+        return _Workers(self._urls, QUEUE, self._handle_task, concurrency=CONCURRENCY, visibility_ms=10_000)
 
     def _handle_task(self, task: Task) -> None:
         found = parse_task_id(task.id)
@@ -49,8 +49,8 @@ class HttpStorm(Storm):
             await asyncio.gather(*shares)
 
     def _enqueue_share(self, share: int) -> None:
-        """Every so many numbers, at their time."""
-        client = TaskClient(self._doors, _TIMEOUT_MS)
+        """Enqueues every eighth number when it is due."""
+        client = TaskClient(self._urls, _TIMEOUT_MS)
         began = time.monotonic()
         number = share + 1
         while (due := number / self._rate) < self._run_s:
@@ -74,9 +74,8 @@ class HttpStorm(Storm):
                 break
             except FlotillaError:
                 if time.monotonic() > deadline:
-                    self.books.unknown.add(number)
+                    self.ledger.unknown.add(number)
                     return
                 time.sleep(_PAUSE_S)
         assert found is not None
-        self.books.acknowledged.add(number)
-        self.books.places[number] = Place(found.partition, found.offset)
+        self.ledger.acknowledged[number] = Place(found.partition, found.offset)
