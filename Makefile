@@ -1,10 +1,10 @@
-# Every target sets up its own virtual environment on first use. `make help` lists them.
+# Every target creates the virtual environment on first use. `make help` lists them.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
-# Nodes that are started by the hundred, in tests and benchmarks, shall not compile all their modules each time.
+# Tests and benchmarks start hundreds of nodes; compiled modules must stay on disk between them.
 unexport PYTHONDONTWRITEBYTECODE
 
 PYTHON ?= python3
@@ -19,19 +19,19 @@ SEED ?= 1
 SEEDS ?=
 BENCH ?=
 
-.PHONY: setup check test sim mutants bench bench-spark demo chaos proto rewrite clean help
+.PHONY: setup check quick test sim mutants bench bench-spark demo chaos proto rewrite clean help
 
 $(STAMP): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,spark]'
 	@touch $(STAMP)
 
-# What only measuring needs: charts, and the clients of the peers.
+# For benchmarks only: charts, and the client libraries of the peers.
 $(BENCH_STAMP): $(STAMP) bench/peers/requirements.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]' -r bench/peers/requirements.txt
 	@touch $(BENCH_STAMP)
 
-setup: $(STAMP) ## set up .venv with everything needed
+setup: $(STAMP) ## create .venv with everything that development needs
 	@echo "ready: $(BIN)"
 
 check: $(STAMP) ## lint, format, types, tidy tests
@@ -40,38 +40,40 @@ check: $(STAMP) ## lint, format, types, tidy tests
 	@$(BIN)/mypy
 	@$(BIN)/pytest -q -p no:cacheprovider tests/tidy
 
-test: $(STAMP) ## all tests; those of Spark first and alone, because they need both processors
-	@$(BIN)/pytest -q -n 0 --timeout 300 tests/integration/spark
-	@$(BIN)/pytest -q -n 2 --dist loadgroup --ignore tests/integration/spark
+quick: $(STAMP) ## unit, paper, scenario and tidy tests without the slow ones: under two minutes
+	@$(BIN)/pytest -q -n 2 --dist loadgroup -m "not slow" tests/unit tests/paper tests/scenarios tests/tidy
+
+test: $(STAMP) ## all tests, to the end even when some fail; Spark's first and alone
+	@$(BIN)/python -m tests
 
 sim: $(STAMP) ## simulate: SEED=n for one seed, SEEDS=n for a swarm of n
 	@$(BIN)/flotilla sim $(if $(SEEDS),--seeds $(SEEDS),--seed $(SEED))
 
-mutants: $(STAMP) ## break the code on purpose; the simulator must notice each time
+mutants: $(STAMP) ## break the code on purpose; the simulator must notice every time
 	@$(BIN)/flotilla sim --mutants
 
-bench: $(BENCH_STAMP) ## measure beside probes of this machine and installed peers; BENCH="--help" tells more
+bench: $(BENCH_STAMP) ## measure beside probes of this machine and installed peers; BENCH="--help" prints the options
 	@$(BIN)/python -m bench $(BENCH)
 
-bench-spark: $(STAMP) ## measure the Spark source and sink beside sources that do nothing else
+bench-spark: $(STAMP) ## measure the Spark source and sink beside sources that only produce rows
 	@$(BIN)/python -m bench spark $(BENCH)
 
-demo: $(STAMP) ## three brokers, kill -9 of a leader, nothing lost; then Spark archives, queries and audits it
+demo: $(STAMP) ## run three brokers, kill -9 a leader, lose nothing; then archive, query and audit with Spark
 	@$(BIN)/flotilla demo
 
-chaos: $(STAMP) ## a work queue whose leaders are killed every 10 s for a minute, nothing lost
+chaos: $(STAMP) ## run a work queue for a minute and kill a leader every 10 s; nothing is lost
 	@$(BIN)/flotilla chaos
 
 proto: $(STAMP) ## generate code from proto/
 	@$(BIN)/python -m grpc_tools.protoc -I$(GENERATED)=proto --python_out=src --pyi_out=src $(addprefix $(GENERATED)/,$(PROTO))
 	@$(BIN)/python -m grpc_tools.protoc -I$(GENERATED)=proto --grpc_python_out=src $(GENERATED)/flotilla.proto
 
-rewrite: $(STAMP) ## record the output of tests/scenarios anew; read the diff
+rewrite: $(STAMP) ## record the output of tests/scenarios again; read the diff
 	@$(BIN)/python -m tests.scenarios.rewrite
 
-clean: ## remove everything that was made
+clean: ## remove everything that make created
 	@rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-help: ## this list
+help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20

@@ -16,7 +16,8 @@ from tests.tidy.tree import ROOT, files, package_modules, relative, texts
 LINKED = {**dict.fromkeys(map(relative, files()), ""), **texts()}
 MARKDOWN = {path: text for path, text in texts().items() if path.endswith(".md")}
 README_LINES_MAX = 150
-TARGETS_MAX = 13
+#: More than these stop being a list that is read; `quick` was worth a fourteenth.
+TARGETS_MAX = 14
 
 
 @pytest.mark.parametrize("path", MARKDOWN)
@@ -137,7 +138,8 @@ def test_every_make_command_in_a_document_exists() -> None:
 def test_continuous_integration_calls_the_same_targets() -> None:
     script = texts()[".ci/run"]
     assert "make check" in script
-    assert script.rstrip().endswith("make test")
+    assert re.search(r"^make test\b", script, re.MULTILINE)
+    assert script.rstrip().endswith("exit $failed"), "one target that fails must not hide another"
 
 
 def test_every_part_of_the_package_is_on_the_map() -> None:
