@@ -1,0 +1,106 @@
+"""The reference page of topic and group settings: `REWRITE=1 pytest tests/tidy/test_topic_settings_docs.py`.
+
+Names, defaults, bounds and the first sentence of each meaning come from the tables in `flotilla.types`; the notes below
+add what an application developer asks next.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from flotilla.types.group_settings import GROUP_SETTINGS
+from flotilla.types.topics import PARTITIONS, REPLICATION_FACTOR, SETTINGS, Setting, format_setting
+
+PATH = "docs/reference/topic-settings.md"
+
+_HEAD = """\
+# Topic and group settings
+
+```console
+$ flotilla topic create orders --partitions 3 --set retention_ms=30d --set payload_bytes_max=4MiB
+$ flotilla topic alter orders --set max_deliveries=10        # at any time; --unset returns to the default
+$ flotilla group alter orders billing --set visibility_ms=5m --set holds_retention=1
+$ flotilla topic describe orders                             # what is set, and what follows from the defaults
+```
+
+In Python: `client.create_topic("orders", partitions=3, retention_ms="30d")`, \
+`client.alter_topic("orders", max_deliveries=10)`, `client.alter_group("orders", "billing", visibility_ms="5m")`.
+
+Every setting is a whole number. Durations are written `100ms`, `30s`, `5m`, `2h`, `1d` (a bare number counts \
+milliseconds), sizes `512B`, `64KiB`, `1MiB` (a bare number counts bytes). A change takes effect within seconds, \
+without a restart. An unknown name or a value out of bounds is refused with `INVALID_ARGUMENT`, and nothing changes.
+
+Node settings (addresses, data directory, timeouts) are on [another page](settings.md); fixed bounds are in \
+[limits](limits.md).
+"""
+
+_GROUPS = """\
+## Queue groups
+
+Settings of one queue group of one topic. A group that does not set a value of the first six follows its topic.
+"""
+
+_ELSEWHERE = """\
+## Their names elsewhere
+
+| here | Celery | SQS | RabbitMQ | Kafka |
+| --- | --- | --- | --- | --- |
+| `visibility_ms` | `visibility_timeout` | `VisibilityTimeout` | consumer ack timeout \
+| `group.share.record.lock.duration.ms` |
+| `max_deliveries` | `max_retries` + 1 | `maxReceiveCount` of the redrive policy | `x-delivery-limit` \
+| `group.share.delivery.count.limit` |
+| `nack_backoff_ms`, `nack_backoff_max_ms` | `retry_backoff`, `retry_backoff_max` | none | delayed retry | none |
+| `retention_ms`, `retention_bytes` | none | `MessageRetentionPeriod` | `max-age`, `max-length-bytes` \
+| `retention.ms`, `retention.bytes` |
+| `payload_bytes_max` | none | `MaximumMessageSize` | `max_message_size` | `max.message.bytes` |
+| `rate_limit_per_minute` | `rate_limit`, per worker | none | none | quotas, in bytes |
+| `dedup_window_ms`, `dedup_window_entries` | none | 5 minutes, fixed | none | producer id expiration |
+| `partitions`, `replication_factor` | none | none | quorum queue members | `num.partitions`, `replication.factor` |
+"""
+
+#: What the one sentence in the table of the code leaves out.
+_NOTES: Final = {
+    "partitions": "They can be added and never removed. Keys and idempotency keys are placed by their hash modulo this "
+    "number, so adding some moves keys: order by key and deduplication do not reach across the change.",
+    "replication_factor": "With fewer brokers than this a topic gets one replica per broker. It can be altered.",
+    "max_deliveries": "A nack, an expired lease and a lost consumer count as attempts; a release does not. A record "
+    "can have a `max_deliveries` of its own.",
+    "visibility_ms": "Consumers of this package renew their leases while a handler runs, so this is how long a message "
+    "of a worker that died can stay unavailable, not how long a handler may take.",
+    "nack_backoff_ms": "Jitter is added. `nack(delay_ms=...)` replaces it for one failure.",
+    "retention_messages": "Any of the three retention limits suffices to remove a message, except what a group with "
+    "`holds_retention` still needs.",
+    "payload_bytes_max": "A larger one is refused with `INVALID_ARGUMENT`.",
+    "rate_limit_per_minute": "Over all partitions and workers of the group. It limits delivery, never producing.",
+    "dedup_window_entries": "Per partition: this many batches of producers, and as many idempotency keys. A key that "
+    "was pushed out is stored again.",
+    "dedup_window_ms": "Whichever limit is reached first ends the memory of a batch or a key.",
+    "lease_ms_max": "Renewals included. After that the lease expires, whatever the consumer does.",
+    "dead_letters": "The topic is `dlq.<group>.<topic>`.",
+    "paused": "`flotilla group pause` and `resume` set it. Leases that exist can still be settled.",
+    "holds_retention": "The hold takes effect within 10 s on all partitions, even if the group has never polled.",
+}
+
+
+def render() -> str:
+    topics = "## Topics\n\n" + _table(map(_row, (PARTITIONS, REPLICATION_FACTOR, *SETTINGS)))
+    return "\n".join([_HEAD, topics, _GROUPS, _table(map(_group_row, GROUP_SETTINGS)), _ELSEWHERE])
+
+
+def _table(rows: Iterable[str]) -> str:
+    return "| setting | default | allowed | meaning |\n| --- | --- | --- | --- |\n" + "".join(rows)
+
+
+def _row(row: Setting) -> str:
+    allowed = f"{format_setting(row, row.minimum)} to {format_setting(row, row.maximum)}"
+    if row.maximum >= 2**53 - 1:
+        allowed = f"from {format_setting(row, row.minimum)}"
+    if (row.minimum, row.maximum) == (0, 1):
+        allowed = "0 or 1"
+    meaning = " ".join(filter(None, (row.help, _NOTES.get(row.name))))
+    return f"| `{row.name}` | `{format_setting(row, row.default)}` | {allowed} | {meaning} |\n"
+
+
+def _group_row(row: Setting) -> str:
+    if row in SETTINGS:
+        return f"| `{row.name}` | as the topic | as for topics | {row.help} |\n"
+    return _row(row)
