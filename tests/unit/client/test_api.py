@@ -101,7 +101,7 @@ def test_everything_public_can_be_imported():
         flotilla.NothingError  # noqa: B018
 
 
-def test_importing_the_package_loads_nothing_else():
+def test_importing_the_package_loads_its_version_and_nothing_else():
     code = "import sys, flotilla; print(sorted(name for name in sys.modules if name.startswith('flotilla')))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert found.strip() == "['flotilla']"
+    assert found.strip() == "['flotilla', 'flotilla.types', 'flotilla.types.version']"
