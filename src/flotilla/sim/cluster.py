@@ -1,8 +1,13 @@
-"""The nodes of a run, the network between them and the witnesses beside them."""
+"""The nodes of a run, the network between them and the observers beside them.
 
+Which application the nodes run is chosen by the run; the cluster knows none by name.
+"""
+
+from collections.abc import Callable
 from random import Random
+from typing import TypeAlias
 
-from flotilla.raft.messages import Configuration, Entry
+from flotilla.raft.messages import Configuration
 from flotilla.raft.node import RaftNode
 from flotilla.runtime.driver import DriverOptions
 from flotilla.sim.coverage import Sometimes
@@ -11,30 +16,12 @@ from flotilla.sim.devices.network import Network
 from flotilla.sim.devices.world import World
 from flotilla.sim.node import DOWN, RUNNING, Application, SimNode, Surroundings
 from flotilla.sim.observer import GroupObserver
-from flotilla.sim.plans.queue import draw_queue_plan
-from flotilla.sim.plans.run import QUEUE, STREAM, Plan
-from flotilla.sim.plans.stream import draw_stream_plan
-from flotilla.sim.queue.host import QueueApplication
-from flotilla.sim.stream.host import StreamApplication
+from flotilla.sim.plans.run import Plan
 from flotilla.sim.trace import Story
-from flotilla.sim.watch import WatchedLedger, WatchedMachine
 from flotilla.types.ids import GroupId, NodeId
-from flotilla.types.span import Span
 
-
-class LedgerApplication:
-    """The cluster replicates a list of commands, and nobody wants to read it by offsets."""
-
-    __slots__ = ()
-
-    def describe(self, entry: Entry) -> Span | None:
-        return None
-
-    def machine(self, node: SimNode, group: GroupId, witness: GroupObserver) -> WatchedMachine:
-        return WatchedLedger(node.id, witness)
-
-    def observed(self, node: SimNode) -> None:
-        """The witnesses see all there is to see."""
+#: Makes the application of a run: what the nodes replicate, and what they serve.
+MakeApplication: TypeAlias = Callable[[World, Network, int, Sometimes, Story], Application]
 
 
 class Cluster:
@@ -42,7 +29,7 @@ class Cluster:
 
     __slots__ = ("application", "network", "nodes", "plan", "sometimes", "story", "witnesses", "world")
 
-    def __init__(self, world: World, plan: Plan, *, is_told: bool) -> None:
+    def __init__(self, world: World, plan: Plan, make_application: MakeApplication, *, is_told: bool) -> None:
         self.world = world
         self.plan = plan
         self.sometimes = Sometimes(plan.workload)
@@ -52,7 +39,7 @@ class Cluster:
         self.witnesses: dict[GroupId, GroupObserver] = {
             group: GroupObserver(group, members, self.sometimes, self.story) for group in range(1, plan.groups + 1)
         }
-        self.application = self._make_application()
+        self.application = make_application(world, self.network, plan.seed, self.sometimes, self.story)
         around = Surroundings(
             world,
             self.network,
@@ -72,14 +59,6 @@ class Cluster:
             self.network.add(node_id)
             if node_id <= plan.nodes:
                 node.memberships = dict.fromkeys(self.witnesses, members)
-
-    def _make_application(self) -> Application:
-        world, plan = self.world, self.plan
-        if plan.workload == QUEUE:
-            return QueueApplication(world, self.network, draw_queue_plan(plan.seed), self.sometimes, self.story)
-        if plan.workload == STREAM:
-            return StreamApplication(world, self.network, draw_stream_plan(plan.seed), self.sometimes, self.story)
-        return LedgerApplication()
 
     def start(self) -> None:
         for node in self.nodes.values():

@@ -9,16 +9,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from flotilla.sim.checkers.violation import Violation
-from flotilla.sim.cluster import Cluster
+from flotilla.sim.cluster import Cluster, MakeApplication
 from flotilla.sim.devices.clock import TICK_US
 from flotilla.sim.devices.crash import SimulatedCrash
 from flotilla.sim.devices.world import SECOND, World
 from flotilla.sim.faults import FaultInjector
+from flotilla.sim.ledger.application import LedgerApplication
 from flotilla.sim.ledger.workload import Workload
 from flotilla.sim.node import SimNode
 from flotilla.sim.operator import Operator
 from flotilla.sim.plans.run import DEFAULT_TICKS, LEDGER, QUEUE, STREAM, Plan
+from flotilla.sim.queue.host import QueueApplication
 from flotilla.sim.queue.workload import QueueWorkload
+from flotilla.sim.stream.host import StreamApplication
 from flotilla.sim.stream.workload import StreamWorkload
 from flotilla.sim.trace import EVERYONE
 from flotilla.types.ids import GroupId, NodeId
@@ -51,10 +54,11 @@ class Result:
         return not self.failure
 
 
-_WORKLOADS: dict[str, Callable[[Cluster], Workload | QueueWorkload | StreamWorkload]] = {
-    LEDGER: Workload,
-    QUEUE: QueueWorkload,
-    STREAM: StreamWorkload,
+#: For each workload: what the nodes run, and the clients that use it.
+_WORKLOADS: dict[str, tuple[MakeApplication, Callable[[Cluster], Workload | QueueWorkload | StreamWorkload]]] = {
+    LEDGER: (LedgerApplication, Workload),
+    QUEUE: (QueueApplication, QueueWorkload),
+    STREAM: (StreamApplication, StreamWorkload),
 }
 
 
@@ -64,8 +68,9 @@ class Run:
     def __init__(self, plan: Plan, *, is_told: bool = False) -> None:
         self.plan = plan
         self.world = World(plan.seed)
-        self.cluster = Cluster(self.world, plan, is_told=is_told)
-        self.workload = _WORKLOADS[plan.workload](self.cluster)
+        make_application, make_workload = _WORKLOADS[plan.workload]
+        self.cluster = Cluster(self.world, plan, make_application, is_told=is_told)
+        self.workload = make_workload(self.cluster)
         self.operator = Operator(self.cluster)
         self.faults = FaultInjector(self.cluster, self.workload)
 

@@ -10,7 +10,6 @@ from flotilla.raft.messages import Configuration, Entry, HardState, Snapshot, Sn
 from flotilla.raft.node import RaftNode
 from flotilla.replica.ports import Block, GroupLog, Job, StateMachine, Store
 from flotilla.sim.coverage import Sometimes
-from flotilla.sim.ledger.machine import Ledger
 from flotilla.sim.observer import GroupObserver
 from flotilla.types.ids import GroupId, Index, NodeId
 
@@ -20,31 +19,6 @@ class WatchedMachine(StateMachine, Protocol):
 
     #: Set once the replica exists.
     raft: RaftNode | None
-
-
-class WatchedLedger(Ledger):
-    """A ledger whose every step is compared with the shadow."""
-
-    __slots__ = ("_node", "_witness", "raft")
-
-    def __init__(self, node: NodeId, witness: GroupObserver) -> None:
-        super().__init__()
-        self._node = node
-        self._witness = witness
-        #: Known once the replica exists.
-        self.raft: RaftNode | None = None
-
-    def apply(self, entry: Entry) -> object:
-        self._witness.log.stored(self._node, entry)
-        position = super().apply(entry)
-        commit = self.raft.log.committed if self.raft is not None else 0
-        application = self._witness.application
-        application.applied(self._node, entry.index, len(self.commands) - 1, self.commands[-1], self.digest, commit)
-        return position
-
-    def restore(self, data: bytes) -> None:
-        super().restore(data)
-        self._witness.application.restored(self._node, len(self.commands), self.digest)
 
 
 class WatchedStore:

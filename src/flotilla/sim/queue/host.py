@@ -27,7 +27,7 @@ from flotilla.sim.devices.world import MS, SECOND, World
 from flotilla.sim.host import EPOCH_MS, GroupHost, HostedApplication, Told
 from flotilla.sim.node import SimNode
 from flotilla.sim.observer import GroupObserver
-from flotilla.sim.plans.queue import DEAD_LETTERS, GENEROUS_PER_MINUTE, TOPIC, QueuePlan
+from flotilla.sim.plans.queue import DEAD_LETTERS, GENEROUS_PER_MINUTE, TOPIC, draw_queue_plan
 from flotilla.sim.plans.queue_message import Letter
 from flotilla.sim.queue.decisions import DecisionBoard
 from flotilla.sim.queue.term import QueueTerm
@@ -162,9 +162,9 @@ class QueueHost(GroupHost[QueueTerm]):
 class QueueApplication(HostedApplication[QueueHost]):
     """Everything of a run that belongs to the queue and not to its clients. Implements `Application`."""
 
-    def __init__(self, world: World, network: Network, plan: QueuePlan, sometimes: Sometimes, story: Story) -> None:
+    def __init__(self, world: World, network: Network, seed: int, sometimes: Sometimes, story: Story) -> None:
         super().__init__(world, sometimes, story)
-        self.plan = plan
+        self.plan = plan = draw_queue_plan(seed)
         #: Chance that the product draws from: jitter of backoffs.
         self.random: Random = world.stream("queue")
         self.wire = Wire(world, network, self)

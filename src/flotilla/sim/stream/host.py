@@ -20,7 +20,7 @@ from flotilla.sim.devices.world import MS, World
 from flotilla.sim.host import EPOCH_MS, GroupHost, HostedApplication
 from flotilla.sim.node import SimNode
 from flotilla.sim.observer import GroupObserver
-from flotilla.sim.plans.stream import METADATA, PARTITION_COUNT, TOPIC, StreamPlan, group_of
+from flotilla.sim.plans.stream import METADATA, PARTITION_COUNT, TOPIC, draw_stream_plan, group_of
 from flotilla.sim.stream.terms import CoordinatorTerm, PartitionTerm
 from flotilla.sim.trace import Story
 from flotilla.sim.wire import Wire
@@ -97,9 +97,9 @@ class StreamHost(GroupHost[CoordinatorTerm | PartitionTerm]):
 class StreamApplication(HostedApplication[StreamHost]):
     """Everything of a run that belongs to the brokers and not to the members. Implements `Application`."""
 
-    def __init__(self, world: World, network: Network, plan: StreamPlan, sometimes: Sometimes, story: Story) -> None:
+    def __init__(self, world: World, network: Network, seed: int, sometimes: Sometimes, story: Story) -> None:
         super().__init__(world, sometimes, story)
-        self.plan = plan
+        self.plan = draw_stream_plan(seed)
         self.wire = Wire(world, network, self)
         self.ownership = OwnershipBooks()
         self.positions = {group_of(number): PositionBooks() for number in range(PARTITION_COUNT)}

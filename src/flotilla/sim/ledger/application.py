@@ -1,0 +1,57 @@
+"""The replicated list of commands on simulated nodes, with an observer beside every step."""
+
+from flotilla.raft.messages import Entry
+from flotilla.raft.node import RaftNode
+from flotilla.sim.coverage import Sometimes
+from flotilla.sim.devices.network import Network
+from flotilla.sim.devices.world import World
+from flotilla.sim.ledger.machine import Ledger
+from flotilla.sim.node import SimNode
+from flotilla.sim.observer import GroupObserver
+from flotilla.sim.trace import Story
+from flotilla.sim.watch import WatchedMachine
+from flotilla.types.ids import GroupId, NodeId
+from flotilla.types.span import Span
+
+
+class WatchedLedger(Ledger):
+    """A ledger whose every step is compared with the shadow."""
+
+    __slots__ = ("_node", "_witness", "raft")
+
+    def __init__(self, node: NodeId, witness: GroupObserver) -> None:
+        super().__init__()
+        self._node = node
+        self._witness = witness
+        #: Known once the replica exists.
+        self.raft: RaftNode | None = None
+
+    def apply(self, entry: Entry) -> object:
+        self._witness.log.stored(self._node, entry)
+        position = super().apply(entry)
+        commit = self.raft.log.committed if self.raft is not None else 0
+        application = self._witness.application
+        application.applied(self._node, entry.index, len(self.commands) - 1, self.commands[-1], self.digest, commit)
+        return position
+
+    def restore(self, data: bytes) -> None:
+        super().restore(data)
+        self._witness.application.restored(self._node, len(self.commands), self.digest)
+
+
+class LedgerApplication:
+    """The cluster replicates a list of commands, and no client reads it by offsets. Implements `Application`."""
+
+    __slots__ = ()
+
+    def __init__(self, world: World, network: Network, seed: int, sometimes: Sometimes, story: Story) -> None:
+        """A ledger needs nothing of the run: its clients talk to the nodes directly."""
+
+    def describe(self, entry: Entry) -> Span | None:
+        return None
+
+    def machine(self, node: SimNode, group: GroupId, witness: GroupObserver) -> WatchedMachine:
+        return WatchedLedger(node.id, witness)
+
+    def observed(self, node: SimNode) -> None:
+        """The observers of the groups see all there is to see."""
