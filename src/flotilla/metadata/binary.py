@@ -5,7 +5,6 @@ The same values always give the same bytes. Reading is total: whatever is not we
 InvalidArgumentError and nothing else, and no length is believed beyond the bytes that are there.
 """
 
-from collections.abc import Iterable
 from typing import Final
 
 from flotilla.types.errors import InvalidArgumentError
@@ -35,23 +34,6 @@ class Writer:
         encoded = value.encode("utf-8")
         self.integer(len(encoded))
         self._data += encoded
-
-    def integers(self, values: tuple[int, ...]) -> None:
-        self.integer(len(values))
-        for value in values:
-            self.integer(value)
-
-    def pairs(self, values: Iterable[tuple[str, int]]) -> None:
-        listed = tuple(values)
-        self.integer(len(listed))
-        for name, value in listed:
-            self.text(name)
-            self.integer(value)
-
-    def texts(self, values: tuple[str, ...]) -> None:
-        self.integer(len(values))
-        for value in values:
-            self.text(value)
 
     def finish(self) -> bytes:
         return bytes(self._data)
@@ -101,14 +83,13 @@ class Reader:
         except UnicodeDecodeError as error:
             raise InvalidArgumentError("a text is not UTF-8") from error
 
-    def integers(self) -> tuple[int, ...]:
-        return tuple([self.integer() for _ in range(self.count())])
-
-    def pairs(self) -> tuple[tuple[str, int], ...]:
-        return tuple([(self.text(), self.integer()) for _ in range(self.count())])
-
-    def texts(self) -> tuple[str, ...]:
-        return tuple([self.text() for _ in range(self.count())])
+    def skip_zero(self) -> bool:
+        """Whether the next integer is 0; only then it is read."""
+        before = self._at
+        if self.integer() == 0:
+            return True
+        self._at = before
+        return False
 
     def finish(self) -> None:
         """Everything was read."""

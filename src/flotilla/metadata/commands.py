@@ -14,30 +14,20 @@ Encoding asserts what `check` functions and types promise; decoding is total and
 InvalidArgumentError for anything else. The sense of a command is for the machine to judge.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from struct import Struct
 from typing import Final, TypeAlias
 
 from flotilla.metadata.binary import Reader, Writer
-from flotilla.metadata.move_commands import (
-    MOVE_KINDS,
-    ConfirmLost,
-    FinishMove,
-    PlanMoves,
-    ResizeTopic,
-    SetIncarnation,
-    read_move_fields,
-    write_move_fields,
-)
+from flotilla.metadata.layout import fields_of
+from flotilla.metadata.move_commands import ConfirmLost, FinishMove, PlanMoves, ResizeTopic, SetIncarnation
 from flotilla.metadata.stream_commands import (
-    STREAM_KINDS,
     FenceStreamGroup,
     ForgetStreamGroup,
     JoinStreamGroup,
     ReleasePartitions,
     RemoveStreamMembers,
-    read_stream_fields,
-    write_stream_fields,
 )
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.ids import GroupId, NodeId
@@ -200,100 +190,42 @@ Command: TypeAlias = (
     | ForgetStreamGroup
 )
 
-_INIT_CLUSTER: Final = 1
-_REGISTER_BROKER: Final = 2
-_SET_BROKER_STATE: Final = 3
-_REMOVE_BROKER: Final = 4
-_CREATE_TOPIC: Final = 5
-_ALTER_TOPIC: Final = 6
-_DELETE_TOPIC: Final = 7
-_CONFIRM_REMOVED: Final = 8
-# 9 was never written.
-_ALTER_GROUP: Final = 10
-_DECIDE_TRANSACTION: Final = 11
-_CONFIRM_TRANSACTION: Final = 12
-_COMMIT_TOGETHER: Final = 13
+#: The kinds of commands. 9 was never written.
+_COMMAND_BY_KIND: Final[Mapping[int, type[Command]]] = {
+    1: InitCluster,
+    2: RegisterBroker,
+    3: SetBrokerState,
+    4: RemoveBroker,
+    5: CreateTopic,
+    6: AlterTopic,
+    7: DeleteTopic,
+    8: ConfirmRemoved,
+    10: AlterGroup,
+    11: DecideTransaction,
+    12: ConfirmTransaction,
+    13: CommitTogether,
+    20: JoinStreamGroup,
+    21: RemoveStreamMembers,
+    22: ReleasePartitions,
+    23: FenceStreamGroup,
+    24: ForgetStreamGroup,
+    25: PlanMoves,
+    26: FinishMove,
+    27: SetIncarnation,
+    28: ConfirmLost,
+    29: ResizeTopic,
+}
+_KIND_BY_COMMAND: Final = {command: kind for kind, command in _COMMAND_BY_KIND.items()}
+#: All but `now_ms`, which is in the head and the last field of each class.
+_FIELDS_BY_KIND: Final = {kind: fields_of(command, without="now_ms") for kind, command in _COMMAND_BY_KIND.items()}
 
 
 def encode_command(command: Command) -> bytes:
     """The body of a log entry. The same command always gives the same bytes."""
+    kind = _KIND_BY_COMMAND[type(command)]
     writer = Writer()
-    kind = _write_fields(command, writer)
+    _FIELDS_BY_KIND[kind].write(writer, command)
     return _HEAD.pack(VERSION, kind, command.now_ms, MAGIC) + writer.finish()
-
-
-def _write_fields(command: Command, writer: Writer) -> int:
-    """Writes a command's own fields and tells its kind."""
-    match command:
-        case InitCluster():
-            writer.text(command.cluster_id)
-            writer.integers(command.founders)
-            return _INIT_CLUSTER
-        case RegisterBroker():
-            writer.text(command.cluster_id)
-            writer.integer(command.node)
-            writer.text(command.client_address)
-            writer.text(command.peer_address)
-            writer.text(command.http_address)
-            writer.text(command.grpc_address)
-            writer.text(command.version)
-            return _REGISTER_BROKER
-        case SetBrokerState():
-            writer.integer(command.node)
-            writer.integer(command.state)
-            return _SET_BROKER_STATE
-        case RemoveBroker():
-            writer.integer(command.node)
-            return _REMOVE_BROKER
-        case CreateTopic():
-            writer.text(command.name)
-            writer.integer(command.partitions)
-            writer.integer(command.replication_factor)
-            writer.pairs(command.settings)
-            return _CREATE_TOPIC
-        case AlterTopic():
-            writer.text(command.name)
-            writer.pairs(command.settings)
-            writer.texts(command.reset)
-            writer.integer(command.partitions)
-            return _ALTER_TOPIC
-        case DeleteTopic():
-            writer.text(command.name)
-            writer.integer(command.topic_id)
-            return _DELETE_TOPIC
-        case ConfirmRemoved():
-            writer.integer(command.node)
-            writer.integers(command.groups)
-            return _CONFIRM_REMOVED
-        case AlterGroup():
-            writer.text(command.topic)
-            writer.text(command.group)
-            writer.pairs(command.settings)
-            writer.texts(command.reset)
-            return _ALTER_GROUP
-        case DecideTransaction():
-            writer.text(command.transaction_id)
-            writer.text(command.application_id)
-            writer.integer(command.version)
-            writer.integers(command.groups)
-            writer.integer(int(command.is_commit))
-            return _DECIDE_TRANSACTION
-        case ConfirmTransaction():
-            writer.pairs(command.confirmed)
-            return _CONFIRM_TRANSACTION
-        case PlanMoves() | FinishMove() | SetIncarnation() | ConfirmLost() | ResizeTopic():
-            return write_move_fields(command, writer)
-        case CommitTogether():
-            writer.text(command.transaction_id)
-            writer.text(command.application_id)
-            writer.integer(command.version)
-            writer.integer(len(command.members))
-            for transaction_id, groups in command.members:
-                writer.text(transaction_id)
-                writer.integers(groups)
-            return _COMMIT_TOGETHER
-        case JoinStreamGroup() | RemoveStreamMembers() | ReleasePartitions() | FenceStreamGroup() | ForgetStreamGroup():
-            return write_stream_fields(command, writer)
 
 
 def decode_command(data: bytes | memoryview) -> Command:
@@ -303,55 +235,10 @@ def decode_command(data: bytes | memoryview) -> Command:
     version, kind, now_ms, magic = _HEAD.unpack_from(data)
     if version != VERSION or magic != MAGIC:
         raise InvalidArgumentError(f"no metadata command of version {VERSION}")
+    if kind not in _COMMAND_BY_KIND:
+        raise InvalidArgumentError(f"unknown metadata command {kind}")
     reader = Reader(data, HEAD_BYTES)
-    command = _read_fields(kind, reader, now_ms)
+    values = _FIELDS_BY_KIND[kind].read(reader)
     reader.finish()
-    return command
-
-
-def _read_fields(kind: int, reader: Reader, now_ms: int) -> Command:
-    # Arguments are evaluated from left to right, which is the order in which they were written.
-    if kind == _INIT_CLUSTER:
-        return InitCluster(reader.text(), reader.integers(), now_ms)
-    if kind == _REGISTER_BROKER:
-        return RegisterBroker(
-            reader.text(),
-            reader.integer(),
-            reader.text(),
-            reader.text(),
-            reader.text(),
-            reader.text(),
-            reader.text(),
-            now_ms,
-        )
-    if kind == _SET_BROKER_STATE:
-        return SetBrokerState(reader.integer(), reader.integer(), now_ms)
-    if kind == _REMOVE_BROKER:
-        return RemoveBroker(reader.integer(), now_ms)
-    if kind == _CREATE_TOPIC:
-        return CreateTopic(reader.text(), reader.integer(), reader.integer(), reader.pairs(), now_ms)
-    if kind == _ALTER_TOPIC:
-        return AlterTopic(reader.text(), reader.pairs(), reader.texts(), reader.integer(), now_ms)
-    if kind == _DELETE_TOPIC:
-        return DeleteTopic(reader.text(), reader.integer(), now_ms)
-    if kind == _CONFIRM_REMOVED:
-        return ConfirmRemoved(reader.integer(), reader.integers(), now_ms)
-    if kind == _ALTER_GROUP:
-        return AlterGroup(reader.text(), reader.text(), reader.pairs(), reader.texts(), now_ms)
-    if kind == _DECIDE_TRANSACTION:
-        return DecideTransaction(
-            reader.text(), reader.text(), reader.integer(), reader.integers(), bool(reader.integer()), now_ms
-        )
-    if kind == _CONFIRM_TRANSACTION:
-        return ConfirmTransaction(reader.pairs(), now_ms)
-    if kind == _COMMIT_TOGETHER:
-        return CommitTogether(reader.text(), reader.text(), reader.integer(), _read_members(reader), now_ms)
-    if kind in STREAM_KINDS:
-        return read_stream_fields(kind, reader, now_ms)
-    if kind in MOVE_KINDS:
-        return read_move_fields(kind, reader, now_ms)
-    raise InvalidArgumentError(f"unknown metadata command {kind}")
-
-
-def _read_members(reader: Reader) -> tuple[tuple[str, tuple[GroupId, ...]], ...]:
-    return tuple([(reader.text(), reader.integers()) for _ in range(reader.count())])
+    command: Callable[..., Command] = _COMMAND_BY_KIND[kind]
+    return command(*values, now_ms)

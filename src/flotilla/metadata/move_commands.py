@@ -4,9 +4,7 @@ The head of a command is told in `commands`; here are the fields behind it, in t
 """
 
 from dataclasses import dataclass
-from typing import Final, TypeAlias
 
-from flotilla.metadata.binary import Reader, Writer
 from flotilla.types.ids import GroupId, NodeId
 
 
@@ -57,56 +55,3 @@ class ResizeTopic:
     name: str
     replication_factor: int
     now_ms: int
-
-
-MoveCommand: TypeAlias = PlanMoves | FinishMove | SetIncarnation | ConfirmLost | ResizeTopic
-
-_PLAN_MOVES: Final = 25
-_FINISH_MOVE: Final = 26
-_SET_INCARNATION: Final = 27
-_CONFIRM_LOST: Final = 28
-_RESIZE_TOPIC: Final = 29
-MOVE_KINDS: Final = (_PLAN_MOVES, _FINISH_MOVE, _SET_INCARNATION, _CONFIRM_LOST, _RESIZE_TOPIC)
-
-
-def write_move_fields(command: MoveCommand, writer: Writer) -> int:
-    """Writes a command's own fields and tells its kind."""
-    match command:
-        case PlanMoves():
-            writer.integer(len(command.targets))
-            for group, target in command.targets:
-                writer.integer(group)
-                writer.integers(target)
-            return _PLAN_MOVES
-        case FinishMove():
-            writer.integer(command.group)
-            writer.integer(command.move)
-            return _FINISH_MOVE
-        case SetIncarnation():
-            writer.integer(command.node)
-            writer.integer(command.incarnation)
-            writer.integer(int(command.is_replaced))
-            return _SET_INCARNATION
-        case ConfirmLost():
-            writer.integer(command.group)
-            writer.integer(command.node)
-            writer.integer(command.incarnation)
-            return _CONFIRM_LOST
-        case ResizeTopic():
-            writer.text(command.name)
-            writer.integer(command.replication_factor)
-            return _RESIZE_TOPIC
-
-
-def read_move_fields(kind: int, reader: Reader, now_ms: int) -> MoveCommand:
-    """Raises InvalidArgumentError. The kind is one of MOVE_KINDS."""
-    if kind == _PLAN_MOVES:
-        return PlanMoves(tuple([(reader.integer(), reader.integers()) for _ in range(reader.count())]), now_ms)
-    if kind == _FINISH_MOVE:
-        return FinishMove(reader.integer(), reader.integer(), now_ms)
-    if kind == _SET_INCARNATION:
-        return SetIncarnation(reader.integer(), reader.integer(), bool(reader.integer()), now_ms)
-    if kind == _CONFIRM_LOST:
-        return ConfirmLost(reader.integer(), reader.integer(), reader.integer(), now_ms)
-    assert kind == _RESIZE_TOPIC
-    return ResizeTopic(reader.text(), reader.integer(), now_ms)

@@ -218,7 +218,7 @@ class ClusterState:
     def _assign(self, group: GroupId, assignment: Assignment) -> None:
         assert group not in self.assignments, "a group belongs to one partition"
         place = assignment.place
-        assert place.replicas
+        assert place.wanted, "a partition has a replica"
         self.assignments[group] = assignment
         if place.move is not None:
             self.moves[place.move.number] = group

@@ -4,9 +4,6 @@ The head of a command is told in `commands`; here are the fields behind it, in t
 """
 
 from dataclasses import dataclass
-from typing import Final, TypeAlias
-
-from flotilla.metadata.binary import Reader, Writer
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,63 +60,3 @@ class ForgetStreamGroup:
     topic_id: int
     group: str
     now_ms: int
-
-
-StreamCommand: TypeAlias = (
-    JoinStreamGroup | RemoveStreamMembers | ReleasePartitions | FenceStreamGroup | ForgetStreamGroup
-)
-
-_JOIN_STREAM_GROUP: Final = 20
-_REMOVE_STREAM_MEMBERS: Final = 21
-_RELEASE_PARTITIONS: Final = 22
-_FENCE_STREAM_GROUP: Final = 23
-_FORGET_STREAM_GROUP: Final = 24
-STREAM_KINDS: Final = (
-    _JOIN_STREAM_GROUP,
-    _REMOVE_STREAM_MEMBERS,
-    _RELEASE_PARTITIONS,
-    _FENCE_STREAM_GROUP,
-    _FORGET_STREAM_GROUP,
-)
-
-
-def write_stream_fields(command: StreamCommand, writer: Writer) -> int:
-    """Writes a command's own fields and tells its kind."""
-    writer.integer(command.topic_id)
-    writer.text(command.group)
-    match command:
-        case JoinStreamGroup():
-            writer.text(command.member)
-            writer.text(command.client)
-            writer.text(command.strategy)
-            writer.integer(command.session_ms)
-            return _JOIN_STREAM_GROUP
-        case RemoveStreamMembers():
-            writer.texts(command.members)
-            writer.integer(int(command.is_silent))
-            return _REMOVE_STREAM_MEMBERS
-        case ReleasePartitions():
-            writer.text(command.member)
-            writer.integer(command.generation)
-            writer.integers(command.partitions)
-            return _RELEASE_PARTITIONS
-        case FenceStreamGroup():
-            return _FENCE_STREAM_GROUP
-        case ForgetStreamGroup():
-            return _FORGET_STREAM_GROUP
-
-
-def read_stream_fields(kind: int, reader: Reader, now_ms: int) -> StreamCommand:
-    """Raises InvalidArgumentError. The kind is one of STREAM_KINDS."""
-    topic_id = reader.integer()
-    group = reader.text()
-    if kind == _JOIN_STREAM_GROUP:
-        return JoinStreamGroup(topic_id, group, reader.text(), reader.text(), reader.text(), reader.integer(), now_ms)
-    if kind == _REMOVE_STREAM_MEMBERS:
-        return RemoveStreamMembers(topic_id, group, reader.texts(), bool(reader.integer()), now_ms)
-    if kind == _RELEASE_PARTITIONS:
-        return ReleasePartitions(topic_id, group, reader.text(), reader.integer(), reader.integers(), now_ms)
-    if kind == _FENCE_STREAM_GROUP:
-        return FenceStreamGroup(topic_id, group, now_ms)
-    assert kind == _FORGET_STREAM_GROUP
-    return ForgetStreamGroup(topic_id, group, now_ms)

@@ -7,9 +7,9 @@ import pytest
 
 from flotilla.metadata import stream_groups
 from flotilla.metadata.assignment import NOBODY
-from flotilla.metadata.binary import Reader, Writer
+from flotilla.metadata.snapshot import decode_snapshot, encode_snapshot
+from flotilla.metadata.state import ClusterState
 from flotilla.metadata.stream_groups import GroupMember, Share, StreamGroupTable
-from flotilla.metadata.stream_snapshot import read_streams, write_streams
 from flotilla.types.errors import InvalidArgumentError, OverloadedError
 from flotilla.types.operations.stream import ROUND_ROBIN, STICKY, Owned
 
@@ -298,11 +298,9 @@ class Walk:
         self.group.table.grow(TOPIC, self.group.partitions, 1)
 
     def restore(self):
-        writer = Writer()
-        write_streams(writer, self.group.table)
-        reader = Reader(writer.finish())
-        restored = read_streams(reader)
-        reader.finish()
+        state = ClusterState()
+        state.streams = self.group.table
+        restored = decode_snapshot(encode_snapshot(0, state))[1].streams
         assert restored.topics == self.group.table.topics
         assert restored.forgotten_generation == self.group.table.forgotten_generation
         self.group.table = restored

@@ -1,0 +1,106 @@
+"""The bytes of a snapshot never change: data directories of earlier versions hold them, and replicas compare them."""
+
+from pathlib import Path
+
+import pytest
+
+from flotilla.metadata.commands import (
+    AlterGroup,
+    CommitTogether,
+    ConfirmTransaction,
+    DecideTransaction,
+    DeleteTopic,
+    RemoveBroker,
+    SetBrokerState,
+)
+from flotilla.metadata.machine import MetadataMachine
+from flotilla.metadata.move_commands import ConfirmLost, PlanMoves, SetIncarnation
+from flotilla.metadata.snapshot import VERSION
+from flotilla.metadata.stream_commands import (
+    ForgetStreamGroup,
+    JoinStreamGroup,
+    ReleasePartitions,
+    RemoveStreamMembers,
+)
+from flotilla.types.errors import CorruptionError, FlotillaError
+from flotilla.types.operations.stream import ROUND_ROBIN
+from tests.unit.metadata.entries import Log, cluster, register
+
+RECORDED = Path(__file__).with_name("recorded_snapshot.hex")
+
+
+def full_log() -> Log:
+    """Every table has rows, and every optional field is both there and not."""
+    log = cluster(5)
+    for node in range(1, 6):
+        accept(log, SetIncarnation(node, 1000 + node, False, 60))
+    first = log.create("orders", 2, 3, max_deliveries=9)
+    second = log.create("emails", 3, 2)
+    gone = log.create("gone", 1, 2)
+    accept(log, AlterGroup("orders", "workers", (("visibility_ms", 5_000),), (), 110))
+    accept(log, DeleteTopic("gone", gone.topic_id, 111))
+    accept(log, register(6))
+    accept(log, RemoveBroker(6, 113))
+    log.move(second.partitions[0].group, (4, 5))
+    accept(log, SetBrokerState(5, 2, 113))
+    accept(log, PlanMoves(((first.partitions[0].group, (3, 4, 5)),), 120))
+    accept(log, PlanMoves(((first.partitions[0].group, (2, 4, 1)),), 121))
+    accept(log, SetIncarnation(2, 2002, True, 130))
+    lost = first.partitions[1].group
+    if 2 in first.partitions[1].replicas:
+        accept(log, ConfirmLost(lost, 2, 2002, 131))
+    accept(log, DecideTransaction("tx-1", "", 0, (16, 17), True, 140))
+    accept(log, DecideTransaction("tx-2", "app", 300, (16,), False, 141))
+    accept(log, CommitTogether("job-1", "app", 301, (("tx-3", (17, 18)), ("tx-4", ())), 142))
+    accept(log, DecideTransaction("tx-5", "app", 7, (16,), True, 143))
+    accept(log, ConfirmTransaction((("tx-1", 16),), 144))
+    for member in ("ann", "bob", "cid"):
+        accept(log, JoinStreamGroup(first.topic_id, "readers", member, "client", "", 0, 150))
+    accept(log, JoinStreamGroup(second.topic_id, "audit", "dan", "", ROUND_ROBIN, 9_000, 151))
+    accept(log, ReleasePartitions(first.topic_id, "readers", "ann", 2, (1,), 152))
+    accept(log, JoinStreamGroup(second.topic_id, "audit", "eve", "", "", 0, 153))
+    accept(log, JoinStreamGroup(second.topic_id, "brief", "fay", "", "", 0, 154))
+    accept(log, RemoveStreamMembers(second.topic_id, "brief", ("fay",), True, 155))
+    accept(log, ForgetStreamGroup(second.topic_id, "brief", 156))
+    return log
+
+
+def accept(log: Log, command: object) -> None:
+    assert not isinstance(log.command(command), FlotillaError), command  # type: ignore[arg-type]
+
+
+def test_the_example_fills_every_table():
+    state = full_log().machine.state
+    places = [partition for topic in state.topics.values() for partition in topic.partitions]
+    assert any(place.move is not None and place.move.guests for place in places)
+    assert any(place.move is None for place in places)
+    assert any(place.lost for place in places)
+    assert any(place.latecomers for place in places)
+    assert state.tombstones
+    assert state.removed_nodes
+    assert any(each.waiting for each in state.transactions.transactions.values())
+    assert any(each.is_repeated for each in state.transactions.transactions.values())
+    assert any(share.owner != share.target for group in state.streams.all_groups() for share in group.shares)
+    assert state.streams.forgotten_generation
+
+
+def test_the_bytes_are_recorded():
+    log = full_log()
+    recorded = bytes.fromhex(RECORDED.read_text())
+    assert log.machine.snapshot() == recorded
+    restored = MetadataMachine()
+    restored.restore(recorded)
+    assert restored.snapshot() == recorded
+
+
+def test_bytes_that_were_changed_or_cut_short_are_read_or_refused():
+    recorded = bytes.fromhex(RECORDED.read_text())
+    assert recorded[0] == VERSION
+    for at in range(1, len(recorded)):
+        with pytest.raises(CorruptionError):
+            MetadataMachine().restore(recorded[:at])
+        for value in (0x00, 0x80, 0xFF):
+            try:
+                MetadataMachine().restore(recorded[:at] + bytes((value,)) + recorded[at + 1 :])
+            except CorruptionError:
+                pass
