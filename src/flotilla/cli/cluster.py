@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
@@ -21,15 +22,7 @@ from flotilla.cli.local_cluster import LAYOUT_FILE, POLL_S, LocalCluster
 from flotilla.cli.terminal.exit_codes import FAILED, UNAVAILABLE
 from flotilla.cli.terminal.move_progress import Moving, moving, shares_there, watch
 from flotilla.cli.terminal.output import console, note, print_done, print_json, print_table
-from flotilla.cli.terminal.servers import (
-    DEFAULT_SERVERS,
-    DEFAULT_TIMEOUT,
-    AsJson,
-    Servers,
-    Timeout,
-    connect,
-    read_duration,
-)
+from flotilla.cli.terminal.servers import AsJson, Cluster, Timeout, read_duration, takes_cluster
 from flotilla.types.errors import DeadlineError, FlotillaError, InvalidArgumentError, UnavailableError
 from flotilla.types.ids import NO_NODE
 from flotilla.types.operations import Metadata
@@ -69,21 +62,21 @@ def init(
     deadline = time.monotonic() + read_duration(timeout, "--timeout") / 1000
     found: dict[int, tuple[str, str]] = {}
     for address in addresses:
-        with connect(address, timeout) as client:
+        with Cluster(address, timeout).connect() as client:
             (node, peer), *_ = client.init_cluster({}).peers.items()
         if node in found:
             raise InvalidArgumentError(f"{found[node][0]} and {address} are both node {node}; no two may share an id")
         found[node] = address, peer
     peers = {node: peer for node, (_, peer) in sorted(found.items())}
     for address, _ in found.values():
-        with connect(address, timeout) as client:
+        with Cluster(address, timeout).connect() as client:
             client.init_cluster(peers)
     metadata = _wait_formed(addresses, len(peers), deadline)
     _show_status(metadata, [], {}, as_json=as_json)
 
 
 def _wait_formed(addresses: list[str], node_count: int, deadline: float) -> Metadata:
-    with connect(",".join(addresses)) as client:
+    with Cluster(",".join(addresses)).connect() as client:
         while True:
             # A node that knows no leader yet does not answer at all.
             with suppress(DeadlineError, UnavailableError):
@@ -96,15 +89,15 @@ def _wait_formed(addresses: list[str], node_count: int, deadline: float) -> Meta
 
 
 @cluster_app.command("status")
+@takes_cluster
 def status(
+    cluster: Cluster,
     wait: Annotated[bool, typer.Option("--wait", help="Until nothing is missing, up to --timeout.")] = False,
     as_json: AsJson = False,
-    servers: Servers = DEFAULT_SERVERS,
-    timeout: Timeout = DEFAULT_TIMEOUT,
 ) -> None:
     """Show the brokers: who is alive, who leads what, what moves. Exit code 4 when something is missing."""
-    deadline = time.monotonic() + read_duration(timeout, "--timeout") / 1000
-    with connect(servers, timeout) as client:
+    deadline = time.monotonic() + cluster.timeout_ms / 1000
+    with cluster.connect() as client:
         metadata = client.metadata()
         while wait and not _is_whole(metadata) and time.monotonic() < deadline:
             time.sleep(POLL_S)
@@ -186,25 +179,25 @@ Wait: TypeAlias = Annotated[bool, typer.Option("--wait", help="Until everything 
 
 
 @cluster_app.command("add")
+@partial(takes_cluster, timeout="30s")
 def add(
+    cluster: Cluster,
     addresses: Annotated[
         list[str], typer.Argument(metavar="HOST:PORT...", help="Client addresses of the new nodes.", show_default=False)
     ],
     as_json: AsJson = False,
-    servers: Servers = DEFAULT_SERVERS,
-    timeout: Timeout = "30s",
 ) -> None:
     """Let nodes that wait (`flotilla serve --await-init yes`) into this cluster. Safe to repeat.
 
     A node that was started with --join comes in by itself. New partitions use new nodes at once; `flotilla topic
     rebalance` moves those that exist.
     """
-    deadline = time.monotonic() + read_duration(timeout, "--timeout") / 1000
-    with connect(servers, timeout) as client:
+    deadline = time.monotonic() + cluster.timeout_ms / 1000
+    with cluster.connect() as client:
         known = [broker.client for broker in client.metadata().brokers]
         entered = []
         for address in addresses:
-            with connect(address, timeout) as newcomer:
+            with Cluster(address, cluster.timeout).connect() as newcomer:
                 (node, _), *_ = newcomer.enter_cluster(known).peers.items()
             while not any(broker.node == node and broker.is_alive for broker in client.metadata().brokers):
                 if time.monotonic() > deadline:
@@ -219,15 +212,15 @@ def add(
 
 
 @cluster_app.command("remove")
+@takes_cluster
 def remove(
+    cluster: Cluster,
     node: Node,
     wait: Wait = False,
     as_json: AsJson = False,
-    servers: Servers = DEFAULT_SERVERS,
-    timeout: Timeout = DEFAULT_TIMEOUT,
 ) -> None:
     """Take a node out for good, alive or dead: what it holds moves elsewhere first. Its id is not taken again."""
-    with connect(servers, timeout) as client:
+    with cluster.connect() as client:
         client.remove_node(node)
         if wait:
             _watch_emptying(client, node, lambda found: all(broker.node != node for broker in found.brokers))
@@ -241,15 +234,15 @@ def remove(
 
 
 @cluster_app.command("drain")
+@takes_cluster
 def drain(
+    cluster: Cluster,
     node: Node,
     wait: Wait = False,
     as_json: AsJson = False,
-    servers: Servers = DEFAULT_SERVERS,
-    timeout: Timeout = DEFAULT_TIMEOUT,
 ) -> None:
     """Have a node give away everything it holds and get nothing new. `undrain` ends that."""
-    with connect(servers, timeout) as client:
+    with cluster.connect() as client:
         client.drain_node(node)
         if wait:
             _watch_emptying(client, node, lambda found: _holds_nothing(found, node))
@@ -273,11 +266,10 @@ def _holds_nothing(metadata: Metadata, node: int) -> bool:
 
 
 @cluster_app.command("undrain")
-def undrain(
-    node: Node, as_json: AsJson = False, servers: Servers = DEFAULT_SERVERS, timeout: Timeout = DEFAULT_TIMEOUT
-) -> None:
+@takes_cluster
+def undrain(cluster: Cluster, node: Node, as_json: AsJson = False) -> None:
     """Let a node that drains or leaves stay. What has moved stays where it is."""
-    with connect(servers, timeout) as client:
+    with cluster.connect() as client:
         client.drain_node(node, is_draining=False)
     print_done({"node": node, "state": "active"}, f"node {node} stays", as_json=as_json)
 
@@ -338,7 +330,10 @@ def _watch(local: LocalCluster, servers: str) -> None:
     printer = console()
     try:
         note(f"{len(local.nodes)} node(s) are running at {servers}; Ctrl-C stops them")
-        with connect(servers, "1s") as client, Live(console=printer, transient=True, auto_refresh=False) as live:
+        with (
+            Cluster(servers, "1s").connect() as client,
+            Live(console=printer, transient=True, auto_refresh=False) as live,
+        ):
             while True:
                 for node in local.nodes.values():
                     if node.process is not None and not node.is_running:

@@ -14,15 +14,7 @@ import typer
 
 from flotilla.cli.terminal.message_formats import Format, formatter
 from flotilla.cli.terminal.output import note
-from flotilla.cli.terminal.servers import (
-    DEFAULT_SERVERS,
-    DEFAULT_TIMEOUT,
-    AsJson,
-    Servers,
-    Timeout,
-    connect,
-    find_topic,
-)
+from flotilla.cli.terminal.servers import AsJson, Cluster, find_topic, takes_cluster
 from flotilla.cli.terminal.start_point import StartPoint, now_ms, read_start_point
 from flotilla.types.errors import InvalidArgumentError
 
@@ -46,7 +38,9 @@ class GroupMode(Enum):
     STREAM = "stream"
 
 
+@takes_cluster
 def consume(
+    cluster: Cluster,
     topic: Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)],
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for new messages until Ctrl-C.")] = False,
     start: Annotated[
@@ -69,15 +63,13 @@ def consume(
         Format, typer.Option("--format", help="long adds offset, time, key and headers; raw adds nothing.")
     ] = Format.TEXT,
     as_json: AsJson = False,
-    servers: Servers = DEFAULT_SERVERS,
-    timeout: Timeout = DEFAULT_TIMEOUT,
 ) -> None:
     """Print messages of a topic, each partition in its order."""
     begin = read_start_point(start, now_ms())
     chosen = Format.JSON if as_json else form
     if mode is GroupMode.STREAM and (partition or not group):
         raise InvalidArgumentError("--mode stream takes a --group, which gives it its partitions")
-    with connect(servers, timeout) as client:
+    with cluster.connect() as client:
         find_topic(client, topic)
         batches: Iterator[list[Message]] | Iterator[list[QueueMessage]]
         if mode is GroupMode.STREAM:

@@ -12,15 +12,7 @@ from flotilla.cli.terminal.exit_codes import FAILED
 from flotilla.cli.terminal.message_formats import moment, plain_content
 from flotilla.cli.terminal.output import escaped, note, print_done, print_json, print_table
 from flotilla.cli.terminal.progress import progress_bar
-from flotilla.cli.terminal.servers import (
-    DEFAULT_SERVERS,
-    DEFAULT_TIMEOUT,
-    AsJson,
-    Servers,
-    Timeout,
-    connect,
-    find_topic,
-)
+from flotilla.cli.terminal.servers import AsJson, Cluster, find_topic, takes_cluster
 from flotilla.cli.terminal.start_point import now_ms, read_start_point
 from flotilla.types.errors import InvalidArgumentError
 
@@ -68,7 +60,9 @@ def dlq() -> None:
 
 
 @dlq_app.command("list")
+@takes_cluster
 def list_letters(
+    cluster: Cluster,
     topic: Topic,
     group: Group,
     reason: Reason = "",
@@ -78,12 +72,10 @@ def list_letters(
     partition: Partition = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many.")] = 100,
     as_json: AsJson = False,
-    servers: Servers = DEFAULT_SERVERS,
-    timeout: Timeout = DEFAULT_TIMEOUT,
 ) -> None:
     """List dead letters that nobody has dealt with, the oldest first."""
     wanted = _filter(reason, key, since, until, partition, None)
-    with connect(servers, timeout) as client:
+    with cluster.connect() as client:
         letters = client.dead_letters(topic, group).list(limit, **wanted)
         if not letters:
             # Only then: dead letters outlive the topic that they came from.
@@ -110,17 +102,17 @@ def list_letters(
 
 
 @dlq_app.command("peek")
+@takes_cluster
 def peek(
+    cluster: Cluster,
     topic: Topic,
     group: Group,
     partition: Annotated[int, typer.Option("--partition", "-p", min=0, help="Of the dead-letter topic.")] = 0,
     offset: Annotated[int, typer.Option("--offset", "-o", min=0, help="Of the dead-letter topic.")] = 0,
     as_json: AsJson = False,
-    servers: Servers = DEFAULT_SERVERS,
-    timeout: Timeout = DEFAULT_TIMEOUT,
 ) -> None:
     """Show one dead letter whole. Nothing changes by it."""
-    with connect(servers, timeout) as client:
+    with cluster.connect() as client:
         letter = client.dead_letters(topic, group).peek(partition, offset)
     plain = _as_plain(letter, group)
     if as_json:
@@ -130,7 +122,9 @@ def peek(
 
 
 @dlq_app.command("redrive")
+@takes_cluster
 def redrive(
+    cluster: Cluster,
     topic: Topic,
     group: Group,
     reason: Reason = "",
@@ -144,12 +138,10 @@ def redrive(
     force: Annotated[bool, typer.Option("--force", help="Also what was sent again too often already.")] = False,
     dry_run: DryRun = False,
     as_json: AsJson = False,
-    servers: Servers = DEFAULT_SERVERS,
-    timeout: Timeout = DEFAULT_TIMEOUT,
 ) -> None:
     """Send dead letters to their topic again, with their key, headers and priority."""
     wanted = _filter(reason, key, since, until, partition, offset)
-    with connect(servers, timeout) as client:
+    with cluster.connect() as client:
         letters = client.dead_letters(topic, group)
         with _progress(letters, wanted, limit, "sending again") as show:
             done = letters.redrive(
@@ -159,7 +151,9 @@ def redrive(
 
 
 @dlq_app.command("purge")
+@takes_cluster
 def purge(
+    cluster: Cluster,
     topic: Topic,
     group: Group,
     reason: Reason = "",
@@ -173,15 +167,13 @@ def purge(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     dry_run: DryRun = False,
     as_json: AsJson = False,
-    servers: Servers = DEFAULT_SERVERS,
-    timeout: Timeout = DEFAULT_TIMEOUT,
 ) -> None:
     """Throw dead letters away."""
     wanted = _filter(reason, key, since, until, partition, offset)
     if not yes and not dry_run and not typer.confirm(f"Throw away dead letters of {group} in {topic}?", err=True):
         note("nothing was thrown away")
         raise typer.Exit(FAILED.code)
-    with connect(servers, timeout) as client:
+    with cluster.connect() as client:
         letters = client.dead_letters(topic, group)
         with _progress(letters, wanted, limit, "throwing away") as show:
             done = letters.purge(limit=limit, dry_run=dry_run, rate_per_second=rate, progress=show, **wanted)

@@ -9,7 +9,7 @@ import typer
 
 from flotilla.cli.terminal.output import age, note, print_done, print_json, print_table
 from flotilla.cli.terminal.pairs import read_pairs
-from flotilla.cli.terminal.servers import DEFAULT_SERVERS, DEFAULT_TIMEOUT, AsJson, Servers, Timeout, connect
+from flotilla.cli.terminal.servers import AsJson, Cluster, takes_cluster
 from flotilla.cli.terminal.start_point import now_ms, read_start_point
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.group_settings import GROUP_SETTING_BY_NAME
@@ -33,11 +33,10 @@ def group() -> None:
 
 
 @group_app.command("list")
-def list_groups(
-    topic: Topic, as_json: AsJson = False, servers: Servers = DEFAULT_SERVERS, timeout: Timeout = DEFAULT_TIMEOUT
-) -> None:
+@takes_cluster
+def list_groups(cluster: Cluster, topic: Topic, as_json: AsJson = False) -> None:
     """List the groups of a topic with what each has before it."""
-    with connect(servers, timeout) as client:
+    with cluster.connect() as client:
         found = [client.describe_group(topic, name) for name in client.groups(topic)]
     if as_json:
         print_json([as_plain(info) for info in found])
@@ -54,15 +53,15 @@ def _line(info: "GroupInfo") -> tuple[object, ...]:
 
 
 @group_app.command("describe")
+@takes_cluster
 def describe(
+    cluster: Cluster,
     topic: Topic,
     name: Name,
     as_json: AsJson = False,
-    servers: Servers = DEFAULT_SERVERS,
-    timeout: Timeout = DEFAULT_TIMEOUT,
 ) -> None:
     """Show one group: each partition, its members, and what is set for it."""
-    with connect(servers, timeout) as client:
+    with cluster.connect() as client:
         info = client.describe_group(topic, name)
         settings = client.alter_group(topic, name)
     if as_json:
@@ -134,7 +133,9 @@ def _show_queue(info: "GroupInfo") -> None:
 
 
 @group_app.command("reset")
+@takes_cluster
 def reset(
+    cluster: Cluster,
     topic: Topic,
     name: Name,
     to: Annotated[
@@ -145,15 +146,13 @@ def reset(
     ] = [],  # noqa: B006 - typer copies it.
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would happen.")] = False,
     as_json: AsJson = False,
-    servers: Servers = DEFAULT_SERVERS,
-    timeout: Timeout = DEFAULT_TIMEOUT,
 ) -> None:
     """Move a group backwards or forwards. Leases and failures of it are forgotten.
 
     A stream group is moved while it has no members.
     """
     place = read_start_point(to, now_ms())
-    with connect(servers, timeout) as client:
+    with cluster.connect() as client:
         moved = client.reset_group(
             topic,
             name,
@@ -172,35 +171,37 @@ def reset(
 
 
 @group_app.command("pause")
+@takes_cluster
 def pause(
+    cluster: Cluster,
     topic: Topic,
     name: Name,
     as_json: AsJson = False,
-    servers: Servers = DEFAULT_SERVERS,
-    timeout: Timeout = DEFAULT_TIMEOUT,
 ) -> None:
     """Give the group nothing until it is resumed. What is leased stays leased."""
-    with connect(servers, timeout) as client:
+    with cluster.connect() as client:
         client.pause_group(topic, name)
     print_done({"topic": topic, "group": name, "is_paused": True}, f"{name} is paused", as_json=as_json)
 
 
 @group_app.command("resume")
+@takes_cluster
 def resume(
+    cluster: Cluster,
     topic: Topic,
     name: Name,
     as_json: AsJson = False,
-    servers: Servers = DEFAULT_SERVERS,
-    timeout: Timeout = DEFAULT_TIMEOUT,
 ) -> None:
     """End a pause."""
-    with connect(servers, timeout) as client:
+    with cluster.connect() as client:
         client.resume_group(topic, name)
     print_done({"topic": topic, "group": name, "is_paused": False}, f"{name} goes on", as_json=as_json)
 
 
 @group_app.command("alter")
+@takes_cluster
 def alter(
+    cluster: Cluster,
     topic: Topic,
     name: Name,
     settings: Annotated[
@@ -210,14 +211,12 @@ def alter(
         list[str], typer.Option("--unset", metavar="NAME", help="As the topic says again; repeatable.")
     ] = [],  # noqa: B006 - typer copies it.
     as_json: AsJson = False,
-    servers: Servers = DEFAULT_SERVERS,
-    timeout: Timeout = DEFAULT_TIMEOUT,
 ) -> None:
     """Set something for one group that differs from its topic."""
     changes = _checked({**read_pairs(settings), **dict.fromkeys(unset, "")})
     if not changes:
         raise InvalidArgumentError("nothing to change: give --set or --unset")
-    with connect(servers, timeout) as client:
+    with cluster.connect() as client:
         kept = client.alter_group(topic, name, **changes)
     told = ", ".join(f"{key}={text}" for key, text in kept.items()) or "as its topic says"
     print_done(kept, f"{name}: {told}", as_json=as_json)
@@ -233,15 +232,15 @@ def _checked(changes: Mapping[str, str]) -> dict[str, Any]:
 
 
 @group_app.command("delete")
+@takes_cluster
 def delete(
+    cluster: Cluster,
     topic: Topic,
     name: Name,
     as_json: AsJson = False,
-    servers: Servers = DEFAULT_SERVERS,
-    timeout: Timeout = DEFAULT_TIMEOUT,
 ) -> None:
     """Forget a group with everything it has settled. The messages stay. A stream group has no members then."""
-    with connect(servers, timeout) as client:
+    with cluster.connect() as client:
         client.delete_group(topic, name)
     print_done({"topic": topic, "group": name, "is_deleted": True}, f"{name} is deleted", as_json=as_json)
 

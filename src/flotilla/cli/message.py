@@ -8,7 +8,7 @@ import typer
 
 from flotilla.cli.terminal.message_formats import Format, formatter
 from flotilla.cli.terminal.output import age, note, print_done, print_json
-from flotilla.cli.terminal.servers import DEFAULT_SERVERS, DEFAULT_TIMEOUT, AsJson, Servers, Timeout, connect
+from flotilla.cli.terminal.servers import AsJson, Cluster, takes_cluster
 from flotilla.types.errors import NotFoundError
 
 Topic: TypeAlias = Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)]
@@ -16,7 +16,9 @@ Partition: TypeAlias = Annotated[int, typer.Argument(metavar="PARTITION", min=0,
 Offset: TypeAlias = Annotated[int, typer.Argument(metavar="OFFSET", min=0, show_default=False)]
 
 
+@takes_cluster
 def peek(
+    cluster: Cluster,
     topic: Topic,
     partition: Annotated[int, typer.Option("--partition", "-p", min=0, help="Where to look.")] = 0,
     offset: Annotated[
@@ -25,11 +27,9 @@ def peek(
     count: Annotated[int, typer.Option("--count", "-n", min=1, help="At most so many.")] = 10,
     form: Annotated[Format, typer.Option("--format", help="As in consume.")] = Format.LONG,
     as_json: AsJson = False,
-    servers: Servers = DEFAULT_SERVERS,
-    timeout: Timeout = DEFAULT_TIMEOUT,
 ) -> None:
     """Look at messages. Nothing changes by it for anybody."""
-    with connect(servers, timeout) as client:
+    with cluster.connect() as client:
         messages = client.peek(topic, partition, offset=offset, max_messages=count)
     shape = formatter(Format.JSON if as_json else form, is_terminal=sys.stdout.isatty())
     sys.stdout.buffer.write(b"".join(map(shape, messages)))
@@ -38,17 +38,17 @@ def peek(
         note("there is nothing")
 
 
+@takes_cluster
 def why(
+    cluster: Cluster,
     topic: Topic,
     partition: Partition,
     offset: Offset,
     group: Annotated[str, typer.Option("--group", "-g", help="For whom.", show_default=False)],
     as_json: AsJson = False,
-    servers: Servers = DEFAULT_SERVERS,
-    timeout: Timeout = DEFAULT_TIMEOUT,
 ) -> None:
     """Explain where a message is for a group, every step that led there, and what comes next."""
-    with connect(servers, timeout) as client:
+    with cluster.connect() as client:
         found = client.explain(topic, partition, offset, group)
     if as_json:
         shown = asdict(found)
@@ -69,7 +69,9 @@ def why(
         typer.echo(f"next{waits}: {found.next}")
 
 
+@takes_cluster
 def cancel(
+    cluster: Cluster,
     topic: Topic,
     partition: Annotated[
         int | None, typer.Option("--partition", "-p", min=0, help="Of the message.", show_default="any")
@@ -81,11 +83,9 @@ def cancel(
         str | None, typer.Option("--idempotency-key", "-k", help="Which message, by its key.", show_default=False)
     ] = None,
     as_json: AsJson = False,
-    servers: Servers = DEFAULT_SERVERS,
-    timeout: Timeout = DEFAULT_TIMEOUT,
 ) -> None:
     """Take a message back: no group gets it any more. What a group has finished stays finished."""
-    with connect(servers, timeout) as client:
+    with cluster.connect() as client:
         cancelled = client.cancel(topic, partition, offset=offset, idempotency_key=key)
     if not cancelled:
         raise NotFoundError("there is no such message")

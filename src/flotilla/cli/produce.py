@@ -20,15 +20,7 @@ from rich.progress import TimeElapsedColumn, TimeRemainingColumn, TransferSpeedC
 from flotilla.cli.terminal.output import note, print_json
 from flotilla.cli.terminal.pairs import read_pairs
 from flotilla.cli.terminal.progress import progress_bar
-from flotilla.cli.terminal.servers import (
-    DEFAULT_SERVERS,
-    DEFAULT_TIMEOUT,
-    AsJson,
-    Servers,
-    Timeout,
-    connect,
-    read_duration,
-)
+from flotilla.cli.terminal.servers import AsJson, Cluster, read_duration, takes_cluster
 from flotilla.types.errors import FlotillaError, InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -57,7 +49,9 @@ class Tally:
         return self.counts.total()
 
 
+@takes_cluster
 def produce(
+    cluster: Cluster,
     topic: Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)],
     message: Annotated[
         str | None,
@@ -86,8 +80,6 @@ def produce(
         typer.Option("--rate", min=0.001, help="Messages a second at most.", show_default="no limit"),
     ] = None,
     as_json: AsJson = False,
-    servers: Servers = DEFAULT_SERVERS,
-    timeout: Timeout = DEFAULT_TIMEOUT,
 ) -> None:
     """Send messages: an argument, the lines of a file, or those of standard input."""
     if message is not None and file is not None:
@@ -96,7 +88,7 @@ def produce(
     key_bytes = None if key is None else os.fsencode(key)
     started = time.monotonic()
     tally = Tally()
-    with connect(servers, timeout) as client, client.producer(topic, compression="none") as producer:
+    with cluster.connect() as client, client.producer(topic, compression="none") as producer:
         sender = _Sender(producer, tally, key_bytes, fields, partition)
         try:
             with _payloads(message, file, is_whole=whole) as payloads:

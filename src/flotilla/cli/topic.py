@@ -16,15 +16,7 @@ from flotilla.cli.terminal.exit_codes import FAILED
 from flotilla.cli.terminal.move_progress import moving, watch
 from flotilla.cli.terminal.output import note, print_done, print_json, print_table
 from flotilla.cli.terminal.pairs import read_pairs
-from flotilla.cli.terminal.servers import (
-    DEFAULT_SERVERS,
-    DEFAULT_TIMEOUT,
-    AsJson,
-    Servers,
-    Timeout,
-    connect,
-    find_topic,
-)
+from flotilla.cli.terminal.servers import AsJson, Cluster, find_topic, takes_cluster
 from flotilla.types.errors import AlreadyExistsError, InvalidArgumentError, NotFoundError
 from flotilla.types.ids import NO_NODE
 from flotilla.types.operations import Metadata, TopicInfo
@@ -45,7 +37,9 @@ def topic() -> None:
 
 
 @topic_app.command("create")
+@takes_cluster
 def create(
+    cluster: Cluster,
     name: Name,
     partitions: Annotated[int, typer.Option("--partitions", "-p", min=0, help="0: the cluster's default.")] = 0,
     replication_factor: Annotated[
@@ -54,12 +48,10 @@ def create(
     settings: Settings = [],  # noqa: B006 - typer copies it.
     if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="Be content if it is there already.")] = False,
     as_json: AsJson = False,
-    servers: Servers = DEFAULT_SERVERS,
-    timeout: Timeout = DEFAULT_TIMEOUT,
 ) -> None:
     """Create a topic."""
     chosen = _read_chosen(settings)
-    with connect(servers, timeout) as client:
+    with cluster.connect() as client:
         try:
             made = client.create_topic(name, partitions=partitions, replication_factor=replication_factor, **chosen)
         except AlreadyExistsError:
@@ -70,11 +62,10 @@ def create(
 
 
 @topic_app.command("list")
-def list_topics(
-    as_json: AsJson = False, servers: Servers = DEFAULT_SERVERS, timeout: Timeout = DEFAULT_TIMEOUT
-) -> None:
+@takes_cluster
+def list_topics(cluster: Cluster, as_json: AsJson = False) -> None:
     """List all topics."""
-    with connect(servers, timeout) as client:
+    with cluster.connect() as client:
         topics = sorted(client.topics(), key=lambda each: each.name)
     if as_json:
         print_json([as_plain(each) for each in topics])
@@ -92,11 +83,10 @@ def _line(topic: TopicInfo) -> tuple[object, ...]:
 
 
 @topic_app.command("describe")
-def describe(
-    name: Name, as_json: AsJson = False, servers: Servers = DEFAULT_SERVERS, timeout: Timeout = DEFAULT_TIMEOUT
-) -> None:
+@takes_cluster
+def describe(cluster: Cluster, name: Name, as_json: AsJson = False) -> None:
     """Show a topic: partitions with leader, replicas and offsets, and every setting."""
-    with connect(servers, timeout) as client:
+    with cluster.connect() as client:
         found = find_topic(client, name)
         offsets = {
             part.number: (
@@ -129,7 +119,9 @@ def describe(
 
 
 @topic_app.command("alter")
+@takes_cluster
 def alter(
+    cluster: Cluster,
     name: Name,
     partitions: Annotated[int, typer.Option("--partitions", "-p", min=0, help="There can only be more.")] = 0,
     replication_factor: Annotated[
@@ -138,20 +130,20 @@ def alter(
     settings: Settings = [],  # noqa: B006 - typer copies it.
     unset: Annotated[list[str], typer.Option("--unset", metavar="NAME", help="Back to the default; repeatable.")] = [],  # noqa: B006 - typer copies it.
     as_json: AsJson = False,
-    servers: Servers = DEFAULT_SERVERS,
-    timeout: Timeout = DEFAULT_TIMEOUT,
 ) -> None:
     """Change a topic: more partitions, more or fewer replicas, other settings."""
     changes = _read_chosen([*settings, *(f"{setting}=" for setting in unset)])
     if not partitions and not replication_factor and not changes:
         raise InvalidArgumentError("nothing to change: give --partitions, --replication-factor, --set or --unset")
-    with connect(servers, timeout) as client:
+    with cluster.connect() as client:
         altered = client.alter_topic(name, partitions=partitions, replication_factor=replication_factor, **changes)
     show_topic(altered, as_json=as_json)
 
 
 @topic_app.command("rebalance")
+@takes_cluster
 def rebalance(
+    cluster: Cluster,
     names: Annotated[
         list[str], typer.Argument(metavar="TOPIC...", help="All, when none is named.", show_default=False)
     ] = [],  # noqa: B006 - typer copies it.
@@ -159,8 +151,6 @@ def rebalance(
     cancel: Annotated[bool, typer.Option("--cancel", help="Have what moves stay where it is.")] = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Until everything has moved.")] = True,
     as_json: AsJson = False,
-    servers: Servers = DEFAULT_SERVERS,
-    timeout: Timeout = DEFAULT_TIMEOUT,
 ) -> None:
     """Spread replicas and leaders evenly over the brokers, by the fewest moves.
 
@@ -168,7 +158,7 @@ def rebalance(
     """
     if dry_run and cancel:
         raise InvalidArgumentError("--dry-run and --cancel do not go together")
-    with connect(servers, timeout) as client:
+    with cluster.connect() as client:
         moves = client.cancel_moves(names) if cancel else client.rebalance(names, dry_run=dry_run)
         if as_json:
             print_json([asdict(move) for move in moves])
@@ -200,20 +190,20 @@ def _nodes(nodes: list[int]) -> str:
 
 
 @topic_app.command("delete")
+@takes_cluster
 def delete(
+    cluster: Cluster,
     names: Annotated[list[str], typer.Argument(metavar="TOPIC...", show_default=False)],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     if_exists: Annotated[bool, typer.Option("--if-exists", help="Be content if it is not there.")] = False,
     as_json: AsJson = False,
-    servers: Servers = DEFAULT_SERVERS,
-    timeout: Timeout = DEFAULT_TIMEOUT,
 ) -> None:
     """Delete topics with everything in them."""
     if not yes and not _is_confirmed(names):
         note("nothing was deleted")
         raise typer.Exit(FAILED.code)
     deleted = []
-    with connect(servers, timeout) as client:
+    with cluster.connect() as client:
         for name in names:
             try:
                 client.delete_topic(name)

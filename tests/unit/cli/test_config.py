@@ -4,16 +4,13 @@ import json
 import tomllib
 
 import pytest
-import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
-from flotilla.cli.config import as_table, config_app
+from flotilla.cli.app import app
+from flotilla.cli.config import as_table
 from flotilla.runtime.settings_loader import load_settings
 from flotilla.types.settings import SETTINGS
-
-app = typer.Typer()
-app.add_typer(config_app)
 
 
 def run(*args, environ=None):

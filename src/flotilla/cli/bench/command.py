@@ -17,7 +17,7 @@ import typer
 from flotilla.cli.terminal.exit_codes import FAILED
 from flotilla.cli.terminal.output import complain, note, print_json, print_table
 from flotilla.cli.terminal.progress import Stages
-from flotilla.cli.terminal.servers import DEFAULT_TIMEOUT, SERVERS_VARIABLE, AsJson, connect
+from flotilla.cli.terminal.servers import SERVERS_VARIABLE, AsJson, Cluster
 from flotilla.types.operations import TopicInfo
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def _measure(servers: list[str], sizes: list[int], stages: Stages) -> "tuple[lis
             stages.begin(f"{name}, {subject.payload_bytes:,} B")
             outcomes.append(Outcome(name, subject.payload_bytes, *measure(subject)))
 
-    with connect(",".join(servers), DEFAULT_TIMEOUT) as client:
+    with Cluster(",".join(servers)).connect() as client:
         for size_bytes in sizes:
             run(_PROBES, _Subject(client, servers, "", size_bytes))
             with _topic(client) as made:

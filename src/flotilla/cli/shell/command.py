@@ -18,7 +18,7 @@ from flotilla.cli.shell.subscription import ManualReading, QueueReading, Reading
 from flotilla.cli.shell.words import MODES, WORDS, completions, find_word, read_line, split_options
 from flotilla.cli.terminal.message_formats import Format, formatter
 from flotilla.cli.terminal.output import complain, note, print_table
-from flotilla.cli.terminal.servers import DEFAULT_SERVERS, DEFAULT_TIMEOUT, Servers, Timeout, connect, find_topic
+from flotilla.cli.terminal.servers import Cluster, find_topic, takes_cluster
 from flotilla.cli.terminal.start_point import StartPoint, now_ms, read_start_point
 from flotilla.types.errors import FlotillaError, InvalidArgumentError
 
@@ -35,17 +35,18 @@ _POLL_COUNT = 10
 _STREAM_COUNT = 1_000
 
 
-def shell(servers: Servers = DEFAULT_SERVERS, timeout: Timeout = DEFAULT_TIMEOUT) -> None:
+@takes_cluster
+def shell(cluster: Cluster) -> None:
     """Send and read interactively: send, subscribe, poll, stream, seek, commit, nack; `help` lists all."""
-    with connect(servers, timeout) as client:
+    with cluster.connect() as client:
         session = ShellSession(client)
         if not sys.stdin.isatty():
             for line in sys.stdin:
                 if not session.run(line):
                     return
             return
-        cluster = client.metadata().cluster_id
-        note(f"connected to {cluster or 'a node that waits for its cluster'}; `help` lists commands")
+        name = client.metadata().cluster_id
+        note(f"connected to {name or 'a node that waits for its cluster'}; `help` lists commands")
         with _Editing(session.topic_names):
             _converse(session)
 

@@ -1,12 +1,17 @@
-"""Which cluster a command talks to: `--servers`, else FLOTILLA_SERVERS, else the local default port."""
+"""The cluster that a command talks to: `--servers`, else FLOTILLA_SERVERS, else the local default port."""
 
 import sys
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from inspect import Parameter
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
 from flotilla.cli.terminal.output import note
+from flotilla.cli.terminal.shared_options import share_options
 from flotilla.types.errors import DeadlineError, InvalidArgumentError, NotFoundError, UnavailableError
 from flotilla.types.notation import parse_duration
 from flotilla.types.operations import TopicInfo
@@ -14,15 +19,15 @@ from flotilla.types.operations import TopicInfo
 if TYPE_CHECKING:
     from flotilla.client.client import Client
 
-#: For clients only: a node that finds it in its environment passes it over.
+#: For clients only: a node ignores it.
 SERVERS_VARIABLE = "FLOTILLA_SERVERS"
 DEFAULT_SERVERS = "127.0.0.1:7600"
 DEFAULT_TIMEOUT = "10s"
-#: How long people are left alone with a silent command.
+#: A command on a terminal says so when it waits longer.
 _PATIENCE_MS = 1_500
-#: How far a broker may lag behind the one that leads the metadata before its word counts.
+#: How long a broker may not know of a topic that was just created.
 _LAG_MS = 500
-#: Any broker can answer what is known of it: nothing. No topic can have this name.
+#: No topic can have this name, so every broker answers at once that it knows none.
 _NO_TOPIC = "."
 
 Servers: TypeAlias = Annotated[
@@ -41,29 +46,50 @@ Timeout: TypeAlias = Annotated[
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-def connect(servers: str = DEFAULT_SERVERS, timeout: str = DEFAULT_TIMEOUT) -> "Client":
-    """A client of the cluster. It tells people, but not scripts, when nobody answers at once."""
-    # Only now: what a client is made of takes longer to load than `--help` should.
-    from flotilla.client.client import Client
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """The cluster that `--servers` and `--timeout` name."""
 
-    client = Client(servers, timeout_ms=read_duration(timeout, "--timeout"))
-    if sys.stderr.isatty():
-        _tell_silence(client, servers, timeout)
-    return client
+    servers: str = DEFAULT_SERVERS
+    timeout: str = DEFAULT_TIMEOUT
+
+    @property
+    def timeout_ms(self) -> int:
+        """Raises InvalidArgumentError."""
+        return read_duration(self.timeout, "--timeout")
+
+    def connect(self) -> "Client":
+        """A client. On a terminal it says so when no broker answers at once. Raises InvalidArgumentError."""
+        # Imported late: a client takes longer to load than `--help` should.
+        from flotilla.client.client import Client
+
+        client = Client(self.servers, timeout_ms=self.timeout_ms)
+        if sys.stderr.isatty():
+            self._report_silence(client)
+        return client
+
+    def _report_silence(self, client: "Client") -> None:
+        try:
+            client.metadata([_NO_TOPIC], timeout_ms=_PATIENCE_MS)
+        except (DeadlineError, UnavailableError):
+            note(f"no answer from {self.servers} yet; trying for {self.timeout}")
+        except BaseException:
+            client.close()
+            raise
 
 
-def _tell_silence(client: "Client", servers: str, timeout: str) -> None:
-    try:
-        client.metadata([_NO_TOPIC], timeout_ms=_PATIENCE_MS)
-    except (DeadlineError, UnavailableError):
-        note(f"no answer from {servers} yet; trying for {timeout}")
-    except BaseException:
-        client.close()
-        raise
+def takes_cluster(command: Callable[..., None], *, timeout: str = DEFAULT_TIMEOUT) -> Callable[..., None]:
+    """Turns `command(cluster, **own)` into one with `--servers` and `--timeout`."""
+    option = partial(Parameter, kind=Parameter.KEYWORD_ONLY)
+    options = (
+        option("servers", default=DEFAULT_SERVERS, annotation=Servers),
+        option("timeout", default=timeout, annotation=Timeout),
+    )
+    return share_options(command, options, Cluster)
 
 
 def find_topic(client: "Client", name: str) -> TopicInfo:
-    """A topic that may have been made a moment ago: a broker that lags behind is asked again. Raises NotFoundError."""
+    """Retries for a moment: a lagging broker may not know a new topic yet. Raises NotFoundError."""
     deadline = time.monotonic() + _LAG_MS / 1000
     while True:
         try:
@@ -81,5 +107,5 @@ def read_duration(text: str, flag: str) -> int:
     except ValueError as error:
         raise InvalidArgumentError(f"{flag} {text!r}: {error}, as in 500ms, 10s or 2m") from None
     if duration_ms < 1:
-        raise InvalidArgumentError(f"{flag} {text!r}: it must be longer than nothing")
+        raise InvalidArgumentError(f"{flag} {text!r}: it must be longer than 0")
     return duration_ms

@@ -1,58 +1,37 @@
 """Flags of a command that takes the settings of a node: one per row of the table, and `--config`.
 
-A decorated command receives the loaded settings as its first argument and keeps options of its own
-as the others. A user's mistake is one line on standard error and exit code 2.
+A decorated command receives the loaded settings as its first argument.
 """
 
 import os
 from collections.abc import Callable
-from functools import wraps
-from inspect import Parameter, Signature, signature
+from inspect import Parameter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from flotilla.cli.terminal.exit_codes import USAGE
 from flotilla.cli.terminal.servers import SERVERS_VARIABLE
+from flotilla.cli.terminal.shared_options import share_options
 from flotilla.runtime.settings_loader import CONFIG_VARIABLE, load_settings
-from flotilla.types.errors import InvalidArgumentError
-from flotilla.types.settings import SETTINGS, SETTINGS_BY_NAME, LoadedSettings, Setting
-
-_CONFIG = "config"
+from flotilla.types.settings import SETTINGS, LoadedSettings, Setting
 
 
 def setting_flags(command: Callable[..., None]) -> Callable[..., None]:
     """Turns `command(loaded, **own)` into one with a flag for every setting."""
-    _, *own = signature(command, eval_str=True).parameters.values()
-    assert not any(parameter.name in SETTINGS_BY_NAME or parameter.name == _CONFIG for parameter in own)
-
-    @wraps(command)
-    def with_settings(**options: Any) -> None:
-        file: Path | None = options.pop(_CONFIG)
-        flags = {setting.name: options.pop(setting.name) for setting in SETTINGS}
-        command(_load_or_exit(flags, file), **options)
-
-    parameters = [*own, _config_flag(), *(_flag(setting) for setting in SETTINGS)]
-    with_settings.__signature__ = Signature(  # type: ignore[attr-defined]
-        [parameter.replace(kind=Parameter.KEYWORD_ONLY) for parameter in parameters]
-    )
-    return with_settings
+    return share_options(command, [_config_flag(), *map(_flag, SETTINGS)], _load)
 
 
-def _load_or_exit(flags: dict[str, object], file: Path | None) -> LoadedSettings:
-    # Where clients find a cluster is often set for a whole machine, and no business of the node.
+def _load(config: Path | None, **flags: object) -> LoadedSettings:
+    """Raises InvalidArgumentError."""
+    # The variable is for clients and often set for a whole machine; it is no setting of a node.
     environ = {name: value for name, value in os.environ.items() if name != SERVERS_VARIABLE}
-    try:
-        return load_settings(flags, environ, file)
-    except InvalidArgumentError as error:
-        typer.echo(f"flotilla: {error}", err=True)
-        raise typer.Exit(USAGE.code) from None
+    return load_settings(flags, environ, config)
 
 
 def _config_flag() -> Parameter:
     option = typer.Option("--config", metavar="FILE", help=f"A TOML file with settings, else ${CONFIG_VARIABLE}.")
-    return Parameter(_CONFIG, Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[Path | None, option])
+    return Parameter("config", Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[Path | None, option])
 
 
 def _flag(setting: Setting) -> Parameter:
@@ -64,5 +43,5 @@ def _flag(setting: Setting) -> Parameter:
         rich_help_panel=setting.section,
         show_default=False,
     )
-    # Text goes to the table unread, so that flags, variables and files are judged by the same words.
+    # Text stays unparsed here: the table parses flags, variables and files alike, with the same errors.
     return Parameter(setting.name, Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[str | None, option])
