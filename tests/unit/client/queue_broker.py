@@ -15,6 +15,7 @@ from flotilla.codec.batch.facts import facts_of
 from flotilla.codec.batch.header import patch_base_offset
 from flotilla.codec.batch.records import encode_batch
 from flotilla.partition.commands import partition_commands as commands
+from flotilla.partition.explain.explanation import describe_group, explain_message
 from flotilla.partition.leader.leader import QueueLeader
 from flotilla.partition.leader.produce_admission import Assigned, KnownKeys, PartitionLeader
 from flotilla.partition.state.idempotency_keys import digests_of
@@ -247,11 +248,11 @@ class QueueCluster(MemoryCluster):
         if isinstance(request, ops.Extend):
             return ops.Settled(queue.extend(request.group, request.member, request.held, request.visibility_ms, now_ms))
         if isinstance(request, ops.DescribeGroup):
-            return queue.describe(request.group, now_ms)
+            return describe_group(queue, request.group, now_ms)
         if isinstance(request, ops.ExplainMessage):
-            return queue.explain(request.group, request.offset, now_ms)
+            return explain_message(queue, request.group, request.offset, now_ms)
         if isinstance(request, ops.ResetGroup):
-            before, after = queue.describe(request.group, now_ms).floor, part.find(request.start)
+            before, after = describe_group(queue, request.group, now_ms).floor, part.find(request.start)
             if not request.is_dry_run:
                 part.apply(commands.ResetGroup(request.group, after, now_ms))
             return ops.GroupReset(before, after)
