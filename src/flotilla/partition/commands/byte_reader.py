@@ -6,7 +6,8 @@ numbers are u64 and little endian wherever the machine that reads or writes them
 
 import sys
 from array import array
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from itertools import chain
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - a class whose name says too little alone
 from typing import Final
@@ -47,11 +48,23 @@ class ByteReader:
         """Raises UnicodeDecodeError, too."""
         return self.bytes(self.take(_SHORT)[0]).decode("utf-8")
 
+    def number(self) -> int:
+        return self.numbers(1)[0]
+
     def numbers(self, count: int) -> "array[int]":
         values = array("Q", self.bytes(count * _NUMBER_BYTES))
         if sys.byteorder == "big":
             values.byteswap()
         return values
+
+    def rows(self, width: int) -> list[tuple[int, ...]]:
+        """Written by `pack_rows`."""
+        numbers = self.numbers(self.count() * width)
+        return list(zip(*[numbers[at::width] for at in range(width)], strict=True))
+
+    def columns(self, count: int, width: int) -> "list[array[int]]":
+        """Written by `pack_columns`."""
+        return [self.numbers(count) for _ in range(width)]
 
 
 def pack_count(count: int) -> bytes:
@@ -69,3 +82,13 @@ def pack_numbers(values: Iterable[int]) -> bytes:
     if sys.byteorder == "big":
         column.byteswap()
     return column.tobytes()
+
+
+def pack_rows(rows: Collection[Iterable[int]]) -> bytes:
+    """The count, then row by row."""
+    return pack_count(len(rows)) + pack_numbers(chain.from_iterable(rows))
+
+
+def pack_columns(rows: Iterable[tuple[int, ...]]) -> bytes:
+    """Column by column, without the count."""
+    return b"".join([pack_numbers(column) for column in zip(*rows, strict=True)])

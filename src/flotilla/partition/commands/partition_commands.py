@@ -21,9 +21,10 @@ is for the partition to judge.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from operator import attrgetter
 from struct import Struct
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from flotilla.partition.commands.group_commands import (
     BuryDeaths,
@@ -75,9 +76,7 @@ VERSION: Final = 1
 MAGIC: Final = 0x4351
 
 _HEAD = Struct("<BBHHBxQQI2xH")
-_WINDOW_MS = Struct("<Q")
-_INDEX = Struct("<Q")
-_EPOCH = Struct("<Q")
+_U64 = Struct("<Q")
 HEAD_BYTES: Final = _HEAD.size
 assert HEAD_BYTES == 32
 
@@ -200,28 +199,25 @@ Command: TypeAlias = (
 
 _STAMP_TIME: Final = 1
 _COMMIT_OFFSET: Final = 2
-_DELETE_GROUP: Final = 3
 _TRIM_TO: Final = 4
 _CONFIGURE_DEDUP: Final = 5
-_OPEN_GROUP: Final = 6
 _SETTLE_RUNS: Final = 7
-_BURY_DEATHS: Final = 8
-_RESET_GROUP: Final = 9
 _CANCEL_RECORDS: Final = 10
-_RESERVE_TOKENS: Final = 11
 _STAGE_BATCH: Final = 12
-_DROP_STAGE: Final = 13
 _STAGE_SETTLEMENT: Final = 14
-_CONCLUDE_STAGE: Final = 15
-_CLAIM_PARTITION: Final = 16
-
-#: Those that name a group and one number.
-_NUMBERED: Final[dict[int, Callable[[str, int, int], Command]]] = {
-    _OPEN_GROUP: OpenGroup,
-    _BURY_DEATHS: BuryDeaths,
-    _RESET_GROUP: ResetGroup,
-    _RESERVE_TOKENS: ReserveTokens,
-    _CLAIM_PARTITION: ClaimPartition,
+#: Commands whose fields are a name and `now_ms`.
+_NAMED: Final[dict[int, type[Any]]] = {3: DeleteGroup, 13: DropStage, 15: ConcludeStage}
+#: Commands whose fields are a name, a number and `now_ms`.
+_NUMBERED: Final[dict[int, type[Any]]] = {
+    6: OpenGroup,
+    8: BuryDeaths,
+    9: ResetGroup,
+    11: ReserveTokens,
+    16: ClaimPartition,
+}
+#: The kind of both, and what takes their fields.
+_KIND_BY_CLASS: Final[dict[type[Any], tuple[int, Callable[[Any], tuple[Any, ...]]]]] = {
+    made: (kind, attrgetter(*[field.name for field in fields(made)])) for kind, made in (_NAMED | _NUMBERED).items()
 }
 
 
@@ -231,42 +227,28 @@ def encode_command(command: Command) -> bytes:
         case SettleRuns():
             body = encode_settlements(command.groups)
             return _pack(_SETTLE_RUNS, command.now_ms, len(command.groups), body=body)
-        case StampTime():
-            return _pack(_STAMP_TIME, command.now_ms)
         case CommitOffset():
             flags = _RESET if command.reset else 0
-            epoch = _EPOCH.pack(command.epoch) if command.epoch else b""
+            epoch = _U64.pack(command.epoch) if command.epoch else b""
             return _pack(_COMMIT_OFFSET, command.now_ms, command.offset, flags, command.group, command.metadata, epoch)
-        case ClaimPartition():
-            return _pack(_CLAIM_PARTITION, command.now_ms, command.epoch, name=command.group)
-        case DeleteGroup():
-            return _pack(_DELETE_GROUP, command.now_ms, name=command.group)
-        case TrimTo():
-            rest = _INDEX.pack(command.known)
-            return _pack(_TRIM_TO, command.now_ms, command.offset, rest=rest)
-        case ConfigureDedup():
-            rest = _WINDOW_MS.pack(command.window_ms)
-            return _pack(_CONFIGURE_DEDUP, command.now_ms, command.entries_max, rest=rest)
-        case OpenGroup():
-            return _pack(_OPEN_GROUP, command.now_ms, command.offset, name=command.group)
-        case BuryDeaths():
-            return _pack(_BURY_DEATHS, command.now_ms, command.below_number, name=command.group)
-        case ResetGroup():
-            return _pack(_RESET_GROUP, command.now_ms, command.offset, name=command.group)
-        case ReserveTokens():
-            return _pack(_RESERVE_TOKENS, command.now_ms, command.tat_us, name=command.group)
-        case CancelRecords():
-            body = encode_offsets(command.offsets)
-            return _pack(_CANCEL_RECORDS, command.now_ms, len(command.offsets), body=body)
         case StageBatch():
             return _pack(_STAGE_BATCH, command.now_ms, name=command.transaction_id, body=command.batch)
-        case DropStage():
-            return _pack(_DROP_STAGE, command.now_ms, name=command.transaction_id)
         case StageSettlement():
             body = encode_settlements((command.settlement,))
             return _pack(_STAGE_SETTLEMENT, command.now_ms, name=command.transaction_id, body=body)
-        case ConcludeStage():
-            return _pack(_CONCLUDE_STAGE, command.now_ms, name=command.transaction_id)
+        case StampTime():
+            return _pack(_STAMP_TIME, command.now_ms)
+        case TrimTo():
+            return _pack(_TRIM_TO, command.now_ms, command.offset, rest=_U64.pack(command.known))
+        case ConfigureDedup():
+            return _pack(_CONFIGURE_DEDUP, command.now_ms, command.entries_max, rest=_U64.pack(command.window_ms))
+        case CancelRecords():
+            body = encode_offsets(command.offsets)
+            return _pack(_CANCEL_RECORDS, command.now_ms, len(command.offsets), body=body)
+        case _:
+            kind, take_fields = _KIND_BY_CLASS[type(command)]
+            name, *value, now_ms = take_fields(command)
+            return _pack(kind, now_ms, value[0] if value else 0, name=name)
 
 
 def _pack(
@@ -303,30 +285,28 @@ def decode_command(data: bytes | memoryview) -> Command:
     if kind == _COMMIT_OFFSET:
         return CommitOffset(name, value, now_ms, bool(flags & _RESET), rest, _epoch(data[body_at:]))
     if kind in _NUMBERED:
-        return _NUMBERED[kind](name, value, now_ms)
+        numbered: Command = _NUMBERED[kind](name, value, now_ms)
+        return numbered
     if kind == _STAGE_BATCH:
         return StageBatch(name, data[body_at:], now_ms)
     if kind == _STAGE_SETTLEMENT:
         return StageSettlement(name, decode_settlements(bytes(data[body_at:]), 1)[0], now_ms)
-    if kind == _DROP_STAGE:
-        return DropStage(name, now_ms)
-    if kind == _CONCLUDE_STAGE:
-        return ConcludeStage(name, now_ms)
+    if kind in _NAMED:
+        named: Command = _NAMED[kind](name, now_ms)
+        return named
     if kind == _STAMP_TIME:
         return StampTime(now_ms)
-    if kind == _DELETE_GROUP:
-        return DeleteGroup(name, now_ms)
-    if kind == _TRIM_TO and rest_bytes == _INDEX.size:
-        return TrimTo(value, now_ms, _INDEX.unpack(rest)[0])
-    if kind == _CONFIGURE_DEDUP and rest_bytes == _WINDOW_MS.size:
-        return ConfigureDedup(value, _WINDOW_MS.unpack(rest)[0], now_ms)
+    if kind == _TRIM_TO and rest_bytes == _U64.size:
+        return TrimTo(value, now_ms, _U64.unpack(rest)[0])
+    if kind == _CONFIGURE_DEDUP and rest_bytes == _U64.size:
+        return ConfigureDedup(value, _U64.unpack(rest)[0], now_ms)
     raise InvalidArgumentError(f"unknown command {kind} of a partition")
 
 
 def _epoch(data: bytes | memoryview) -> int:
-    if len(data) not in (0, _EPOCH.size):
+    if len(data) not in (0, _U64.size):
         raise InvalidArgumentError("the epoch of a commit has the wrong length")
-    epoch: int = _EPOCH.unpack(data)[0] if data else 0
+    epoch: int = _U64.unpack(data)[0] if data else 0
     return epoch
 
 

@@ -5,12 +5,12 @@ bytes. What is read back is checked as far as the rest of the machine relies on 
 """
 
 from array import array
-from collections.abc import Iterable
+from dataclasses import astuple
 from operator import le, lt
 from struct import Struct
 
-from flotilla.partition.commands.byte_reader import ByteReader, pack_count, pack_numbers, pack_text
-from flotilla.partition.offset_runs import Run, RunSet
+from flotilla.partition.commands.byte_reader import ByteReader, pack_columns, pack_count, pack_numbers, pack_text
+from flotilla.partition.offset_runs import RunSet
 from flotilla.partition.state.batch_index import PRIORITIES, BatchIndex
 from flotilla.partition.state.endings import KINDS, End
 from flotilla.partition.state.group import DeathRun, Failure, GroupState, Totals
@@ -24,20 +24,13 @@ _GROUP = Struct("<7Q7Q4I")
 
 def write_runs(out: bytearray, runs: RunSet) -> None:
     out += pack_count(len(runs))
-    out += pack_numbers([first for first, _ in runs])
-    out += pack_numbers([end for _, end in runs])
+    out += pack_columns(runs)
 
 
 def read_runs(reader: ByteReader) -> RunSet:
-    return RunSet(_read_spans(reader))
-
-
-def _read_spans(reader: ByteReader) -> list[Run]:
-    count = reader.count()
-    firsts = reader.numbers(count)
-    ends = reader.numbers(count)
+    firsts, ends = reader.columns(reader.count(), 2)
     _check_ascending(firsts, ends)
-    return list(zip(firsts, ends, strict=True))
+    return RunSet(zip(firsts, ends, strict=True))
 
 
 def _check_ascending(firsts: "array[int]", ends: "array[int]") -> None:
@@ -54,39 +47,26 @@ def write_queues(out: bytearray, queues: dict[str, GroupState]) -> None:
 
 def _write_queue(out: bytearray, queue: GroupState) -> None:
     reasons: dict[str, int] = {}
-    failures = list(queue.failures)
-    endings = list(queue.endings.runs)
-    columns: list[Iterable[int]] = [
-        [first for first, _, _ in failures],
-        [end for _, end, _ in failures],
-        [failure.attempts for _, _, failure in failures],
-        [failure.not_before_ms for _, _, failure in failures],
-        [reasons.setdefault(failure.reason, len(reasons)) for _, _, failure in failures],
-        [run.number for run in queue.dying],
-        [run.first for run in queue.dying],
-        [run.end for run in queue.dying],
-        [run.attempts for run in queue.dying],
-        [run.died_ms for run in queue.dying],
-        [reasons.setdefault(run.reason, len(reasons)) for run in queue.dying],
-        [first for first, _, _ in endings],
-        [end for _, end, _ in endings],
-        [how.kind for _, _, how in endings],
-        [how.attempts for _, _, how in endings],
-        [how.ended_ms for _, _, how in endings],
-        [reasons.setdefault(how.reason, len(reasons)) for _, _, how in endings],
+
+    def place(reason: str) -> int:
+        return reasons.setdefault(reason, len(reasons))
+
+    failures = [
+        (first, end, known.attempts, known.not_before_ms, place(known.reason)) for first, end, known in queue.failures
     ]
-    totals = queue.totals
+    deaths = [(run.number, run.first, run.end, run.attempts, run.died_ms, place(run.reason)) for run in queue.dying]
+    endings = [
+        (first, end, how.kind, how.attempts, how.ended_ms, place(how.reason)) for first, end, how in queue.endings.runs
+    ]
     out += _GROUP.pack(
         queue.born, queue.generation, queue.start, queue.floor, queue.next_death, queue.reserved_tat_us,
-        queue.endings.known_from,
-        totals.acked, totals.failed, totals.expired, totals.dead, totals.dropped, totals.cancelled, totals.trimmed,
-        len(failures), len(queue.dying), len(endings), len(reasons),
+        queue.endings.known_from, *astuple(queue.totals), len(failures), len(deaths), len(endings), len(reasons),
     )  # fmt: skip
     for reason in reasons:
         out += pack_text(reason)
     write_runs(out, queue.settled)
-    for column in columns:
-        out += pack_numbers(column)
+    for table in (failures, deaths, endings):
+        out += pack_columns(table)
 
 
 def read_queues(reader: ByteReader) -> dict[str, GroupState]:
@@ -117,31 +97,27 @@ def _read_queue(reader: ByteReader) -> GroupState:
 
 
 def _read_failures(reader: ByteReader, queue: GroupState, count: int, reasons: list[str]) -> None:
-    firsts, ends, attempts, not_before_ms, places = [reader.numbers(count) for _ in range(5)]
-    _check_ascending(firsts, ends)
-    for row in range(count):
-        failure = Failure(attempts[row], not_before_ms[row], reasons[places[row]])
-        queue.failures.set(firsts[row], ends[row], failure)
+    columns = reader.columns(count, 5)
+    _check_ascending(*columns[:2])
+    for first, end, attempts, not_before_ms, reason in zip(*columns, strict=True):
+        queue.failures.set(first, end, Failure(attempts, not_before_ms, reasons[reason]))
 
 
 def _read_deaths(reader: ByteReader, queue: GroupState, count: int, reasons: list[str]) -> None:
-    numbers, firsts, ends, attempts, died_ms, places = [reader.numbers(count) for _ in range(6)]
-    if not all(map(lt, firsts, ends)):
+    columns = reader.columns(count, 6)
+    if not all(map(lt, *columns[1:3])):
         raise CorruptionError("deaths in a partition's snapshot are empty")
-    for row in range(count):
-        queue.dying.append(
-            DeathRun(numbers[row], firsts[row], ends[row], attempts[row], reasons[places[row]], died_ms[row])
-        )
+    for number, first, end, attempts, died_ms, reason in zip(*columns, strict=True):
+        queue.dying.append(DeathRun(number, first, end, attempts, reasons[reason], died_ms))
 
 
 def _read_endings(reader: ByteReader, queue: GroupState, count: int, reasons: list[str]) -> None:
-    firsts, ends, kinds, attempts, ended_ms, places = [reader.numbers(count) for _ in range(6)]
-    _check_ascending(firsts, ends)
-    if not all(kind in KINDS for kind in kinds):
+    columns = reader.columns(count, 6)
+    _check_ascending(*columns[:2])
+    if not all(kind in KINDS for kind in columns[2]):
         raise CorruptionError("an end in a partition's snapshot is of no known kind")
-    for row in range(count):
-        how = End(kinds[row], attempts[row], reasons[places[row]], ended_ms[row])
-        queue.endings.runs.set(firsts[row], ends[row], how)
+    for first, end, kind, attempts, ended_ms, reason in zip(*columns, strict=True):
+        queue.endings.runs.set(first, end, End(kind, attempts, reasons[reason], ended_ms))
 
 
 def write_index(out: bytearray, index: BatchIndex) -> None:
@@ -160,14 +136,11 @@ def read_index(reader: ByteReader, log_start: Offset, next_offset: Offset) -> Ba
     """Of a log that reaches from log_start to next_offset: the index must cover as much."""
     index = BatchIndex()
     for priority in range(PRIORITIES):
-        count = reader.count()
-        index.plain_firsts[priority] = reader.numbers(count)
-        index.plain_ends[priority] = reader.numbers(count)
-        _check_ascending(index.plain_firsts[priority], index.plain_ends[priority])
+        firsts, ends = reader.columns(reader.count(), 2)
+        _check_ascending(firsts, ends)
+        index.plain_firsts[priority], index.plain_ends[priority] = firsts, ends
     count = reader.count()
-    index.delayed_firsts = reader.numbers(count)
-    index.delayed_ends = reader.numbers(count)
-    index.delayed_times_ms = reader.numbers(count)
+    index.delayed_firsts, index.delayed_ends, index.delayed_times_ms = reader.columns(count, 3)
     index.delayed_priorities = array("B", reader.bytes(count))
     _check_ascending(index.delayed_firsts, index.delayed_ends)
     if index.count != next_offset - log_start or max(index.delayed_priorities, default=0) >= PRIORITIES:

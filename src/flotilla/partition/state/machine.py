@@ -17,6 +17,7 @@ Invariants:
 
 from collections.abc import Callable
 from hashlib import sha256
+from operator import attrgetter
 from typing import Any, Protocol
 
 from flotilla.partition.batch_facts import BatchFacts, Describe
@@ -56,6 +57,7 @@ from flotilla.types.topics import SETTING_BY_NAME, check_setting
 
 _ENTRIES = SETTING_BY_NAME["dedup_window_entries"]
 _WINDOW = SETTING_BY_NAME["dedup_window_ms"]
+_counters_of = attrgetter(*Counters._fields)
 #: What the head of a command holds.
 _TIME_MS_MAX = 2**63 - 1
 
@@ -202,18 +204,8 @@ class PartitionMachine:
         return InvalidArgumentError(f"a partition cannot be asked for {type(query).__name__}")
 
     def snapshot(self) -> bytes:
-        counters = Counters(
-            applied=self.applied,
-            log_start=self.log_start,
-            next_offset=self.next_offset,
-            max_time_ms=self.max_time_ms,
-            batches_total=self.batches_total,
-            bytes_total=self.bytes_total,
-            clock_ms=self.clock_ms,
-            end_offset=self.end_offset,
-        )
         contents = Contents(
-            counters=counters,
+            counters=Counters(*_counters_of(self)),
             positions=self.positions,
             fences=self.fences,
             producers=self.producers,
@@ -232,15 +224,8 @@ class PartitionMachine:
             self._reset()
             return
         contents = decode_snapshot(data)
-        counters = contents.counters
-        self.applied = counters.applied
-        self.log_start = counters.log_start
-        self.next_offset = counters.next_offset
-        self.end_offset = counters.end_offset
-        self.max_time_ms = counters.max_time_ms
-        self.batches_total = counters.batches_total
-        self.bytes_total = counters.bytes_total
-        self.clock_ms = counters.clock_ms
+        for name, value in contents.counters._asdict().items():
+            setattr(self, name, value)
         self.producers = contents.producers
         self.keys = contents.keys
         self.index = contents.index

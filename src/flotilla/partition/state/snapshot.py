@@ -11,7 +11,7 @@ window are not written.
 from dataclasses import dataclass
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - a class whose name says too little alone
-from typing import Final
+from typing import Final, NamedTuple
 
 from flotilla.partition.commands.byte_reader import ByteReader, pack_count, pack_numbers
 from flotilla.partition.offset_runs import RunSet
@@ -46,8 +46,7 @@ _PRODUCER = Struct("<QHQII")
 _IDLE = Struct("<QHIQ")
 
 
-@dataclass(frozen=True, slots=True)
-class Counters:
+class Counters(NamedTuple):
     applied: Index
     log_start: Offset
     next_offset: Offset
@@ -75,18 +74,8 @@ class Contents:
 
 
 def encode_snapshot(contents: Contents) -> bytes:
-    counters = contents.counters
     out = bytearray(_VERSION.pack(VERSION))
-    out += _COUNTERS.pack(
-        counters.applied,
-        counters.log_start,
-        counters.next_offset,
-        counters.max_time_ms,
-        counters.batches_total,
-        counters.bytes_total,
-        counters.clock_ms,
-        counters.end_offset,
-    )
+    out += _COUNTERS.pack(*contents.counters)
     _write_positions(out, contents.positions)
     _write_fences(out, contents.fences)
     _write_producers(out, contents.producers)
@@ -122,7 +111,7 @@ def _write_producers(out: bytearray, table: ProducerTable) -> None:
     out += _BOUNDS.pack(table.entries_max, table.window_ms)
     out += pack_count(len(table.marks))
     for mark in table.marks:
-        out += _MARK.pack(mark.stamp_ms, mark.end)
+        out += _MARK.pack(*mark)
     out += pack_count(len(table.producers))
     for producer_id, producer in sorted(table.producers.items()):
         head = producer.head
@@ -133,7 +122,7 @@ def _write_producers(out: bytearray, table: ProducerTable) -> None:
         out += pack_numbers(producer.offsets[head:])
     out += pack_count(len(table.idle))
     for producer_id, idle in table.idle.items():
-        out += _IDLE.pack(producer_id, idle.epoch, idle.next_sequence, idle.last_offset)
+        out += _IDLE.pack(producer_id, *idle)
 
 
 def _write_keys(out: bytearray, table: KeyTable) -> None:
@@ -150,7 +139,7 @@ def decode_snapshot(data: bytes) -> Contents:
         if version != VERSION:
             raise CorruptionError(f"a partition's snapshot of version {version}, not {VERSION}")
         contents = _read_contents(reader)
-    except (StructError, UnicodeDecodeError, IndexError) as error:
+    except (StructError, UnicodeDecodeError, IndexError, AssertionError) as error:
         raise CorruptionError("a partition's snapshot is cut short or garbled") from error
     if reader.left_bytes:
         raise CorruptionError(f"a partition's snapshot has {reader.left_bytes} bytes too many")
@@ -185,9 +174,7 @@ def _read_transactions(reader: ByteReader, counters: Counters) -> StagedTransact
 
 def _read_stored(reader: ByteReader) -> StoredTimes:
     stored = StoredTimes()
-    count = reader.count()
-    stored.times_ms = reader.numbers(count)
-    stored.ends = reader.numbers(count)
+    stored.times_ms, stored.ends = reader.columns(reader.count(), 2)
     return stored
 
 
@@ -212,23 +199,21 @@ def _read_producers(reader: ByteReader) -> ProducerTable:
     entries_max, window_ms = reader.take(_BOUNDS)
     table = ProducerTable(entries_max, window_ms)
     for _ in range(reader.count()):
-        stamp_ms, end = reader.take(_MARK)
-        table.marks.append(Mark(stamp_ms, end))
+        table.marks.append(Mark(*reader.take(_MARK)))
     slots: list[tuple[Offset, Producer]] = []
     for _ in range(reader.count()):
         producer_id, epoch, next_sequence, ended, size = reader.take(_PRODUCER)
         producer = Producer(producer_id, epoch, next_sequence)
         producer.epoch_start = ended
-        producer.sequences = reader.numbers(size)
-        producer.offsets = reader.numbers(size)
+        producer.sequences, producer.offsets = reader.columns(size, 2)
         table.producers[producer_id] = producer
         slots += [(offset, producer) for offset in producer.offsets]
     # Offsets are unique, so the order of batches in the window is the order of their offsets.
     slots.sort(key=_first)
     table.ring.extend([producer for _, producer in slots])
     for _ in range(reader.count()):
-        producer_id, epoch, next_sequence, last_offset = reader.take(_IDLE)
-        table.idle[producer_id] = Idle(epoch, next_sequence, last_offset)
+        producer_id, *idle = reader.take(_IDLE)
+        table.idle[producer_id] = Idle(*idle)
     return table
 
 

@@ -5,18 +5,26 @@ stored again, and its acks; those that have ended in the order of their end; the
 Reading raises struct.error, UnicodeDecodeError or IndexError for what was cut short or garbled.
 """
 
-from collections.abc import Iterable
-from itertools import chain
-from typing import Final
+from operator import attrgetter
+from typing import Any, Final
 
 from flotilla.partition.batch_facts import BatchFacts
-from flotilla.partition.commands.byte_reader import ByteReader, pack_count, pack_numbers, pack_text
+from flotilla.partition.commands.byte_reader import ByteReader, pack_count, pack_numbers, pack_rows, pack_text
 from flotilla.partition.state.transactions import Ended, Part, Shown, StagedAcks, StagedTransactions, Staging
 from flotilla.types.errors import CorruptionError
 
-_PART_NUMBERS: Final = len(Part._fields)
-_SHOWN_NUMBERS: Final = len(Shown._fields)
-_HELD_NUMBERS: Final = 8
+#: Of a batch that is held back; the others are the same for all of them.
+_HELD_FIELDS: Final = (
+    "base_offset",
+    "count",
+    "max_time_ms",
+    "producer_id",
+    "producer_sequence",
+    "size_bytes",
+    "priority",
+    "deliver_at_ms",
+)
+_held_row = attrgetter(*_HELD_FIELDS)
 
 
 def write_transactions(out: bytearray, transactions: StagedTransactions) -> None:
@@ -24,39 +32,20 @@ def write_transactions(out: bytearray, transactions: StagedTransactions) -> None
     for staging in transactions.open.values():
         out += pack_text(staging.transaction_id)
         out += pack_numbers((staging.first_staged_ms,))
-        _write_rows(out, staging.parts)
-        _write_rows(out, [(offset,) for offset in staging.offsets])
+        out += pack_rows(staging.parts)
+        out += pack_rows([(offset,) for offset in staging.offsets])
         out += pack_count(len(staging.acks))
         for acks in staging.acks:
             out += pack_text(acks.group)
             out += pack_numbers((acks.generation,))
-            _write_rows(out, acks.runs)
+            out += pack_rows(acks.runs)
     out += pack_count(len(transactions.ended))
     for ended in transactions.ended.values():
         out += pack_text(ended.transaction_id)
         out += pack_numbers((ended.acked_count,))
-        _write_rows(out, ended.batches)
+        out += pack_rows(ended.batches)
     out += pack_numbers((transactions.held_index,))
-    _write_rows(out, [_held_row(facts) for facts in transactions.held])
-
-
-def _write_rows(out: bytearray, rows: Iterable[tuple[int, ...]]) -> None:
-    rows = list(rows)
-    out += pack_count(len(rows))
-    out += pack_numbers(chain.from_iterable(rows))
-
-
-def _held_row(facts: BatchFacts) -> tuple[int, ...]:
-    return (
-        facts.base_offset,
-        facts.count,
-        facts.max_time_ms,
-        facts.producer_id,
-        facts.producer_sequence,
-        facts.size_bytes,
-        facts.priority,
-        facts.deliver_at_ms,
-    )
+    out += pack_rows([_held_row(facts) for facts in transactions.held])
 
 
 def read_transactions(reader: ByteReader) -> StagedTransactions:
@@ -65,8 +54,8 @@ def read_transactions(reader: ByteReader) -> StagedTransactions:
     open_ = [_read_staging(reader) for _ in range(reader.count())]
     ended = [_read_ended(reader) for _ in range(reader.count())]
     transactions.put(open_, ended)
-    transactions.held_index = reader.numbers(1)[0]
-    transactions.held = [_held(row) for row in _read_rows(reader, _HELD_NUMBERS)]
+    transactions.held_index = reader.number()
+    transactions.held = [_held(row) for row in reader.rows(len(_HELD_FIELDS))]
     partial = [staging for staging in open_ if staging.offsets]
     if [len(staging.offsets) for staging in partial] != ([len(transactions.held)] if transactions.held else []):
         raise CorruptionError("a partition's snapshot holds back what belongs to no transaction")
@@ -74,10 +63,10 @@ def read_transactions(reader: ByteReader) -> StagedTransactions:
 
 
 def _read_staging(reader: ByteReader) -> Staging:
-    staging = Staging(reader.text(), reader.numbers(1)[0])
-    for row in _read_rows(reader, _PART_NUMBERS):
+    staging = Staging(reader.text(), reader.number())
+    for row in reader.rows(len(Part._fields)):
         staging.add(Part(*row))
-    staging.offsets = [row[0] for row in _read_rows(reader, 1)]
+    staging.offsets = [offset for (offset,) in reader.rows(1)]
     for _ in range(reader.count()):
         staging.add_acks(_read_acks(reader))
     if (staging.parts or not staging.acks) and len(staging.offsets) >= len(staging.parts):
@@ -86,22 +75,15 @@ def _read_staging(reader: ByteReader) -> Staging:
 
 
 def _read_acks(reader: ByteReader) -> StagedAcks:
-    group, generation = reader.text(), reader.numbers(1)[0]
-    return StagedAcks(group, generation, tuple([(first, end) for first, end in _read_rows(reader, 2)]))
+    group, generation = reader.text(), reader.number()
+    return StagedAcks(group, generation, tuple([(first, end) for first, end in reader.rows(2)]))
 
 
 def _read_ended(reader: ByteReader) -> Ended:
-    transaction_id, acked_count = reader.text(), reader.numbers(1)[0]
-    return Ended(transaction_id, tuple([Shown(*row) for row in _read_rows(reader, _SHOWN_NUMBERS)]), acked_count)
-
-
-def _read_rows(reader: ByteReader, width: int) -> list[tuple[int, ...]]:
-    numbers = reader.numbers(reader.count() * width)
-    return list(zip(*[numbers[at::width] for at in range(width)], strict=True))
+    transaction_id, acked_count = reader.text(), reader.number()
+    return Ended(transaction_id, tuple([Shown(*row) for row in reader.rows(len(Shown._fields))]), acked_count)
 
 
 def _held(row: tuple[int, ...]) -> BatchFacts:
-    base_offset, count, max_time_ms, producer_id, sequence, size_bytes, priority, deliver_at_ms = row
-    return BatchFacts(
-        base_offset, count, max_time_ms, producer_id, 0, sequence, size_bytes, priority, deliver_at_ms, (), True
-    )
+    known: dict[str, Any] = dict(zip(_HELD_FIELDS, row, strict=True))
+    return BatchFacts(**known, producer_epoch=0, is_transactional=True)

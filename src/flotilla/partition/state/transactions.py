@@ -19,7 +19,7 @@ again in part; `held` is empty unless there is one.
 
 from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import accumulate
 from typing import Final, NamedTuple
@@ -361,15 +361,4 @@ def _acked_count(staging: Staging) -> int:
 
 def _seen(facts: BatchFacts) -> BatchFacts:
     """What must be known of a batch when it is shown."""
-    return BatchFacts(
-        base_offset=facts.base_offset,
-        count=facts.count,
-        max_time_ms=facts.max_time_ms,
-        producer_id=facts.producer_id,
-        producer_epoch=0,
-        producer_sequence=facts.producer_sequence,
-        size_bytes=facts.size_bytes,
-        priority=facts.priority,
-        deliver_at_ms=facts.deliver_at_ms,
-        is_transactional=True,
-    )
+    return replace(facts, producer_epoch=0, idempotency_keys=())
