@@ -44,7 +44,7 @@ from flotilla.storage.options import StoreOptions
 from flotilla.types.address import Address, parse_address
 from flotilla.types.errors import FlotillaError, InvalidArgumentError, UnavailableError
 from flotilla.types.ids import GroupId, NodeId
-from flotilla.types.limits import SPARE_BYTES_MAX
+from flotilla.types.limits import THRIFTY_BYTES_MAX
 from flotilla.types.operations import CreateTopic, Request
 from flotilla.types.settings import NodeSettings
 from flotilla.types.version import __version__
@@ -142,7 +142,7 @@ def _replica_options(settings: NodeSettings) -> ReplicaOptions:
             heartbeat_ticks=ceil(settings.heartbeat_ms / TICK_MS),
             quiesce_ticks=ceil(settings.quiesce_ms / TICK_MS),
             commit_news_ticks=1,
-            spare_bytes_max=SPARE_BYTES_MAX,
+            thrifty_bytes_max=THRIFTY_BYTES_MAX,
             proposal_bytes_max=settings.proposal_bytes_max,
             proposal_count_max=settings.proposal_count_max,
         )

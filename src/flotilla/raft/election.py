@@ -6,18 +6,16 @@ a working leader (thesis 4.2.3). A candidate's own vote counts when it is durabl
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from flotilla.raft import quorum
-from flotilla.raft.messages import Append, Heartbeat, Message, SnapshotChunk, TimeoutNow, VoteReply, VoteRequest
+from flotilla.raft import leader, quorum
+from flotilla.raft.messages import Message, TimeoutNow, VoteReply, VoteRequest
 from flotilla.raft.roles import CANDIDATE, FOLLOWER, LEADER, PRE_CANDIDATE
+from flotilla.raft.state import RaftState
 from flotilla.types.ids import NO_NODE, NodeId
 
-if TYPE_CHECKING:
-    from flotilla.raft.node import RaftNode
 
-
-def start(node: "RaftNode") -> None:
+def start(node: RaftState) -> None:
     """The election timeout passed, or a hint asks for the same: stand, if this node may."""
     if not node.is_promotable():
         return
@@ -27,7 +25,7 @@ def start(node: "RaftNode") -> None:
         _ask_for_votes(node, transfer=False)
 
 
-def leader_link_lost(node: "RaftNode") -> None:
+def leader_link_lost(node: RaftState) -> None:
     """The link to the leader broke. Voters stand one after the other, beginning behind the leader's id."""
     lost = node.leader
     node.wake()
@@ -41,37 +39,29 @@ def leader_link_lost(node: "RaftNode") -> None:
         _stand_within(node, place * node.options.succession_ticks)
 
 
-def leader_heard(node: "RaftNode", leader: NodeId) -> None:
+def leader_heard(node: RaftState, leader_id: NodeId) -> None:
     """A message of the term's leader came in: a sign of life, worth less when the link to it is known to be broken.
 
     Then it may have been under way since before the leader died. One that still lives speaks again soon.
     """
-    node.leader = leader
+    node.leader = leader_id
     node.election_elapsed = 0
     node.has_stood_again = False
-    if leader in node.down_peers:
-        place = _place_in_line(node, leader)
-        _stand_within(node, leader_patience_ticks(node) + place * node.options.succession_ticks)
+    if leader_id in node.down_peers:
+        place = _place_in_line(node, leader_id)
+        _stand_within(node, node.leader_patience_ticks() + place * node.options.succession_ticks)
     elif node.election_timeout < node.options.election_ticks:
         # The hint was wrong, or the link is back.
         node.election_timeout = node.draw_election_timeout()
 
 
-def leader_patience_ticks(node: "RaftNode") -> int:
-    """How long the leader may be silent before this node votes for another."""
-    options = node.options
-    if node.leader in node.down_peers:
-        return min(2 * options.heartbeat_ticks, options.election_ticks)
-    return options.election_ticks
-
-
-def _place_in_line(node: "RaftNode", lost: NodeId) -> int:
+def _place_in_line(node: RaftState, lost: NodeId) -> int:
     """How many voters stand before this one when `lost` has gone."""
     line = node.configuration.successors(lost)
     return line.index(node.id) if node.id in line else len(line)
 
 
-def _stand_instead(node: "RaftNode", asking: NodeId) -> None:
+def _stand_instead(node: RaftState, asking: NodeId) -> None:
     """The asker lacks what this node has and cannot win: this one can, if it stands already or stands in line."""
     if node.role == PRE_CANDIDATE:
         # Its own question may not have been listened to, because the asker still heard the leader then.
@@ -80,11 +70,11 @@ def _stand_instead(node: "RaftNode", asking: NodeId) -> None:
         start(node)
 
 
-def _stand_within(node: "RaftNode", wait_ticks: int) -> None:
+def _stand_within(node: RaftState, wait_ticks: int) -> None:
     node.election_timeout = min(node.election_timeout, node.election_elapsed + wait_ticks)
 
 
-def _ask_in_advance(node: "RaftNode") -> None:
+def _ask_in_advance(node: RaftState) -> None:
     node.become_pre_candidate()
     node.votes[node.id] = True
     _request(node, pre=True, transfer=False)
@@ -92,27 +82,27 @@ def _ask_in_advance(node: "RaftNode") -> None:
         _ask_for_votes(node, transfer=False)
 
 
-def _ask_for_votes(node: "RaftNode", *, transfer: bool) -> None:
+def _ask_for_votes(node: RaftState, *, transfer: bool) -> None:
     node.become_candidate()
     # To itself through the disk: the own vote counts once it cannot be forgotten.
     node.after_sync.append(VoteReply(node.id, node.id, node.term, granted=True))
     _request(node, pre=False, transfer=transfer)
 
 
-def _request(node: "RaftNode", *, pre: bool, transfer: bool) -> None:
+def _request(node: RaftState, *, pre: bool, transfer: bool) -> None:
     for peer in node.configuration.members():
         if peer != node.id and node.configuration.is_voter(peer):
             _request_of(node, peer, pre=pre, transfer=transfer)
 
 
-def _request_of(node: "RaftNode", peer: NodeId, *, pre: bool, transfer: bool) -> None:
+def _request_of(node: RaftState, peer: NodeId, *, pre: bool, transfer: bool) -> None:
     out = node.messages if pre else node.after_sync
     term = node.term + 1 if pre else node.term
     last_index, last_term = node.log.last_index, node.log.last_term()
     out.append(VoteRequest(node.id, peer, term, last_index, last_term, pre=pre, transfer=transfer))
 
 
-def _on_vote_request(node: "RaftNode", request: VoteRequest) -> None:
+def _on_vote_request(node: RaftState, request: VoteRequest) -> None:
     """Any role: a vote is given once in a term, to a candidate whose log is at least as complete.
 
     A replica that knows no configuration may have been a member that lost its disk: whatever it had acknowledged
@@ -141,7 +131,7 @@ def _on_vote_request(node: "RaftNode", request: VoteRequest) -> None:
         node.election_elapsed = 0
 
 
-def _on_vote_reply(node: "RaftNode", reply: VoteReply) -> None:
+def _on_vote_reply(node: RaftState, reply: VoteReply) -> None:
     if node.role == PRE_CANDIDATE:
         if not reply.pre or (reply.granted and reply.term != node.term + 1):
             return
@@ -153,7 +143,7 @@ def _on_vote_reply(node: "RaftNode", reply: VoteReply) -> None:
         if node.role == PRE_CANDIDATE:
             _ask_for_votes(node, transfer=False)
         else:
-            node.become_leader()
+            leader.begin(node)
     elif result == quorum.LOST:
         # The term stands, and so does the vote given in it.
         node.become_follower(node.term, NO_NODE)
@@ -161,7 +151,7 @@ def _on_vote_reply(node: "RaftNode", reply: VoteReply) -> None:
         _consider_split_vote(node)
 
 
-def _consider_split_vote(node: "RaftNode") -> None:
+def _consider_split_vote(node: RaftState) -> None:
     """Voters stood at the same time, and those who could still decide are gone: stand again, one after the other.
 
     Waiting for an election timeout would be as safe and far slower. The term rises only after another pre-vote.
@@ -178,26 +168,17 @@ def _consider_split_vote(node: "RaftNode") -> None:
         _stand_within(node, 1 + 2 * place * node.options.succession_ticks)
 
 
-def _on_leader_message(node: "RaftNode", message: Message) -> None:
-    """Somebody won this term: follow, and handle the message as a follower."""
-    node.become_follower(message.term, message.sender)
-    node.step(message)
-
-
-def _on_timeout_now(node: "RaftNode", message: TimeoutNow) -> None:
+def _on_timeout_now(node: RaftState, message: TimeoutNow) -> None:
     """The leader hands over: stand without a pre-vote, and say that it was the leader's wish."""
     if node.role != LEADER and node.is_promotable():
         _ask_for_votes(node, transfer=True)
 
 
-VOTER_STEPS: dict[type[Message], Callable[["RaftNode", Any], None]] = {
+VOTER_STEPS: dict[type[Message], Callable[[RaftState, Any], None]] = {
     VoteRequest: _on_vote_request,
     TimeoutNow: _on_timeout_now,
 }
 
-CANDIDATE_STEPS: dict[type[Message], Callable[["RaftNode", Any], None]] = {
+CANDIDATE_STEPS: dict[type[Message], Callable[[RaftState, Any], None]] = {
     VoteReply: _on_vote_reply,
-    Append: _on_leader_message,
-    Heartbeat: _on_leader_message,
-    SnapshotChunk: _on_leader_message,
 }

@@ -6,7 +6,7 @@ it in a few steps, not entry by entry.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flotilla.raft import election
 from flotilla.raft.messages import (
@@ -23,13 +23,11 @@ from flotilla.raft.messages import (
     SnapshotChunk,
     SnapshotReply,
 )
+from flotilla.raft.state import RaftState
 from flotilla.types.ids import Index, NodeId
 
-if TYPE_CHECKING:
-    from flotilla.raft.node import RaftNode
 
-
-def _on_append(node: "RaftNode", append: Append) -> None:
+def _on_append(node: RaftState, append: Append) -> None:
     election.leader_heard(node, append.sender)
     log = node.log
     if append.prev_index < log.committed:
@@ -59,11 +57,11 @@ def _on_append(node: "RaftNode", append: Append) -> None:
     _reply(node, append.sender, last_new)
 
 
-def _reply(node: "RaftNode", leader: NodeId, index: Index) -> None:
+def _reply(node: RaftState, leader: NodeId, index: Index) -> None:
     node.after_sync.append(AppendReply(node.id, leader, node.term, index=index, accepted=True))
 
 
-def _on_heartbeat(node: "RaftNode", heartbeat: Heartbeat) -> None:
+def _on_heartbeat(node: RaftState, heartbeat: Heartbeat) -> None:
     election.leader_heard(node, heartbeat.sender)
     node.log.commit_to(min(heartbeat.commit, node.log.last_index))
     # The answer rests on the term alone: while that is durable it need not wait for entries being written.
@@ -71,12 +69,12 @@ def _on_heartbeat(node: "RaftNode", heartbeat: Heartbeat) -> None:
     out.append(HeartbeatReply(node.id, heartbeat.sender, node.term, heartbeat.read_id))
 
 
-def _on_commit_news(node: "RaftNode", news: CommitNews) -> None:
+def _on_commit_news(node: RaftState, news: CommitNews) -> None:
     election.leader_heard(node, news.sender)
     node.log.commit_to(min(news.commit, node.log.last_index))
 
 
-def _on_quiesce(node: "RaftNode", message: Quiesce) -> None:
+def _on_quiesce(node: RaftState, message: Quiesce) -> None:
     election.leader_heard(node, message.sender)
     if node.log.last_index < message.commit:
         return
@@ -85,7 +83,7 @@ def _on_quiesce(node: "RaftNode", message: Quiesce) -> None:
         node.quiescent = True
 
 
-def _on_snapshot_chunk(node: "RaftNode", chunk: SnapshotChunk) -> None:
+def _on_snapshot_chunk(node: RaftState, chunk: SnapshotChunk) -> None:
     election.leader_heard(node, chunk.sender)
     meta = chunk.meta
     log = node.log
@@ -100,7 +98,7 @@ def _on_snapshot_chunk(node: "RaftNode", chunk: SnapshotChunk) -> None:
         node.install(snapshot, [], chunk.sender)
 
 
-def receive_chunk(node: "RaftNode", chunk: SnapshotChunk) -> Snapshot | None:
+def receive_chunk(node: RaftState, chunk: SnapshotChunk) -> Snapshot | None:
     """Puts a piece behind the pieces that are here. Answers how far it got; the whole, once it is complete."""
     meta = chunk.meta
     if meta.size_bytes > node.options.snapshot_bytes_max:
@@ -117,16 +115,30 @@ def receive_chunk(node: "RaftNode", chunk: SnapshotChunk) -> Snapshot | None:
     return Snapshot(meta, bytes(received))
 
 
-def _on_read_reply(node: "RaftNode", reply: ReadReply) -> None:
+def _on_read_reply(node: RaftState, reply: ReadReply) -> None:
     if node.reads.forwarded.pop(reply.read_id, True) is None:
         node.read_states.append(ReadState(reply.read_id, reply.index))
 
 
-STEPS: dict[type[Message], Callable[["RaftNode", Any], None]] = {
+STEPS: dict[type[Message], Callable[[RaftState, Any], None]] = {
     Append: _on_append,
     Heartbeat: _on_heartbeat,
     CommitNews: _on_commit_news,
     Quiesce: _on_quiesce,
     SnapshotChunk: _on_snapshot_chunk,
     ReadReply: _on_read_reply,
+}
+
+
+def _on_leader_message(node: RaftState, message: Message) -> None:
+    """Another candidate won this term: follow it, and handle the message as a follower."""
+    node.become_follower(message.term, message.sender)
+    STEPS[type(message)](node, message)
+
+
+#: Messages of a leader that end a candidacy.
+CANDIDATE_STEPS: dict[type[Message], Callable[[RaftState, Any], None]] = {
+    Append: _on_leader_message,
+    Heartbeat: _on_leader_message,
+    SnapshotChunk: _on_leader_message,
 }

@@ -6,7 +6,7 @@ to the followers in `replication.py`.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flotilla.raft import proposals, quorum, replication, thrifty
 from flotilla.raft.messages import (
@@ -24,15 +24,14 @@ from flotilla.raft.messages import (
 )
 from flotilla.raft.progress import PROBE, REPLICATE, SNAPSHOT, Progress
 from flotilla.raft.roles import LEADER
+from flotilla.raft.state import RaftState
 from flotilla.types.errors import InvalidArgumentError, NotLeaderError, OverloadedError
 from flotilla.types.ids import NO_NODE, NodeId
 
-if TYPE_CHECKING:
-    from flotilla.raft.node import RaftNode
 
-
-def begin(node: "RaftNode") -> None:
+def begin(node: RaftState) -> None:
     """The election is won: nothing is known of the others, and an entry of the own term must commit first."""
+    node.become_leader()
     first_own = node.log.last_index + 1
     node.progress = {member: Progress(first_own) for member in proposals.tracked_members(node)}
     own_log_written(node)
@@ -42,12 +41,12 @@ def begin(node: "RaftNode") -> None:
 # Time.
 
 
-def tick(node: "RaftNode") -> None:
+def tick(node: RaftState) -> None:
     options = node.options
     node.idle_ticks += 1
     node.heartbeat_elapsed += 1
     node.news_ticks += 1
-    node.spares = thrifty.choose(node)
+    node.lagging = thrifty.choose(node)
     if node.election_elapsed >= options.election_ticks:
         node.election_elapsed = 0
         node.transferee = NO_NODE
@@ -68,14 +67,14 @@ def tick(node: "RaftNode") -> None:
             replication.send_heartbeats(node)
 
 
-def _heard_quorum(node: "RaftNode") -> bool:
+def _heard_quorum(node: RaftState) -> bool:
     active = {peer for peer, progress in node.progress.items() if progress.recent_active or peer == node.id}
     for progress in node.progress.values():
         progress.recent_active = False
     return quorum.has_quorum(node.configuration, active)
 
 
-def _can_sleep(node: "RaftNode") -> bool:
+def _can_sleep(node: RaftState) -> bool:
     """Nothing is under way and everybody has everything, so silence says the same as a heartbeat."""
     log = node.log
     if node.options.quiesce_ticks == 0 or node.idle_ticks < node.options.quiesce_ticks:
@@ -88,24 +87,18 @@ def _can_sleep(node: "RaftNode") -> bool:
     )
 
 
-def woken(node: "RaftNode") -> None:
-    node.heartbeat_elapsed = node.options.heartbeat_ticks
-    for progress in node.progress.values():
-        progress.recent_active = True
-
-
-def peer_down(node: "RaftNode", peer: NodeId) -> None:
+def peer_down(node: RaftState, peer: NodeId) -> None:
     progress = node.progress.get(peer)
     if progress is None:
         return
     node.wake()
-    node.spares = frozenset()
+    node.lagging = frozenset()
     progress.recent_active = False
     if progress.state == REPLICATE:
         progress.become_probe()
 
 
-def peer_up(node: "RaftNode", peer: NodeId) -> None:
+def peer_up(node: RaftState, peer: NodeId) -> None:
     progress = node.progress.get(peer)
     if progress is not None:
         node.wake()
@@ -115,7 +108,7 @@ def peer_up(node: "RaftNode", peer: NodeId) -> None:
 # Answers.
 
 
-def _on_append_reply(node: "RaftNode", reply: AppendReply) -> None:
+def _on_append_reply(node: RaftState, reply: AppendReply) -> None:
     progress = node.progress.get(reply.sender)
     if progress is None:
         return
@@ -139,7 +132,7 @@ def _on_append_reply(node: "RaftNode", reply: AppendReply) -> None:
         node.messages.append(TimeoutNow(node.id, reply.sender, node.term))
 
 
-def _on_heartbeat_reply(node: "RaftNode", reply: HeartbeatReply) -> None:
+def _on_heartbeat_reply(node: RaftState, reply: HeartbeatReply) -> None:
     progress = node.progress.get(reply.sender)
     if progress is None:
         return
@@ -152,7 +145,7 @@ def _on_heartbeat_reply(node: "RaftNode", reply: HeartbeatReply) -> None:
         _confirm_reads(node)
 
 
-def _on_snapshot_reply(node: "RaftNode", reply: SnapshotReply) -> None:
+def _on_snapshot_reply(node: RaftState, reply: SnapshotReply) -> None:
     progress = node.progress.get(reply.sender)
     if progress is None:
         return
@@ -166,23 +159,23 @@ def _on_snapshot_reply(node: "RaftNode", reply: SnapshotReply) -> None:
         replication.send_chunk(node, reply.sender, progress)
 
 
-def _on_read_request(node: "RaftNode", request: ReadRequest) -> None:
+def _on_read_request(node: RaftState, request: ReadRequest) -> None:
     if node.reads.count() < node.options.read_count_max:
         _add_read(node, request.sender, request.read_id)
 
 
-def _on_proposal(node: "RaftNode", proposal: Proposal) -> None:
+def _on_proposal(node: RaftState, proposal: Proposal) -> None:
     proposals.propose_unanswered(node, proposal.data)
 
 
-def own_log_written(node: "RaftNode") -> None:
+def own_log_written(node: RaftState) -> None:
     """The own copy counts like any other: when it is durable."""
     progress = node.progress.get(node.id)
     if progress is not None and progress.accepted(node.log.durable):
         _advance_commit(node)
 
 
-def _advance_commit(node: "RaftNode") -> None:
+def _advance_commit(node: RaftState) -> None:
     match = {peer: progress.match for peer, progress in node.progress.items()}
     index = min(quorum.committed_index(node.configuration, match), node.log.last_index)
     if index <= node.log.committed or node.log.term(index) != node.term:
@@ -198,7 +191,7 @@ def _advance_commit(node: "RaftNode") -> None:
 # Reads.
 
 
-def read(node: "RaftNode") -> int:
+def read(node: RaftState) -> int:
     if node.role != LEADER and node.leader == NO_NODE:
         raise NotLeaderError()
     if node.reads.count() >= node.options.read_count_max:
@@ -213,7 +206,7 @@ def read(node: "RaftNode") -> int:
     return read_id
 
 
-def _add_read(node: "RaftNode", asking: NodeId, read_id: int) -> None:
+def _add_read(node: RaftState, asking: NodeId, read_id: int) -> None:
     node.idle_ticks = 0
     if node.log.term(node.log.committed) != node.term:
         node.reads.deferred.append((asking, read_id))
@@ -222,7 +215,7 @@ def _add_read(node: "RaftNode", asking: NodeId, read_id: int) -> None:
     _confirm_reads(node)
 
 
-def _confirm_reads(node: "RaftNode") -> None:
+def _confirm_reads(node: RaftState) -> None:
     acknowledged = {**node.reads.acknowledged, node.id: node.reads.sequence}
     confirmed = quorum.committed_index(node.configuration, acknowledged)
     for asking, read_id, index in node.reads.take_confirmed(confirmed):
@@ -230,7 +223,7 @@ def _confirm_reads(node: "RaftNode") -> None:
             node.read_states.append(ReadState(read_id, index))
         else:
             # The asker can serve the read only when it has everything and knows of the commit.
-            node.spares = node.spares - {asking}
+            node.lagging = node.lagging - {asking}
             progress = node.progress.get(asking)
             if progress is not None and progress.commit_sent < min(node.log.committed, progress.match):
                 replication.send_commit_news(node, asking, progress)
@@ -240,7 +233,7 @@ def _confirm_reads(node: "RaftNode") -> None:
 # Handing over.
 
 
-def transfer(node: "RaftNode", to: NodeId) -> None:
+def transfer(node: RaftState, to: NodeId) -> None:
     if node.role != LEADER:
         raise NotLeaderError(node.leader)
     if to not in node.configuration.voters:
@@ -248,7 +241,7 @@ def transfer(node: "RaftNode", to: NodeId) -> None:
     if to == node.id or to == node.transferee:
         return
     node.wake()
-    node.spares = frozenset()
+    node.lagging = frozenset()
     node.transferee = to
     node.election_elapsed = 0
     progress = node.progress[to]
@@ -257,7 +250,7 @@ def transfer(node: "RaftNode", to: NodeId) -> None:
         node.messages.append(TimeoutNow(node.id, to, node.term))
 
 
-def configuration_committed(node: "RaftNode") -> None:
+def configuration_committed(node: RaftState) -> None:
     """A leader leads until the configuration that removes it has committed, then hands over to the best voter."""
     index, configuration = node.log.configurations[-1]
     if configuration.is_voter(node.id) or index > node.log.committed:
@@ -271,7 +264,7 @@ def configuration_committed(node: "RaftNode") -> None:
     node.become_follower(node.term, NO_NODE)
 
 
-STEPS: dict[type[Message], Callable[["RaftNode", Any], None]] = {
+STEPS: dict[type[Message], Callable[[RaftState, Any], None]] = {
     AppendReply: _on_append_reply,
     HeartbeatReply: _on_heartbeat_reply,
     SnapshotReply: _on_snapshot_reply,

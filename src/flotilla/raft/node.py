@@ -17,190 +17,49 @@ Time comes in ticks and chance in an injected `random.Random`, so that a run rep
 of role always goes through one `become_*`; the term of a message is checked in one place, `_check_term`.
 """
 
-from collections import deque
 from collections.abc import Callable
-from random import Random
 from typing import Any
 
 from flotilla.raft import election, follower, leader, proposals, repair, replication
-from flotilla.raft.log import RaftLog
 from flotilla.raft.membership import ConfigurationChange
 from flotilla.raft.messages import (
     CONFIG,
     Append,
     AppendReply,
-    Configuration,
-    Entry,
     HardState,
     Heartbeat,
     HeartbeatReply,
     Message,
     Proposal,
     Quiesce,
-    ReadState,
     Ready,
     RepairReply,
     RepairRequest,
-    Snapshot,
     SnapshotChunk,
     VoteReply,
     VoteRequest,
 )
-from flotilla.raft.options import UNLIMITED_BYTES, RaftOptions
-from flotilla.raft.progress import Progress
-from flotilla.raft.reads import ReadQueue
 from flotilla.raft.roles import CANDIDATE, FOLLOWER, LEADER, PRE_CANDIDATE
-from flotilla.raft.stored_log import StoredLog
-from flotilla.types.ids import NO_NODE, Index, NodeId, Term
+from flotilla.raft.state import RaftState
+from flotilla.types.ids import NO_NODE, Index, NodeId
 
 #: Only a leader sends these, so they name the leader of their term.
 FROM_LEADER = (Append, Heartbeat, SnapshotChunk, Quiesce)
 #: These do not wake a sleeping group: they were under way when it fell asleep.
 UNDER_WAY = (Quiesce, HeartbeatReply)
 
-_STEPS: dict[int, dict[type[Message], Callable[["RaftNode", Any], None]]] = {
+_STEPS: dict[int, dict[type[Message], Callable[[RaftState, Any], None]]] = {
     FOLLOWER: {**election.VOTER_STEPS, **follower.STEPS},
-    PRE_CANDIDATE: {**election.VOTER_STEPS, **election.CANDIDATE_STEPS},
-    CANDIDATE: {**election.VOTER_STEPS, **election.CANDIDATE_STEPS},
+    PRE_CANDIDATE: {**election.VOTER_STEPS, **election.CANDIDATE_STEPS, **follower.CANDIDATE_STEPS},
+    CANDIDATE: {**election.VOTER_STEPS, **election.CANDIDATE_STEPS, **follower.CANDIDATE_STEPS},
     LEADER: {**election.VOTER_STEPS, **leader.STEPS},
 }
 
 
-class RaftNode:
-    """See the module's contract. Fields without underscore are for the role modules beside this one."""
+class RaftNode(RaftState):
+    """See the module's contract."""
 
-    __slots__ = (
-        "_advanced",
-        "_install_number",
-        "_number",
-        "_saved",
-        "_terms_under_way",
-        "_to_self",
-        "after_sync",
-        "damaged",
-        "down_peers",
-        "durable_term",
-        "election_elapsed",
-        "election_timeout",
-        "has_stood_again",
-        "heartbeat_elapsed",
-        "id",
-        "idle_ticks",
-        "incoming",
-        "installing",
-        "leader",
-        "learner_credit_bytes",
-        "log",
-        "messages",
-        "news_ticks",
-        "options",
-        "pending_configuration_index",
-        "progress",
-        "quiescent",
-        "random",
-        "read_states",
-        "reads",
-        "repaired",
-        "role",
-        "snapshot_wanted",
-        "spares",
-        "term",
-        "transferee",
-        "truncate_from",
-        "uncommitted",
-        "uncommitted_bytes",
-        "vote",
-        "votes",
-    )
-
-    def __init__(
-        self,
-        node_id: NodeId,
-        stored: StoredLog,
-        *,
-        random: Random,
-        options: RaftOptions | None = None,
-        hard_state: HardState | None = None,
-        configuration: Configuration | None = None,
-        configuration_entries: list[Entry] | None = None,
-        applied: Index = 0,
-        damaged: list[tuple[Index, Index]] | None = None,
-        is_state_lost: bool = False,
-    ) -> None:
-        assert node_id != NO_NODE
-        hard_state = hard_state or HardState()
-        self.id: NodeId = node_id
-        self.options = options or RaftOptions()
-        self.options.validate()
-        self.random = random
-        self.log = RaftLog(stored, configuration or Configuration(), committed=hard_state.commit, applied=applied)
-        for entry in configuration_entries or []:
-            self.log.add_configuration(entry)
-
-        self.term: Term = hard_state.term
-        #: Whom this node voted for in `term`. Kept when stepping down within a term: a vote is given once.
-        self.vote: NodeId = hard_state.vote
-        self.role = FOLLOWER
-        #: The leader of `term` as far as known.
-        self.leader: NodeId = NO_NODE
-
-        #: Candidates: the answers so far.
-        self.votes: dict[NodeId, bool] = {}
-        #: Candidates: a split vote was repeated without waiting; cleared by a leader.
-        self.has_stood_again = False
-        #: Leaders: what is known of every member, in ascending order of id.
-        self.progress: dict[NodeId, Progress] = {}
-        #: Leaders: no further membership change before this index has been applied.
-        self.pending_configuration_index: Index = 0
-        #: Leaders: (index, bytes) of proposals that have not committed, oldest first.
-        self.uncommitted: deque[tuple[Index, int]] = deque()
-        self.uncommitted_bytes = 0
-        #: Leaders: how much of the log may still be sent to learners. Whoever limits that refills it.
-        self.learner_credit_bytes = UNLIMITED_BYTES
-        #: Leaders: voters whom no quorum needs for now.
-        self.spares: frozenset[NodeId] = frozenset()
-        #: Leaders: whom leadership is being handed to.
-        self.transferee: NodeId = NO_NODE
-        #: Reads that wait for a quorum's word. The first id is drawn, so that no id repeats after a restart.
-        self.reads = ReadQueue(first_id=random.getrandbits(47) << 16)
-
-        self.election_elapsed = self.heartbeat_elapsed = self.idle_ticks = 0
-        #: Leaders: for how many ticks some follower has not been told of a commit.
-        self.news_ticks = 0
-        self.election_timeout = self.draw_election_timeout()
-        #: A sleeping group neither ticks nor speaks; any message or proposal wakes it.
-        self.quiescent = False
-        #: Peers whose link is known to be down.
-        self.down_peers: set[NodeId] = set()
-
-        #: Entries whose bodies are lost: half-open, ascending. While there are any, this node neither votes nor serves.
-        self.damaged: list[tuple[Index, Index]] = list(damaged or [])
-        if is_state_lost:
-            self.damaged.insert(0, repair.lost_state(self.log.base))
-        #: A snapshot on its way in: its pieces so far.
-        self.incoming: tuple[SnapshotChunk, bytearray] | None = None
-        #: A whole snapshot, and the intact entries behind it that stay, while the caller installs it.
-        self.installing: tuple[Snapshot, list[Entry], NodeId] | None = None
-        #: Bodies fetched again, waiting for the next Ready.
-        self.repaired: list[Entry] = []
-        self.truncate_from: Index = 0
-        #: Somebody needs a newer snapshot than there is.
-        self.snapshot_wanted = False
-
-        self.messages: list[Message] = []
-        self.after_sync: list[Message] = []
-        self.read_states: list[ReadState] = []
-        self._saved = hard_state
-        #: The newest term known to be on this node's disk.
-        self.durable_term: Term = hard_state.term
-        self._number = self._advanced = self._install_number = 0
-        self._terms_under_way: deque[tuple[int, Term]] = deque()
-        self._to_self: deque[tuple[int, Message]] = deque()
-
-    @property
-    def configuration(self) -> Configuration:
-        """The configuration in force: the newest one in the log."""
-        return self.log.configurations[-1][1]
+    __slots__ = ()
 
     # Inputs.
 
@@ -272,9 +131,9 @@ class RaftNode:
         if self.role != FOLLOWER:
             self.become_follower(self.term, NO_NODE)
 
-    def spare_nobody(self) -> None:
-        """What was sent takes too long: until the next tick everybody is sent everything."""
-        self.spares = frozenset()
+    def replicate_to_all(self) -> None:
+        """The quorum takes too long: until the next tick every voter is sent everything at once."""
+        self.lagging = frozenset()
 
     def peer_down(self, peer: NodeId) -> None:
         """The link to `peer` broke: a hint, never a proof. It may start a pre-vote at once, never a real vote."""
@@ -351,108 +210,14 @@ class RaftNode:
         assert number <= self._number
         self._advanced = number
         self.log.written(number)
-        while self._terms_under_way and self._terms_under_way[0][0] <= number:
-            self.durable_term = self._terms_under_way.popleft()[1]
+        while self._terms_in_flight and self._terms_in_flight[0][0] <= number:
+            self.durable_term = self._terms_in_flight.popleft()[1]
         if number == self._install_number:
             self._installed()
         if self.role == LEADER:
             leader.own_log_written(self)
         while self._to_self and self._to_self[0][0] <= number:
             self.step(self._to_self.popleft()[1])
-
-    # Changes of role: the only places where `role` is set.
-
-    def become_follower(self, term: Term, leader_id: NodeId) -> None:
-        assert term >= self.term, "terms never go back"
-        if term > self.term:
-            self.term = term
-            self.vote = NO_NODE
-        self._leave_role(FOLLOWER)
-        self.leader = leader_id
-
-    def become_pre_candidate(self) -> None:
-        """Asks whether an election could be won. Neither term nor vote changes."""
-        assert self.role != LEADER
-        self._leave_role(PRE_CANDIDATE)
-        self.leader = NO_NODE
-
-    def become_candidate(self) -> None:
-        assert self.role != LEADER
-        self.term += 1
-        self.vote = self.id
-        self._leave_role(CANDIDATE)
-        self.leader = NO_NODE
-
-    def become_leader(self) -> None:
-        assert self.role == CANDIDATE
-        assert self.vote == self.id
-        self._leave_role(LEADER)
-        self.leader = self.id
-        self.has_stood_again = False
-        leader.begin(self)
-
-    def _leave_role(self, role: int) -> None:
-        if self.role == LEADER and role != LEADER:
-            self.read_states += [ReadState(read_id, -1) for read_id in self.reads.drop_all()]
-        elif self.role != LEADER:
-            self.read_states += [ReadState(read_id, -1) for read_id in self.reads.drop_forwarded()]
-        self.role = role
-        self.votes = {}
-        self.progress = {}
-        self.uncommitted.clear()
-        self.uncommitted_bytes = 0
-        self.spares = frozenset()
-        self.transferee = NO_NODE
-        self.quiescent = False
-        self.election_elapsed = 0
-        self.heartbeat_elapsed = 0
-        self.idle_ticks = 0
-        self.election_timeout = self.draw_election_timeout()
-
-    # What the role modules share.
-
-    def wake(self) -> None:
-        if not self.quiescent:
-            return
-        self.quiescent = False
-        self.election_elapsed = 0
-        self.idle_ticks = 0
-        if self.role == LEADER:
-            leader.woken(self)
-
-    def hears_leader(self, asking: NodeId) -> bool:
-        """A leader other than the asking node was heard within the shortest election time: stick to it."""
-        if not self.options.check_quorum or self.leader in (NO_NODE, asking):
-            return False
-        return self.role == LEADER or self.election_elapsed < election.leader_patience_ticks(self)
-
-    def is_promotable(self) -> bool:
-        """May stand for election: its log is intact, and it votes in the newest committed configuration or a later one.
-
-        A leader that was removing itself may hold the only copy of that change; until it commits nobody
-        else can win, so the removed one must stand (thesis 4.2.2).
-        """
-        if self.damaged or self.installing is not None:
-            return False
-        for index, configuration in reversed(self.log.configurations):
-            if configuration.is_voter(self.id):
-                return True
-            if index <= self.log.committed:
-                break
-        return False
-
-    def is_up_to_date(self, last_index: Index, last_term: Term) -> bool:
-        """Whether a log that ends there is at least as complete as this one (paper 5.4.1)."""
-        own_term = self.log.last_term()
-        return last_term > own_term or (last_term == own_term and last_index >= self.log.last_index)
-
-    def install(self, snapshot: Snapshot, suffix: list[Entry], sender: NodeId) -> None:
-        """A whole snapshot is here: the next Ready carries it, and nothing else happens until it is installed."""
-        self.installing = (snapshot, suffix, sender)
-        self._install_number = 0
-
-    def draw_election_timeout(self) -> int:
-        return self.options.election_ticks + self.random.randrange(self.options.election_ticks)
 
     def _check_term(self, message: Message) -> bool:
         """Adopts a newer term, turns away an older one. Tells whether the message is to be handled."""
@@ -483,7 +248,7 @@ class RaftNode:
             return None
         self._saved = HardState(self.term, self.vote, self.log.committed)
         if self.term != self.durable_term:
-            self._terms_under_way.append((self._number, self.term))
+            self._terms_in_flight.append((self._number, self.term))
         return self._saved
 
     def _take_after_sync(self) -> list[Message]:
@@ -506,7 +271,7 @@ class RaftNode:
         self._install_number = self._number
         committed = max(self.log.committed, snapshot.meta.log_index)
         self._saved = HardState(self.term, self.vote, committed)
-        self._terms_under_way.append((self._number, self.term))
+        self._terms_in_flight.append((self._number, self.term))
         self.repaired, self.truncate_from = [], 0
         messages, self.messages = self.messages, []
         reads, self.read_states = self.read_states, []

@@ -23,7 +23,7 @@ class RaftOptions:
     commit_news_ticks: int = 0
     #: While no more bytes than this wait for a quorum, only those voters are sent entries at once whom a quorum needs;
     #: the others get them a little later, many together, and in any case with the next tick. 0: everybody at once.
-    spare_bytes_max: int = 0
+    thrifty_bytes_max: int = 0
     append_bytes_max: int = limits.APPEND_BYTES_MAX
     inflight_bytes_max: int = limits.INFLIGHT_BYTES_MAX
     inflight_count_max: int = limits.INFLIGHT_COUNT_MAX

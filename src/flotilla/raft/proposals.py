@@ -6,13 +6,13 @@ Nothing is sent from here: what the followers lack is found by `replication.py` 
 """
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from flotilla.raft.configuration import encode_configuration
 from flotilla.raft.membership import ConfigurationChange, apply_change, leave_joint
 from flotilla.raft.messages import CONFIG, DATA, NOOP, Entry
 from flotilla.raft.progress import Progress
 from flotilla.raft.roles import LEADER
+from flotilla.raft.state import RaftState
 from flotilla.types.errors import (
     ConfigurationChangeError,
     FlotillaError,
@@ -22,11 +22,8 @@ from flotilla.types.errors import (
 )
 from flotilla.types.ids import NO_NODE, Index, NodeId
 
-if TYPE_CHECKING:
-    from flotilla.raft.node import RaftNode
 
-
-def open_term(node: "RaftNode") -> None:
+def open_term(node: RaftState) -> None:
     """An entry of the own term must commit before anything older counts (paper 5.4.2)."""
     first_own = node.log.last_index + 1
     node.log.append([Entry(first_own, node.term, NOOP, b"")])
@@ -34,7 +31,7 @@ def open_term(node: "RaftNode") -> None:
     node.pending_configuration_index = first_own
 
 
-def propose(node: "RaftNode", data: bytes | memoryview) -> Index:
+def propose(node: RaftState, data: bytes | memoryview) -> Index:
     require_leading(node)
     entry = Entry(node.log.last_index + 1, node.term, DATA, data)
     size = entry.size_bytes
@@ -51,13 +48,13 @@ def propose(node: "RaftNode", data: bytes | memoryview) -> Index:
     return entry.index
 
 
-def propose_unanswered(node: "RaftNode", data: bytes | memoryview) -> None:
+def propose_unanswered(node: RaftState, data: bytes | memoryview) -> None:
     """A refused proposal is as good as a lost message: who cares sends it again."""
     with suppress(FlotillaError):
         propose(node, data)
 
 
-def require_leading(node: "RaftNode") -> None:
+def require_leading(node: RaftState) -> None:
     if node.role != LEADER:
         raise NotLeaderError(node.leader)
     if node.transferee != NO_NODE:
@@ -67,7 +64,7 @@ def require_leading(node: "RaftNode") -> None:
 # Membership.
 
 
-def propose_change(node: "RaftNode", change: ConfigurationChange) -> Index:
+def propose_change(node: RaftState, change: ConfigurationChange) -> Index:
     require_leading(node)
     if node.pending_configuration_index > node.log.handed:
         raise ConfigurationChangeError("a membership change or the term's first entry has not been applied yet")
@@ -76,17 +73,17 @@ def propose_change(node: "RaftNode", change: ConfigurationChange) -> Index:
     return append_configuration(node, encode_configuration(configuration))
 
 
-def should_leave_joint(node: "RaftNode") -> bool:
+def should_leave_joint(node: RaftState) -> bool:
     # Asked several times for each message, and hardly ever so: no call before the first answer.
     configuration = node.log.configurations[-1][1]
     return configuration.auto_leave and configuration.is_joint and node.pending_configuration_index <= node.log.handed
 
 
-def propose_to_leave_joint(node: "RaftNode") -> Index:
+def propose_to_leave_joint(node: RaftState) -> Index:
     return append_configuration(node, encode_configuration(leave_joint(node.configuration)))
 
 
-def append_configuration(node: "RaftNode", data: bytes) -> Index:
+def append_configuration(node: RaftState, data: bytes) -> Index:
     """In force from here on, for this leader at once: its own commit needs the new quorums already."""
     entry = Entry(node.log.last_index + 1, node.term, CONFIG, data)
     node.idle_ticks = 0
@@ -99,7 +96,7 @@ def append_configuration(node: "RaftNode", data: bytes) -> Index:
     return entry.index
 
 
-def tracked_members(node: "RaftNode") -> tuple[NodeId, ...]:
+def tracked_members(node: RaftState) -> tuple[NodeId, ...]:
     """Whose progress a leader follows: all members, and itself also while it is being removed."""
     members = node.configuration.members()
     return members if node.id in members else tuple(sorted((*members, node.id)))

@@ -14,7 +14,6 @@ and only a snapshot of the leader mends it.
 """
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from flotilla.raft.follower import receive_chunk
 from flotilla.raft.messages import (
@@ -32,10 +31,8 @@ from flotilla.raft.messages import (
 )
 from flotilla.raft.progress import SNAPSHOT
 from flotilla.raft.roles import FOLLOWER, LEADER
+from flotilla.raft.state import RaftState
 from flotilla.types.ids import NO_NODE, Index
-
-if TYPE_CHECKING:
-    from flotilla.raft.node import RaftNode
 
 #: How often a request is repeated while there is no answer.
 _RETRY_TICKS = 3
@@ -43,12 +40,7 @@ _RETRY_TICKS = 3
 _RANGES_MAX = 8
 
 
-def lost_state(base: Index) -> tuple[Index, Index]:
-    """The range that stands for a lost snapshot: what came before the log. Only another snapshot mends it."""
-    return (0, base + 1)
-
-
-def begin(node: "RaftNode") -> None:
+def begin(node: RaftState) -> None:
     """Reading met damage: stop taking part, and ask."""
     for low, high in node.log.found_damage:
         node.damaged = _joined([*node.damaged, (low, high)])
@@ -59,7 +51,7 @@ def begin(node: "RaftNode") -> None:
     _ask(node)
 
 
-def tick(node: "RaftNode") -> None:
+def tick(node: RaftState) -> None:
     if node.election_elapsed % _RETRY_TICKS == 0:
         _ask(node)
 
@@ -75,7 +67,7 @@ def _joined(ranges: list[tuple[Index, Index]]) -> list[tuple[Index, Index]]:
     return joined
 
 
-def _ask(node: "RaftNode") -> None:
+def _ask(node: RaftState) -> None:
     """Everyone is asked: any intact copy will do, and only a leader's word counts for what nobody has."""
     for peer in node.configuration.members():
         if peer != node.id:
@@ -83,7 +75,7 @@ def _ask(node: "RaftNode") -> None:
                 node.messages.append(RepairRequest(node.id, peer, 0, low, high))
 
 
-def serve(node: "RaftNode", request: RepairRequest) -> None:
+def serve(node: RaftState, request: RepairRequest) -> None:
     """Answers with what is intact here."""
     log = node.log
     leads = node.role == LEADER
@@ -106,7 +98,7 @@ def serve(node: "RaftNode", request: RepairRequest) -> None:
         node.messages.append(reply)
 
 
-def _offer_snapshot(node: "RaftNode", request: RepairRequest) -> None:
+def _offer_snapshot(node: RaftState, request: RepairRequest) -> None:
     """What lies before our log comes with a snapshot. A lost state needs one that reaches the asker's log."""
     meta = node.log.stored.snapshot()
     progress = node.progress.get(request.sender)
@@ -116,7 +108,7 @@ def _offer_snapshot(node: "RaftNode", request: RepairRequest) -> None:
         progress.needs_snapshot = True
 
 
-def step(node: "RaftNode", message: Message) -> None:
+def step(node: RaftState, message: Message) -> None:
     """The only messages a damaged replica listens to."""
     if not isinstance(message, RepairReply) and message.sender not in node.configuration.members():
         low, high = node.damaged[0]
@@ -130,14 +122,14 @@ def step(node: "RaftNode", message: Message) -> None:
         _follow(node, message)
 
 
-def _follow(node: "RaftNode", message: Message) -> None:
+def _follow(node: RaftState, message: Message) -> None:
     """A newer term is always safe to adopt; who leads it is good to know."""
     if message.term > node.term:
         node.become_follower(message.term, message.sender)
     node.leader = message.sender
 
 
-def _on_reply(node: "RaftNode", reply: RepairReply) -> None:
+def _on_reply(node: RaftState, reply: RepairReply) -> None:
     speaks_for_term = reply.term >= node.term and reply.term > 0
     if reply.absent and speaks_for_term and _is_news(node, reply):
         _drop_from(node, reply.low)
@@ -148,13 +140,13 @@ def _on_reply(node: "RaftNode", reply: RepairReply) -> None:
         node.election_elapsed = 0
 
 
-def _is_news(node: "RaftNode", reply: RepairReply) -> bool:
+def _is_news(node: RaftState, reply: RepairReply) -> bool:
     """Whether it is about what is damaged now. What this leader sent itself it has: then the answer is an old one."""
     is_damaged = any(0 < low == reply.low for low, _ in node.damaged)
     return is_damaged and node.log.term(reply.low) < reply.term
 
 
-def _mend(node: "RaftNode", entry: Entry, *, authoritative: bool) -> bool:
+def _mend(node: RaftState, entry: Entry, *, authoritative: bool) -> bool:
     """Takes an entry whose body is lost here. False: ours is another one, which ends at this place."""
     found = [damage for damage in node.damaged if 0 < damage[0] <= entry.index < damage[1]]
     if not found:
@@ -173,7 +165,7 @@ def _mend(node: "RaftNode", entry: Entry, *, authoritative: bool) -> bool:
     return True
 
 
-def _drop_from(node: "RaftNode", index: Index) -> None:
+def _drop_from(node: RaftState, index: Index) -> None:
     """A leader of at least our term has something else there: nothing from here on was ever committed."""
     if index <= node.log.committed:
         return
@@ -183,7 +175,7 @@ def _drop_from(node: "RaftNode", index: Index) -> None:
     node.damaged = [(low, min(high, index)) for low, high in node.damaged if low < index]
 
 
-def _on_snapshot_chunk(node: "RaftNode", chunk: SnapshotChunk) -> None:
+def _on_snapshot_chunk(node: RaftState, chunk: SnapshotChunk) -> None:
     """A snapshot from the leader mends all damage up to its beginning; the rest must have been mended before."""
     log = node.log
     meta = chunk.meta

@@ -7,19 +7,16 @@ answer means is decided in `leader.py`.
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from flotilla.raft import proposals, thrifty
 from flotilla.raft.messages import Append, CommitNews, Entry, Heartbeat, Message, SnapshotChunk
 from flotilla.raft.progress import PROBE, REPLICATE, SNAPSHOT, Progress
+from flotilla.raft.state import RaftState
 from flotilla.types.errors import CorruptionError
 from flotilla.types.ids import Index, NodeId
 
-if TYPE_CHECKING:
-    from flotilla.raft.node import RaftNode
 
-
-def has_work(node: "RaftNode") -> bool:
+def has_work(node: RaftState) -> bool:
     """Whether `flush` would send anything."""
     if node.reads.sequence > node.reads.sequence_sent or proposals.should_leave_joint(node):
         return True
@@ -32,7 +29,7 @@ def has_work(node: "RaftNode") -> bool:
     return False
 
 
-def flush(node: "RaftNode") -> None:
+def flush(node: RaftState) -> None:
     """Called when a Ready is taken: everything the followers should have by now."""
     if proposals.should_leave_joint(node):
         proposals.propose_to_leave_joint(node)
@@ -50,19 +47,19 @@ def flush(node: "RaftNode") -> None:
     node.news_ticks = 0
 
 
-def _wants_append(node: "RaftNode", peer: NodeId, progress: Progress, last: Index) -> bool:
+def _wants_append(node: RaftState, peer: NodeId, progress: Progress, last: Index) -> bool:
     if progress.needs_snapshot:
         return progress.state != SNAPSHOT
     if progress.state == PROBE:
         return not progress.probe_sent
     if node.learner_credit_bytes <= 0 and peer in node.configuration.learners:
         return False
-    if progress.next > last or (peer in node.spares and thrifty.may_wait(node, progress, last)):
+    if progress.next > last or (peer in node.lagging and thrifty.may_wait(node, progress, last)):
         return False
     return not progress.is_paused(node.options.inflight_bytes_max, node.options.inflight_count_max)
 
 
-def _due_news(node: "RaftNode") -> Index:
+def _due_news(node: RaftState) -> Index:
     """The commit index that followers should have heard of by now; 0 while it may wait for company."""
     return node.log.committed if node.news_ticks >= node.options.commit_news_ticks else 0
 
@@ -74,7 +71,7 @@ def _wants_commit_news(progress: Progress, news: Index) -> bool:
 # To everybody.
 
 
-def send_heartbeats(node: "RaftNode") -> None:
+def send_heartbeats(node: RaftState) -> None:
     """Also carries the newest round of asking for reads: a lost round is repeated by the next heartbeat."""
     node.heartbeat_elapsed = 0
     node.reads.sequence_sent = node.reads.sequence
@@ -86,20 +83,20 @@ def send_heartbeats(node: "RaftNode") -> None:
             node.messages.append(Heartbeat(node.id, peer, node.term, commit, node.reads.sequence))
 
 
-def broadcast(node: "RaftNode", make: Callable[[NodeId], Message]) -> None:
+def broadcast(node: RaftState, make: Callable[[NodeId], Message]) -> None:
     node.messages += [make(peer) for peer in node.progress if peer != node.id]
 
 
 # To one follower.
 
 
-def send_commit_news(node: "RaftNode", peer: NodeId, progress: Progress) -> None:
+def send_commit_news(node: RaftState, peer: NodeId, progress: Progress) -> None:
     commit = min(node.log.committed, progress.match)
     progress.commit_sent = commit
     node.messages.append(CommitNews(node.id, peer, node.term, commit))
 
 
-def _send_append(node: "RaftNode", peer: NodeId, progress: Progress) -> bool:
+def _send_append(node: RaftState, peer: NodeId, progress: Progress) -> bool:
     log = node.log
     prev_index = progress.next - 1
     if prev_index < log.base or progress.needs_snapshot:
@@ -120,13 +117,13 @@ def _send_append(node: "RaftNode", peer: NodeId, progress: Progress) -> bool:
     return True
 
 
-def _append_bytes_max(node: "RaftNode", peer: NodeId) -> int:
+def _append_bytes_max(node: RaftState, peer: NodeId) -> int:
     if peer in node.configuration.learners:
         return max(1, min(node.options.append_bytes_max, node.learner_credit_bytes))
     return node.options.append_bytes_max
 
 
-def send_empty_append(node: "RaftNode", peer: NodeId, progress: Progress) -> None:
+def send_empty_append(node: RaftState, peer: NodeId, progress: Progress) -> None:
     """Asks whether what was sent so far has arrived; a refusal shows what was lost."""
     prev_index = progress.next - 1
     if prev_index < node.log.base:
@@ -141,7 +138,7 @@ def send_empty_append(node: "RaftNode", peer: NodeId, progress: Progress) -> Non
 # Snapshots.
 
 
-def _start_snapshot(node: "RaftNode", peer: NodeId, progress: Progress) -> None:
+def _start_snapshot(node: RaftState, peer: NodeId, progress: Progress) -> None:
     meta = node.log.stored.snapshot()
     if meta is None:
         node.snapshot_wanted = True
@@ -153,7 +150,7 @@ def _start_snapshot(node: "RaftNode", peer: NodeId, progress: Progress) -> None:
     send_chunk(node, peer, progress)
 
 
-def send_chunk(node: "RaftNode", peer: NodeId, progress: Progress) -> None:
+def send_chunk(node: RaftState, peer: NodeId, progress: Progress) -> None:
     meta = progress.snapshot
     assert meta is not None
     progress.snapshot_wait_ticks = 0
@@ -166,7 +163,7 @@ def send_chunk(node: "RaftNode", peer: NodeId, progress: Progress) -> None:
     node.messages.append(SnapshotChunk(node.id, peer, node.term, meta, progress.snapshot_offset, data))
 
 
-def _read_chunk(node: "RaftNode", index: Index, offset: int) -> bytes | None:
+def _read_chunk(node: RaftState, index: Index, offset: int) -> bytes | None:
     try:
         return node.log.stored.snapshot_chunk(index, offset, node.options.snapshot_chunk_bytes_max)
     except CorruptionError:

@@ -6,29 +6,25 @@ latest, and sooner if the driver finds that a quorum takes its time. What is pro
 has every committed entry on disk as before: to be a spare is nothing else than to have a slow link for a while.
 """
 
-from typing import TYPE_CHECKING
-
 from flotilla.raft import quorum
 from flotilla.raft.progress import REPLICATE, Progress
+from flotilla.raft.state import RaftState
 from flotilla.types.ids import Index, NodeId
-
-if TYPE_CHECKING:
-    from flotilla.raft.node import RaftNode
 
 #: So many entries do not wait for more.
 ENTRIES_MAX = 32
 
 
-def may_wait(node: "RaftNode", progress: Progress, last: Index) -> bool:
+def may_wait(node: RaftState, progress: Progress, last: Index) -> bool:
     """Whether a spare may have what it lacks a little later: it is little, and no tick has come since."""
     return (
         node.news_ticks == 0
         and last - progress.next < ENTRIES_MAX
-        and node.uncommitted_bytes <= node.options.spare_bytes_max
+        and node.uncommitted_bytes <= node.options.thrifty_bytes_max
     )
 
 
-def choose(node: "RaftNode") -> frozenset[NodeId]:
+def choose(node: RaftState) -> frozenset[NodeId]:
     """Those without whom there is a quorum: whoever is behind the others, else who would be the last to stand.
 
     With every tick: one that fell silent is behind by then, because the spare was sent in its place what it owes, and
@@ -36,7 +32,7 @@ def choose(node: "RaftNode") -> frozenset[NodeId]:
     others commit without the leader, because its own disk is the slow one.
     """
     configuration = node.configuration
-    if not node.options.spare_bytes_max or configuration.is_joint:
+    if not node.options.thrifty_bytes_max or configuration.is_joint:
         return frozenset()
     progress = node.progress
     if node.id not in configuration.voters or progress[node.id].match < node.log.committed:

@@ -21,7 +21,7 @@ from flotilla.types.errors import FlotillaError, NotLeaderError
 from flotilla.types.ids import NO_NODE, GroupId, Index, NodeId
 
 #: An entry that was sent to some voters only, and has no quorum after this long, goes to all of them.
-SPARE_PATIENCE_MS = 3
+THRIFTY_PATIENCE_MS = 3
 
 #: Between each two steps of the pump. `saved` is before the sync, `synced` after it.
 CRASH_POINTS = (
@@ -94,7 +94,7 @@ class Driver:
         #: Leaders that ask whether they still lead, by raft's id of the question.
         self._asking: dict[tuple[GroupId, int], object] = {}
         #: Groups in which entries went to some voters only: a quorum should have them up to here soon.
-        self._spared: dict[GroupId, Index] = {}
+        self._lagging: dict[GroupId, Index] = {}
         self._retry_in_ticks = 0
         self._retry_jobs: list[Job] = []
 
@@ -111,7 +111,7 @@ class Driver:
     def remove_replica(self, group: GroupId) -> None:
         """Leaves a group and forgets its data."""
         self._store.remove_group(group)
-        for table in (self.replicas, self._touched, self._awake, self.repaired, self._spared):
+        for table in (self.replicas, self._touched, self._awake, self.repaired, self._lagging):
             table.pop(group, None)
         self._behind = [(replica, entries) for replica, entries in self._behind if replica.group != group]
         self._asking = {asked: token for asked, token in self._asking.items() if asked[0] != group}
@@ -147,20 +147,20 @@ class Driver:
                 self._touch(replica)
 
     @property
-    def is_sparing(self) -> bool:
-        """Whether `insist` shall be called SPARE_PATIENCE_MS from now."""
-        return bool(self._spared)
+    def has_lagging(self) -> bool:
+        """Whether `replicate_to_lagging` shall be called THRIFTY_PATIENCE_MS from now."""
+        return bool(self._lagging)
 
-    def insist(self) -> None:
+    def replicate_to_lagging(self) -> None:
         """Where those that were sent entries have not made a quorum of them, the others get them now."""
-        spared, self._spared = self._spared, {}
-        for group, index in spared.items():
+        lagging, self._lagging = self._lagging, {}
+        for group, index in lagging.items():
             raft = self.replicas[group].raft
             if raft.log.committed < index:
-                raft.spare_nobody()
+                raft.replicate_to_all()
                 self._touch(self.replicas[group])
-            elif raft.spares and raft.log.committed < raft.log.last_index:
-                self._spared[group] = raft.log.last_index
+            elif raft.lagging and raft.log.committed < raft.log.last_index:
+                self._lagging[group] = raft.log.last_index
 
     def propose(self, group: GroupId, data: bytes | memoryview, token: object) -> bool:
         """False: refused, nothing was logged; the answer says why."""
@@ -291,8 +291,8 @@ class Driver:
     def _take(self, replica: Replica) -> Ready:
         raft = replica.raft
         ready = raft.ready()
-        if raft.spares and ready.entries:
-            self._spared.setdefault(replica.group, raft.log.last_index)
+        if raft.lagging and ready.entries:
+            self._lagging.setdefault(replica.group, raft.log.last_index)
         self._post(replica.group, ready.messages)
         return ready
 

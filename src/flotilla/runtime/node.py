@@ -28,7 +28,7 @@ from flotilla.raft.messages import Message
 from flotilla.raft.roles import LEADER
 from flotilla.replica.ports import Block, Job, Store
 from flotilla.replica.replica import Replica
-from flotilla.runtime.driver import SPARE_PATIENCE_MS, Driver, DriverOptions
+from flotilla.runtime.driver import THRIFTY_PATIENCE_MS, Driver, DriverOptions
 from flotilla.runtime.inline_writes import Shortcut
 from flotilla.runtime.io_thread import Worker
 from flotilla.runtime.observability.logs import get_logger
@@ -280,7 +280,7 @@ class NodeRuntime:
             self._answer()
         except Exception as failure:
             self._break(failure)
-        if self.driver.is_sparing and self._patience is None:
+        if self.driver.has_lagging and self._patience is None:
             self._be_patient()
         if self._next_turn is not None:
             self._next_turn.set_result(None)
@@ -288,14 +288,14 @@ class NodeRuntime:
 
     def _be_patient(self) -> None:
         assert self._loop is not None
-        self._patience = self._loop.call_later(SPARE_PATIENCE_MS / 1000, self._insist)
+        self._patience = self._loop.call_later(THRIFTY_PATIENCE_MS / 1000, self._replicate_to_lagging)
 
-    def _insist(self) -> None:
+    def _replicate_to_lagging(self) -> None:
         self._patience = None
-        if self._record(self.driver.insist):
+        if self._record(self.driver.replicate_to_lagging):
             if self.driver.has_work:
                 self._ask_for_turn()
-            elif self.driver.is_sparing:
+            elif self.driver.has_lagging:
                 self._be_patient()
 
     def _hurry(self) -> None:

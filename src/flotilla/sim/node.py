@@ -15,7 +15,7 @@ from flotilla.codec.peer.frames import decode_frame, encode_frame
 from flotilla.raft.messages import Configuration, Entry, Message
 from flotilla.raft.node import RaftNode
 from flotilla.replica.ports import Block, Job
-from flotilla.runtime.driver import SPARE_PATIENCE_MS, Driver, DriverOptions
+from flotilla.runtime.driver import THRIFTY_PATIENCE_MS, Driver, DriverOptions
 from flotilla.sim.coverage import Sometimes
 from flotilla.sim.devices.clock import NodeClock
 from flotilla.sim.devices.crash import SimulatedCrash
@@ -375,18 +375,18 @@ class SimNode:
         try:
             action(*arguments)
             driver.pump()
-            if driver.is_sparing and not self._is_patient:
+            if driver.has_lagging and not self._is_patient:
                 self._is_patient = True
-                self.later(SPARE_PATIENCE_MS * MS, self._insist)
+                self.later(THRIFTY_PATIENCE_MS * MS, self._replicate_to_lagging)
             self._observe()
         except SimulatedCrash as crash:
             self._observe()
             self._die(crash.point, power=True)
 
-    def _insist(self) -> None:
+    def _replicate_to_lagging(self) -> None:
         assert self.driver is not None
         self._is_patient = False
-        self.driver.insist()
+        self.driver.replicate_to_lagging()
 
     def _observe(self) -> None:
         for witness, raft in self._rafts:

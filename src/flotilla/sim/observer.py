@@ -36,7 +36,7 @@ from flotilla.types.ids import GroupId, Index, NodeId, Term
 class Seen:
     """A replica as it was after its last event."""
 
-    __slots__ = ("commit", "configuration", "led_term", "quiescent", "settled_index", "spares", "term")
+    __slots__ = ("commit", "configuration", "lagging", "led_term", "quiescent", "settled_index", "term")
 
     def __init__(self, raft: RaftNode) -> None:
         self.commit: Index = raft.log.committed
@@ -47,7 +47,7 @@ class Seen:
         #: Where the newest configuration stands that it has applied.
         self.settled_index: Index = -1
         self.quiescent = False
-        self.spares: frozenset[NodeId] = frozenset()
+        self.lagging: frozenset[NodeId] = frozenset()
 
 
 class GroupObserver:
@@ -197,10 +197,10 @@ class GroupObserver:
             self._leads(node, raft, seen)
         if raft.log.committed != seen.commit:
             self._commits(node, raft, seen)
-        if raft.spares and raft.spares != seen.spares:
-            if seen.spares:
-                self._sometimes.seen("spare changed places")
-            seen.spares = raft.spares
+        if raft.lagging and raft.lagging != seen.lagging:
+            if seen.lagging:
+                self._sometimes.seen("lagging voters changed")
+            seen.lagging = raft.lagging
         if raft.quiescent != seen.quiescent:
             seen.quiescent = raft.quiescent
             if not raft.quiescent:
@@ -239,8 +239,8 @@ class GroupObserver:
                 news = index
         seen.commit = committed
         if news and raft.role == LEADER:
-            if any(raft.progress[spare].next <= news for spare in raft.spares if spare in raft.progress):
-                self._sometimes.seen("committed without a spare")
+            if any(raft.progress[voter].next <= news for voter in raft.lagging if voter in raft.progress):
+                self._sometimes.seen("committed without a lagging voter")
             self.log.commit_term = max(self.log.commit_term, raft.term)
             if self.log.committed[known + 1] < raft.term:
                 self._sometimes.seen("commit of an older term")

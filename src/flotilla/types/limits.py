@@ -20,7 +20,7 @@ APPEND_BYTES_MAX = 1 * MIB
 INFLIGHT_BYTES_MAX = 16 * MIB
 INFLIGHT_COUNT_MAX = 256
 #: While no more than this waits for a quorum, voters that none needs are sent entries a little later.
-SPARE_BYTES_MAX = 16 * KIB
+THRIFTY_BYTES_MAX = 16 * KIB
 #: One piece of a snapshot on the wire, and the largest snapshot that is taken.
 SNAPSHOT_CHUNK_BYTES_MAX = 1 * MIB
 SNAPSHOT_BYTES_MAX = 1024 * MIB

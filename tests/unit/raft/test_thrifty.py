@@ -9,7 +9,7 @@ from flotilla.raft.thrifty import ENTRIES_MAX
 from flotilla.types.ids import NodeId
 from tests.scenarios.cluster import Cluster
 
-OPTIONS = RaftOptions(quiesce_ticks=0, commit_news_ticks=1, spare_bytes_max=1_000)
+OPTIONS = RaftOptions(quiesce_ticks=0, commit_news_ticks=1, thrifty_bytes_max=1_000)
 
 
 def led(*voters: NodeId, leader: NodeId = 1, learners: tuple[NodeId, ...] = ()) -> Cluster:
@@ -85,7 +85,7 @@ def test_many_entries_do_not_wait_for_the_tick():
 
 def test_under_load_nobody_is_spared():
     cluster = led(1, 2, 3)
-    propose(cluster, size_bytes=OPTIONS.spare_bytes_max + 1)
+    propose(cluster, size_bytes=OPTIONS.thrifty_bytes_max + 1)
     assert asked(cluster) == {2: 1, 3: 1}
 
 
@@ -132,7 +132,7 @@ def test_a_leader_whose_own_disk_is_slow_spares_nobody():
         cluster.deliver(lambda message: True)
     assert cluster.node(1).log.committed == 2, "the others have it, if not at once"
     cluster.call(1, lambda node: node.tick())
-    assert cluster.node(1).spares == frozenset()
+    assert cluster.node(1).lagging == frozenset()
     propose(cluster)
     assert asked(cluster) == {2: 1, 3: 1}
 
@@ -171,14 +171,14 @@ def test_learners_are_not_kept_waiting():
 def test_where_the_quorum_is_another_one_nobody_is_spared(configuration):
     cluster = led(1, 2, 3)
     node = cluster.node(1)
-    assert node.spares == {3}
+    assert node.lagging == {3}
     node.log.configurations.append((node.log.last_index, configuration))
     cluster.call(1, lambda node: node.tick())
-    assert node.spares == frozenset()
+    assert node.lagging == frozenset()
 
 
 def test_without_a_bound_everybody_is_sent_everything():
-    assert RaftOptions().spare_bytes_max == 0
+    assert RaftOptions().thrifty_bytes_max == 0
     cluster = Cluster()
     for node_id in (1, 2, 3):
         cluster.add(node_id, Configuration(voters=(1, 2, 3)))
@@ -198,7 +198,7 @@ def test_who_has_more_than_the_first_in_line_stands_in_its_place():
     tick(cluster)
     cluster.cuts = set()
     tick(cluster)
-    assert cluster.node(1).spares == {2}
+    assert cluster.node(1).lagging == {2}
     propose(cluster)
     cluster.settle()
     cluster.crash(1)

@@ -243,24 +243,24 @@ def led_by_one(raft_options: RaftOptions | None = None) -> Bench:
     return bench
 
 
-def led_with_a_spare() -> Bench:
+def led_with_a_lagging_voter() -> Bench:
     """Node 1 leads, hurries to node 2 only, and has just been asked to store something."""
-    bench = led_by_one(RaftOptions(spare_bytes_max=1_000))
+    bench = led_by_one(RaftOptions(thrifty_bytes_max=1_000))
     bench.tick(1)
-    assert bench.driver.replicas[1].raft.spares == {3}
+    assert bench.driver.replicas[1].raft.lagging == {3}
     # The first one after a tick goes to everybody.
     bench.driver.propose(1, command(1), "first")
     bench.settle()
     for peer in (2, 3):
         accept(bench, peer)
-    bench.driver.insist()
-    assert not bench.driver.is_sparing
+    bench.driver.replicate_to_lagging()
+    assert not bench.driver.has_lagging
     bench.sent.clear()
     bench.replies.clear()
     bench.driver.propose(1, command(1), "token")
     bench.settle()
     assert [to for to, message in bench.sent if type(message) is Append] == [2]
-    assert bench.driver.is_sparing
+    assert bench.driver.has_lagging
     return bench
 
 
@@ -271,45 +271,45 @@ def accept(bench: Bench, peer: int) -> None:
 
 
 def test_what_has_no_quorum_in_time_goes_to_everybody():
-    bench = led_with_a_spare()
+    bench = led_with_a_lagging_voter()
     bench.sent.clear()
-    bench.driver.insist()
+    bench.driver.replicate_to_lagging()
     bench.settle()
     assert [to for to, message in bench.sent if type(message) is Append] == [3]
-    assert not bench.driver.is_sparing
+    assert not bench.driver.has_lagging
     accept(bench, 3)
     assert [token for token, _ in bench.replies] == ["token"]
 
 
 def test_what_has_a_quorum_in_time_goes_to_nobody_else():
-    bench = led_with_a_spare()
+    bench = led_with_a_lagging_voter()
     accept(bench, 2)
     bench.sent.clear()
-    bench.driver.insist()
+    bench.driver.replicate_to_lagging()
     bench.settle()
     assert bench.sent == []
-    assert not bench.driver.is_sparing
+    assert not bench.driver.has_lagging
 
 
 def test_what_came_later_has_its_own_time():
-    bench = led_with_a_spare()
+    bench = led_with_a_lagging_voter()
     accept(bench, 2)
     bench.driver.propose(1, command(2), "later")
     bench.settle()
     bench.sent.clear()
-    bench.driver.insist()
+    bench.driver.replicate_to_lagging()
     bench.settle()
     assert bench.sent == []
-    assert bench.driver.is_sparing
-    bench.driver.insist()
+    assert bench.driver.has_lagging
+    bench.driver.replicate_to_lagging()
     bench.settle()
     assert [to for to, message in bench.sent if type(message) is Append] == [3]
 
 
 def test_a_group_that_is_dropped_is_not_insisted_upon():
-    bench = led_with_a_spare()
+    bench = led_with_a_lagging_voter()
     bench.driver.remove_replica(1)
-    bench.driver.insist()
+    bench.driver.replicate_to_lagging()
     bench.settle()
 
 

@@ -386,7 +386,7 @@ def test_a_leader_that_slept_asks_a_quorum_before_it_is_believed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now_ns = 1
-    monkeypatch.setattr(node_module, "Vigil", lambda unseen_ms_max: PauseDetector(unseen_ms_max, lambda: now_ns))
+    monkeypatch.setattr(node_module, "PauseDetector", lambda ms_max: PauseDetector(ms_max, lambda: now_ns))
 
     async def scenario(cluster: Cluster) -> None:
         nonlocal now_ns
@@ -415,7 +415,7 @@ def test_a_leader_that_was_replaced_in_its_sleep_is_never_confirmed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now_ns = 1
-    monkeypatch.setattr(node_module, "Vigil", lambda unseen_ms_max: PauseDetector(unseen_ms_max, lambda: now_ns))
+    monkeypatch.setattr(node_module, "PauseDetector", lambda ms_max: PauseDetector(ms_max, lambda: now_ns))
 
     async def scenario(cluster: Cluster) -> None:
         nonlocal now_ns

@@ -26,6 +26,7 @@ from flotilla.raft.messages import (
 )
 from flotilla.raft.node import _STEPS, RaftNode
 from flotilla.raft.roles import FOLLOWER, LEADER
+from flotilla.raft.state import RaftState
 from flotilla.replica.replica import Replica
 from flotilla.runtime.driver import Driver
 from flotilla.sim.devices.disk import SimDisk, SimFile
@@ -374,8 +375,8 @@ MUTANTS: dict[str, Mutant] = dict(
         _mutant(
             "vote-twice", "votes for whoever asks, also twice in a term", (_STEPS[FOLLOWER], VoteRequest, _vote_twice)
         ),
-        _mutant("drop-vote", "steps down and forgets the vote of the term", (RaftNode, "become_follower", _drop_vote)),
-        _mutant("any-log", "votes for a log that is behind", (RaftNode, "is_up_to_date", _vote_for_any_log)),
+        _mutant("drop-vote", "steps down and forgets the vote of the term", (RaftState, "become_follower", _drop_vote)),
+        _mutant("any-log", "votes for a log that is behind", (RaftState, "is_up_to_date", _vote_for_any_log)),
         _mutant("half-votes", "half of the voters elect a leader", (quorum, "majority_size", _half_is_enough)),
         _mutant("send-before-sync", "answers leave before the sync", (RaftNode, "ready", _send_before_sync)),
         _mutant("never-sync", "files are never synced", (SimFile, "sync", _never_sync)),

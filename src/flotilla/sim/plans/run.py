@@ -191,5 +191,5 @@ def _draw_raft(random: Random, later: Random) -> RaftOptions:
         read_count_max=random.choice((2, 4096)),
         snapshot_chunk_bytes_max=random.choice((100, 1 * KIB, 1 * MIB)),
         commit_news_ticks=later.choice((0, 1)),
-        spare_bytes_max=later.choice((0, 500, 16 * KIB, 16 * KIB)),
+        thrifty_bytes_max=later.choice((0, 500, 16 * KIB, 16 * KIB)),
     )
