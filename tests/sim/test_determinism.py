@@ -13,8 +13,8 @@ for seed in (3, 7, 12):
 """
 
 
-def run(seed: int, *, is_told: bool = False) -> Result:
-    return simulate(draw_plan(seed, ticks=400, faults=tuple(FAULTS)), is_told=is_told)
+def run(seed: int, *, is_traced: bool = False) -> Result:
+    return simulate(draw_plan(seed, ticks=400, faults=tuple(FAULTS)), is_traced=is_traced)
 
 
 def test_the_same_path_under_any_hash_seed() -> None:
@@ -25,7 +25,7 @@ def test_the_same_path_under_any_hash_seed() -> None:
 
 
 def test_telling_the_story_changes_nothing() -> None:
-    silent, told = run(3), run(3, is_told=True)
+    silent, told = run(3), run(3, is_traced=True)
     assert (silent.digest, silent.events) == (told.digest, told.events)
-    assert not silent.story
-    assert len(told.story) > 10
+    assert not silent.trace
+    assert len(told.trace) > 10

@@ -82,8 +82,8 @@ def test_pinned_seed(line: str) -> None:
     assert result.is_good, f"{result.command}\n{result.failure}"
 
 
-def run(seed: int, *, is_told: bool = False) -> Result:
-    return simulate(draw_plan(seed, workload=QUEUE, ticks=200, faults=tuple(FAULTS)), is_told=is_told)
+def run(seed: int, *, is_traced: bool = False) -> Result:
+    return simulate(draw_plan(seed, workload=QUEUE, ticks=200, faults=tuple(FAULTS)), is_traced=is_traced)
 
 
 def test_the_same_path_under_any_hash_seed() -> None:
@@ -94,10 +94,10 @@ def test_the_same_path_under_any_hash_seed() -> None:
 
 
 def test_telling_the_story_changes_nothing() -> None:
-    silent, told = run(3), run(3, is_told=True)
+    silent, told = run(3), run(3, is_traced=True)
     assert (silent.digest, silent.events) == (told.digest, told.events)
-    assert not silent.story
-    assert any("leases" in line for line in told.story)
+    assert not silent.trace
+    assert any("leases" in line for line in told.trace)
 
 
 def test_a_seed_that_is_left_to_itself_draws_any_workload() -> None:

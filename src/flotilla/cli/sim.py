@@ -1,6 +1,6 @@
 """`flotilla sim`: a whole cluster under faults, in one process, from one integer.
 
-One seed tells its story; many run as a swarm; `--mutants` breaks the code on purpose and shows how soon
+One seed tells its trace; many run as a swarm; `--mutants` breaks the code on purpose and shows how soon
 that is noticed. A failure prints one command that repeats it, and the exit code is 1.
 """
 
@@ -26,7 +26,7 @@ console = Console(highlight=False)
 
 
 def sim(
-    seed: Annotated[int, typer.Option(help="Run this seed and tell its story.")] = 1,
+    seed: Annotated[int, typer.Option(help="Run this seed and tell its trace.")] = 1,
     seeds: Annotated[str, typer.Option(help="Run a swarm: FIRST:END, or a count of seeds from 1 on.")] = "",
     nodes: Annotated[
         int | None, typer.Option(min=NODES_MIN, help="Size of the cluster instead of the drawn one: three or more.")
@@ -88,10 +88,10 @@ def _tell(seed: int, order: Order) -> bool:
     console.print(f"faults: {', '.join(plan.faults) or 'none'}")
     if order.mutant:
         with applied(order.mutant):
-            result = simulate(plan, is_told=True)
+            result = simulate(plan, is_traced=True)
     else:
-        result = simulate(plan, is_told=True)
-    for line in result.story:
+        result = simulate(plan, is_traced=True)
+    for line in result.trace:
         console.print(line, markup=False)
     reached = [f"{name} ({count})" for name, count in result.sometimes.items() if count]
     console.print(f"\nreached: {', '.join(reached)}")
@@ -110,13 +110,13 @@ def _swarm(seeds: range, order: Order, workers: int | None) -> bool:
     with _progress() as progress:
         task = progress.add_task("seeds", total=len(seeds))
 
-        def tell(result: Result) -> None:
+        def report(result: Result) -> None:
             progress.advance(task)
             if not result.is_good:
                 # At once: a long swarm may be stopped before its end.
                 _print_failure(result, order)
 
-        totals = run_swarm(seeds, order, workers=workers, tell=tell)
+        totals = run_swarm(seeds, order, workers=workers, report=report)
     _print_totals(totals)
     return not totals.failures
 

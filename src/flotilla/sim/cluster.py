@@ -17,35 +17,35 @@ from flotilla.sim.devices.world import World
 from flotilla.sim.node import DOWN, RUNNING, Application, SimNode, Surroundings
 from flotilla.sim.observer import GroupObserver
 from flotilla.sim.plans.run import Plan
-from flotilla.sim.trace import Story
+from flotilla.sim.trace import Trace
 from flotilla.types.ids import GroupId, NodeId
 
 #: Makes the application of a run: what the nodes replicate, and what they serve.
-MakeApplication: TypeAlias = Callable[[World, Network, int, Sometimes, Story], Application]
+MakeApplication: TypeAlias = Callable[[World, Network, int, Sometimes, Trace], Application]
 
 
 class Cluster:
     """Everything that exists in a run besides the people who use it and the faults it meets."""
 
-    __slots__ = ("application", "network", "nodes", "plan", "sometimes", "story", "witnesses", "world")
+    __slots__ = ("application", "network", "nodes", "observers", "plan", "sometimes", "trace", "world")
 
-    def __init__(self, world: World, plan: Plan, make_application: MakeApplication, *, is_told: bool) -> None:
+    def __init__(self, world: World, plan: Plan, make_application: MakeApplication, *, is_traced: bool) -> None:
         self.world = world
         self.plan = plan
         self.sometimes = Sometimes(plan.workload)
-        self.story = Story(world, is_told=is_told)
+        self.trace = Trace(world, is_traced=is_traced)
         self.network = Network(world, plan.weather, self._deliver, self._hint)
         members = Configuration(voters=tuple(range(1, plan.nodes + 1)))
-        self.witnesses: dict[GroupId, GroupObserver] = {
-            group: GroupObserver(group, members, self.sometimes, self.story) for group in range(1, plan.groups + 1)
+        self.observers: dict[GroupId, GroupObserver] = {
+            group: GroupObserver(group, members, self.sometimes, self.trace) for group in range(1, plan.groups + 1)
         }
-        self.application = make_application(world, self.network, plan.seed, self.sometimes, self.story)
+        self.application = make_application(world, self.network, plan.seed, self.sometimes, self.trace)
         around = Surroundings(
             world,
             self.network,
-            self.witnesses,
+            self.observers,
             self.sometimes,
-            self.story,
+            self.trace,
             DriverOptions(replica=plan.replica),
             plan.store,
             self.application,
@@ -58,7 +58,7 @@ class Cluster:
             self.nodes[node_id] = node
             self.network.add(node_id)
             if node_id <= plan.nodes:
-                node.memberships = dict.fromkeys(self.witnesses, members)
+                node.memberships = dict.fromkeys(self.observers, members)
 
     def start(self) -> None:
         for node in self.nodes.values():
@@ -67,7 +67,7 @@ class Cluster:
     def restart(self, node: SimNode, interrupt_after: int = -1) -> None:
         """Starts a node that is down and may come back; tries again later when its disk does not let it."""
         if node.status == DOWN and not node.is_lost:
-            self.story.tell(node.id, "starts")
+            self.trace.note(node.id, "starts")
             if not node.start(interrupt_after) and not node.is_lost:
                 self.world.after(1_000_000, self.restart, node)
 
@@ -76,7 +76,7 @@ class Cluster:
 
     def leader(self, group: GroupId) -> SimNode | None:
         """The newest leader, if its process runs. It may have been deposed without knowing."""
-        node = self.nodes.get(self.witnesses[group].leader)
+        node = self.nodes.get(self.observers[group].leader)
         return node if node is not None and node.status == RUNNING else None
 
     def raft(self, node: SimNode, group: GroupId) -> RaftNode | None:

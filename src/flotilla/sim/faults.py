@@ -200,7 +200,7 @@ class FaultInjector:
 
     def _blackout(self) -> None:
         self._cluster.sometimes.seen("whole cluster lost power")
-        self._cluster.story.tell(0, "the power fails everywhere")
+        self._cluster.trace.note(0, "the power fails everywhere")
         for node in self._cluster.nodes.values():
             node.crash(power=True, announced=False)
             self._restart_later(node)
@@ -215,9 +215,9 @@ class FaultInjector:
 
     def _resume(self, node: SimNode) -> None:
         if node.status == PAUSED:
-            for group, witness in self._cluster.witnesses.items():
+            for group, observer in self._cluster.observers.items():
                 raft = self._cluster.raft(node, group)
-                if raft is not None and raft.leader == node.id and witness.leader != node.id:
+                if raft is not None and raft.leader == node.id and observer.leader != node.id:
                     self._cluster.sometimes.seen("paused leader deposed")
         node.resume()
 
@@ -234,14 +234,14 @@ class FaultInjector:
         ids = list(self._cluster.nodes)
         side = self._random.sample(ids, self._random.randint(1, len(ids) - 1))
         self._cluster.sometimes.seen("partitioned")
-        self._cluster.story.tell(0, f"the network splits: {sorted(side)} and the rest")
+        self._cluster.trace.note(0, f"the network splits: {sorted(side)} and the rest")
         self._cluster.network.partition(side)
         self._later(self._length_us(), self._mend)
 
     def _isolate(self) -> None:
         node = self._target()
         self._cluster.sometimes.seen("leader isolated")
-        self._cluster.story.tell(node.id, "is cut off")
+        self._cluster.trace.note(node.id, "is cut off")
         self._cluster.network.isolate(node.id)
         self._later(self._length_us(), self._mend)
 
@@ -252,16 +252,16 @@ class FaultInjector:
         self._cluster.sometimes.seen("cut one way")
         for other in self._random.sample(others, self._random.randint(1, len(others))):
             sender, to = (node.id, other) if outward else (other, node.id)
-            self._cluster.story.tell(sender, f"is not heard by node {to} any more")
+            self._cluster.trace.note(sender, f"is not heard by node {to} any more")
             self._cluster.network.cut(sender, to)
         self._later(self._length_us(), self._mend)
 
     def _mend(self) -> None:
-        self._cluster.story.tell(0, "the network is whole again")
+        self._cluster.trace.note(0, "the network is whole again")
         self._cluster.network.heal()
 
     def _change_weather(self) -> None:
-        self._cluster.story.tell(0, "the weather changes")
+        self._cluster.trace.note(0, "the weather changes")
         self._cluster.network.clear(draw_weather(self._random))
         self._later(self._length_us(), self._cluster.network.clear, self._cluster.plan.weather)
 
@@ -270,7 +270,7 @@ class FaultInjector:
     def _slow_disk(self) -> None:
         node = self._target()
         node.slow_us = self._random.choice((20 * MS, 200 * MS, 2 * SECOND))
-        self._cluster.story.tell(node.id, "has a slow disk")
+        self._cluster.trace.note(node.id, "has a slow disk")
         self._later(self._length_us(), self._usual_disk, node)
 
     def _usual_disk(self, node: SimNode) -> None:
@@ -279,18 +279,18 @@ class FaultInjector:
 
     def _fail_sync(self) -> None:
         node = self._target()
-        self._cluster.story.tell(node.id, "fails to sync its disk")
+        self._cluster.trace.note(node.id, "fails to sync its disk")
         node.disk.fail_next_sync(self._random.choice((1, 1, 3)))
 
     def _fail_write(self) -> None:
         node = self._target()
         self._cluster.sometimes.seen("write failed")
-        self._cluster.story.tell(node.id, "fails to write to its disk")
+        self._cluster.trace.note(node.id, "fails to write to its disk")
         node.disk.fail_next_write(self._random.choice((1, 1, 3)))
 
     def _fill_disk(self) -> None:
         node = self._target()
-        self._cluster.story.tell(node.id, "runs out of room")
+        self._cluster.trace.note(node.id, "runs out of room")
         node.disk.set_capacity(node.disk.used_bytes + self._random.randrange(4096))
         self._later(self._length_us(), self._usual_disk, node)
 
@@ -303,7 +303,7 @@ class FaultInjector:
             if damage is not None:
                 node.is_rotten = True
                 self._cluster.sometimes.seen("disk rotted")
-                self._cluster.story.tell(node.id, f"has {damage.length} rotten bytes in {damage.path}")
+                self._cluster.trace.note(node.id, f"has {damage.length} rotten bytes in {damage.path}")
         if self._random.random() < 0.5 and node.status != DOWN:
             node.crash(power=True)
             self._restart_later(node)

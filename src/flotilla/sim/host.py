@@ -13,7 +13,7 @@ from flotilla.replica.replica import Replica
 from flotilla.sim.coverage import Sometimes
 from flotilla.sim.devices.world import MS, World
 from flotilla.sim.node import SimNode
-from flotilla.sim.trace import Story
+from flotilla.sim.trace import Trace
 from flotilla.sim.wire import Answered
 from flotilla.types.errors import FlotillaError, NotLeaderError, UnavailableError
 from flotilla.types.ids import GroupId, NodeId, Term
@@ -52,12 +52,12 @@ class Told:
 class GroupHost(ABC, Generic[ServingT]):
     """One group in one process."""
 
-    def __init__(self, node: SimNode, group: GroupId, sometimes: Sometimes, story: Story) -> None:
+    def __init__(self, node: SimNode, group: GroupId, sometimes: Sometimes, trace: Trace) -> None:
         self.node = node
         self.group = group
         self.term: ServingT | None = None
         self._sometimes = sometimes
-        self._story = story
+        self._trace = trace
         self._replica: Replica | None = None
 
     @property
@@ -96,8 +96,8 @@ class GroupHost(ABC, Generic[ServingT]):
         assert self.node.driver is not None
         return self.node.driver.propose(self.group, data, Told(answered))
 
-    def tell(self, text: str) -> None:
-        self._story.tell(self.node.id, text)
+    def note(self, text: str) -> None:
+        self._trace.note(self.node.id, text)
 
     def seen(self, name: str) -> None:
         self._sometimes.seen(name)
@@ -109,10 +109,10 @@ HostT = TypeVar("HostT", bound="GroupHost[Any]")
 class HostedApplication(ABC, Generic[HostT]):
     """The hosts of all processes, and the way of a request to one of them."""
 
-    def __init__(self, world: World, sometimes: Sometimes, story: Story) -> None:
+    def __init__(self, world: World, sometimes: Sometimes, trace: Trace) -> None:
         self.world = world
         self.sometimes = sometimes
-        self.story = story
+        self.trace = trace
         #: The last one of each group at each node: a process that begins anew takes the place of the one before.
         self.hosts: dict[tuple[NodeId, GroupId], HostT] = {}
 

@@ -4,7 +4,7 @@ The disk survives a crash, memory does not. The node is what the driver calls it
 on the network as bytes, lets disk work take its time, and dies where it is told to. Work under way
 when the power goes is done in part: the disk is interrupted in the middle of any of its operations.
 
-Every input ends with `pump` and with a look by the witnesses, so the checkers run after every event.
+Every input ends with `pump` and with a look by the observers, so the checkers run after every event.
 """
 
 from collections import deque
@@ -23,7 +23,7 @@ from flotilla.sim.devices.disk import SimDisk
 from flotilla.sim.devices.network import Network
 from flotilla.sim.devices.world import MS, SECOND, World
 from flotilla.sim.observer import GroupObserver
-from flotilla.sim.trace import Story
+from flotilla.sim.trace import Trace
 from flotilla.sim.watch import WatchedMachine, WatchedStore
 from flotilla.storage.options import StoreOptions
 from flotilla.storage.store import NodeStore
@@ -54,7 +54,7 @@ class Application(Protocol):
     def describe(self, entry: Entry) -> Span | None:
         """What an entry holds for readers."""
 
-    def machine(self, node: "SimNode", group: GroupId, witness: GroupObserver) -> WatchedMachine:
+    def machine(self, node: "SimNode", group: GroupId, observer: GroupObserver) -> WatchedMachine:
         """The state machine of a replica that a process begins with."""
 
     def observed(self, node: "SimNode") -> None:
@@ -68,10 +68,10 @@ class Surroundings:
         "application",
         "driver_options",
         "network",
+        "observers",
         "sometimes",
         "store_options",
-        "story",
-        "witnesses",
+        "trace",
         "world",
     )
 
@@ -79,9 +79,9 @@ class Surroundings:
         self,
         world: World,
         network: Network,
-        witnesses: dict[GroupId, GroupObserver],
+        observers: dict[GroupId, GroupObserver],
         sometimes: Sometimes,
-        story: Story,
+        trace: Trace,
         driver_options: DriverOptions,
         store_options: StoreOptions,
         application: Application,
@@ -89,9 +89,9 @@ class Surroundings:
         self.application = application
         self.world = world
         self.network = network
-        self.witnesses = witnesses
+        self.observers = observers
         self.sometimes = sometimes
-        self.story = story
+        self.trace = trace
         self.driver_options = driver_options
         self.store_options = store_options
 
@@ -186,7 +186,7 @@ class SimNode:
             if not self.is_rotten:
                 raise
             around.sometimes.seen("store beyond repair")
-            around.story.tell(self.id, f"cannot open its store: {error}")
+            around.trace.note(self.id, f"cannot open its store: {error}")
             self.wipe()
             return False
         self.disk.interrupt_after(-1)
@@ -207,7 +207,7 @@ class SimNode:
         around = self._around
         self.incarnation += 1
         real = NodeStore.open(self.disk, around.store_options, around.application.describe)
-        self.store = WatchedStore(self.id, real, around.witnesses, around.sometimes)
+        self.store = WatchedStore(self.id, real, around.observers, around.sometimes)
         for group, configuration in self.memberships.items():
             if group not in real.groups:
                 self.store.create_group(group, configuration)
@@ -225,15 +225,15 @@ class SimNode:
     def _add_replica(self, group: GroupId) -> None:
         assert self.driver is not None
         assert self.store is not None
-        witness = self._around.witnesses[group]
-        machine = self._around.application.machine(self, group, witness)
+        observer = self._around.observers[group]
+        machine = self._around.application.machine(self, group, observer)
         replica = self.driver.add_replica(group, machine)
         machine.raft = replica.raft
         self.store.machines[group] = machine
-        witness.started(self.id, replica.raft, self.store.groups[group], trusted=not self.is_rotten)
+        observer.started(self.id, replica.raft, self.store.groups[group], trusted=not self.is_rotten)
         if replica.raft.damaged:
             self._around.sometimes.seen("damage found")
-        self._rafts.append((witness, replica.raft))
+        self._rafts.append((observer, replica.raft))
 
     def host(self, group: GroupId) -> None:
         """Begins to host a group as nobody in it, so that its leader can make it a member."""
@@ -258,7 +258,7 @@ class SimNode:
         if not power:
             around.sometimes.seen("process killed, machine up")
         self._count_crash()
-        around.story.tell(self.id, f"dies at '{point}'" if point else ("loses power" if power else "is killed"))
+        around.trace.note(self.id, f"dies at '{point}'" if point else ("loses power" if power else "is killed"))
         self._interrupt_disk_work()
         if power:
             self._lose_power()
@@ -286,8 +286,8 @@ class SimNode:
 
     def _count_crash(self) -> None:
         seen = self._around.sometimes.seen
-        for witness, raft in self._rafts:
-            if witness.leader == self.id:
+        for observer, raft in self._rafts:
+            if observer.leader == self.id:
                 seen("leader crashed")
             if raft.configuration.is_joint:
                 seen("crashed while joint")
@@ -320,7 +320,7 @@ class SimNode:
         if self.status != DOWN:
             self._die("", power=True)
         self._around.sometimes.seen("disk wiped")
-        self._around.story.tell(self.id, "has its disk replaced")
+        self._around.trace.note(self.id, "has its disk replaced")
         self.disk.wipe()
         self.is_lost = True
         self.is_rotten = False
@@ -331,13 +331,13 @@ class SimNode:
         self.is_lost = False
         for group in self.memberships:
             self.memberships[group] = Configuration()
-            self._around.witnesses[group].wiped(self.id)
+            self._around.observers[group].wiped(self.id)
 
     def pause(self) -> None:
         if self.status == RUNNING:
             self.status = PAUSED
             self._paused_at_us = self._around.world.now_us
-            self._around.story.tell(self.id, "is paused")
+            self._around.trace.note(self.id, "is paused")
             self._around.network.set_heard(self.id, False)
 
     def resume(self) -> None:
@@ -345,7 +345,7 @@ class SimNode:
         if self.status != PAUSED:
             return
         self.status = RUNNING
-        self._around.story.tell(self.id, "goes on")
+        self._around.trace.note(self.id, "goes on")
         self._around.network.set_heard(self.id, True)
         missed = self.clock.missed_ticks(self._around.world.now_us - self._paused_at_us)
         self._tick_again()
@@ -389,8 +389,8 @@ class SimNode:
         self.driver.replicate_to_lagging()
 
     def _observe(self) -> None:
-        for witness, raft in self._rafts:
-            witness.observe(self.id, raft)
+        for observer, raft in self._rafts:
+            observer.observe(self.id, raft)
         self._around.application.observed(self)
 
     def _after(self, delay_us: int, action: Callable[..., None], *arguments: object) -> None:
@@ -467,9 +467,9 @@ class SimNode:
     # Ports of the driver.
 
     def send(self, to: NodeId, messages: list[tuple[GroupId, Message]]) -> None:
-        witnesses = self._around.witnesses
+        observers = self._around.observers
         for group, message in messages:
-            witnesses[group].sent(message)
+            observers[group].sent(message)
         self._around.network.send(self.id, to, b"".join(encode_frame(messages)))
 
     def write(self, block: Block) -> None:

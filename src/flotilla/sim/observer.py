@@ -1,6 +1,6 @@
 """Stands beside every replica of a group, sees all it saves, sends and applies, and lets the checkers judge.
 
-The witness knows which checker is concerned by what; the checkers know what must hold. Everything here
+The observer knows which checker is concerned by what; the checkers know what must hold. Everything here
 is on the path of every event, so it compares a few integers first and looks closer only on a change.
 """
 
@@ -22,14 +22,14 @@ from flotilla.raft.node import RaftNode
 from flotilla.raft.roles import LEADER
 from flotilla.replica.ports import GroupLog
 from flotilla.sim.checkers.application import ApplicationChecker
-from flotilla.sim.checkers.books import DurableLog, ReplicaBooks, Save
 from flotilla.sim.checkers.configuration import ConfigurationChecker
+from flotilla.sim.checkers.disk_shadow import DurableLog, ReplicaShadow, Save
 from flotilla.sim.checkers.durability import DurabilityChecker
 from flotilla.sim.checkers.elections import ElectionChecker
 from flotilla.sim.checkers.log import LogChecker
 from flotilla.sim.checkers.violation import Violation
 from flotilla.sim.coverage import Sometimes
-from flotilla.sim.trace import Story
+from flotilla.sim.trace import Trace
 from flotilla.types.ids import GroupId, Index, NodeId, Term
 
 
@@ -57,7 +57,7 @@ class GroupObserver:
         "_chunk_offsets",
         "_seen",
         "_sometimes",
-        "_story",
+        "_trace",
         "application",
         "configuration",
         "durability",
@@ -71,7 +71,7 @@ class GroupObserver:
         "newest_configuration_index",
     )
 
-    def __init__(self, group: GroupId, configuration: Configuration, sometimes: Sometimes, story: Story) -> None:
+    def __init__(self, group: GroupId, configuration: Configuration, sometimes: Sometimes, trace: Trace) -> None:
         self.group = group
         self.elections = ElectionChecker()
         self.log = LogChecker()
@@ -79,7 +79,7 @@ class GroupObserver:
         self.application = ApplicationChecker()
         self.configuration = ConfigurationChecker()
         self._sometimes = sometimes
-        self._story = story
+        self._trace = trace
         self._seen: dict[NodeId, Seen] = {}
         #: The last piece of a snapshot on each link.
         self._chunk_offsets: dict[tuple[NodeId, NodeId], int] = {}
@@ -106,11 +106,11 @@ class GroupObserver:
             recovered.hard_state.vote,
             recovered.hard_state.commit,
         )
-        books = self.durability.books.setdefault(node, ReplicaBooks())
+        shadow = self.durability.shadow.setdefault(node, ReplicaShadow())
         if trusted:
             self.durability.recovered(node, state)
         else:
-            books.restart(state)
+            shadow.restart(state)
         self.configuration.forget(node)
         for entry in recovered.configuration_entries:
             self.configuration.logged(node, entry.index)
@@ -122,7 +122,7 @@ class GroupObserver:
 
     def wiped(self, node: NodeId) -> None:
         """The node's disk is empty and its old self is gone for good."""
-        self.durability.books.pop(node, None)
+        self.durability.shadow.pop(node, None)
         self.durability.forget_votes(node)
         self.configuration.forget(node)
 
@@ -138,14 +138,14 @@ class GroupObserver:
         truncate_from: Index,
         snapshot: SnapshotMeta | None,
     ) -> None:
-        books = self.durability.books.setdefault(node, ReplicaBooks())
-        books.collected.append(Save(hard_state, entries or [], truncate_from, snapshot))
+        shadow = self.durability.shadow.setdefault(node, ReplicaShadow())
+        shadow.collected.append(Save(hard_state, entries or [], truncate_from, snapshot))
         if snapshot is not None:
             self._sometimes.seen("snapshot installed")
             if raft is not None and raft.damaged:
                 self._sometimes.seen("repair by snapshot")
-            if self._story.is_told:
-                self._story.tell(node, f"installs a snapshot of group {self.group} at {snapshot.index}")
+            if self._trace.is_traced:
+                self._trace.note(node, f"installs a snapshot of group {self.group} at {snapshot.index}")
             self.configuration.forget(node)
         if truncate_from:
             self._sometimes.seen("damaged tail dropped")
@@ -215,8 +215,8 @@ class GroupObserver:
         self._sometimes.seen("leader elected")
         if raft.term > self.elections.newest_term + 1:
             self._sometimes.seen("term without leader")
-        if self._story.is_told:
-            self._story.tell(node, f"leads group {self.group} in term {raft.term}, log ends at {raft.log.last_index}")
+        if self._trace.is_traced:
+            self._trace.note(node, f"leads group {self.group} in term {raft.term}, log ends at {raft.log.last_index}")
         self.elections.leads(node, raft.term, seen.configuration)
         commit = self.log.commit
         known = raft.log.base <= commit <= raft.log.last_index
@@ -263,8 +263,8 @@ class GroupObserver:
             return
         self.newest_configuration = after
         self._count_change(before, after)
-        if self._story.is_told:
-            self._story.tell(node, f"group {self.group} is now {_describe(after)}")
+        if self._trace.is_traced:
+            self._trace.note(node, f"group {self.group} is now {_describe(after)}")
 
     def _count_change(self, before: Configuration, after: Configuration) -> None:
         if after.is_joint and not before.is_joint:

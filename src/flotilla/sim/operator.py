@@ -101,7 +101,7 @@ class Operator:
         raft = self._cluster.raft(leader, group) if leader is not None else None
         if raft is None or node in raft.configuration.members():
             return True
-        return node in self._cluster.witnesses[group].newest_configuration.members()
+        return node in self._cluster.observers[group].newest_configuration.members()
 
     def _needed(self, raft: RaftNode, group: GroupId) -> ConfigurationChange | None:
         configuration = raft.configuration
@@ -162,16 +162,16 @@ class Operator:
         return ConfigurationChange((Change(ADD_VOTER, newcomer), Change(kind, leaver)), transition)
 
     def _propose(self, node: SimNode, group: GroupId, change: ConfigurationChange) -> None:
-        if self._cluster.story.is_told:
+        if self._cluster.trace.is_traced:
             parts = [f"{_KINDS[one.kind]} {one.node}" for one in change.changes]
-            self._cluster.story.tell(node.id, f"is asked to change group {group}: {', '.join(parts) or 'leave joint'}")
+            self._cluster.trace.note(node.id, f"is asked to change group {group}: {', '.join(parts) or 'leave joint'}")
         node.call(lambda driver: driver.change_members(group, change, _Ignored()))
 
     def _transfer(self, node: SimNode, raft: RaftNode, group: GroupId) -> None:
         others = [voter for voter in raft.configuration.voters if voter != node.id]
         if others:
             to = self._random.choice(others)
-            self._cluster.story.tell(node.id, f"is asked to hand group {group} to node {to}")
+            self._cluster.trace.note(node.id, f"is asked to hand group {group} to node {to}")
             self._cluster.sometimes.seen("leadership transferred")
             node.call(lambda driver: _transfer(driver, group, to))
 

@@ -46,7 +46,7 @@ class Result:
     acknowledged: int = 0
     faults: int = 0
     sometimes: dict[str, int] = field(default_factory=dict)
-    story: list[str] = field(default_factory=list)
+    trace: list[str] = field(default_factory=list)
     command: str = ""
 
     @property
@@ -65,11 +65,11 @@ _WORKLOADS: dict[str, tuple[MakeApplication, Callable[[Cluster], Workload | Queu
 class Run:
     """A cluster with its users, its operator and its bad luck."""
 
-    def __init__(self, plan: Plan, *, is_told: bool = False) -> None:
+    def __init__(self, plan: Plan, *, is_traced: bool = False) -> None:
         self.plan = plan
         self.world = World(plan.seed)
         make_application, make_workload = _WORKLOADS[plan.workload]
-        self.cluster = Cluster(self.world, plan, make_application, is_told=is_told)
+        self.cluster = Cluster(self.world, plan, make_application, is_traced=is_traced)
         self.workload = make_workload(self.cluster)
         self.operator = Operator(self.cluster)
         self.faults = FaultInjector(self.cluster, self.workload)
@@ -89,7 +89,7 @@ class Run:
         self.workload.judge()
 
     def _heal(self) -> None:
-        self.cluster.story.tell(EVERYONE, "all faults end")
+        self.cluster.trace.note(EVERYONE, "all faults end")
         self.faults.heal()
         self.operator.calm()
         self.workload.calm()
@@ -111,7 +111,7 @@ class Run:
 
     def _can_spare(self, away: set[NodeId]) -> bool:
         """Whether every configuration in any log has a majority of each half without these."""
-        for group in self.cluster.witnesses:
+        for group in self.cluster.observers:
             for node in self.cluster.nodes.values():
                 raft = self.cluster.raft(node, group)
                 for _, configuration in raft.log.configurations if raft is not None else ():
@@ -127,7 +127,7 @@ class Run:
 
     def _wait_for_progress(self) -> None:
         progress = self.workload.progress
-        before = {group: progress(group) for group in self.cluster.witnesses}
+        before = {group: progress(group) for group in self.cluster.observers}
         deadline_us = self.world.now_us + PROGRESS_US
         while stuck := [group for group, count in before.items() if progress(group) == count]:
             if self.world.now_us >= deadline_us:
@@ -135,19 +135,19 @@ class Run:
             self.world.run_until(self.world.now_us + SECOND)
 
     def _wait_for_convergence(self) -> None:
-        self.cluster.story.tell(EVERYONE, "the clients stop")
+        self.cluster.trace.note(EVERYONE, "the clients stop")
         deadline_us = self.world.now_us + CONVERGENCE_US
         self.world.run_until(self.world.now_us + 2 * SECOND)
         self.workload.stop()
-        while not all(self._has_converged(group) for group in self.cluster.witnesses):
+        while not all(self._has_converged(group) for group in self.cluster.observers):
             if self.world.now_us >= deadline_us:
                 promise = self.workload.unfinished or "replicas converge"
                 raise Violation(promise, f"not after {CONVERGENCE_US // SECOND} s: {self.describe()}")
             self.world.run_until(self.world.now_us + SECOND)
 
     def _has_converged(self, group: GroupId) -> bool:
-        witness = self.cluster.witnesses[group]
-        configuration = witness.newest_configuration
+        observer = self.cluster.observers[group]
+        configuration = observer.newest_configuration
         if configuration.is_joint or any(node.is_lost for node in self.cluster.nodes.values()):
             return False
         for member in configuration.members():
@@ -155,17 +155,17 @@ class Run:
             if driver is None:
                 return False
             replica = driver.replicas[group]
-            if replica.applied != witness.log.commit or not self.workload.has_converged(group, replica):
+            if replica.applied != observer.log.commit or not self.workload.has_converged(group, replica):
                 return False
-            if replica.raft.log.last_index != witness.log.commit or replica.raft.damaged:
+            if replica.raft.log.last_index != observer.log.commit or replica.raft.damaged:
                 return False
         return True
 
     def describe(self) -> str:
         """Where every replica stands, for a failure."""
         parts = [self.workload.describe()]
-        for group, witness in self.cluster.witnesses.items():
-            parts.append(f"group {group} committed {witness.log.commit}, {witness.newest_configuration}")
+        for group, observer in self.cluster.observers.items():
+            parts.append(f"group {group} committed {observer.log.commit}, {observer.newest_configuration}")
             for node in self.cluster.nodes.values():
                 raft = self.cluster.raft(node, group)
                 if raft is None:
@@ -180,9 +180,9 @@ class Run:
         return "\n  ".join(parts)
 
 
-def simulate(plan: Plan, *, is_told: bool = False) -> Result:
+def simulate(plan: Plan, *, is_traced: bool = False) -> Result:
     """Runs a plan to its end or to the first broken promise."""
-    run = Run(plan, is_told=is_told)
+    run = Run(plan, is_traced=is_traced)
     result = Result(plan, command=repeat_command(plan))
     try:
         run.go()
@@ -201,7 +201,7 @@ def simulate(plan: Plan, *, is_told: bool = False) -> Result:
     result.sometimes = run.cluster.sometimes.counts
     result.sometimes["frame lost"] = network.dropped_count
     result.sometimes["frame repeated"] = network.repeated_count
-    result.story = run.cluster.story.lines
+    result.trace = run.cluster.trace.lines
     return result
 
 

@@ -78,15 +78,15 @@ def run_swarm(
     *,
     workers: int | None = None,
     failures_max: int = 5,
-    tell: Callable[[Result], None] | None = None,
+    report: Callable[[Result], None] | None = None,
 ) -> Totals:
-    """Runs all seeds, or until enough of them failed. `tell` hears of every result as it comes."""
+    """Runs all seeds, or until enough of them failed. `report` gets each result as it arrives."""
     totals = Totals()
     started_s = perf_counter()
     for result in _results(seeds, order, workers or os.cpu_count() or 1, failures_max):
         totals.add(result)
-        if tell is not None:
-            tell(result)
+        if report is not None:
+            report(result)
     totals.failures.sort(key=lambda result: result.plan.seed)
     totals.elapsed_s = perf_counter() - started_s
     return totals

@@ -1,4 +1,4 @@
-"""Thin sleeves around a node's real store and its state machine, through which a witness looks.
+"""Thin sleeves around a node's real store and its state machine, through which a observer looks.
 
 They change nothing and decide nothing; everything is handed on as it is.
 """
@@ -15,23 +15,23 @@ from flotilla.types.ids import GroupId, Index, NodeId
 
 
 class WatchedMachine(StateMachine, Protocol):
-    """A state machine whose every step a witness sees."""
+    """A state machine whose every step a observer sees."""
 
     #: Set once the replica exists.
     raft: RaftNode | None
 
 
 class WatchedStore:
-    """A store whose saves and finished blocks are entered in the books."""
+    """A store whose saves and finished blocks are entered in the shadow."""
 
-    __slots__ = ("_node", "_sometimes", "_store", "_witnesses", "machines")
+    __slots__ = ("_node", "_observers", "_sometimes", "_store", "machines")
 
     def __init__(
-        self, node: NodeId, store: Store, witnesses: dict[GroupId, GroupObserver], sometimes: Sometimes
+        self, node: NodeId, store: Store, observers: dict[GroupId, GroupObserver], sometimes: Sometimes
     ) -> None:
         self._node = node
         self._store = store
-        self._witnesses = witnesses
+        self._observers = observers
         self._sometimes = sometimes
         self.machines: dict[GroupId, WatchedMachine] = {}
 
@@ -57,8 +57,8 @@ class WatchedStore:
     ) -> None:
         machine = self.machines.get(group)
         raft = machine.raft if machine is not None else None
-        witness = self._witnesses[group]
-        witness.saved(self._node, raft, hard_state, entries, repaired, truncate_from, snapshot)
+        observer = self._observers[group]
+        observer.saved(self._node, raft, hard_state, entries, repaired, truncate_from, snapshot)
         if entries and entries[0].index <= self._store.groups[group].last_index():
             self._sometimes.seen("entries overwritten")
         self._store.save(
@@ -76,19 +76,19 @@ class WatchedStore:
     def take_block(self) -> Block | None:
         block = self._store.take_block()
         if block is not None:
-            for witness in self._witnesses.values():
-                books = witness.durability.books.get(self._node)
-                if books is not None:
-                    books.block_taken()
+            for observer in self._observers.values():
+                shadow = observer.durability.shadow.get(self._node)
+                if shadow is not None:
+                    shadow.block_taken()
         return block
 
     def write_block(self, block: Block) -> None:
         self._store.write_block(block)
         # From here on the store owes it after any crash, whoever has heard of it.
-        for witness in self._witnesses.values():
-            books = witness.durability.books.get(self._node)
-            if books is not None:
-                books.block_durable()
+        for observer in self._observers.values():
+            shadow = observer.durability.shadow.get(self._node)
+            if shadow is not None:
+                shadow.block_durable()
 
     def mark_block(self) -> None:
         self._store.mark_block()

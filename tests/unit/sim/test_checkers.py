@@ -18,8 +18,8 @@ from flotilla.raft.messages import (
     VoteRequest,
 )
 from flotilla.sim.checkers.application import ApplicationChecker
-from flotilla.sim.checkers.books import DurableLog, ReplicaBooks, Save
 from flotilla.sim.checkers.configuration import ConfigurationChecker
+from flotilla.sim.checkers.disk_shadow import DurableLog, ReplicaShadow, Save
 from flotilla.sim.checkers.durability import DurabilityChecker
 from flotilla.sim.checkers.elections import ElectionChecker
 from flotilla.sim.checkers.log import LogChecker
@@ -37,10 +37,10 @@ def durability(term: int = 2, vote: int = 1, terms: tuple[int, ...] = (1, 2)) ->
     """Nodes 1 to 3, each with this on disk."""
     checker = DurabilityChecker()
     for node in (1, 2, 3):
-        books = checker.books[node] = ReplicaBooks()
-        books.collected.append(Save(HardState(term, vote, 0), entries(*terms), 0, None))
-        books.block_taken()
-        books.block_durable()
+        shadow = checker.shadow[node] = ReplicaShadow()
+        shadow.collected.append(Save(HardState(term, vote, 0), entries(*terms), 0, None))
+        shadow.block_taken()
+        shadow.block_durable()
     return checker
 
 
@@ -130,14 +130,14 @@ def recovered(term: int, vote: int, *terms: int) -> DurableLog:
 )
 def test_a_crash_keeps_what_is_durable_and_the_block_under_way_or_not(state: DurableLog, is_permitted: bool) -> None:
     checker = durability()
-    books = checker.books[2]
-    books.collected.append(Save(None, entries(2, first=3), 0, None))
-    books.collected.append(Save(HardState(3, 3, 0), [], 0, None))
-    books.block_taken()
-    books.collected.append(Save(None, entries(3, first=4), 0, None))
+    shadow = checker.shadow[2]
+    shadow.collected.append(Save(None, entries(2, first=3), 0, None))
+    shadow.collected.append(Save(HardState(3, 3, 0), [], 0, None))
+    shadow.block_taken()
+    shadow.collected.append(Save(None, entries(3, first=4), 0, None))
     if is_permitted:
         checker.recovered(2, state)
-        assert books.durable is state
+        assert shadow.durable is state
     else:
         with pytest.raises(Violation, match="durable after crash"):
             checker.recovered(2, state)

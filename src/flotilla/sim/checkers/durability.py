@@ -23,11 +23,11 @@ from flotilla.raft.messages import (
     VoteReply,
     VoteRequest,
 )
-from flotilla.sim.checkers.books import DurableLog, ReplicaBooks
+from flotilla.sim.checkers.disk_shadow import DurableLog, ReplicaShadow
 from flotilla.sim.checkers.violation import Violation
 from flotilla.types.ids import Index, NodeId, Term
 
-Books: TypeAlias = dict[NodeId, ReplicaBooks]
+Shadow: TypeAlias = dict[NodeId, ReplicaShadow]
 
 
 def majority(voters: tuple[NodeId, ...], agreeing: int) -> bool:
@@ -37,10 +37,10 @@ def majority(voters: tuple[NodeId, ...], agreeing: int) -> bool:
 class DurabilityChecker:
     """The durability of one group, over all its replicas."""
 
-    __slots__ = ("_snapshots", "_votes", "books")
+    __slots__ = ("_snapshots", "_votes", "shadow")
 
     def __init__(self) -> None:
-        self.books: Books = {}
+        self.shadow: Shadow = {}
         #: Every vote that left a node: (node, term) -> candidate.
         self._votes: dict[tuple[NodeId, Term], NodeId] = {}
         #: Snapshots on the way: (sender, receiver, index) -> what it is.
@@ -49,7 +49,7 @@ class DurabilityChecker:
     def sent(self, message: Message) -> None:
         check = _CHECKS.get(type(message))
         if check is not None:
-            check(self, message, self.books[message.sender].durable)
+            check(self, message, self.shadow[message.sender].durable)
 
     def committed(self, index: Index, term: Term, configuration: Configuration) -> None:
         """A leader counts `index` as committed."""
@@ -61,23 +61,23 @@ class DurabilityChecker:
                 )
 
     def recovered(self, node: NodeId, state: DurableLog) -> None:
-        books = self.books[node]
-        if not any(outcome.agrees(state) for outcome in books.outcomes()):
-            lost = books.durable
+        shadow = self.shadow[node]
+        if not any(outcome.agrees(state) for outcome in shadow.outcomes()):
+            lost = shadow.durable
             raise Violation(
                 "durable after crash",
                 f"node {node} had term {lost.term}, vote {lost.vote}, entries to {lost.last_index} on disk and "
                 f"recovered term {state.term}, vote {state.vote}, entries to {state.last_index}",
             )
-        books.restart(state)
+        shadow.restart(state)
 
     def forget_votes(self, node: NodeId) -> None:
         """The node's disk is new: it is a stranger now, and comes back as one."""
         self._votes = {key: candidate for key, candidate in self._votes.items() if key[0] != node}
 
     def _holds(self, node: NodeId, index: Index, term: Term) -> bool:
-        books = self.books.get(node)
-        return books is not None and books.durable.holds(index, term)
+        shadow = self.shadow.get(node)
+        return shadow is not None and shadow.durable.holds(index, term)
 
     def _vote(self, node: NodeId, term: Term, candidate: NodeId) -> None:
         earlier = self._votes.setdefault((node, term), candidate)

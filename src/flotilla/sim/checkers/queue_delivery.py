@@ -1,4 +1,4 @@
-"""What leaders hand out and what they are told, held against the books and against each other.
+"""What leaders hand out and what they are told, held against the shadow and against each other.
 
 Every grant, every end of a lease and every answer that leaves a leader is reported here at the moment it happens. A
 leader is judged by what it has applied: one that was replaced without knowing may hand out what its successor has
@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from flotilla.partition.leader.group_delivery import Grant
-from flotilla.sim.checkers.queue_books import GroupBooks, QueueBooks
+from flotilla.sim.checkers.queue_shadow import GroupShadow, QueueShadow
 from flotilla.sim.checkers.violation import Violation
 from flotilla.sim.plans.queue import ORDERED
 from flotilla.types.group_settings import GroupRules
@@ -36,7 +36,7 @@ class LiveLease:
         self.deadline_ms = deadline_ms
 
 
-class TermBooks:
+class TermShadow:
     """What one leader has handed out in its term, as far as it is still out."""
 
     __slots__ = ("_ended", "live", "node", "term")
@@ -48,7 +48,7 @@ class TermBooks:
         #: Ended by the word of their members. Where that finds no room in the log, a lease goes on as it was.
         self._ended: dict[tuple[str, Offset], LiveLease] = {}
 
-    def holder(self, group: GroupBooks, offset: Offset, now_ms: int) -> LiveLease | None:
+    def holder(self, group: GroupShadow, offset: Offset, now_ms: int) -> LiveLease | None:
         lease = self.live.get((group.name, offset))
         is_live = lease is not None and now_ms < lease.deadline_ms and lease.generation == group.generation
         return lease if is_live else None
@@ -58,7 +58,7 @@ class TermBooks:
         if lease is not None:
             self._ended[name, offset] = lease
 
-    def reopen(self, group: GroupBooks, offset: Offset, lease_id: int, now_ms: int) -> LiveLease | None:
+    def reopen(self, group: GroupShadow, offset: Offset, lease_id: int, now_ms: int) -> LiveLease | None:
         """The lease that did not end after all; None: it did, or this leader never gave it."""
         lease = self._ended.pop((group.name, offset), None)
         if lease is not None and lease.lease_id == lease_id:
@@ -66,7 +66,7 @@ class TermBooks:
         return self.holder(group, offset, now_ms)
 
 
-class RateBooks:
+class RateShadow:
     """Deliveries of a limited group against the true time: nobody's tokens or clocks are believed."""
 
     __slots__ = ("_arrival_us", "limit")
@@ -93,28 +93,28 @@ class RateBooks:
 class DeliveryChecker:
     """All leaders of the topic, one after the other and side by side."""
 
-    def __init__(self, books: QueueBooks, skew_ms: int) -> None:
-        self._books = books
+    def __init__(self, shadow: QueueShadow, skew_ms: int) -> None:
+        self._shadow = shadow
         self._skew_ms = skew_ms
         self._terms = 0
-        self._rates: dict[str, RateBooks] = {}
+        self._rates: dict[str, RateShadow] = {}
         #: Delivered at most once, by group and offset.
         self._once: set[tuple[str, Offset]] = set()
         #: Failures that members were told are counted.
         self._told_failures: dict[tuple[str, Offset, Index], int] = {}
 
-    def begin(self, node: NodeId, term: Term) -> TermBooks:
+    def begin(self, node: NodeId, term: Term) -> TermShadow:
         self._terms += 1
-        return TermBooks(node, term)
+        return TermShadow(node, term)
 
     # Handing out.
 
     def granted(
-        self, at: TermBooks, name: str, member: str, grant: Grant, deadline_ms: int, now_ms: int, applied: Index
+        self, at: TermShadow, name: str, member: str, grant: Grant, deadline_ms: int, now_ms: int, applied: Index
     ) -> None:
-        group = self._books.groups[name]
+        group = self._shadow.groups[name]
         if applied < group.generation:
-            # It has not heard of the reset, and the books do not know what was before it.
+            # It has not heard of the reset, and the shadow do not know what was before it.
             return
         for offset in range(grant.first, grant.end):
             where = f"node {at.node} in term {at.term} gave message {offset} of {name}"
@@ -128,36 +128,36 @@ class DeliveryChecker:
             attempts = group.attempts(offset, applied)
             if grant.attempt != attempts + 1:
                 raise Violation("attempts are counted", f"{where} as attempt {grant.attempt} after {attempts}")
-            due_ms = max(self._books.messages[offset].deliver_at_ms, group.not_before_ms(offset, applied))
+            due_ms = max(self._shadow.messages[offset].deliver_at_ms, group.not_before_ms(offset, applied))
             if now_ms < due_ms:
                 raise Violation("never early", f"{where} {due_ms - now_ms} ms before its time")
             if name == ORDERED:
                 self._check_order(group, offset, applied, where)
             at.live[name, offset] = LiveLease(grant.lease_id, member, now_ms, deadline_ms, group.generation)
 
-    def _check_order(self, group: GroupBooks, offset: Offset, applied: Index, where: str) -> None:
-        key = self._books.messages[offset].key
-        for earlier in self._books.by_key[key] if key is not None else ():
+    def _check_order(self, group: GroupShadow, offset: Offset, applied: Index, where: str) -> None:
+        key = self._shadow.messages[offset].key
+        for earlier in self._shadow.by_key[key] if key is not None else ():
             if earlier >= offset:
                 break
             if not group.is_settled(earlier, applied):
                 raise Violation("order by key", f"{where} before {earlier} of the same key was done")
 
-    def returned(self, at: TermBooks, name: str, runs: Iterable[Grant]) -> None:
+    def returned(self, at: TermShadow, name: str, runs: Iterable[Grant]) -> None:
         """Granted and not sent after all."""
         for grant in runs:
             for offset in range(grant.first, grant.end):
                 at.live.pop((name, offset), None)
 
-    def delivered(self, at: TermBooks, name: str, count: int, rules: GroupRules, now_us: int) -> None:
+    def delivered(self, at: TermShadow, name: str, count: int, rules: GroupRules, now_us: int) -> None:
         """So many messages leave for a member."""
         slack_us = 2 * self._skew_ms * 1000 * (1 + self._terms)
-        self._rates.setdefault(name, RateBooks()).delivered(name, count, rules, now_us, slack_us)
+        self._rates.setdefault(name, RateShadow()).delivered(name, count, rules, now_us, slack_us)
 
-    def delivered_once(self, at: TermBooks, name: str, first: Offset, end: Offset) -> None:
+    def delivered_once(self, at: TermShadow, name: str, first: Offset, end: Offset) -> None:
         """They leave for a member that asked for each at most once."""
         for offset in range(first, end):
-            if offset not in self._books.groups[name].settled:
+            if offset not in self._shadow.groups[name].settled:
                 # Done, or cancelled or trimmed meanwhile: in any case nobody will get it again.
                 raise Violation("at most once", f"message {offset} of {name} leaves before it is settled")
             if (name, offset) in self._once:
@@ -166,11 +166,11 @@ class DeliveryChecker:
 
     # Ends of leases.
 
-    def settled(self, at: TermBooks, name: str, accepted: Iterable[LeaseRange], now_ms: int) -> None:
+    def settled(self, at: TermShadow, name: str, accepted: Iterable[LeaseRange], now_ms: int) -> None:
         """A leader takes a member's word for the end of these."""
         for held in accepted:
             for offset in range(held.first, held.end):
-                holder = at.holder(self._books.groups[name], offset, now_ms)
+                holder = at.holder(self._shadow.groups[name], offset, now_ms)
                 if holder is not None and holder.lease_id != held.lease_id:
                     raise Violation(
                         "only the holder settles",
@@ -180,9 +180,9 @@ class DeliveryChecker:
                 at.end(name, offset)
 
     def extended(
-        self, at: TermBooks, name: str, member: str, accepted: Iterable[LeaseRange], visibility_ms: int, now_ms: int
+        self, at: TermShadow, name: str, member: str, accepted: Iterable[LeaseRange], visibility_ms: int, now_ms: int
     ) -> None:
-        group = self._books.groups[name]
+        group = self._shadow.groups[name]
         lease_ms_max = group.rules.lease_ms_max
         for held in accepted:
             for offset in range(held.first, held.end):
@@ -195,15 +195,15 @@ class DeliveryChecker:
                 else:
                     holder.deadline_ms = min(now_ms + visibility_ms, holder.given_ms + lease_ms_max)
 
-    def lost(self, at: TermBooks, member: str) -> None:
+    def lost(self, at: TermShadow, member: str) -> None:
         """Its leases have ended."""
         at.live = {place: lease for place, lease in at.live.items() if lease.member != member}
 
     # Answers.
 
-    def told_settled(self, name: str, kind: int, accepted: Iterable[LeaseRange], generation: Index) -> None:
+    def answered_settled(self, name: str, kind: int, accepted: Iterable[LeaseRange], generation: Index) -> None:
         """A member is told that this is so for good, unless the group was reset since that generation."""
-        group = self._books.groups[name]
+        group = self._shadow.groups[name]
         if generation != group.generation:
             return
         for held in accepted:
@@ -214,23 +214,23 @@ class DeliveryChecker:
                 if kind == FAIL and ended is None:
                     self._count_failure(group, offset)
 
-    def _count_failure(self, group: GroupBooks, offset: Offset) -> None:
+    def _count_failure(self, group: GroupShadow, offset: Offset) -> None:
         place = group.name, offset, group.generation
         told = self._told_failures.get(place, 0) + 1
         self._told_failures[place] = told
-        counted = group.attempts(offset, self._books.newest)
+        counted = group.attempts(offset, self._shadow.newest)
         if counted < told:
             raise Violation(
                 "attempts are counted", f"{told} failures of {offset} in {group.name} were told, {counted} are known"
             )
 
-    def told_produced(self, identities: list[int], reply: Produced) -> None:
+    def answered_produced(self, identities: list[int], reply: Produced) -> None:
         """A producer is told where its records are."""
         places = (
             dict(reply.known) if reply.known else {into: reply.base_offset + into for into in range(len(identities))}
         )
         for into, offset in places.items():
-            found = self._books.messages[offset].identity if offset < self._books.next_offset else None
+            found = self._shadow.messages[offset].identity if offset < self._shadow.next_offset else None
             if found != identities[into]:
                 raise Violation(
                     "acknowledged is stored",

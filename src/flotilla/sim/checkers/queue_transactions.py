@@ -1,7 +1,7 @@
 """Transactions by hand: what was promised to whom, what was decided, and what each partition makes of it.
 
     Registry      of the whole run: who was told that something is staged, and the one decision about it
-    StageBooks    of one partition: what its log says is staged, and how far it is shown
+    StageShadow    of one partition: what its log says is staged, and how far it is shown
 
 A stage is promised when its client was told so before the decision. What is committed and promised is shown, all of a
 partition at one entry, in the order of staging; nothing else of any transaction ever is, and nothing twice: that each
@@ -58,11 +58,11 @@ class Registry:
         self.parts: dict[tuple[str, GroupId], dict[tuple[int, int], None]] = {}
         self.acks: dict[tuple[str, GroupId], dict[tuple[str, Offset], None]] = {}
 
-    def told_staged(self, transaction_id: str, group: GroupId, producer_id: int, sequence: int) -> None:
+    def answered_staged(self, transaction_id: str, group: GroupId, producer_id: int, sequence: int) -> None:
         if transaction_id not in self.decisions:
             self.parts.setdefault((transaction_id, group), {})[producer_id, sequence] = None
 
-    def told_acks_staged(self, transaction_id: str, group: GroupId, queue: str, offsets: list[Offset]) -> None:
+    def answered_acks_staged(self, transaction_id: str, group: GroupId, queue: str, offsets: list[Offset]) -> None:
         if transaction_id not in self.decisions:
             self.acks.setdefault((transaction_id, group), {}).update({(queue, offset): None for offset in offsets})
 
@@ -83,7 +83,7 @@ class Registry:
         return self.has_part(transaction_id, group) and (place in self.parts or place in self.acks)
 
 
-class StageBooks:
+class StageShadow:
     """One partition."""
 
     def __init__(self, group: GroupId, registry: Registry) -> None:
@@ -167,7 +167,7 @@ class StageBooks:
 
     # Answers.
 
-    def told_outcome(self, name: str, reply: TransactionShown) -> None:
+    def answered_outcome(self, name: str, reply: TransactionShown) -> None:
         """A client is told what became of it here."""
         shown = self.shown.get(name)
         if reply.is_shown != (shown is not None):

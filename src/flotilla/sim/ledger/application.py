@@ -8,7 +8,7 @@ from flotilla.sim.devices.world import World
 from flotilla.sim.ledger.machine import Ledger
 from flotilla.sim.node import SimNode
 from flotilla.sim.observer import GroupObserver
-from flotilla.sim.trace import Story
+from flotilla.sim.trace import Trace
 from flotilla.sim.watch import WatchedMachine
 from flotilla.types.ids import GroupId, NodeId
 from flotilla.types.span import Span
@@ -17,26 +17,26 @@ from flotilla.types.span import Span
 class WatchedLedger(Ledger):
     """A ledger whose every step is compared with the shadow."""
 
-    __slots__ = ("_node", "_witness", "raft")
+    __slots__ = ("_node", "_observer", "raft")
 
-    def __init__(self, node: NodeId, witness: GroupObserver) -> None:
+    def __init__(self, node: NodeId, observer: GroupObserver) -> None:
         super().__init__()
         self._node = node
-        self._witness = witness
+        self._observer = observer
         #: Known once the replica exists.
         self.raft: RaftNode | None = None
 
     def apply(self, entry: Entry) -> object:
-        self._witness.log.stored(self._node, entry)
+        self._observer.log.stored(self._node, entry)
         position = super().apply(entry)
         commit = self.raft.log.committed if self.raft is not None else 0
-        application = self._witness.application
+        application = self._observer.application
         application.applied(self._node, entry.index, len(self.commands) - 1, self.commands[-1], self.digest, commit)
         return position
 
     def restore(self, data: bytes) -> None:
         super().restore(data)
-        self._witness.application.restored(self._node, len(self.commands), self.digest)
+        self._observer.application.restored(self._node, len(self.commands), self.digest)
 
 
 class LedgerApplication:
@@ -44,14 +44,14 @@ class LedgerApplication:
 
     __slots__ = ()
 
-    def __init__(self, world: World, network: Network, seed: int, sometimes: Sometimes, story: Story) -> None:
+    def __init__(self, world: World, network: Network, seed: int, sometimes: Sometimes, trace: Trace) -> None:
         """A ledger needs nothing of the run: its clients talk to the nodes directly."""
 
     def describe(self, entry: Entry) -> Span | None:
         return None
 
-    def machine(self, node: SimNode, group: GroupId, witness: GroupObserver) -> WatchedMachine:
-        return WatchedLedger(node.id, witness)
+    def machine(self, node: SimNode, group: GroupId, observer: GroupObserver) -> WatchedMachine:
+        return WatchedLedger(node.id, observer)
 
     def observed(self, node: SimNode) -> None:
         """The observers of the groups see all there is to see."""

@@ -83,8 +83,8 @@ class Workload:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._random: Random = cluster.world.stream("workload")
-        self.histories: dict[GroupId, History] = {group: History() for group in cluster.witnesses}
-        self._clients = [Client(self, group) for group in cluster.witnesses for _ in range(cluster.plan.clients)]
+        self.histories: dict[GroupId, History] = {group: History() for group in cluster.observers}
+        self._clients = [Client(self, group) for group in cluster.observers for _ in range(cluster.plan.clients)]
         self._is_busy = False
         self._is_chaos = True
         self._reads = True
@@ -94,12 +94,12 @@ class Workload:
         #: What waits for the next burst, to happen in the middle of it.
         self.burst_actions: list[Callable[[], None]] = []
         #: Acknowledged operations by group.
-        self.done_count: dict[GroupId, int] = dict.fromkeys(cluster.witnesses, 0)
+        self.done_count: dict[GroupId, int] = dict.fromkeys(cluster.observers, 0)
 
     def start(self) -> None:
         self._begin_burst(self._burst)
-        for witness in self._cluster.witnesses.values():
-            witness.leader_changed = self._leader_changed
+        for observer in self._cluster.observers.values():
+            observer.leader_changed = self._leader_changed
 
     def _leader_changed(self) -> None:
         """Two may believe to lead now, which is a good time to ask them things."""
@@ -124,14 +124,14 @@ class Workload:
 
     def progress(self, group: GroupId) -> int:
         """What the group has taken so far."""
-        return len(self._cluster.witnesses[group].application.commands)
+        return len(self._cluster.observers[group].application.commands)
 
     @property
     def acknowledged(self) -> int:
         return sum(self.done_count.values())
 
     def has_converged(self, group: GroupId, replica: Replica) -> bool:
-        application = self._cluster.witnesses[group].application
+        application = self._cluster.observers[group].application
         return replica.machine.read(None) == (len(application.commands), application.digests[-1])
 
     @property
@@ -141,8 +141,8 @@ class Workload:
 
     def judge(self) -> None:
         """Raises Violation when no list of commands explains what the clients saw."""
-        for group, witness in self._cluster.witnesses.items():
-            problems = check_history(self.histories[group].operations, witness.application.commands)
+        for group, observer in self._cluster.observers.items():
+            problems = check_history(self.histories[group].operations, observer.application.commands)
             if problems:
                 raise Violation("linearizable history", f"group {group}: " + "; ".join(problems[:5]))
 
@@ -211,7 +211,7 @@ class Workload:
         dice = self._random.random()
         if dice < 0.3:
             return nodes[1 + self._random.randrange(len(nodes))]
-        former = self._cluster.witnesses[group].former_leader
+        former = self._cluster.observers[group].former_leader
         return nodes[former] if dice < 0.6 and former else node
 
     def _give_up(self, client: Client, operation: Operation) -> None:
@@ -239,7 +239,7 @@ class Workload:
             assert isinstance(result, tuple)
             operation.position, operation.digest = result
             seen("read acknowledged")
-            if node.id != self._cluster.witnesses[client.group].leader:
+            if node.id != self._cluster.observers[client.group].leader:
                 seen("read at a follower")
         else:
             assert isinstance(result, int)

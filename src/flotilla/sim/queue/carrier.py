@@ -43,7 +43,7 @@ class DeathSource(Protocol):
 
     def propose(self, command: Command, answered: Callable[[object], None]) -> None: ...
 
-    def tell(self, text: str) -> None: ...
+    def note(self, text: str) -> None: ...
 
 
 class Carrier:
@@ -75,7 +75,7 @@ class Carrier:
         born = source.machine.groups[group].born
         arrived: dict[int, bool] = {}
         for death in deaths:
-            source.tell(f"sends message {death.offset} of {group} to the dead letters: {death.reason}")
+            source.note(f"sends message {death.offset} of {group} to the dead letters: {death.reason}")
             batch = letter_batch(
                 Letter(death.number, death.offset, group), _producer_id(group, born, death.number), death.died_ms
             )

@@ -122,10 +122,10 @@ class Consumer:
 
     def _get_into_trouble(self, held: tuple[int, Offset]) -> None:
         dice = self._random.random()
-        seen, story = self._app.sometimes.seen, self._app.story
+        seen, trace = self._app.sometimes.seen, self._app.trace
         if dice < 0.35:
             seen("consumer crashed")
-            story.tell(EVERYONE, f"consumer {self.name} crashes with {len(self._held)} message(s)")
+            trace.note(EVERYONE, f"consumer {self.name} crashes with {len(self._held)} message(s)")
             if self._random.random() < 0.5:
                 self._caller.ask(MemberLost(self.name), _ignore)
             self._is_up = False
@@ -133,11 +133,11 @@ class Consumer:
         elif dice < 0.7:
             seen("consumer paused")
             length_us = int(self._random.random() * 2 * self._group.rules.visibility_ms) * MS
-            story.tell(EVERYONE, f"consumer {self.name} stalls for {length_us // MS} ms")
+            trace.note(EVERYONE, f"consumer {self.name} stalls for {length_us // MS} ms")
             self._paused_until_us = self._app.world.now_us + length_us
         elif dice < 0.85:
             seen("message forgotten by its consumer")
-            story.tell(EVERYONE, f"consumer {self.name} forgets message {held[1]}")
+            trace.note(EVERYONE, f"consumer {self.name} forgets message {held[1]}")
             self._held.pop(held, None)
         else:
             seen("lease extended")

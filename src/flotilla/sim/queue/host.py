@@ -1,7 +1,7 @@
 """A partition on a simulated node: the real machine, and while the node leads, one term of serving it.
 
 The application of a run in which the cluster is used as a queue. It makes the machine of each replica, watched by
-the books of its partition, and takes requests at every node. A host lives as long as the process: a crash takes all
+the shadow of its partition, and takes requests at every node. A host lives as long as the process: a crash takes all
 it knew, but for what the log says.
 """
 
@@ -18,8 +18,8 @@ from flotilla.partition.state.machine import PartitionMachine
 from flotilla.partition.state.transactions import Concluded, Published
 from flotilla.raft.messages import Entry
 from flotilla.raft.node import RaftNode
-from flotilla.sim.checkers.queue_books import QueueBooks
 from flotilla.sim.checkers.queue_delivery import DeliveryChecker
+from flotilla.sim.checkers.queue_shadow import QueueShadow
 from flotilla.sim.checkers.queue_transactions import Registry
 from flotilla.sim.coverage import Sometimes
 from flotilla.sim.devices.network import Network
@@ -31,7 +31,7 @@ from flotilla.sim.plans.queue import DEAD_LETTERS, GENEROUS_PER_MINUTE, TOPIC, d
 from flotilla.sim.plans.queue_message import Letter
 from flotilla.sim.queue.decisions import DecisionBoard
 from flotilla.sim.queue.term import QueueTerm
-from flotilla.sim.trace import Story
+from flotilla.sim.trace import Trace
 from flotilla.sim.wire import Answered, Caller, Outcome, Wire
 from flotilla.types.errors import CorruptionError
 from flotilla.types.group_settings import GroupRules
@@ -44,34 +44,34 @@ _TRIM_MS: Final = 3_000
 
 
 class WatchedPartition(PartitionMachine):
-    """A partition whose every step is compared with the books."""
+    """A partition whose every step is compared with the shadow."""
 
-    def __init__(self, node: NodeId, witness: GroupObserver, books: QueueBooks) -> None:
+    def __init__(self, node: NodeId, observer: GroupObserver, shadow: QueueShadow) -> None:
         self._node = node
-        self._witness = witness
-        self._books = books
+        self._observer = observer
+        self._shadow = shadow
         #: Known once the replica exists.
         self.raft: RaftNode | None = None
         self.on_applied: Callable[[BatchFacts | Published | Concluded], None] = _nobody
         super().__init__(facts_of)
 
     def apply(self, entry: Entry) -> object:  # type: ignore[override]
-        self._witness.log.stored(self._node, entry)
+        self._observer.log.stored(self._node, entry)
         result = super().apply(entry)
         commit = self.raft.log.committed if self.raft is not None else 0
-        self._books.applied(self._node, entry, result, self, commit)
+        self._shadow.applied(self._node, entry, result, self, commit)
         if isinstance(result, BatchFacts | Published | Concluded):
             self.on_applied(result)
         return result
 
     def snapshot(self) -> bytes:
         data = super().snapshot()
-        self._books.took_snapshot(self._node, self.applied, data)
+        self._shadow.took_snapshot(self._node, self.applied, data)
         return data
 
     def restore(self, data: bytes) -> None:
         super().restore(data)
-        self._books.restored(self._node, self, data)
+        self._shadow.restored(self._node, self, data)
 
 
 def _nobody(_: object) -> None:
@@ -82,11 +82,11 @@ class QueueHost(GroupHost[QueueTerm]):
     """One partition in one process. Implements `TermPorts`."""
 
     def __init__(self, node: SimNode, group: GroupId, machine: WatchedPartition, app: "QueueApplication") -> None:
-        super().__init__(node, group, app.sometimes, app.story)
+        super().__init__(node, group, app.sometimes, app.trace)
         self.machine = machine
         self.checker = app.checker
         self.board = app.board
-        self.stages = app.books[group].stages
+        self.stages = app.shadow[group].stages
         self._app = app
         self._released: Offset = 0
         #: For the dead letters, which another node may lead.
@@ -162,8 +162,8 @@ class QueueHost(GroupHost[QueueTerm]):
 class QueueApplication(HostedApplication[QueueHost]):
     """Everything of a run that belongs to the queue and not to its clients. Implements `Application`."""
 
-    def __init__(self, world: World, network: Network, seed: int, sometimes: Sometimes, story: Story) -> None:
-        super().__init__(world, sometimes, story)
+    def __init__(self, world: World, network: Network, seed: int, sometimes: Sometimes, trace: Trace) -> None:
+        super().__init__(world, sometimes, trace)
         self.plan = plan = draw_queue_plan(seed)
         #: Chance that the product draws from: jitter of backoffs.
         self.random: Random = world.stream("queue")
@@ -172,9 +172,9 @@ class QueueApplication(HostedApplication[QueueHost]):
         letters: dict[Letter, Offset] = {}
         self.registry = Registry()
         self.board = DecisionBoard(world, self.wire, self.registry, self._heard)
-        self.books = {group: QueueBooks(group, self.rules, letters, self.registry) for group in (TOPIC, DEAD_LETTERS)}
+        self.shadow = {group: QueueShadow(group, self.rules, letters, self.registry) for group in (TOPIC, DEAD_LETTERS)}
         self.letters = letters
-        self.checker = DeliveryChecker(self.books[TOPIC], plan.skew_ms)
+        self.checker = DeliveryChecker(self.shadow[TOPIC], plan.skew_ms)
 
     def now_ms(self, node: NodeId) -> int:
         """The clock of a node: that of the calendar, a little ahead."""
@@ -189,13 +189,13 @@ class QueueApplication(HostedApplication[QueueHost]):
     # What nodes need.
 
     def groups(self) -> Iterable[GroupId]:
-        return self.books
+        return self.shadow
 
     def describe(self, entry: Entry) -> Span | None:
         return span_of(entry)
 
-    def machine(self, node: SimNode, group: GroupId, witness: GroupObserver) -> WatchedPartition:
-        machine = WatchedPartition(node.id, witness, self.books[group])
+    def machine(self, node: SimNode, group: GroupId, observer: GroupObserver) -> WatchedPartition:
+        machine = WatchedPartition(node.id, observer, self.shadow[group])
         if self.hosts.pop((node.id, group), None) is not None and group == TOPIC:
             self.board.restarted(node.id)
         self.hosts[node.id, group] = QueueHost(node, group, machine, self)
@@ -203,7 +203,7 @@ class QueueApplication(HostedApplication[QueueHost]):
 
     def _heard(self, node: NodeId) -> None:
         """A node has heard of decisions about transactions."""
-        for group in self.books:
+        for group in self.shadow:
             host = self.hosts.get((node, group))
             if host is not None and host.term is not None:
                 term = host.term

@@ -27,7 +27,7 @@ from flotilla.partition.state.producers import Duplicate
 from flotilla.partition.state.transactions import Concluded, Published
 from flotilla.replica.replica import Replica
 from flotilla.sim.checkers.queue_delivery import DeliveryChecker
-from flotilla.sim.checkers.queue_transactions import StageBooks
+from flotilla.sim.checkers.queue_transactions import StageShadow
 from flotilla.sim.plans.queue_message import read_message
 from flotilla.sim.queue.carrier import Carrier
 from flotilla.sim.queue.decisions import DecisionBoard
@@ -93,7 +93,7 @@ class TermPorts(Protocol):
     def board(self) -> DecisionBoard: ...
 
     @property
-    def stages(self) -> StageBooks: ...
+    def stages(self) -> StageShadow: ...
 
     def now_us(self) -> int:
         """The world's time, for the checker only."""
@@ -113,7 +113,7 @@ class TermPorts(Protocol):
 
     def ask_elsewhere(self, request: Produce, answered: Answered) -> None: ...
 
-    def tell(self, text: str) -> None: ...
+    def note(self, text: str) -> None: ...
 
     def seen(self, name: str) -> None: ...
 
@@ -176,8 +176,8 @@ class QueueTerm:
     def ask_elsewhere(self, request: Produce, answered: Answered) -> None:
         self._ports.ask_elsewhere(request, answered)
 
-    def tell(self, text: str) -> None:
-        self._ports.tell(text)
+    def note(self, text: str) -> None:
+        self._ports.note(text)
 
     def propose(self, command: Command, answered: Callable[[object], None]) -> None:
         """What makes no sense is refused here, as on a real node, and never logged."""
@@ -231,9 +231,9 @@ class QueueTerm:
 
         def checked(outcome: Outcome) -> None:
             if isinstance(outcome, Produced):
-                self._checker.told_produced(identities, outcome)
+                self._checker.answered_produced(identities, outcome)
                 if not outcome.duplicate and not outcome.known:
-                    self.tell(f"stores {len(identities)} message(s) from {outcome.base_offset} on")
+                    self.note(f"stores {len(identities)} message(s) from {outcome.base_offset} on")
             answer(outcome)
 
         return checked
@@ -299,7 +299,7 @@ class QueueTerm:
             self._checker.delivered(self._at, name, count, rules, self._ports.now_us())
             self._ports.seen("delivered")
             text = ", ".join([f"{one.first} (attempt {one.attempt})" for one in deliveries])
-            self.tell(f"leases {text} of {name} to {member}")
+            self.note(f"leases {text} of {name} to {member}")
         return deliveries
 
     def _deliver(self, name: str, grant: Grant, now_ms: int, deliveries: list[Delivery]) -> None:
@@ -317,7 +317,7 @@ class QueueTerm:
             record = view.record(offset - view.header.base_offset)
             if record.ttl_ms and record.timestamp_ms + record.ttl_ms <= now_ms:
                 self._ports.seen("message expired")
-                self.tell(f"finds message {offset} of {name} too old")
+                self.note(f"finds message {offset} of {name} too old")
                 self.queue.expire(name, offset, offset + 1, now_ms)
                 self._checker.returned(self._at, name, [one])
                 self._outbox.push()
@@ -360,14 +360,14 @@ class QueueTerm:
         for held in accepted:
             if held.lease_id >> 40 != self.term:
                 self._ports.seen("lease of an earlier leader settled")
-            self.tell(f"hears that {held.first} of {group} is {KIND_NAMES[kind]}")
+            self.note(f"hears that {held.first} of {group} is {KIND_NAMES[kind]}")
         if kind == RELEASE:
             answer(Settled(refused))
             return
 
         def shipped(error: FlotillaError | None) -> None:
             if error is None:
-                self._checker.told_settled(group, kind, accepted, generation)
+                self._checker.answered_settled(group, kind, accepted, generation)
             answer(Settled(refused) if error is None else error)
 
         self._outbox.push(shipped)
@@ -402,7 +402,7 @@ class QueueTerm:
 
     def _member_lost(self, request: MemberLost, answer: Answered) -> None:
         if self.queue.release_member(request.member, self.now_ms()):
-            self.tell(f"takes back what {request.member} held")
+            self.note(f"takes back what {request.member} held")
             self._outbox.push()
         self._checker.lost(self._at, request.member)
 
@@ -424,7 +424,7 @@ class QueueTerm:
 
         offset = max(request.start.value, self.machine.log_start)
         self._ports.seen("group reset")
-        self.tell(f"resets {request.group} to {offset}")
+        self.note(f"resets {request.group} to {offset}")
         self.propose(commands.ResetGroup(request.group, offset, self.now_ms()), answered)
 
     def _commit_offset(self, request: CommitOffset, answer: Answered) -> None:
@@ -488,7 +488,7 @@ class QueueTerm:
             target = min(target, groups[name].floor if name in groups else self.machine.log_start)
         if target > self.machine.log_start:
             self._ports.seen("log trimmed")
-            self.tell(f"trims the log to {target}")
+            self.note(f"trims the log to {target}")
             self.propose(commands.TrimTo(target, self.now_ms(), self.machine.applied), lambda _: None)
 
     def end(self) -> None:

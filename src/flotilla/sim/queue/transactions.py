@@ -21,7 +21,7 @@ from flotilla.partition.state.machine import PartitionMachine
 from flotilla.partition.state.transactions import Concluded, Part, Published, Staging, publisher_id
 from flotilla.raft.roles import LEADER
 from flotilla.replica.replica import Replica
-from flotilla.sim.checkers.queue_transactions import StageBooks
+from flotilla.sim.checkers.queue_transactions import StageShadow
 from flotilla.sim.queue.decisions import DecisionBoard
 from flotilla.sim.wire import Answered, Outcome
 from flotilla.types.errors import (
@@ -64,8 +64,8 @@ class TransactionSource(Protocol):
     def board(self) -> DecisionBoard: ...
 
     @property
-    def stages(self) -> StageBooks:
-        """Books of this partition's transactions."""
+    def stages(self) -> StageShadow:
+        """Shadow of this partition's transactions."""
 
     def now_ms(self) -> int: ...
 
@@ -75,7 +75,7 @@ class TransactionSource(Protocol):
 
     def read(self, query: object, answered: Callable[[object], None]) -> None: ...
 
-    def tell(self, text: str) -> None: ...
+    def note(self, text: str) -> None: ...
 
     def seen(self, name: str) -> None: ...
 
@@ -158,7 +158,7 @@ class SimTransactions:
 
         def answered(result: object) -> None:
             if isinstance(result, Staging):
-                self._source.tell(f"stages {header.count} record(s) for {request.transaction_id}")
+                self._source.note(f"stages {header.count} record(s) for {request.transaction_id}")
             answer(_staged(result))
 
         self._leader.stage(command, answered)
@@ -186,7 +186,7 @@ class SimTransactions:
             if not self._is_over and not isinstance(result, OutcomeUnknownError):
                 self._queue.staged(command, is_refused=isinstance(result, FlotillaError))
             if isinstance(result, Staging):
-                self._source.tell(f"stages acks {command.settlement.acked} for {request.transaction_id}")
+                self._source.note(f"stages acks {command.settlement.acked} for {request.transaction_id}")
             answer(_staged(result))
 
         self._leader.stage(command, answered)
@@ -205,7 +205,7 @@ class SimTransactions:
                 is_here = self._leader.is_here(request.transaction_id)
                 return UnavailableError("it has not ended") if is_here else NotFoundError("nothing is known of it")
             reply = TransactionShown(ended.is_committed, [StagedBatch(*shown) for shown in ended.batches])
-            self._source.stages.told_outcome(request.transaction_id, reply)
+            self._source.stages.answered_outcome(request.transaction_id, reply)
             return reply
 
         def confirmed(result: object) -> None:
@@ -248,7 +248,7 @@ class SimTransactions:
         data = published(command.batch, publisher_id(transaction_id), records_before)
         base_offset = self._admission.place(part.record_count)
         patch_base_offset(data, base_offset, self._term & 0xFFFFFFFF)
-        self._source.tell(f"shows a batch of {transaction_id} at {base_offset}")
+        self._source.note(f"shows a batch of {transaction_id} at {base_offset}")
         if self._source.propose(memoryview(data), _ignore):
             return True
         self._admission.retract(base_offset)
@@ -266,7 +266,7 @@ class SimTransactions:
 
     def ended(self, transaction_ids: Iterable[str]) -> None:
         for transaction_id in transaction_ids:
-            self._source.tell(f"has ended {transaction_id}")
+            self._source.note(f"has ended {transaction_id}")
 
 
 def _staged(result: object) -> Outcome:

@@ -2,7 +2,7 @@
 
 Every step is repeated until it is answered, and now and then after that. Some give up, some forget that they have
 begun, some do it all again under another id and the same version, as a job does that is run twice. What a client was
-told is in the registry; everything else is for the books to find out.
+told is in the registry; everything else is for the shadow to find out.
 """
 
 from dataclasses import dataclass, field
@@ -211,16 +211,16 @@ class Transactor:
         registry = self._app.registry
         if isinstance(request, StageSettlement):
             offsets = [offset for held in request.held for offset in range(held.first, held.end)]
-            registry.told_acks_staged(current.transaction_id, TOPIC, request.group, offsets)
+            registry.answered_acks_staged(current.transaction_id, TOPIC, request.group, offsets)
         elif isinstance(request, Stage):
             place = len(current.parts) - len([left for left in current.left if isinstance(left, Stage)])
             part = current.parts[place]
-            registry.told_staged(current.transaction_id, part.group, current.producer_id, part.sequence)
+            registry.answered_staged(current.transaction_id, part.group, current.producer_id, part.sequence)
 
     # Deciding.
 
     def _forget(self) -> None:
-        self._app.story.tell(EVERYONE, f"{self._name} forgets its transaction")
+        self._app.trace.note(EVERYONE, f"{self._name} forgets its transaction")
         self._end()
 
     def _decide(self) -> None:

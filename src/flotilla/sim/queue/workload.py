@@ -61,7 +61,7 @@ class PositionReader:
         if self._random.random() < 0.3:
             self._caller.ask(ReadOffset(_READER, "topic", 0), self._answered)
         else:
-            end = self._app.books[self._group].next_offset
+            end = self._app.shadow[self._group].next_offset
             self._caller.ask(CommitOffset(_READER, "topic", 0, self._random.randint(0, end)), self._answered)
 
     def _answered(self, outcome: Outcome) -> None:
@@ -133,7 +133,7 @@ class QueueWorkload:
             reader.is_running = False
 
     def progress(self, group: GroupId) -> int:
-        return self._app.books[group].entry_count
+        return self._app.shadow[group].entry_count
 
     @property
     def acknowledged(self) -> int:
@@ -146,8 +146,8 @@ class QueueWorkload:
     def has_converged(self, group: GroupId, replica: Replica) -> bool:
         machine = replica.machine
         assert isinstance(machine, WatchedPartition)
-        books = self._app.books[group]
-        return machine.applied == books.newest and (group != TOPIC or self._is_drained())
+        shadow = self._app.shadow[group]
+        return machine.applied == shadow.newest and (group != TOPIC or self._is_drained())
 
     @property
     def unfinished(self) -> str:
@@ -158,17 +158,17 @@ class QueueWorkload:
 
     def _are_transactions_over(self) -> bool:
         return all(transactor.is_idle for transactor in self._transactors) and not any(
-            books.stages.open for books in self._app.books.values()
+            shadow.stages.open for shadow in self._app.shadow.values()
         )
 
     def _is_drained(self) -> bool:
-        books = self._app.books[TOPIC]
+        shadow = self._app.shadow[TOPIC]
         if not all(producer.is_idle for producer in self._producers) or not self._are_transactions_over():
             return False
-        return len(books.groups) == len(self._app.plan.groups) and all(
-            group.floor == books.next_offset
+        return len(shadow.groups) == len(self._app.plan.groups) and all(
+            group.floor == shadow.next_offset
             and (group.buried == len(group.deaths) or not self._app.rules[group.name].dead_letters)
-            for group in books.groups.values()
+            for group in shadow.groups.values()
         )
 
     def judge(self) -> None:
@@ -176,11 +176,11 @@ class QueueWorkload:
 
         What was committed is shown, and nothing is staged any more.
         """
-        for books in self._app.books.values():
-            books.stages.judge()
+        for shadow in self._app.shadow.values():
+            shadow.stages.judge()
         dead = {
             Letter(number, offset, group.name): None
-            for group in self._app.books[TOPIC].groups.values()
+            for group in self._app.shadow[TOPIC].groups.values()
             for number, offset in enumerate(group.deaths)
         }
         for letter in self._app.letters:
@@ -193,7 +193,7 @@ class QueueWorkload:
         for node in self._cluster.nodes.values():
             for group in (TOPIC, DEAD_LETTERS):
                 raft = self._cluster.raft(node, group)
-                if raft is None or node.id not in self._cluster.witnesses[group].newest_configuration.members():
+                if raft is None or node.id not in self._cluster.observers[group].newest_configuration.members():
                     continue
                 assert node.driver is not None
                 machine = node.driver.replicas[group].machine
@@ -205,10 +205,10 @@ class QueueWorkload:
 
     def describe(self) -> str:
         """What is not settled, for a failure."""
-        books = self._app.books[TOPIC]
-        parts = [f"{books.next_offset} messages, log starts at {books.log_start}"]
-        for group in books.groups.values():
-            left = [offset for offset in range(group.floor, books.next_offset) if offset not in group.settled]
+        shadow = self._app.shadow[TOPIC]
+        parts = [f"{shadow.next_offset} messages, log starts at {shadow.log_start}"]
+        for group in shadow.groups.values():
+            left = [offset for offset in range(group.floor, shadow.next_offset) if offset not in group.settled]
             parts.append(f"{group.name}: {len(left)} left {left[:5]}, {len(group.deaths)} dead, {group.buried} buried")
             term = self._app.leading(TOPIC)
             if term is not None:
@@ -245,23 +245,23 @@ class QueueWorkload:
             self._cluster.world.after(500 * MS, self._trickle)
 
     def _cancel(self) -> None:
-        books = self._app.books[TOPIC]
-        if self._is_chaos and books.next_offset:
-            newest = books.next_offset - 1
+        shadow = self._app.shadow[TOPIC]
+        if self._is_chaos and shadow.next_offset:
+            newest = shadow.next_offset - 1
             request = CancelRecords("topic", 0, [max(newest - self._random.randrange(10), 0)])
             self._operator.ask(request, self._cancelled)
 
     def _cancelled(self, outcome: Outcome) -> None:
         if isinstance(outcome, RecordsCancelled):
-            books = self._app.books[TOPIC]
+            shadow = self._app.shadow[TOPIC]
             for offset in outcome.offsets:
-                for group in books.groups.values():
+                for group in shadow.groups.values():
                     if offset >= group.start and offset not in group.settled:
                         raise Violation("nothing is forgotten", f"message {offset} was cancelled and lives")
 
     def _reset(self) -> None:
         """Back by a few messages: what was done is to be done again."""
-        group = self._app.books[TOPIC].groups.get(WORK)
+        group = self._app.shadow[TOPIC].groups.get(WORK)
         if self._is_chaos and group is not None:
             offset = max(group.floor - self._random.randrange(10), 0)
             self._operator.ask(ResetGroup("topic", 0, WORK, Start(FROM_OFFSET, offset)), _ignore)
@@ -272,7 +272,7 @@ class QueueWorkload:
         node = self._cluster.leader(TOPIC)
         if node is None or not self._is_chaos:
             return
-        beyond = self._app.books[TOPIC].next_offset + 1_000
+        beyond = self._app.shadow[TOPIC].next_offset + 1_000
         now_ms = self._app.now_ms(node.id)
         command: Command = random.choice(
             (

@@ -1,7 +1,7 @@
 """The metadata and the partitions of a topic on simulated nodes, and while a node leads one of them, a term of it.
 
 The application of a run in which the cluster serves a stream group. It makes the machine of each replica, watched by
-its books, and takes requests at every node. A host lives as long as the process: a crash takes all it knew, but for
+its shadow, and takes requests at every node. A host lives as long as the process: a crash takes all it knew, but for
 what the logs say.
 """
 
@@ -13,7 +13,7 @@ from flotilla.metadata.machine import MetadataMachine
 from flotilla.partition.state.machine import PartitionMachine
 from flotilla.raft.messages import Entry
 from flotilla.raft.node import RaftNode
-from flotilla.sim.checkers.stream_books import OwnershipBooks, PositionBooks
+from flotilla.sim.checkers.stream_shadow import OwnershipShadow, PositionShadow
 from flotilla.sim.coverage import Sometimes
 from flotilla.sim.devices.network import Network
 from flotilla.sim.devices.world import MS, World
@@ -22,56 +22,56 @@ from flotilla.sim.node import SimNode
 from flotilla.sim.observer import GroupObserver
 from flotilla.sim.plans.stream import METADATA, PARTITION_COUNT, TOPIC, draw_stream_plan, group_of
 from flotilla.sim.stream.terms import CoordinatorTerm, PartitionTerm
-from flotilla.sim.trace import Story
+from flotilla.sim.trace import Trace
 from flotilla.sim.wire import Wire
 from flotilla.types.ids import GroupId, NodeId, Term
 from flotilla.types.span import Span
 
 
 class WatchedMetadata(MetadataMachine):
-    """Metadata whose every step is compared with the books."""
+    """Metadata whose every step is compared with the shadow."""
 
-    def __init__(self, node: NodeId, witness: GroupObserver, books: OwnershipBooks) -> None:
+    def __init__(self, node: NodeId, observer: GroupObserver, shadow: OwnershipShadow) -> None:
         self._node = node
-        self._witness = witness
-        self._books = books
+        self._observer = observer
+        self._shadow = shadow
         #: Known once the replica exists.
         self.raft: RaftNode | None = None
         super().__init__()
 
     def apply(self, entry: Entry) -> object:  # type: ignore[override]
-        self._witness.log.stored(self._node, entry)
+        self._observer.log.stored(self._node, entry)
         result = super().apply(entry)
         commit = self.raft.log.committed if self.raft is not None else 0
-        self._books.applied(self._node, entry, self, commit)
+        self._shadow.applied(self._node, entry, self, commit)
         return result
 
     def restore(self, data: bytes) -> None:
         super().restore(data)
-        self._books.restored(self._node, self)
+        self._shadow.restored(self._node, self)
 
 
 class WatchedPositions(PartitionMachine):
-    """A partition whose every step is compared with the books."""
+    """A partition whose every step is compared with the shadow."""
 
-    def __init__(self, node: NodeId, witness: GroupObserver, books: PositionBooks) -> None:
+    def __init__(self, node: NodeId, observer: GroupObserver, shadow: PositionShadow) -> None:
         self._node = node
-        self._witness = witness
-        self._books = books
+        self._observer = observer
+        self._shadow = shadow
         #: Known once the replica exists.
         self.raft: RaftNode | None = None
         super().__init__(facts_of)
 
     def apply(self, entry: Entry) -> object:  # type: ignore[override]
-        self._witness.log.stored(self._node, entry)
+        self._observer.log.stored(self._node, entry)
         result = super().apply(entry)
         commit = self.raft.log.committed if self.raft is not None else 0
-        self._books.applied(self._node, entry, result, self, commit)
+        self._shadow.applied(self._node, entry, result, self, commit)
         return result
 
     def restore(self, data: bytes) -> None:
         super().restore(data)
-        self._books.restored(self._node, self)
+        self._shadow.restored(self._node, self)
 
 
 Watched: TypeAlias = WatchedMetadata | WatchedPositions
@@ -81,7 +81,7 @@ class StreamHost(GroupHost[CoordinatorTerm | PartitionTerm]):
     """One group in one process. Implements `TermPorts`."""
 
     def __init__(self, node: SimNode, group: GroupId, machine: Watched, app: "StreamApplication") -> None:
-        super().__init__(node, group, app.sometimes, app.story)
+        super().__init__(node, group, app.sometimes, app.trace)
         self._machine = machine
         self._app = app
 
@@ -97,12 +97,12 @@ class StreamHost(GroupHost[CoordinatorTerm | PartitionTerm]):
 class StreamApplication(HostedApplication[StreamHost]):
     """Everything of a run that belongs to the brokers and not to the members. Implements `Application`."""
 
-    def __init__(self, world: World, network: Network, seed: int, sometimes: Sometimes, story: Story) -> None:
-        super().__init__(world, sometimes, story)
+    def __init__(self, world: World, network: Network, seed: int, sometimes: Sometimes, trace: Trace) -> None:
+        super().__init__(world, sometimes, trace)
         self.plan = draw_stream_plan(seed)
         self.wire = Wire(world, network, self)
-        self.ownership = OwnershipBooks()
-        self.positions = {group_of(number): PositionBooks() for number in range(PARTITION_COUNT)}
+        self.ownership = OwnershipShadow()
+        self.positions = {group_of(number): PositionShadow() for number in range(PARTITION_COUNT)}
 
     # What nodes need.
 
@@ -112,11 +112,11 @@ class StreamApplication(HostedApplication[StreamHost]):
     def describe(self, entry: Entry) -> Span | None:
         return None
 
-    def machine(self, node: SimNode, group: GroupId, witness: GroupObserver) -> Watched:
+    def machine(self, node: SimNode, group: GroupId, observer: GroupObserver) -> Watched:
         machine: Watched = (
-            WatchedMetadata(node.id, witness, self.ownership)
+            WatchedMetadata(node.id, observer, self.ownership)
             if group == METADATA
-            else WatchedPositions(node.id, witness, self.positions[group])
+            else WatchedPositions(node.id, observer, self.positions[group])
         )
         self.hosts[node.id, group] = StreamHost(node, group, machine, self)
         return machine

@@ -168,9 +168,9 @@ class StreamMember:
 
     def _claim(self, partition: int, epoch: int) -> None:
         if self._owned.get(partition) == epoch:
-            books = self._app.positions[group_of(partition)]
+            shadow = self._app.positions[group_of(partition)]
             request = ClaimPartition(READERS, TOPIC, partition, epoch)
-            self._ask(self._leaders[partition], request, self._claimed, partition, epoch, books.acknowledged)
+            self._ask(self._leaders[partition], request, self._claimed, partition, epoch, shadow.acknowledged)
 
     def _claimed(self, partition: int, epoch: int, acknowledged: Offset, outcome: Outcome) -> None:
         if isinstance(outcome, OffsetCommitted):
@@ -184,20 +184,20 @@ class StreamMember:
     def _commit(self, partition: int, epoch: int) -> None:
         if self._owned.get(partition) != epoch or partition not in self._positions:
             return
-        books = self._app.positions[group_of(partition)]
-        position, end = self._positions[partition], books.next_offset
+        shadow = self._app.positions[group_of(partition)]
+        position, end = self._positions[partition], shadow.next_offset
         offset = end if self._is_calm else self._random.randint(position, end)
         if offset > position or not self._is_calm:
             request = CommitOffset(READERS, TOPIC, partition, offset, epoch=epoch)
-            arguments = (partition, epoch, books.acknowledged, books.claimed)
+            arguments = (partition, epoch, shadow.acknowledged, shadow.claimed)
             self._ask(self._leaders[partition], request, self._committed, *arguments)
         else:
             self._later(self._pause_us(self._app.plan.commit_ms), self._commit, partition, epoch)
 
     def _committed(self, partition: int, epoch: int, acknowledged: Offset, claimed: int, outcome: Outcome) -> None:
         if isinstance(outcome, OffsetCommitted):
-            books = self._app.positions[group_of(partition)]
-            books.commit_answered(epoch, outcome.offset, acknowledged, claimed)
+            shadow = self._app.positions[group_of(partition)]
+            shadow.commit_answered(epoch, outcome.offset, acknowledged, claimed)
             self.committed_count += 1
             if self._owned.get(partition) == epoch:
                 self._positions[partition] = max(outcome.offset, self._positions.get(partition, 0))
@@ -210,15 +210,15 @@ class StreamMember:
 
     def _get_into_trouble(self) -> None:
         dice = self._random.random()
-        seen, story = self._app.sometimes.seen, self._app.story
+        seen, trace = self._app.sometimes.seen, self._app.trace
         if dice < 0.35:
             seen("member crashed")
-            story.tell(EVERYONE, f"member {self.name} crashes with {len(self._owned)} partition(s)")
+            trace.note(EVERYONE, f"member {self.name} crashes with {len(self._owned)} partition(s)")
             self._stop()
         elif dice < 0.75:
             seen("member paused")
             length_us = int(self._random.random() * 2.5 * self._app.plan.session_ms) * MS
-            story.tell(EVERYONE, f"member {self.name} stalls for {length_us // MS} ms")
+            trace.note(EVERYONE, f"member {self.name} stalls for {length_us // MS} ms")
             self._paused_until_us = self._app.world.now_us + length_us
         else:
             self.leave()

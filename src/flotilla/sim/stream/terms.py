@@ -46,7 +46,7 @@ class TermPorts(Protocol):
 
     def seen(self, name: str) -> None: ...
 
-    def tell(self, text: str) -> None: ...
+    def note(self, text: str) -> None: ...
 
 
 class CoordinatorTerm:
@@ -155,7 +155,7 @@ class CoordinatorTerm:
                 if silent_ms < group.session_ms:
                     raise Violation("everybody has a session", f"{member} is out after {silent_ms} ms")
             self._ports.seen("member fell silent")
-            self._ports.tell(f"takes {', '.join(members)} out of the group")
+            self._ports.note(f"takes {', '.join(members)} out of the group")
             command = RemoveStreamMembers(group.topic_id, group.name, members, True, now_ms)
             self._propose(command, _ignore)
 

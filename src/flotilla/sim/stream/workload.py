@@ -84,8 +84,8 @@ class StreamWorkload:
         self._visitor.leave()
 
     def progress(self, group: GroupId) -> int:
-        books = self._app.ownership if group == METADATA else self._app.positions[group]
-        return books.pages.entry_count
+        shadow = self._app.ownership if group == METADATA else self._app.positions[group]
+        return shadow.pages.entry_count
 
     @property
     def acknowledged(self) -> int:
@@ -94,8 +94,8 @@ class StreamWorkload:
     def has_converged(self, group: GroupId, replica: Replica) -> bool:
         machine = replica.machine
         assert isinstance(machine, (WatchedMetadata, WatchedPositions))
-        books = self._app.ownership if group == METADATA else self._app.positions[group]
-        return machine.applied == books.pages.newest and not self._left()
+        shadow = self._app.ownership if group == METADATA else self._app.positions[group]
+        return machine.applied == shadow.pages.newest and not self._left()
 
     @property
     def unfinished(self) -> str:
@@ -111,15 +111,15 @@ class StreamWorkload:
         left = [f"{member.name} is no more" for member in group.members if member.name not in names]
         left += [f"{name} is no member" for name in names if not group.has_member(name)]
         for number, share in enumerate(group.shares):
-            books = self._app.positions[group_of(number)]
+            shadow = self._app.positions[group_of(number)]
             if share.owner != share.target:
                 left.append(f"partition {number} is with {share.owner}, not {share.target}")
-            elif max(books.position, 0) != books.next_offset:
-                left.append(f"partition {number} is read up to {books.position} of {books.next_offset}")
+            elif max(shadow.position, 0) != shadow.next_offset:
+                left.append(f"partition {number} is read up to {shadow.position} of {shadow.next_offset}")
         return left
 
     def judge(self) -> None:
-        """The books were kept after every entry, and everything in them has come to its end."""
+        """The shadow were kept after every entry, and everything in them has come to its end."""
         assert not self._left()
 
     def describe(self) -> str:

@@ -51,7 +51,7 @@ class _Pages:
             raise Violation(promise, f"node {node} behind entry {index}: {sums} where others have {known}")
 
 
-class OwnershipBooks:
+class OwnershipShadow:
     """The metadata, as far as the group goes."""
 
     def __init__(self) -> None:
@@ -124,7 +124,7 @@ def _digest(machine: MetadataMachine) -> int:
     return crc32(machine.snapshot())
 
 
-class PositionBooks:
+class PositionShadow:
     """One partition: where the group stands, and who may move it."""
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
 """What each replica has durably on its disk, by its own saves: the ground the other checkers stand on.
 
 A save becomes part of a block, a block becomes durable when its write is reported done. Until then a crash
-keeps the block whole or drops it whole. After a restart the books are compared with what the store
+keeps the block whole or drops it whole. After a restart the shadow are compared with what the store
 recovered: it must be the durable state, with the block that was on its way or without it.
 """
 
@@ -13,7 +13,7 @@ from flotilla.types.ids import NO_NODE, Index, NodeId, Term
 
 
 class Save(NamedTuple):
-    """One call of `Store.save`, reduced to what the books need."""
+    """One call of `Store.save`, reduced to what the shadow need."""
 
     hard_state: HardState | None
     entries: list[Entry]
@@ -81,7 +81,7 @@ class DurableLog:
         return self.terms[low - self.base :] == other.terms[low - other.base :]
 
 
-class ReplicaBooks:
+class ReplicaShadow:
     """One replica's durable state and the saves on their way to it."""
 
     __slots__ = ("collected", "durable", "under_way")

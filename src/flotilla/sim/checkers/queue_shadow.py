@@ -1,6 +1,6 @@
 """What the log of a partition says, kept by hand: every message, and what became of it in every queue group.
 
-The books are written when the first replica applies an entry, from the command and not from what the machine made of
+The shadow are written when the first replica applies an entry, from the command and not from what the machine made of
 it, in plain dictionaries by offset. Then every replica that applies the entry, or restores a snapshot of that place,
 must come to the same sums: what is settled, how often it failed, who is dead and buried. So an attempt that is not
 counted, a position that moves back or an ack that is forgotten is noticed at once, on whichever replica it happens.
@@ -31,7 +31,7 @@ from flotilla.partition.commands.partition_commands import (
 from flotilla.partition.state.machine import PartitionMachine
 from flotilla.partition.state.transactions import Published
 from flotilla.raft.messages import Entry
-from flotilla.sim.checkers.queue_transactions import NaiveAcks, NaiveStage, Registry, StageBooks
+from flotilla.sim.checkers.queue_transactions import NaiveAcks, NaiveStage, Registry, StageShadow
 from flotilla.sim.checkers.violation import Violation
 from flotilla.sim.plans.queue_message import BY_NOTHING, Letter, read_letter, read_message
 from flotilla.types.errors import FlotillaError
@@ -69,7 +69,7 @@ class Failures:
         self.not_before_ms: list[int] = []
 
 
-class GroupBooks:
+class GroupShadow:
     """One queue group."""
 
     def __init__(self, name: str, rules: GroupRules) -> None:
@@ -135,15 +135,15 @@ class GroupBooks:
         return self.name, self.floor, above, self.open_attempts, len(self.deaths), self.buried
 
 
-class QueueBooks:
+class QueueShadow:
     """One partition."""
 
     def __init__(
         self, group: GroupId, rules: dict[str, GroupRules], letters: dict[Letter, Offset], registry: Registry
     ) -> None:
-        """`letters`: what is in the dead-letter topic. The books of both partitions share it and the registry."""
+        """`letters`: what is in the dead-letter topic. The shadow of both partitions share it and the registry."""
         self._rules = rules
-        self.stages = StageBooks(group, registry)
+        self.stages = StageShadow(group, registry)
         #: Records of a transaction that are stored, and not to be seen yet.
         self._held: list[Record] = []
         self.letters = letters
@@ -153,7 +153,7 @@ class QueueBooks:
         self.by_key: dict[bytes, list[Offset]] = {}
         self.log_start: Offset = 0
         self.next_offset: Offset = 0
-        self.groups: dict[str, GroupBooks] = {}
+        self.groups: dict[str, GroupShadow] = {}
         self.positions: dict[str, Offset] = {}
         self.cancelled: dict[Offset, None] = {}
         self.newest: Index = 0
@@ -217,7 +217,7 @@ class QueueBooks:
         match command:
             case OpenGroup():
                 if command.group not in self.groups:
-                    self.groups[command.group] = GroupBooks(command.group, self._rules[command.group])
+                    self.groups[command.group] = GroupShadow(command.group, self._rules[command.group])
                     self._begin_group(command.group, command.offset, index)
             case ResetGroup():
                 self._begin_group(command.group, command.offset, index)
@@ -348,11 +348,11 @@ class QueueBooks:
                 if group.settle(offset, DEAD, index):
                     group.deaths.append(offset)
 
-    def _check_expiry(self, group: GroupBooks, offset: Offset) -> None:
+    def _check_expiry(self, group: GroupShadow, offset: Offset) -> None:
         if not self.messages[offset].ttl_ms:
             raise Violation("nothing is forgotten", f"message {offset} expired in {group.name} and may live for ever")
 
-    def _check_bound(self, group: GroupBooks, offset: Offset) -> None:
+    def _check_bound(self, group: GroupShadow, offset: Offset) -> None:
         """A message that has had its last attempt dies, and does not fail once more."""
         if offset in group.settled:
             return
