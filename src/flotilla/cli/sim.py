@@ -1,6 +1,6 @@
 """`flotilla sim`: a whole cluster under faults, in one process, from one integer.
 
-One seed tells its trace; many run as a swarm; `--mutants` breaks the code on purpose and shows how soon
+One seed prints its trace; many run as a swarm; `--mutants` breaks the code on purpose and shows how soon
 that is noticed. A failure prints one command that repeats it, and the exit code is 1.
 """
 
@@ -26,7 +26,7 @@ console = Console(highlight=False)
 
 
 def sim(
-    seed: Annotated[int, typer.Option(help="Run this seed and tell its trace.")] = 1,
+    seed: Annotated[int, typer.Option(help="Run this seed and print its trace.")] = 1,
     seeds: Annotated[str, typer.Option(help="Run a swarm: FIRST:END, or a count of seeds from 1 on.")] = "",
     nodes: Annotated[
         int | None, typer.Option(min=NODES_MIN, help="Size of the cluster instead of the drawn one: three or more.")

@@ -25,7 +25,7 @@ MakeApplication: TypeAlias = Callable[[World, Network, int, Sometimes, Trace], A
 
 
 class Cluster:
-    """Everything that exists in a run besides the people who use it and the faults it meets."""
+    """Everything in a run besides its clients and its faults."""
 
     __slots__ = ("application", "network", "nodes", "observers", "plan", "sometimes", "trace", "world")
 
@@ -65,7 +65,7 @@ class Cluster:
             node.start()
 
     def restart(self, node: SimNode, interrupt_after: int = -1) -> None:
-        """Starts a node that is down and may come back; tries again later when its disk does not let it."""
+        """Starts a node that is down and may come back; tries again later if its disk fails."""
         if node.status == DOWN and not node.is_lost:
             self.trace.note(node.id, "starts")
             if not node.start(interrupt_after) and not node.is_lost:
@@ -75,7 +75,7 @@ class Cluster:
         return [node for node in self.nodes.values() if node.status == RUNNING]
 
     def leader(self, group: GroupId) -> SimNode | None:
-        """The newest leader, if its process runs. It may have been deposed without knowing."""
+        """The newest leader, if its process runs. It may have been deposed without knowing it."""
         node = self.nodes.get(self.observers[group].leader)
         return node if node is not None and node.status == RUNNING else None
 

@@ -1,7 +1,7 @@
-"""Rare states that a swarm should meet. One that is never reached is a hole in the test, and is printed.
+"""Coverage: rare states that a swarm should reach. A state that no run reaches is a hole in the test, and is printed.
 
-A counter says "this happened so often in this run". The list is closed: a misspelt name is an error.
-Some belong to what the cluster is used for, the others to every run.
+A counter says how often a state was reached in a run. The list is closed: a misspelt name is an error. Some states
+belong to one workload, the others to every run.
 """
 
 from flotilla.runtime.driver import CRASH_POINTS
@@ -151,5 +151,5 @@ def names_of(workload: str) -> tuple[str, ...]:
 
 
 def missing(totals: dict[str, int]) -> list[str]:
-    """Names that runs could have reached, and none did."""
+    """States that the runs could have reached and did not."""
     return [name for name, count in totals.items() if not count]

@@ -1,9 +1,8 @@
-"""What goes wrong, when and to whom.
+"""The fault injector: which faults strike which nodes, and when.
 
-A fault is drawn every now and then from those the seed has chosen. Many aim: at the leader, at the
-follower that would take over, at whoever answered last, at a node that is joining; crashes wait for
-a named point of the driver, at the rare ones for as long as it takes. Whatever else lasts ends by itself,
-and all of it ends with `heal`.
+A fault is drawn now and then from those that the seed has chosen. Many aim at the leader, at the follower that would
+take over, or at a node that is joining. Crashes wait for a named point of the driver, at rare points for as long as it
+takes. All other faults end by themselves, and everything ends with `heal`.
 """
 
 from collections.abc import Callable
@@ -22,14 +21,14 @@ from flotilla.sim.queue.workload import QueueWorkload
 from flotilla.sim.stream.workload import StreamWorkload
 from flotilla.types.ids import NodeId
 
-#: Points that most turns of the pump do not pass, the more frequent first.
+#: Points that most rounds of the driver do not pass, the more frequent first.
 RARE_POINTS = ("maintained", "snapshot", "installing", "installed")
-#: How often somebody looks who has died at a rare one.
+#: Interval of the check for crashes at rare points.
 LOOK_US = 100 * MS
 
 
 class Ambush:
-    """Cuts of power that wait at a named point, and the count of those that came to pass."""
+    """Power cuts that wait at a named point, and which of them have happened."""
 
     __slots__ = ("_armed", "_cluster", "awaited", "is_watched")
 
@@ -37,9 +36,9 @@ class Ambush:
         self._cluster = cluster
         #: What each node was last armed with.
         self._armed: dict[NodeId, str] = {}
-        #: Rare points at which whoever gets there first will die: each of them once, and again when it is drawn.
+        #: Rare points at which the first node to reach one crashes: each once, and again when it is drawn.
         self.awaited: set[str] = set(RARE_POINTS)
-        #: Somebody looks every now and then.
+        #: The periodic check is scheduled.
         self.is_watched = False
 
     def arm(self, node: SimNode, point: str, after: int) -> None:
@@ -48,7 +47,7 @@ class Ambush:
         node.armed_point, node.armed_after = point, after
 
     def has_caught(self, node: SimNode) -> bool:
-        """Whether the node has died at its point; told once."""
+        """Whether the node has crashed at its point; true once."""
         if node.id not in self._armed or node.armed_after >= 0:
             return False
         point = self._armed.pop(node.id)
@@ -57,7 +56,7 @@ class Ambush:
         return True
 
     def arm_everyone(self) -> None:
-        """With the most frequent of what is awaited: soon over, it makes room for the next. A restart disarms."""
+        """Arms all nodes with the most frequent awaited point, so that it is soon done. A restart disarms."""
         point = next((point for point in RARE_POINTS if point in self.awaited), None)
         for node in self._cluster.nodes.values():
             if node.armed_point in RARE_POINTS and node.armed_point != point:
@@ -67,7 +66,7 @@ class Ambush:
 
 
 class FaultInjector:
-    """Draws faults until it is told to heal."""
+    """Draws faults until `heal`."""
 
     __slots__ = ("_ambush", "_cluster", "_is_over", "_kinds", "_random", "_weights", "_workload", "count")
 
@@ -86,7 +85,7 @@ class FaultInjector:
             self._schedule()
 
     def heal(self) -> None:
-        """Everything is repaired but what a disk has lost."""
+        """Repairs everything except what a disk has lost."""
         self._is_over = True
         cluster = self._cluster
         cluster.network.heal()
@@ -135,7 +134,7 @@ class FaultInjector:
         return int(self._random.random() * longest_us) + 1
 
     def _target(self) -> SimNode:
-        """Somebody it hurts to lose."""
+        """A node whose loss hurts."""
         cluster, random = self._cluster, self._random
         group = cluster.pick_group(random)
         dice = random.random()

@@ -1,7 +1,7 @@
-"""What nodes of every simulated workload have in common: groups in one process, and a term of each that its node leads.
+"""Hosts: the groups of one simulated process, with a term for each group that its node leads.
 
-A host lives as long as the process: a crash takes all it knew, but for what the logs say. Terms begin and end with
-leadership, as the replica sees it. What is served is the term's own matter; what is replicated the application's.
+A host lives as long as the process: after a crash only the logs remain. Terms begin and end with leadership, as the
+replica sees it. A term decides what is served, the application what is replicated.
 """
 
 from abc import ABC, abstractmethod
@@ -19,7 +19,7 @@ from flotilla.types.errors import FlotillaError, NotLeaderError, UnavailableErro
 from flotilla.types.ids import GroupId, NodeId, Term
 from flotilla.types.operations import Request
 
-#: Times in the product are those of a calendar.
+#: The product expects times of a calendar.
 EPOCH_MS: Final = 1_700_000_000_000
 
 
@@ -37,8 +37,8 @@ class Serving(Protocol):
 ServingT = TypeVar("ServingT", bound=Serving)
 
 
-class Told:
-    """Whoever proposed or asked is told."""
+class Callback:
+    """Passes an answer on to a callback."""
 
     __slots__ = ("_callback",)
 
@@ -69,10 +69,10 @@ class GroupHost(ABC, Generic[ServingT]):
 
     @abstractmethod
     def begin(self, term: Term) -> ServingT:
-        """The node leads from now on."""
+        """Starts a term: the node leads from now on."""
 
     def look(self) -> None:
-        """After every event of the node."""
+        """Called after every event of the node."""
         raft = self.replica.raft
         if self.term is not None and (raft.role != LEADER or raft.term != self.term.term):
             self.term.end()
@@ -94,7 +94,7 @@ class GroupHost(ABC, Generic[ServingT]):
 
     def propose(self, data: bytes | memoryview, answered: Callable[[object], None]) -> bool:
         assert self.node.driver is not None
-        return self.node.driver.propose(self.group, data, Told(answered))
+        return self.node.driver.propose(self.group, data, Callback(answered))
 
     def note(self, text: str) -> None:
         self._trace.note(self.node.id, text)
@@ -107,13 +107,13 @@ HostT = TypeVar("HostT", bound="GroupHost[Any]")
 
 
 class HostedApplication(ABC, Generic[HostT]):
-    """The hosts of all processes, and the way of a request to one of them."""
+    """The hosts of all processes, and the dispatch of requests to them."""
 
     def __init__(self, world: World, sometimes: Sometimes, trace: Trace) -> None:
         self.world = world
         self.sometimes = sometimes
         self.trace = trace
-        #: The last one of each group at each node: a process that begins anew takes the place of the one before.
+        #: The newest host of each group at each node: a restarted process replaces the one before.
         self.hosts: dict[tuple[NodeId, GroupId], HostT] = {}
 
     @abstractmethod

@@ -1,8 +1,8 @@
 """A simulated process on a simulated machine: the real driver, replicas, codec and store.
 
-The disk survives a crash, memory does not. The node is what the driver calls its ports: it puts frames
-on the network as bytes, lets disk work take its time, and dies where it is told to. Work under way
-when the power goes is done in part: the disk is interrupted in the middle of any of its operations.
+The disk survives a crash, memory does not. The node implements the driver's ports: it puts frames on the network as
+bytes, lets disk work take time, and crashes at the armed point. Disk work in flight at a power cut is done in part: the
+disk is interrupted in the middle of any of its operations.
 
 Every input ends with `pump` and with a look by the observers, so the checkers run after every event.
 """
@@ -43,13 +43,13 @@ CATCH_UP_TICKS_MAX = 3
 
 
 class Token(Protocol):
-    """Whoever waits for an answer."""
+    """Waits for an answer."""
 
     def answered(self, node: "SimNode", result: object) -> None: ...
 
 
 class Application(Protocol):
-    """What the groups of a run replicate."""
+    """The application of a run: what its groups replicate."""
 
     def describe(self, entry: Entry) -> Span | None:
         """What an entry holds for readers."""
@@ -132,19 +132,19 @@ class SimNode:
         self.id = node_id
         self.clock = clock
         self.disk = SimDisk(around.world.stream(f"disk {node_id}"))
-        #: Chance of this machine: how long its disk takes, how far it gets before the power goes.
+        #: Randomness of this machine: how long its disk takes, how far it gets before a power cut.
         self._random = around.world.stream(f"machine {node_id}")
-        #: Chance that the product draws from.
+        #: The random stream that the product draws from.
         self._driver_random = around.world.stream(f"driver {node_id}")
         self.status = DOWN
-        #: Rises with every start and crash: what was scheduled for an earlier process is void.
+        #: Rises with every start and crash: events scheduled for an earlier process are void.
         self.incarnation = 0
         self.driver: Driver | None = None
         self.store: WatchedStore | None = None
         self._rafts: list[tuple[GroupObserver, RaftNode]] = []
         #: Groups this node should host, and the configuration each begins with.
         self.memberships: dict[GroupId, Configuration] = {}
-        #: Its disk was lost: it must not come back before the others have removed it.
+        #: Its disk was lost: it must not return before the others have removed it.
         self.is_lost = False
         #: Its disk has rotted since it was last replaced: what it recovers may be less than it had.
         self.is_rotten = False
@@ -162,12 +162,12 @@ class SimNode:
         self._is_patient = False
         self._busy_until_us = 0
 
-    # Life and death.
+    # Start and crash.
 
     def start(self, interrupt_after: int = -1) -> bool:
         """Opens the store and begins to take part. False: not possible now.
 
-        With `interrupt_after` the power goes during that operation of the disk, if recovery gets so far.
+        With `interrupt_after` the power fails during that operation of the disk, if recovery gets that far.
         """
         assert self.status == DOWN
         around = self._around
@@ -195,7 +195,7 @@ class SimNode:
         return True
 
     def _give_up_start(self) -> None:
-        """The disk does not let it: the process ends before it took part in anything."""
+        """The disk fails: the process ends before it took part in anything."""
         self.disk.stop()
         self.status = DOWN
         self.incarnation += 1
@@ -236,7 +236,7 @@ class SimNode:
         self._rafts.append((observer, replica.raft))
 
     def host(self, group: GroupId) -> None:
-        """Begins to host a group as nobody in it, so that its leader can make it a member."""
+        """Begins to host a group as a non-member, so that its leader can add it."""
         if group in self.memberships:
             return
         self.memberships[group] = Configuration()
@@ -295,7 +295,7 @@ class SimNode:
                 seen("crashed during a snapshot")
 
     def _interrupt_disk_work(self) -> None:
-        """What the disk was doing is done in part."""
+        """The disk work in flight is done in part."""
         if self._block is not None and self._random.random() < 0.8:
             self._around.sometimes.seen("crashed while writing")
             self._do_in_part(self._write_block)
@@ -327,7 +327,7 @@ class SimNode:
         self._around.network.renew(self.id)
 
     def readmit(self) -> None:
-        """The others have removed the old self of a wiped node: it may come back as a stranger."""
+        """The others have removed the old self of a wiped node: it may come back as a new node."""
         self.is_lost = False
         for group in self.memberships:
             self.memberships[group] = Configuration()
@@ -341,7 +341,7 @@ class SimNode:
             self._around.network.set_heard(self.id, False)
 
     def resume(self) -> None:
-        """Time that passed meanwhile shows as a few ticks at once; then comes all that waited in the sockets."""
+        """The time of the pause appears as a few ticks at once; then everything that waited in the sockets arrives."""
         if self.status != PAUSED:
             return
         self.status = RUNNING
@@ -355,13 +355,13 @@ class SimNode:
                 self._enter(self._tick_driver)
         deferred, self._deferred = self._deferred, []
         if self._random.random() < 0.5:
-            # Which socket is read first after a pause is anyone's guess: the clients' may come before the peers'.
+            # Sockets are read in any order after a pause: those of clients may come before those of peers.
             deferred.sort(key=lambda one: one[0] != self._call)
         for action, arguments in deferred:
             if self.incarnation == incarnation:
                 self._enter(action, *arguments)
 
-    # Inputs. Each is one event: it enters the process, pumps, and is looked at.
+    # Inputs. Each is one event: it enters the process, pumps, and is observed.
 
     def _enter(self, action: Callable[..., None], *arguments: object) -> None:
         if self.status == PAUSED:
@@ -450,7 +450,7 @@ class SimNode:
             self.driver.peer_down(peer)
 
     def call(self, action: Callable[[Driver], None]) -> bool:
-        """A client's or an operator's request. False: nobody there, it was certainly not heard."""
+        """A client's or an operator's request. False: the process is down, so it was certainly not received."""
         if self.status == DOWN:
             return False
         self._enter(self._call, action)

@@ -1,7 +1,7 @@
-"""Stands beside every replica of a group, sees all it saves, sends and applies, and lets the checkers judge.
+"""The observer of one group: sees everything that its replicas save, send and apply, and passes it to the checkers.
 
-The observer knows which checker is concerned by what; the checkers know what must hold. Everything here
-is on the path of every event, so it compares a few integers first and looks closer only on a change.
+The observer knows which checker needs which event; the checkers know what must hold. Everything here is on the path of
+every event, so it compares a few integers first and looks closer only on a change.
 """
 
 from collections.abc import Callable
@@ -85,14 +85,14 @@ class GroupObserver:
         self._chunk_offsets: dict[tuple[NodeId, NodeId], int] = {}
         #: The leader of the newest term that had one: what faults and clients aim at.
         self.leader: NodeId = 0
-        #: Who led before, and may not know yet that it does not lead any more.
+        #: The leader before, which may not know yet that it is deposed.
         self.former_leader: NodeId = 0
         self.leader_changed: Callable[[], None] = _nothing
         #: The newest configuration that is known to be committed.
         self.newest_configuration = configuration
         self.newest_configuration_index: Index = 0
 
-    # A replica's life.
+    # The life of a replica.
 
     def started(self, node: NodeId, raft: RaftNode, stored: GroupLog, *, trusted: bool) -> None:
         """A process opened its store. `trusted`: its disk did not rot, so all that was durable must be there."""
@@ -115,7 +115,7 @@ class GroupObserver:
         for entry in recovered.configuration_entries:
             self.configuration.logged(node, entry.index)
         self._seen[node] = Seen(raft)
-        # Nobody commits by starting: what it takes for committed is what was, and known.
+        # Starting commits nothing: what it takes for committed was committed, and is known.
         for index in range(raft.log.base + 1, raft.log.committed + 1):
             if self.log.commits(node, index, raft.log.term(index)):
                 raise Violation("committed entries agree", f"node {node} starts with {index} committed, unheard of")
@@ -126,7 +126,7 @@ class GroupObserver:
         self.durability.forget_votes(node)
         self.configuration.forget(node)
 
-    # What it does.
+    # What replicas do.
 
     def saved(
         self,

@@ -1,7 +1,7 @@
-"""Whoever runs the cluster: changes members, hands leadership over, takes snapshots, replaces lost disks.
+"""The operator of the cluster: changes members, transfers leadership, takes snapshots, replaces lost disks.
 
 A node whose disk was replaced has forgotten its votes and its log. It stays down until a committed change
-has removed its old self; then it comes back as a stranger, is added as a learner, and votes only when it
+has removed its old self; then it comes back as a new node, is added as a learner, and votes only when it
 has been promoted. While faults last the operator changes things at random; afterwards it only finishes
 what it must: removes lost nodes, brings them back, and ends joint phases.
 """
@@ -32,7 +32,7 @@ VOTERS_MIN = 3
 
 
 class _Ignored:
-    """Nobody waits for this answer: the operator looks at the cluster again instead."""
+    """Ignores the answer: the operator looks at the cluster again instead."""
 
     __slots__ = ()
 
@@ -80,7 +80,7 @@ class Operator:
                 self._cluster.world.after(int(self._random.random() * 5 * MS), self._ask_again, node, group)
 
     def _ask_again(self, node: SimNode, group: GroupId) -> None:
-        """Impatient: the next change before the last one can be through. It must be refused, or wait."""
+        """Asks for the next change before the last one can be finished. It must be refused, or wait."""
         raft = self._cluster.raft(node, group)
         change = self._chosen(raft, group) if raft is not None and not raft.configuration.is_joint else None
         if change is not None:
@@ -96,7 +96,7 @@ class Operator:
                 self._cluster.world.after(100 * MS, self._cluster.restart, node)
 
     def _is_member(self, node: NodeId, group: GroupId) -> bool:
-        """As far as anybody knows: what a leader has in its memory may be written any moment, however slow its disk."""
+        """By all that any node knows: a leader may write what it has in memory at any moment, however slow its disk."""
         leader = self._cluster.leader(group)
         raft = self._cluster.raft(leader, group) if leader is not None else None
         if raft is None or node in raft.configuration.members():
@@ -188,5 +188,5 @@ def _transfer(driver: Driver, group: GroupId, to: NodeId) -> None:
     try:
         driver.transfer(group, to)
     except FlotillaError:
-        # It does not lead any more, or is handing over already.
+        # It no longer leads, or is transferring leadership already.
         return

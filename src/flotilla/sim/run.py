@@ -1,4 +1,4 @@
-"""One run: chaos, then healing, then it must go on, then everyone must agree, then the history is judged.
+"""One run: faults, healing, progress, convergence, and the judgement of the history.
 
 A run is a function of its plan. It never raises for a fault of the product: what was found is in the
 result, with one command that finds it again.
@@ -34,7 +34,7 @@ CONVERGENCE_US = 120 * SECOND
 
 @dataclass(slots=True)
 class Result:
-    """What came of a run."""
+    """The result of a run."""
 
     plan: Plan
     digest: int = 0
@@ -63,7 +63,7 @@ _WORKLOADS: dict[str, tuple[MakeApplication, Callable[[Cluster], Workload | Queu
 
 
 class Run:
-    """A cluster with its users, its operator and its bad luck."""
+    """A cluster with its clients, its operator and its faults."""
 
     def __init__(self, plan: Plan, *, is_traced: bool = False) -> None:
         self.plan = plan
@@ -75,7 +75,7 @@ class Run:
         self.faults = FaultInjector(self.cluster, self.workload)
 
     def go(self) -> None:
-        """Raises Violation, or whatever assertion of the product did not hold."""
+        """Raises Violation, or the assertion of the product that did not hold."""
         self.cluster.start()
         self.workload.start()
         self.operator.start()
@@ -95,7 +95,7 @@ class Run:
         self.workload.calm()
 
     def _hold_back(self) -> list[SimNode]:
-        """A minority stays away: the others must go on without it, whatever they know of it.
+        """Keeps a minority down: the others must make progress without it, whatever they know of it.
 
         A node with a rotten disk may be unable to vote before a leader has repaired it, so it counts as away.
         """
@@ -162,7 +162,7 @@ class Run:
         return True
 
     def describe(self) -> str:
-        """Where every replica stands, for a failure."""
+        """The state of every replica, for a failure report."""
         parts = [self.workload.describe()]
         for group, observer in self.cluster.observers.items():
             parts.append(f"group {group} committed {observer.log.commit}, {observer.newest_configuration}")

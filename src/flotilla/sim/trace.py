@@ -1,17 +1,17 @@
-"""A run told for people: one line per turn of events, with the time and who it happened to.
+"""The trace of a run for people: one line per event, with its time and node.
 
-Telling is off in a swarm. It takes no part in the digest: the trace of a run is not the run.
+Tracing is off in a swarm, and takes no part in the digest.
 """
 
 from flotilla.sim.devices.world import SECOND, World
 from flotilla.types.ids import NodeId
 
-#: Told of the cluster, not of a node.
+#: Stands for the cluster as a whole.
 EVERYONE: NodeId = 0
 
 
 class Trace:
-    """Collects lines when it is wanted, and nothing otherwise."""
+    """Collects lines if tracing is on."""
 
     __slots__ = ("_world", "is_traced", "lines")
 

@@ -1,6 +1,6 @@
-"""Thin sleeves around a node's real store and its state machine, through which a observer looks.
+"""Thin wrappers around a node's real store and state machine, through which an observer looks.
 
-They change nothing and decide nothing; everything is handed on as it is.
+They change nothing and decide nothing.
 """
 
 from collections.abc import Mapping
@@ -15,14 +15,14 @@ from flotilla.types.ids import GroupId, Index, NodeId
 
 
 class WatchedMachine(StateMachine, Protocol):
-    """A state machine whose every step a observer sees."""
+    """A state machine whose every step an observer sees."""
 
     #: Set once the replica exists.
     raft: RaftNode | None
 
 
 class WatchedStore:
-    """A store whose saves and finished blocks are entered in the shadow."""
+    """A store that reports saves and finished blocks to the shadow."""
 
     __slots__ = ("_node", "_observers", "_sometimes", "_store", "machines")
 
@@ -84,7 +84,7 @@ class WatchedStore:
 
     def write_block(self, block: Block) -> None:
         self._store.write_block(block)
-        # From here on the store owes it after any crash, whoever has heard of it.
+        # From here on the store must have it after any crash.
         for observer in self._observers.values():
             shadow = observer.durability.shadow.get(self._node)
             if shadow is not None:

@@ -1,7 +1,7 @@
-"""Between those who use the queue and the nodes: requests and answers are lost, late, and come twice.
+"""The network between clients and nodes: requests and answers are lost, late, and come twice.
 
-The weather is that of the network between the nodes, but their partitions are not: a client reaches a leader that
-the others do not hear any more. A call is answered once: by the first answer that arrives, or by giving up.
+It has the weather of the network between the nodes, but not its partitions: a client reaches a leader that the other
+nodes cannot hear. A call is answered once: by the first answer that arrives, or by giving up.
 """
 
 from collections.abc import Callable
@@ -20,18 +20,18 @@ from flotilla.types.operations import Reply, Request
 Outcome: TypeAlias = Reply | FlotillaError
 Answered: TypeAlias = Callable[[Outcome], None]
 
-#: On the way of calls into the digest: what kind they are, in few bits.
+#: The kind of a call, in few bits, for the digest.
 _KIND_BITS = 16
 
 
 class Servant(Protocol):
-    """Who takes requests at the nodes."""
+    """Takes requests at the nodes."""
 
     def serve(self, node: SimNode, group: GroupId, request: Request, answer: Answered) -> None: ...
 
 
 class Call:
-    """One request under way."""
+    """One request in flight."""
 
     __slots__ = ("_answered", "is_open", "number")
 
@@ -47,7 +47,7 @@ class Call:
 
 
 class Wire:
-    """All ways of a run between clients and nodes."""
+    """All connections of a run between clients and nodes."""
 
     __slots__ = ("_calls", "_network", "_random", "_servant", "_world", "nodes")
 
@@ -57,7 +57,7 @@ class Wire:
         self._servant = servant
         self._random: Random = world.stream("wire")
         self._calls = 0
-        #: Filled by whoever makes the nodes.
+        #: Filled when the nodes are made.
         self.nodes: dict[NodeId, SimNode] = {}
 
     def ask(self, to: NodeId, group: GroupId, request: Request, answered: Answered, timeout_us: int) -> None:
@@ -67,7 +67,7 @@ class Wire:
         self._world.after(timeout_us, call.close, UnavailableError("no answer came"))
 
     def carry(self, action: Callable[..., None], *arguments: object) -> None:
-        """Something is on its way: once, late, twice, or never."""
+        """Delivers something once, late, twice, or never."""
         weather = self._network.weather
         chance = self._random.random
         if weather.loss and chance() < weather.loss / 2:
@@ -92,7 +92,7 @@ class Wire:
 
 
 class Caller:
-    """Somebody who asks the leader of a group, and looks for it when it is not where it was."""
+    """A client that asks the leader of a group, and looks for it when it has moved."""
 
     __slots__ = ("_group", "_random", "_wire", "target", "timeout_us")
 
@@ -101,7 +101,7 @@ class Caller:
         self._group = group
         self._random = random
         self.timeout_us = timeout_us
-        #: Whom it believes to lead.
+        #: The node it believes to lead.
         self.target: NodeId = 1
 
     def ask(self, request: Request, answered: Answered) -> None:

@@ -190,7 +190,7 @@ def test_committed_entries_never_change() -> None:
     assert not checker.commits(2, 2, 1)
     with pytest.raises(Violation, match="committed entries agree"):
         checker.commits(3, 2, 2)
-    with pytest.raises(Violation, match="nobody knows 3"):
+    with pytest.raises(Violation, match="no replica committed 3"):
         checker.commits(3, 4, 2)
     with pytest.raises(Violation, match="terms rise"):
         checker.commits(3, 3, 0)

@@ -1,5 +1,5 @@
-"""What must always hold, one file per subject. Each checker is told what happens and raises Violation.
+"""The checkers: what must always hold, one file per subject.
 
-They keep their own shadow from what nodes save, send and apply, and share no code with the product
-where it decides: a wrong quorum must not be judged by the same wrong quorum.
+Each checker sees what nodes save, send and apply, keeps its own shadow of it, and raises Violation. Checkers share no
+deciding code with the product: a wrong quorum must not be judged by the same wrong quorum.
 """

@@ -1,7 +1,7 @@
 """Entries are applied in order, once, only when committed; equal positions mean equal states.
 
-The shadow is the list of all commands that any replica applied, with index and digest after each. A
-replica that skips, repeats or swaps an entry disagrees with it at once.
+The shadow is the list of all commands that any replica applied, with the index and the digest after each. A replica
+that skips, repeats or swaps an entry disagrees with the shadow at once.
 """
 
 from flotilla.sim.checkers.violation import Violation
@@ -39,4 +39,6 @@ class ApplicationChecker:
 
     def restored(self, node: NodeId, length: int, digest: int) -> None:
         if length >= len(self.digests) or self.digests[length] != digest:
-            raise Violation("snapshot equals replay", f"node {node} restored a state of {length} commands nobody had")
+            raise Violation(
+                "snapshot equals replay", f"node {node} restored a state of {length} commands that no replica had"
+            )

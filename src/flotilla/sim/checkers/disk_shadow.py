@@ -1,8 +1,8 @@
-"""What each replica has durably on its disk, by its own saves: the ground the other checkers stand on.
+"""The durable state of each replica, derived from its saves. The other checkers build on it.
 
-A save becomes part of a block, a block becomes durable when its write is reported done. Until then a crash
-keeps the block whole or drops it whole. After a restart the shadow are compared with what the store
-recovered: it must be the durable state, with the block that was on its way or without it.
+A save becomes part of a block, and a block becomes durable when its write is reported done. Until then a crash keeps
+the block whole or drops it whole. After a restart the store must have recovered the durable state, with or without the
+block that was in flight.
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from flotilla.types.ids import NO_NODE, Index, NodeId, Term
 
 
 class Save(NamedTuple):
-    """One call of `Store.save`, reduced to what the shadow need."""
+    """One call of `Store.save`, reduced to what the shadow needs."""
 
     hard_state: HardState | None
     entries: list[Entry]
@@ -82,7 +82,7 @@ class DurableLog:
 
 
 class ReplicaShadow:
-    """One replica's durable state and the saves on their way to it."""
+    """One replica's durable state, and the saves in flight."""
 
     __slots__ = ("collected", "durable", "under_way")
 
@@ -103,7 +103,7 @@ class ReplicaShadow:
         self.under_way.clear()
 
     def outcomes(self) -> Iterable[DurableLog]:
-        """Every state a crash may have left: without the block under way, and with all of it."""
+        """Every state a crash may have left: without the block in flight, and with all of it."""
         yield self.durable
         if self.under_way:
             state = self.durable.copy()

@@ -1,8 +1,8 @@
-"""Durable before said: no message leaves, and no entry commits, on the strength of what a crash could take.
+"""Durable before announced: no message leaves and no entry commits that relies on state a crash could lose.
 
-* a vote, given or taken for oneself, is on disk before anyone hears of it, and is given once in a term;
+* a vote, for itself or another node, is on disk before any message reports it, and is given once per term;
 * an accepted append and an installed snapshot are on disk before the leader hears of it;
-* whoever speaks for a term has that term on disk;
+* a node that sends a message of a term has that term on disk;
 * an entry commits only when a majority of each half of the configuration has it on disk;
 * a crash takes nothing that was durable: recovery finds it again.
 """
@@ -43,7 +43,7 @@ class DurabilityChecker:
         self.shadow: Shadow = {}
         #: Every vote that left a node: (node, term) -> candidate.
         self._votes: dict[tuple[NodeId, Term], NodeId] = {}
-        #: Snapshots on the way: (sender, receiver, index) -> what it is.
+        #: Snapshots in flight: (sender, receiver, index) -> what it is.
         self._snapshots: dict[tuple[NodeId, NodeId, Index], SnapshotMeta] = {}
 
     def sent(self, message: Message) -> None:
@@ -72,7 +72,7 @@ class DurabilityChecker:
         shadow.restart(state)
 
     def forget_votes(self, node: NodeId) -> None:
-        """The node's disk is new: it is a stranger now, and comes back as one."""
+        """The node's disk is new: it comes back as a new node."""
         self._votes = {key: candidate for key, candidate in self._votes.items() if key[0] != node}
 
     def _holds(self, node: NodeId, index: Index, term: Term) -> bool:

@@ -12,7 +12,7 @@ class ElectionChecker:
     __slots__ = ("_grants", "leaders", "newest_term")
 
     def __init__(self) -> None:
-        #: Who led each term.
+        #: The leader of each term.
         self.leaders: dict[Term, NodeId] = {}
         self.newest_term: Term = 0
         #: Votes that were sent: (term, candidate) -> voters.

@@ -1,7 +1,7 @@
 """The committed log: every replica has the same, and it never changes.
 
-One list of terms is the truth, extended by whoever commits first. (index, term) names content: the
-first body seen under a name is the only one ever permitted: when saved, repaired, read back and applied.
+One list of terms is the truth; the replica that commits an entry first extends it. (index, term) names content: the
+first body seen under that name is the only one permitted when an entry is saved, repaired, read back or applied.
 """
 
 from zlib import crc32
@@ -36,7 +36,7 @@ class LogChecker:
             raise Violation("one content per entry", f"node {node} has another {entry.index} of term {entry.term}")
 
     def commits(self, node: NodeId, index: Index, term: Term) -> bool:
-        """Node counts `index` as committed. Tells whether that is news; called without gaps beyond the truth."""
+        """The node counts `index` as committed. True: it is the first one. Called without gaps beyond the truth."""
         committed = self.committed
         if index < len(committed):
             if committed[index] != term:
@@ -46,7 +46,9 @@ class LogChecker:
                 )
             return False
         if index > len(committed):
-            raise Violation("committed entries agree", f"node {node} commits {index}, nobody knows {len(committed)}")
+            raise Violation(
+                "committed entries agree", f"node {node} commits {index}, no replica committed {len(committed)}"
+            )
         if term < committed[-1]:
             raise Violation("committed terms rise", f"node {node} commits {index} of term {term} after {committed[-1]}")
         committed.append(term)
@@ -55,7 +57,7 @@ class LogChecker:
     def leads(self, node: NodeId, term: Term, last_index: Index, term_at_commit: Term) -> None:
         """A leader holds every entry that was committed in an earlier term (paper, figure 3: leader completeness).
 
-        One that wins an old term late, while a newer one commits already, cannot and need not know.
+        A leader of an old term that wins late, while a newer term commits already, cannot know and need not.
         """
         if term <= self.commit_term:
             return

@@ -1,8 +1,8 @@
-"""What leaders hand out and what they are told, held against the shadow and against each other.
+"""The checker of deliveries and settlements, against the shadow and against each other.
 
-Every grant, every end of a lease and every answer that leaves a leader is reported here at the moment it happens. A
-leader is judged by what it has applied: one that was replaced without knowing may hand out what its successor has
-settled, but never what it has seen settled itself, and never the same message twice at a time.
+Every lease, every outcome and every answer of a leader is reported here as it happens. A leader is judged by what it
+has applied: one that was deposed without knowing it may lease a message that its successor has settled, but never one
+that it has seen settled itself, and never the same message twice at a time.
 """
 
 from collections.abc import Iterable
@@ -18,12 +18,12 @@ from flotilla.types.operations import Produced
 from flotilla.types.operations.queue import ACK, FAIL, REJECT, LeaseRange
 
 _MINUTE_US: Final = 60_000_000
-#: Times are handed around in whole milliseconds.
+#: Times are passed in whole milliseconds.
 _ROUNDING_US: Final = 2_000
 
 
 class LiveLease:
-    """One message in the hands of one member."""
+    """One message leased to one member."""
 
     __slots__ = ("deadline_ms", "generation", "given_ms", "lease_id", "member")
 
@@ -37,7 +37,7 @@ class LiveLease:
 
 
 class TermShadow:
-    """What one leader has handed out in its term, as far as it is still out."""
+    """The live leases of one leader in its term."""
 
     __slots__ = ("_ended", "live", "node", "term")
 
@@ -45,7 +45,7 @@ class TermShadow:
         self.node = node
         self.term = term
         self.live: dict[tuple[str, Offset], LiveLease] = {}
-        #: Ended by the word of their members. Where that finds no room in the log, a lease goes on as it was.
+        #: Settled by their members. If the log has no room for the settlement, the lease goes on as before.
         self._ended: dict[tuple[str, Offset], LiveLease] = {}
 
     def holder(self, group: GroupShadow, offset: Offset, now_ms: int) -> LiveLease | None:
@@ -59,7 +59,7 @@ class TermShadow:
             self._ended[name, offset] = lease
 
     def reopen(self, group: GroupShadow, offset: Offset, lease_id: int, now_ms: int) -> LiveLease | None:
-        """The lease that did not end after all; None: it did, or this leader never gave it."""
+        """The lease that did not end after all. None: it ended, or this leader never gave it."""
         lease = self._ended.pop((group.name, offset), None)
         if lease is not None and lease.lease_id == lease_id:
             self.live[group.name, offset] = lease
@@ -67,7 +67,7 @@ class TermShadow:
 
 
 class RateShadow:
-    """Deliveries of a limited group against the true time: nobody's tokens or clocks are believed."""
+    """Deliveries of a rate-limited group against simulated time; tokens and clocks of nodes are not trusted."""
 
     __slots__ = ("_arrival_us", "limit")
 
@@ -78,7 +78,7 @@ class RateShadow:
     def delivered(self, group: str, count: int, rules: GroupRules, now_us: int, slack_us: int) -> None:
         limit = rules.rate_limit_per_minute, rules.rate_limit_burst
         if limit != self.limit:
-            # It was changed by hand; what was owed under the last one is forgiven.
+            # The limit was changed; debt under the previous one does not count.
             self.limit = limit
             self._arrival_us = now_us
         if not rules.rate_limit_per_minute:
@@ -100,21 +100,21 @@ class DeliveryChecker:
         self._rates: dict[str, RateShadow] = {}
         #: Delivered at most once, by group and offset.
         self._once: set[tuple[str, Offset]] = set()
-        #: Failures that members were told are counted.
-        self._told_failures: dict[tuple[str, Offset, Index], int] = {}
+        #: Failures that members were told count as attempts.
+        self._reported_failures: dict[tuple[str, Offset, Index], int] = {}
 
     def begin(self, node: NodeId, term: Term) -> TermShadow:
         self._terms += 1
         return TermShadow(node, term)
 
-    # Handing out.
+    # Leases.
 
     def granted(
         self, at: TermShadow, name: str, member: str, grant: Grant, deadline_ms: int, now_ms: int, applied: Index
     ) -> None:
         group = self._shadow.groups[name]
         if applied < group.generation:
-            # It has not heard of the reset, and the shadow do not know what was before it.
+            # It does not know of the reset yet, and the shadow does not keep what was before it.
             return
         for offset in range(grant.first, grant.end):
             where = f"node {at.node} in term {at.term} gave message {offset} of {name}"
@@ -144,30 +144,30 @@ class DeliveryChecker:
                 raise Violation("order by key", f"{where} before {earlier} of the same key was done")
 
     def returned(self, at: TermShadow, name: str, runs: Iterable[Grant]) -> None:
-        """Granted and not sent after all."""
+        """Leased and not sent after all."""
         for grant in runs:
             for offset in range(grant.first, grant.end):
                 at.live.pop((name, offset), None)
 
     def delivered(self, at: TermShadow, name: str, count: int, rules: GroupRules, now_us: int) -> None:
-        """So many messages leave for a member."""
+        """`count` messages leave for a member."""
         slack_us = 2 * self._skew_ms * 1000 * (1 + self._terms)
         self._rates.setdefault(name, RateShadow()).delivered(name, count, rules, now_us, slack_us)
 
     def delivered_once(self, at: TermShadow, name: str, first: Offset, end: Offset) -> None:
-        """They leave for a member that asked for each at most once."""
+        """They leave for a member with at-most-once delivery."""
         for offset in range(first, end):
             if offset not in self._shadow.groups[name].settled:
-                # Done, or cancelled or trimmed meanwhile: in any case nobody will get it again.
+                # Settled, cancelled or trimmed meanwhile: it is not delivered again in any case.
                 raise Violation("at most once", f"message {offset} of {name} leaves before it is settled")
             if (name, offset) in self._once:
                 raise Violation("at most once", f"node {at.node} sends message {offset} of {name} a second time")
             self._once.add((name, offset))
 
-    # Ends of leases.
+    # Outcomes.
 
     def settled(self, at: TermShadow, name: str, accepted: Iterable[LeaseRange], now_ms: int) -> None:
-        """A leader takes a member's word for the end of these."""
+        """A leader accepts a member's outcome for these."""
         for held in accepted:
             for offset in range(held.first, held.end):
                 holder = at.holder(self._shadow.groups[name], offset, now_ms)
@@ -202,7 +202,7 @@ class DeliveryChecker:
     # Answers.
 
     def answered_settled(self, name: str, kind: int, accepted: Iterable[LeaseRange], generation: Index) -> None:
-        """A member is told that this is so for good, unless the group was reset since that generation."""
+        """A member is answered that this is final, unless the group was reset since that generation."""
         group = self._shadow.groups[name]
         if generation != group.generation:
             return
@@ -216,16 +216,17 @@ class DeliveryChecker:
 
     def _count_failure(self, group: GroupShadow, offset: Offset) -> None:
         place = group.name, offset, group.generation
-        told = self._told_failures.get(place, 0) + 1
-        self._told_failures[place] = told
+        reported = self._reported_failures.get(place, 0) + 1
+        self._reported_failures[place] = reported
         counted = group.attempts(offset, self._shadow.newest)
-        if counted < told:
+        if counted < reported:
             raise Violation(
-                "attempts are counted", f"{told} failures of {offset} in {group.name} were told, {counted} are known"
+                "attempts are counted",
+                f"{reported} failures of {offset} in {group.name} were reported, {counted} count",
             )
 
     def answered_produced(self, identities: list[int], reply: Produced) -> None:
-        """A producer is told where its records are."""
+        """A producer is answered with the offsets of its records."""
         places = (
             dict(reply.known) if reply.known else {into: reply.base_offset + into for into in range(len(identities))}
         )

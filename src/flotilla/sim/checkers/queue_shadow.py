@@ -1,9 +1,9 @@
-"""What the log of a partition says, kept by hand: every message, and what became of it in every queue group.
+"""A shadow of one partition's queue groups: every message, and its state in every group, in plain dictionaries.
 
-The shadow are written when the first replica applies an entry, from the command and not from what the machine made of
-it, in plain dictionaries by offset. Then every replica that applies the entry, or restores a snapshot of that place,
-must come to the same sums: what is settled, how often it failed, who is dead and buried. So an attempt that is not
-counted, a position that moves back or an ack that is forgotten is noticed at once, on whichever replica it happens.
+The first replica that applies an entry updates the shadow, from the command and not from the machine's result. Every
+replica that applies the same entry, or restores a snapshot of that index, must come to the same sums: what is settled,
+how often it failed, what is dead and buried. So a missing attempt, a position that moves back or a lost ack is found at
+once, on whichever replica it happens.
 """
 
 from bisect import bisect_right
@@ -39,7 +39,7 @@ from flotilla.types.group_settings import GroupRules
 from flotilla.types.ids import GroupId, Index, NodeId, Offset
 from flotilla.types.records import Record
 
-#: Ways in which a message ends.
+#: The ends of a message.
 ACKED: Final = "acked"
 EXPIRED: Final = "expired"
 DROPPED: Final = "dropped"
@@ -49,7 +49,7 @@ TRIMMED: Final = "trimmed"
 
 
 class Message(NamedTuple):
-    """What stands at an offset."""
+    """The message at an offset."""
 
     identity: int
     key: bytes | None
@@ -60,7 +60,7 @@ class Message(NamedTuple):
 
 
 class Failures:
-    """Of one message in one group: at which entries its attempts failed, and how long it then had to wait."""
+    """The failures of one message in one group: at which entries, and the backoff after each."""
 
     __slots__ = ("indexes", "not_before_ms")
 
@@ -94,12 +94,12 @@ class GroupShadow:
         self.staged: dict[Offset, list[tuple[Index, Index | None]]] = {}
 
     def is_staged(self, offset: Offset, applied: Index) -> bool:
-        """Whether a transaction holds it back for whoever has applied so much."""
+        """Whether a transaction holds it back, for a replica that has applied up to `applied`."""
         times = self.staged.get(offset, ())
         return any(begun <= applied and (ended is None or applied < ended) for begun, ended in times)
 
     def attempts(self, offset: Offset, applied: Index) -> int:
-        """How often it had failed for whoever has applied so much."""
+        """How often it had failed, for a replica that has applied up to `applied`."""
         failures = self.failures.get(offset)
         return 0 if failures is None else bisect_right(failures.indexes, applied)
 
@@ -141,10 +141,10 @@ class QueueShadow:
     def __init__(
         self, group: GroupId, rules: dict[str, GroupRules], letters: dict[Letter, Offset], registry: Registry
     ) -> None:
-        """`letters`: what is in the dead-letter topic. The shadow of both partitions share it and the registry."""
+        """`letters` is the dead-letter topic's content. The shadows of both partitions share it and the registry."""
         self._rules = rules
         self.stages = StageShadow(group, registry)
-        #: Records of a transaction that are stored, and not to be seen yet.
+        #: Records of a transaction that are stored and not visible yet.
         self._held: list[Record] = []
         self.letters = letters
         self.messages: list[Message] = []
@@ -158,7 +158,7 @@ class QueueShadow:
         self.cancelled: dict[Offset, None] = {}
         self.newest: Index = 0
         self.entry_count = 0
-        #: By the index of the entry behind which they hold.
+        #: By the index of the entry after which they are valid.
         self._sums: dict[Index, tuple[object, ...]] = {0: self.sums()}
         self._snapshots: dict[Index, int] = {}
 
@@ -248,7 +248,7 @@ class QueueShadow:
     # Transactions.
 
     def _publish(self, index: Index, view: BatchView) -> None:
-        """Nobody sees a batch of a transaction before the last one is there."""
+        """A batch of a transaction is not visible before the last one is stored."""
         stage = self.stages.publish(view, self.next_offset + len(self._held))
         self._held += view.records()
         if stage is not None:
@@ -369,7 +369,7 @@ class QueueShadow:
         group.buried = max(group.buried, command.below_number)
 
     def _trim(self, index: Index, command: TrimTo) -> None:
-        """A leader decides by the groups that it knows; those that came since are spared."""
+        """A leader decides by the groups it knows; groups created since are not affected."""
         offset = min(
             [command.offset, *(group.floor for group in self.groups.values() if group.generation > command.known)]
         )

@@ -1,11 +1,11 @@
-"""Transactions by hand: what was promised to whom, what was decided, and what each partition makes of it.
+"""A shadow of transactions: what was promised to clients, what was decided, and what each partition does.
 
-    Registry      of the whole run: who was told that something is staged, and the one decision about it
-    StageShadow    of one partition: what its log says is staged, and how far it is shown
+    Registry      of the whole run: what clients know to be staged, and the one decision about it
+    StageShadow   of one partition: what its log has staged, and how much of it is visible
 
-A stage is promised when its client was told so before the decision. What is committed and promised is shown, all of a
-partition at one entry, in the order of staging; nothing else of any transaction ever is, and nothing twice: that each
-record is stored once is checked where it is stored.
+A stage is promised when its client got the answer before the decision. What is committed and promised becomes visible,
+all of a partition at one entry, in the order of staging. Nothing else of a transaction ever becomes visible, and
+nothing twice. That each record is stored once is checked where it is stored.
 """
 
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ WHOLE: Final = "whole or not at all"
 
 
 class NaiveAcks(NamedTuple):
-    """Messages of a queue group that are done with the transaction."""
+    """Messages of a queue group that the transaction acknowledges."""
 
     group: str
     generation: Index
@@ -50,7 +50,7 @@ class NaiveDecision:
 
 
 class Registry:
-    """What clients were told, and what was decided."""
+    """What clients were answered, and what was decided."""
 
     def __init__(self) -> None:
         self.decisions: dict[str, NaiveDecision] = {}
@@ -74,7 +74,7 @@ class Registry:
             raise Violation(WHOLE, f"transaction {transaction_id} was decided in two ways")
 
     def has_part(self, transaction_id: str, group: GroupId) -> bool:
-        """Whether what is staged there may be shown."""
+        """Whether what is staged there may become visible."""
         decision = self.decisions.get(transaction_id)
         return decision is not None and decision.is_committed and group in decision.groups
 
@@ -90,7 +90,7 @@ class StageShadow:
         self._group = group
         self._registry = registry
         self.open: dict[str, NaiveStage] = {}
-        #: What was shown, by transaction: the first offset of each batch.
+        #: What became visible, by transaction: the first offset of each batch.
         self.shown: dict[str, dict[tuple[int, int], Offset]] = {}
 
     def sums(self) -> tuple[object, ...]:
@@ -114,7 +114,7 @@ class StageShadow:
         self.open.setdefault(transaction_id, NaiveStage()).acks.append(acks)
 
     def publish(self, view: BatchView, end_offset: Offset) -> NaiveStage | None:
-        """A batch of a transaction was stored. The stage that is shown with it, if it was the last."""
+        """A batch of a transaction was stored. Returns the stage that becomes visible with it, if it was the last."""
         names = [name for name in self.open if publisher_id(name) == view.header.producer_id]
         if not names:
             raise Violation(WHOLE, f"group {self._group} stores a batch of a transaction that is not open")
@@ -168,16 +168,16 @@ class StageShadow:
     # Answers.
 
     def answered_outcome(self, name: str, reply: TransactionShown) -> None:
-        """A client is told what became of it here."""
+        """A client is answered with the outcome in this partition."""
         shown = self.shown.get(name)
         if reply.is_shown != (shown is not None):
             raise Violation(WHOLE, f"group {self._group} says of {name} that it is shown: {reply.is_shown}")
-        told = {(batch.producer_id, batch.producer_sequence): batch.base_offset for batch in reply.batches}
-        if shown is not None and told != shown:
-            raise Violation(WHOLE, f"group {self._group} shows {name} at {shown}, and says {told}")
+        answered = {(batch.producer_id, batch.producer_sequence): batch.base_offset for batch in reply.batches}
+        if shown is not None and answered != shown:
+            raise Violation(WHOLE, f"group {self._group} shows {name} at {shown}, and answers {answered}")
 
     def judge(self) -> None:
-        """Everything is over, and what was promised is shown."""
+        """At the end of a run: what was promised is visible."""
         if self.open:
             raise Violation(WHOLE, f"group {self._group} has transactions that never ended: {list(self.open)}")
         for name, group in (*self._registry.parts, *self._registry.acks):

@@ -1,7 +1,7 @@
-"""A stream group as its log and its members tell it: who owns what, who uses what, and what was committed.
+"""A shadow of one stream group: which member owns and uses which partition, and what was committed.
 
-Written by the first replica that applies an entry; every other one must agree. Ownership is judged by a few sentences
-that know nothing of how assignments are made. Positions and fences are kept by the simplest code there can be.
+The first replica that applies an entry updates the shadow; every other one must agree. Ownership is judged by a few
+rules that know nothing of how assignments are made. Positions and fences are kept by the simplest code possible.
 """
 
 from collections import Counter
@@ -24,7 +24,7 @@ from flotilla.types.operations.stream import NO_OFFSET, STICKY
 
 
 class _Pages:
-    """What holds behind each entry, equal at all replicas."""
+    """The state after each entry, equal at all replicas."""
 
     __slots__ = ("_sums", "entry_count", "newest")
 
@@ -46,7 +46,7 @@ class _Pages:
     def compare(self, node: NodeId, index: Index, sums: object, promise: str) -> None:
         known = self._sums.get(index)
         if known is None:
-            raise Violation("applied once, in order", f"node {node} stands behind {index}, where nobody else was")
+            raise Violation("applied once, in order", f"node {node} stands behind {index}, where no other replica was")
         if known != sums:
             raise Violation(promise, f"node {node} behind entry {index}: {sums} where others have {known}")
 
@@ -106,7 +106,7 @@ class OwnershipShadow:
 
 
 def _judge_spread(group: StreamGroup, before: StreamGroup | None, members: dict[str, None]) -> None:
-    """Even, and when targets were named anew, by moving no more than is above everybody's share."""
+    """The spread is even, and new targets move no more partitions than exceed a member's share."""
     counts = Counter([share.target for share in group.shares])
     if members and max(counts.values()) - min([counts[name] for name in members]) > 1:
         raise Violation("the spread is even", f"{dict(counts)} in generation {group.generation}")
@@ -125,14 +125,14 @@ def _digest(machine: MetadataMachine) -> int:
 
 
 class PositionShadow:
-    """One partition: where the group stands, and who may move it."""
+    """One partition: the group's position, and the member that may move it."""
 
     def __init__(self) -> None:
         self.next_offset: Offset = 0
         self.position: Offset = NO_OFFSET
         self.fence = 0
         self.pages = _Pages(self._sums())
-        #: What members were told: the furthest commit, and the latest claim.
+        #: What members were answered: the furthest commit, and the latest claim.
         self.acknowledged: Offset = NO_OFFSET
         self.claimed = 0
         self._claimed_by: dict[int, str] = {}
@@ -168,10 +168,10 @@ class PositionShadow:
             if isinstance(command, CommitOffset):
                 self.position = max(self.position, command.offset)
 
-    # What members are told.
+    # Answers to members.
 
     def claim_answered(self, member: str, epoch: int, offset: Offset, acknowledged: Offset) -> None:
-        """`acknowledged`: the furthest commit that anybody knew of when the claim was sent."""
+        """`acknowledged`: the furthest commit that was acknowledged when the claim was sent."""
         if self._claimed_by.setdefault(epoch, member) != member:
             other = self._claimed_by[epoch]
             raise Violation("one owner per generation", f"{member} and {other} claim under {epoch}")
@@ -179,7 +179,7 @@ class PositionShadow:
         self._check_told(offset, acknowledged)
 
     def commit_answered(self, epoch: int, offset: Offset, acknowledged: Offset, claimed: int) -> None:
-        """`claimed`: the latest epoch that anybody had claimed under when the commit was sent."""
+        """`claimed`: the latest epoch that was claimed when the commit was sent."""
         if epoch < claimed:
             raise Violation("late commits are refused", f"{offset} under {epoch}, and {claimed} was claimed before")
         self._check_told(offset, acknowledged)
@@ -187,7 +187,7 @@ class PositionShadow:
 
     def _check_told(self, offset: Offset, acknowledged: Offset) -> None:
         if offset < acknowledged:
-            raise Violation("positions never go back", f"told {offset}, and {acknowledged} was committed before")
+            raise Violation("positions never go back", f"answered {offset}, and {acknowledged} was committed before")
 
 
 def _sums_of(machine: PartitionMachine) -> tuple[int, int, int]:

@@ -2,7 +2,7 @@
 
 
 class Violation(Exception):  # noqa: N818 -- it is a finding, not an error of the program.
-    """`promise` is a short fixed name, the text says who broke it and how."""
+    """`promise` is a short fixed name, the text says which node broke it and how."""
 
     def __init__(self, promise: str, text: str) -> None:
         super().__init__(f"{promise}: {text}")

@@ -1,7 +1,7 @@
-"""What a node's clocks show while the world's clock goes its own way.
+"""The clocks of one node, which drift from simulated time.
 
 Ticks follow the node's monotonic clock, which drifts but never jumps. The wall clock drifts too and
-may jump in either direction; nothing in consensus may depend on it, and that is what it is here to show.
+may jump in either direction, which shows that nothing in consensus depends on it.
 """
 
 from flotilla.sim.devices.world import MS
@@ -22,19 +22,19 @@ class NodeClock:
         self.tick_interval_us = TICK_US * _MILLION // (_MILLION + drift_ppm)
 
     def drift(self, drift_ppm: int, now_us: int) -> None:
-        """Changes the speed; what the wall clock shows now does not change by it."""
+        """Changes the speed. The wall clock does not jump by it."""
         shown_us = self.wall_us(now_us)
         self.drift_ppm = drift_ppm
         self.tick_interval_us = TICK_US * _MILLION // (_MILLION + drift_ppm)
         self._wall_offset_us += shown_us - self.wall_us(now_us)
 
     def jump(self, distance_us: int) -> None:
-        """Somebody set the wall clock."""
+        """Sets the wall clock."""
         self._wall_offset_us += distance_us
 
     def wall_us(self, now_us: int) -> int:
         return now_us + now_us * self.drift_ppm // _MILLION + self._wall_offset_us
 
     def missed_ticks(self, paused_us: int) -> int:
-        """Ticks that a pause of this length swallowed."""
+        """Ticks that a pause of this length skipped."""
         return paused_us // self.tick_interval_us

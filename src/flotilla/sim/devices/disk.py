@@ -1,8 +1,8 @@
-"""A disk that keeps only what was synced, and not even that for ever.
+"""A simulated disk that keeps only what was synced, and may damage that later.
 
-It implements `storage/ports.py` in memory. A file is its current image plus the operations that are
-not durable yet; each carries what it overwrote, so a sync costs nothing but forgetting them and a
-power loss unrolls them. What survives a power loss (`crash`):
+It implements `storage/ports.py` in memory. A file is its current image plus the operations that are not durable yet.
+Each carries what it overwrote, so a sync only forgets them and a power loss undoes them. What survives a power loss
+(`crash`):
 
 * of a file: everything synced, and any subset of the unsynced 512 byte sectors; elsewhere the old
   bytes or zeros, with the size possibly grown already;
@@ -13,8 +13,8 @@ them durable, and a power loss takes them away. Rot hits only bytes that were du
 last sync of their file (or before it was renamed into its place): damage takes time, and a torn
 last write must stay distinguishable from it.
 
-Time is not known here: a slow sync is the business of whoever schedules the call. Everything random
-comes from the injected stream, so the same calls give the same disk.
+Time is not known here: the caller simulates a slow sync. Everything random comes from the injected stream, so the same
+calls give the same disk.
 """
 
 from collections.abc import Iterator, Sequence
@@ -43,7 +43,7 @@ class Change(NamedTuple):
 
 
 class NameChange(NamedTuple):
-    """One operation on a folder that is not durable yet. `node` None: the name went away."""
+    """One operation on a folder that is not durable yet. `node` None: the name was removed."""
 
     name: str
     node: "Inode | Directory | None"
@@ -108,7 +108,7 @@ class Inode:
         self.pending = []
 
     def lose_power(self, random: Random) -> bool:
-        """Tells whether anything was at stake."""
+        """True: something was not durable yet."""
         if self.durable is None and not self.pending:
             return False
         image = self._unrolled() if self.durable is None else self.durable
@@ -154,12 +154,12 @@ class Directory:
         for change in self.pending:
             _rename(self.durable, change)
             if change.source is not None and isinstance(change.node, Inode):
-                # A file put in its place under its final name is finished: from now on it ages.
+                # A file that was renamed to its final name is finished: from now on it may rot.
                 change.node.fresh = []
         self.pending.clear()
 
     def lose_power(self, random: Random) -> bool:
-        """Tells whether anything was at stake."""
+        """True: something was not durable yet."""
         if not self.pending:
             return False
         mode = random.randrange(4)
@@ -379,7 +379,7 @@ class SimDisk:
         self._settle()
 
     def fail_next_sync(self, count: int = 1) -> None:
-        """The next syncs fail. What they should have made durable never will be."""
+        """The next syncs fail. What they should have made durable never becomes durable."""
         self.failing_syncs = count
 
     def fail_next_write(self, count: int = 1) -> None:
@@ -394,9 +394,9 @@ class SimDisk:
         self._steps_left = operations
 
     def rot(self, prefix: str = "") -> Rot | None:
-        """Flips a bit or fills up to a sector with garbage in an old place; None when no place was old enough.
+        """Flips a bit or fills up to a sector with garbage in an old place. None: no place was old enough.
 
-        Zeros at the end of a file are spared: they were never written, and nobody would notice.
+        Zeros at the end of a file are left alone: they were never written, so damage there means nothing.
         """
         files = [
             (path, inode, len(inode.image.rstrip(b"\0"))) for path, inode in self.files() if path.startswith(prefix)
@@ -444,7 +444,7 @@ class SimDisk:
         return directory, name
 
     def _settle(self) -> None:
-        """Finds folders and used room again after the tree changed as a whole."""
+        """Computes folders and used bytes again after the whole tree changed."""
         self._directories = {"": self._root}
         self.used_bytes = 0
         unseen = [("", self._root)]
@@ -498,7 +498,7 @@ def _redo(image: bytearray, change: Change) -> None:
 
 
 def _survive(image: bytearray, pending: list[Change], random: Random) -> None:
-    """Applies what a power loss left of the pending changes: nothing, all, a torn prefix, or any sectors."""
+    """Applies what a power loss kept of the pending changes: nothing, all, a torn prefix, or any sectors."""
     mode = random.randrange(5)
     if mode == 0:
         return

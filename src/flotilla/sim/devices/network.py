@@ -1,14 +1,13 @@
 """Links between nodes that delay, lose, repeat and reorder frames, and that can be cut one way.
 
-A frame is the encoded bytes of what one node sends another at once; nothing else crosses. Every
-directed link has its own condition. Beside frames, a node hears two things about a peer, as it would
-from its connections:
+A frame is the encoded bytes that one node sends another at once; nothing else crosses. Every directed link has its own
+condition. Besides frames, a node learns two things about a peer, as it would from its connections:
 
 * *lost*: the peer's process died and its machine said so (a reset), at once unless the link is cut;
-* *silent*: nothing came for a while (keep-alives), after a pause, a cut, or a crash nobody announced.
+* *silent*: nothing came for a while (keep-alives), after a pause, a cut, or an unannounced crash.
 
-Either is reported once as "down", and "up" follows when the peer can be heard again. Who is running
-is told to the network by `set_heard`; what a node does with frames and hints is its own business.
+Either is reported once as "down", and "up" follows when the peer can be heard again. `set_heard` reports to the network
+which processes run; what a node does with frames and hints is not known here.
 
 A node whose disk was replaced is another node under the same id (`renew`). Frames from or to its old
 self never arrive: connections begin with a handshake that names the store behind them.
@@ -29,7 +28,7 @@ class Weather:
 
     latency_min_us: int = 200
     latency_spread_us: int = 800
-    #: One frame in so many takes up to `tail_us` longer.
+    #: The share of frames that take up to `tail_us` longer.
     tail_chance: float = 0.0
     tail_us: int = 0
     loss: float = 0.0
@@ -49,12 +48,12 @@ class Link:
         self.cut = False
         #: When the last frame in order arrives; later ones come after it.
         self.arrives_us = 0
-        #: What the receiving side was told about the sending one.
+        #: What the receiving side last learned about the sending one.
         self.reported_down = False
 
 
 class Network:
-    """All links of a cluster. `deliver(to, sender, frame)`, `hint(node, peer, is_up)` are the ways out."""
+    """All links of a cluster. `deliver(to, sender, frame)`, `hint(node, peer, is_up)` are its outputs."""
 
     __slots__ = (
         "_deliver",
@@ -134,7 +133,7 @@ class Network:
     # Conditions.
 
     def cut(self, sender: NodeId, to: NodeId) -> None:
-        """Nothing passes from `sender` to `to` any more; what is under way still arrives."""
+        """Nothing passes from `sender` to `to` any more; what is in flight still arrives."""
         link = self._links[sender, to]
         if not link.cut:
             link.cut = True
@@ -172,7 +171,7 @@ class Network:
     def has_cuts(self) -> bool:
         return any(link.cut for link in self._links.values())
 
-    # Who can be heard.
+    # Which nodes can be heard.
 
     def set_heard(self, node: NodeId, heard: bool, *, announced: bool = False) -> None:
         """The process of `node` runs, or does not. `announced`: its machine resets the connections."""
@@ -189,7 +188,7 @@ class Network:
                 self._watch(node, other)
 
     def forget(self, node: NodeId) -> None:
-        """The process of `node` is new and was told nothing yet: what is down it must learn again."""
+        """The process of `node` is new and knows nothing yet: it must learn again which peers are down."""
         for other in self._heard:
             if other != node:
                 link = self._links[other, node]

@@ -1,9 +1,9 @@
-"""Simulated time: one queue of events, one clock in integer microseconds, chance from one seed.
+"""Simulated time: one queue of events, one clock in integer microseconds, randomness from one seed.
 
-Events of the same microsecond run in the order in which they were scheduled, so a run is a function
-of its seed alone. Every concern draws from its own stream of chance: a new check or a new kind of
-fault never shifts what the others draw. The digest folds in what happens (not how it is told) as
-cheap integers; two runs with the same digest took the same path.
+Events of the same microsecond run in the order in which they were scheduled, so a run is a function of its seed alone.
+Every concern draws from its own random stream: a new check or a new kind of fault never shifts what the others draw.
+The digest folds in what happens (not how it is traced) as cheap integers; two runs with the same digest took the same
+path.
 
 The world knows nothing of nodes, messages or disks.
 """
@@ -36,7 +36,7 @@ class World:
         self._sequence = 0
 
     def stream(self, name: str) -> Random:
-        """A source of chance of its own, independent of hash seed and of all other streams."""
+        """A random stream of its own, independent of the hash seed and of all other streams."""
         return Random(f"{self.seed}/{name}")
 
     def after(self, delay_us: int, action: Callable[..., None], *arguments: object) -> None:
@@ -48,7 +48,7 @@ class World:
         heappush(self._heap, (max(time_us, self.now_us), self._sequence, action, arguments))
 
     def run_until(self, end_us: int) -> None:
-        """Runs every event up to and including end_us, then rests there."""
+        """Runs every event up to and including end_us, and stops the clock there."""
         heap = self._heap
         while heap and heap[0][0] <= end_us:
             self.now_us, _, action, arguments = heappop(heap)

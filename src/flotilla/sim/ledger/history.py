@@ -1,11 +1,11 @@
-"""What the clients saw, and whether one list of commands can explain all of it.
+"""The history of what clients saw, and the check that one list of commands explains all of it.
 
 An operation has a start, an end and an outcome: done, certainly not done, or unknown (which may have
 happened once, or not at all, at any time after its start). The final list is the truth that the
 replicas agree on after the run. The checks, each near-linear in the number of operations:
 
-* an acknowledged append stands at the position that was told, and nowhere else;
-* nothing stands there twice, nothing that was certainly not done, nothing that nobody sent;
+* an acknowledged append stands at the position of its answer, and nowhere else;
+* nothing stands there twice, nothing that was certainly not done, nothing that no client sent;
 * a read saw a prefix of the list, as it was;
 * real time holds: when one operation ended before another began, the list does not say otherwise.
 
@@ -70,7 +70,7 @@ def check_history(operations: Sequence[Operation], final: Sequence[int]) -> list
         if identity in places:
             problems.append(f"append {identity} stands twice: at {places[identity]} and {position}")
         elif identity not in appends:
-            problems.append(f"append {identity} at {position} was sent by nobody")
+            problems.append(f"append {identity} at {position} was sent by no client")
         elif appends[identity].outcome == NOT_DONE:
             problems.append(f"append {identity} at {position} was answered as certainly not done")
         places.setdefault(identity, position)
@@ -99,7 +99,7 @@ def _check_reads(operations: Sequence[Operation], final: Sequence[int]) -> list[
 
 
 def _check_real_time(operations: Sequence[Operation], places: dict[int, int]) -> list[str]:
-    """Sweeps over starts and ends: whoever begins must not rank below the highest that ended before."""
+    """Sweeps over starts and ends: an operation must not rank below the highest one that ended before it began."""
     ranked: list[tuple[int, Operation]] = []
     for operation in operations:
         if operation.kind == READ:

@@ -1,8 +1,8 @@
-"""Clients that append and read, in bursts, and write down what they were told.
+"""Clients that append and read in bursts, and record the answers.
 
-A client has one call under way. It follows hints to the leader, gives up after a while, and tries again
-what failed as a *new* operation with a new id: whether the old one happened stays unknown for ever. Calls
-take no time on the way, so that the intervals in the history are as tight, and the check as strict, as can be.
+A client has one call in flight. It follows hints to the leader, gives up after a while, and retries as a *new*
+operation with a new id: whether the old one happened stays unknown. Calls take no time on the network, so that the
+intervals in the history are as tight, and the check as strict, as possible.
 """
 
 from collections.abc import Callable
@@ -41,11 +41,11 @@ class Client:
         self._work = work
         self.group = group
         self.operation: Operation | None = None
-        #: Whom it believes to lead.
+        #: The node it believes to lead.
         self.target: NodeId = 1
 
     def answered(self, operation: Operation, node: SimNode, result: object) -> None:
-        """The answer to a call; one that was given up long ago is of no interest any more."""
+        """The answer to a call; the answer to an abandoned call is ignored."""
         if operation is self.operation:
             self._work.finish(self, node, result)
 
@@ -91,7 +91,7 @@ class Workload:
         #: The number of this burst, and how many of its operations have not begun.
         self._burst = 0
         self._left = 0
-        #: What waits for the next burst, to happen in the middle of it.
+        #: Actions that wait for the middle of the next burst.
         self.burst_actions: list[Callable[[], None]] = []
         #: Acknowledged operations by group.
         self.done_count: dict[GroupId, int] = dict.fromkeys(cluster.observers, 0)
@@ -102,14 +102,14 @@ class Workload:
             observer.leader_changed = self._leader_changed
 
     def _leader_changed(self) -> None:
-        """Two may believe to lead now, which is a good time to ask them things."""
+        """Asks now, because two nodes may believe that they lead."""
         if self._is_chaos and not self._is_busy and self._random.random() < 0.5:
             self._cluster.world.after(self._think_us(), self._begin_burst, self._burst)
 
     def calm(self) -> None:
-        """From now on: no more bursts and pauses, a steady trickle, and of appends only.
+        """From now on: no bursts and pauses, but a steady trickle of appends only.
 
-        A read wakes whoever it reaches; progress must not depend on that kindness.
+        A read wakes the node that it reaches; progress must not depend on that.
         """
         self._is_chaos = False
         self._reads = False
@@ -123,7 +123,7 @@ class Workload:
         self._is_busy = False
 
     def progress(self, group: GroupId) -> int:
-        """What the group has taken so far."""
+        """The operations that the group has acknowledged so far."""
         return len(self._cluster.observers[group].application.commands)
 
     @property
@@ -136,7 +136,7 @@ class Workload:
 
     @property
     def unfinished(self) -> str:
-        """The promise that is broken when the clients' work has not come to its end; it always has."""
+        """The promise that is broken when the clients' work is unfinished; this workload always finishes."""
         return ""
 
     def judge(self) -> None:
@@ -147,7 +147,7 @@ class Workload:
                 raise Violation("linearizable history", f"group {group}: " + "; ".join(problems[:5]))
 
     def describe(self) -> str:
-        """Who still waits, for a failure."""
+        """Clients that still wait, for a failure report."""
         return f"{sum(1 for client in self._clients if client.operation is not None)} calls under way"
 
     def _begin_burst(self, last: int) -> None:
@@ -206,7 +206,7 @@ class Workload:
             cluster.world.after(cluster.plan.timeout_us, self._give_up, client, operation)
 
     def _reader(self, node: SimNode, group: GroupId) -> SimNode:
-        """Whom to ask: who leads, who led until lately, or anyone."""
+        """The node to ask: the leader, a recent leader, or any node."""
         nodes = self._cluster.nodes
         dice = self._random.random()
         if dice < 0.3:

@@ -1,7 +1,7 @@
 """Deliberate bugs, one at a time: clean seeds prove little, planted bugs measure the simulator.
 
 A mutant replaces one function of the product for the length of a run. Each stands for a mistake that
-somebody has made in earnest. One that survives its seeds is a hole in the simulator.
+has been made in practice. A mutant that survives its seeds is a hole in the simulator.
 """
 
 from collections.abc import Callable, Iterator
@@ -56,7 +56,7 @@ class Mutant:
     name: str
     mistake: str
     replacements: tuple[Replacement, ...]
-    #: In whose runs it can show.
+    #: The workload whose runs can catch it.
     workload: str = LEDGER
 
 

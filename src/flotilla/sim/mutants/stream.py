@@ -40,7 +40,7 @@ def _restore_no_fences(original: Any) -> Any:
 
 
 def _give_at_once(original: Any) -> Any:
-    """Whoever has it is not waited for."""
+    """The present owner is not waited for."""
 
     def rebalance(self: StreamGroupTable, *arguments: Any) -> StreamGroup:
         group: StreamGroup = original(self, *arguments)
@@ -54,7 +54,7 @@ def _give_at_once(original: Any) -> Any:
 
 
 def _keep_the_epoch(original: Any) -> Any:
-    """A partition changes hands and goes by its old epoch."""
+    """A partition changes its owner and keeps its epoch."""
 
     def release(self: StreamGroupTable, topic_id: int, name: str, *arguments: Any) -> StreamGroup | None:
         before = self.find(topic_id, name)
@@ -68,7 +68,7 @@ def _keep_the_epoch(original: Any) -> Any:
 
 
 def _touch_everything(original: Any) -> Any:
-    """Everybody gets what it has anew: the world stops for a newcomer."""
+    """Every member gets its partitions anew: all work stops for one new member."""
 
     def rebalance(self: StreamGroupTable, *arguments: Any) -> StreamGroup:
         group: StreamGroup = original(self, *arguments)
@@ -82,7 +82,7 @@ def _touch_everything(original: Any) -> Any:
 
 
 def _call_off_quietly(original: Any) -> Any:
-    """A move is called off, and who had given the partition up already has it again under the same epoch."""
+    """A move is cancelled, and a member that had given the partition up owns it again under the same epoch."""
 
     def given_up(self: StreamGroup, member: str, generation: int, owned: Iterable[int]) -> tuple[int, ...]:
         found: tuple[int, ...] = original(self, member, generation, owned)
@@ -92,7 +92,7 @@ def _call_off_quietly(original: Any) -> Any:
 
 
 def _believe_old_heartbeats(original: Any) -> Any:
-    """What a member does not name it has given up, whether it knew of it or not."""
+    """A partition that a member does not name counts as given up, even if the member did not know of it."""
 
     def given_up(self: StreamGroup, member: str, generation: int, owned: Iterable[int]) -> tuple[int, ...]:
         found: tuple[int, ...] = original(self, member, self.generation, owned)
@@ -102,7 +102,7 @@ def _believe_old_heartbeats(original: Any) -> Any:
 
 
 def _forget_the_leaver(original: Any) -> Any:
-    """What a leaver had goes to nobody."""
+    """The partitions of a member that leaves get no owner."""
 
     def rebalance(self: StreamGroupTable, group: StreamGroup, *arguments: Any) -> StreamGroup:
         made: StreamGroup = original(self, group, *arguments)
@@ -141,7 +141,7 @@ def _never_judge(original: Any) -> Any:
 
 
 def _begin_again(original: Any) -> Any:
-    """A group that everybody has left begins with its first generation."""
+    """A group that all members have left starts again with its first generation."""
 
     def rebalance(self: StreamGroupTable, group: StreamGroup, *arguments: Any) -> StreamGroup:
         made: StreamGroup = original(self, replace(group, generation=0) if not group.members else group, *arguments)

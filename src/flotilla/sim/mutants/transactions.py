@@ -1,6 +1,7 @@
-"""Deliberate bugs of transactions, each of which shows half of one, shows one twice, or loses what it held.
+"""Deliberate bugs of transactions, each of which makes half of one visible, makes one visible twice, or loses what it
+held.
 
-Rows for the table in `mutants`, like those of `queue_mutants`.
+Rows for the table in `mutants`, like those of `queue`.
 """
 
 from dataclasses import replace
@@ -17,7 +18,7 @@ from flotilla.partition.state.transactions import Concluded, Part, Published, St
 from flotilla.sim.mutants.queue import Row
 from flotilla.types.ids import Index
 
-# Showing.
+# Visibility.
 
 
 def _show_at_once(original: Any) -> Any:

@@ -1,1 +1,1 @@
-"""What a seed stands for: the plan of a run, and what its workload adds to it."""
+"""Plans: what a seed stands for. `run` is the plan of every run, the others what one workload adds to it."""

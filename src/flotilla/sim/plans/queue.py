@@ -1,4 +1,4 @@
-"""What a seed stands for when the cluster is used as a queue: groups, their rules, and how their members behave.
+"""The plan of the queue workload: groups, their rules, and how their members behave.
 
 Drawn from a stream of its own, so that it shifts nothing of what `plan` draws. Raft group 1 is the topic, raft group 2
 the dead-letter topic of all its queue groups. Times are short: a lease of seconds, a backoff below that, so that a run
@@ -49,12 +49,12 @@ class QueuePlan:
     key_count: int
     poll_messages_max: int
     handle_ms: int
-    #: How often a member crashes, pauses or forgets: one in so many messages; 0: never.
+    #: A member crashes, pauses or forgets once in this many messages; 0: never.
     trouble_one_in: int
-    #: Retention leaves about so many messages in the log; 0: all of them.
+    #: Retention leaves about this many messages in the log; 0: all of them.
     keep_messages: int
     cancels: bool
-    #: Somebody sends the first group back now and then.
+    #: The first group is reset now and then.
     resets: bool
     #: Clients of transactions, and how many each of them begins while faults last.
     transactors: int

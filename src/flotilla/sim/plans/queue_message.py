@@ -1,7 +1,7 @@
-"""What the messages of the queue workload say: who they are, so that each can be followed from its producer to its end.
+"""The payloads of the queue workload: each names its message, which can so be followed from its producer to its end.
 
-A value begins with a sign: one for messages, another for dead letters, which name the queue group and the offset that
-they died at. The trace of a message does not depend on anything that the product says about it.
+A payload begins with a mark: one for messages, another for dead letters, which name the queue group and the offset they
+come from. Nothing here depends on what the product says about a message.
 """
 
 from struct import Struct

@@ -1,4 +1,4 @@
-"""What a seed stands for: the size of the cluster, its knobs, its weather, and which faults it meets.
+"""The plan of a run: the size of the cluster, its settings, its network weather, and which faults it meets.
 
 Swarm testing: every seed draws its own mix. Leaving a fault out is as telling as putting it in, since
 one kind often hides what another would show. Tiny limits make rare paths common: files of a few KiB,
@@ -78,7 +78,7 @@ class Plan:
     timeout_us: int
     read_share: float
     padding_bytes_max: int
-    #: Work comes in bursts of about so many operations, with pauses in proportion: less than one operation a second.
+    #: Work comes in bursts of about this many operations, with pauses in proportion: less than one operation a second.
     burst_operations: int
     idle_us: int
     raft: RaftOptions
@@ -98,7 +98,7 @@ class Plan:
 
 
 def draw_workload(seed: int) -> str:
-    """What a seed is for when nobody says it."""
+    """The workload of a seed when none is given."""
     return WORKLOADS[Random(f"{seed}/workload").randrange(len(WORKLOADS))]
 
 
@@ -178,7 +178,7 @@ def draw_weather(random: Random) -> Weather:
 
 
 def _draw_raft(random: Random, later: Random) -> RaftOptions:
-    """`later` is for what came to be later, so that older seeds keep their other settings."""
+    """`later` draws settings that were added later, so that older seeds keep their other settings."""
     return RaftOptions(
         quiesce_ticks=random.choice((0, 3, 3, 5, 5, 10, 10, 30)),
         succession_ticks=random.choice((0, 2)),

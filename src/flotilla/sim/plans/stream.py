@@ -1,4 +1,4 @@
-"""What a seed stands for when the cluster serves a stream group: partitions, members, and how they behave.
+"""The plan of the stream workload: partitions, members, and how they behave.
 
 Drawn from a stream of its own, so that it shifts nothing of what `plan` draws. Raft group 1 is the cluster's metadata,
 the groups behind it are the partitions of one topic. Sessions are short, so that a run of minutes sees many members
@@ -30,9 +30,9 @@ class StreamPlan:
     session_ms: int
     #: Partitions that the topic begins with; it grows to all of them at some time.
     first_partitions: int
-    #: How often a member crashes, pauses or leaves: one in so many heartbeats; 0: never.
+    #: A member crashes, pauses or leaves once in this many heartbeats; 0: never.
     trouble_one_in: int
-    #: How long a member may go on with a partition that it shall give up.
+    #: How long a member may go on with a partition that it must give up.
     revoke_ms: int
     heartbeat_ms: int
     commit_ms: int

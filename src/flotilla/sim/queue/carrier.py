@@ -1,4 +1,4 @@
-"""Dead messages on their way to the dead-letter topic, at one leader of the topic for one term.
+"""The transport of dead messages to the dead-letter topic, at one leader of the topic for one term.
 
 The steps of a real node: a death has a number in the log; its letter is produced by a producer of its own, whose id
 follows from group and number, so that the next leader's copy is recognised; then the log says that it is buried.
@@ -39,7 +39,7 @@ class DeathSource(Protocol):
     def later(self, delay_ms: int, action: Callable[[], None]) -> None: ...
 
     def ask_elsewhere(self, request: Produce, answered: Callable[[Outcome], None]) -> None:
-        """Asks whoever leads the dead-letter topic."""
+        """Asks the leader of the dead-letter topic."""
 
     def propose(self, command: Command, answered: Callable[[object], None]) -> None: ...
 
@@ -54,7 +54,7 @@ class Carrier:
         self._moving: dict[str, None] = {}
 
     def look(self) -> None:
-        """A term begins: takes up what the last leader did not finish."""
+        """A term begins: continues what the last leader did not finish."""
         for name, group in self._source.machine.groups.items():
             if group.dying:
                 self.move(name)

@@ -1,8 +1,8 @@
-"""Members of queue groups: they poll, work for a while, and say how it went; or they crash, stall, forget, come late.
+"""Members of queue groups: they poll, work for a while, and settle; or they crash, stall, forget, or come late.
 
-A member knows what it holds. When the leader is not where it was, it presents that to the next one. It believes an
-answer that says its lease has expired, and repeats what was not answered. Behaviour is drawn message by message while
-faults last; after that everybody works quickly and well.
+A member knows its leases. When the leader changes, it presents them to the next one. It believes an answer that says
+its lease has expired, and repeats what was not answered. Behaviour is drawn message by message while faults last; after
+that all members work quickly and well.
 """
 
 from random import Random
@@ -66,7 +66,7 @@ class Consumer:
         self._later(int(self._random.random() * SECOND), self._poll)
 
     def calm(self) -> None:
-        """From now on it does what it should."""
+        """From now on it behaves."""
         self._is_calm = True
         self._paused_until_us = 0
         if not self._is_up:
@@ -76,7 +76,7 @@ class Consumer:
         self._app.world.after(delay_us, self._fire, self._life, action, arguments)
 
     def _fire(self, life: int, action: object, arguments: tuple[object, ...]) -> None:
-        """Unless it has crashed since; and not before it goes on."""
+        """Unless it has crashed since; and not before its pause ends."""
         if life != self._life or not self._is_up:
             return
         now_us = self._app.world.now_us
@@ -85,7 +85,7 @@ class Consumer:
         else:
             action(*arguments)  # type: ignore[operator]
 
-    # Taking.
+    # Polling.
 
     def _poll(self) -> None:
         request = Poll(
@@ -147,10 +147,10 @@ class Consumer:
         if life == self._life and not self._is_up:
             self.start()
 
-    # Holding on.
+    # Renewing.
 
     def _present(self) -> None:
-        """To a leader that has not seen its leases."""
+        """Presents its leases to a new leader."""
         if self._presented_to != self._caller.target and self._held:
             self._extend([LeaseRange(lease_id, offset, offset + 1) for lease_id, offset in self._held])
         self._presented_to = self._caller.target
@@ -166,11 +166,11 @@ class Consumer:
                 for offset in range(lost.first, lost.end):
                     self._held.pop((lost.lease_id, offset), None)
 
-    # Ends.
+    # Settling.
 
     def _end(self, held: tuple[int, Offset]) -> None:
         if held not in self._held and (self._is_calm or self._random.random() < 0.5):
-            # Forgotten, or taken from it. The others say how it went all the same.
+            # Forgotten, or lost. Other members settle all the same.
             return
         delay_ms = self._random.choice((BY_BACKOFF, BY_BACKOFF, 0, 700))
         kind = ACK if self._is_calm else self._random.choices(_OUTCOMES, _WEIGHTS)[0]
@@ -193,4 +193,4 @@ class Consumer:
 
 
 def _ignore(_: Outcome) -> None:
-    """Nobody is left to hear it."""
+    """Ignores the answer: the member has crashed."""

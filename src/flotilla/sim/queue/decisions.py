@@ -1,8 +1,8 @@
-"""The cluster's metadata as far as transactions go: the real table of decisions, and copies at the nodes, all behind.
+"""The metadata of transactions: the real table of decisions, and copies at the nodes, which lag behind.
 
 Consensus about it is not simulated here, it is that of every other group: there is one table, and the way to it loses,
-delays and repeats what it carries. A node hears of a change some time later, and after a crash it may have to hear it
-again. So a leader follows decisions that are old, and never ones that will not be.
+delays and repeats what it carries. A node learns of a change some time later, and after a crash it may learn it again.
+So a leader may follow old decisions, but never ones that were not made.
 """
 
 from bisect import bisect_right
@@ -18,7 +18,7 @@ from flotilla.types.errors import FlotillaError, TransactionEndedError, Unavaila
 from flotilla.types.ids import GroupId, NodeId
 from flotilla.types.operations.transactions import AbortTransaction, CommitTransaction, TransactionDecided
 
-#: How long a node usually takes to hear of a change, and how often it takes much longer.
+#: How long a node usually takes to learn of a change, and how often it takes much longer.
 _HEARD_US: Final = 200 * MS
 _LATE_CHANCE: Final = 0.1
 _LATE_US: Final = 6 * SECOND
@@ -28,7 +28,7 @@ _DECIDED_AT_MS: Final = 1
 
 class DecisionBoard:
     def __init__(self, world: World, wire: Wire, registry: Registry, heard: Callable[[NodeId], None]) -> None:
-        """`heard` is called when a node has heard of a change."""
+        """`heard` is called when a node has learned of a change."""
         self._world = world
         self._wire = wire
         self._registry = registry
@@ -81,7 +81,7 @@ class DecisionBoard:
         self._changed(transaction_id)
         return decided
 
-    # What partitions tell and ask.
+    # What partitions report and ask.
 
     def confirm(self, transaction_ids: list[str], group: GroupId) -> None:
         self._wire.carry(self._confirmed, transaction_ids, group)

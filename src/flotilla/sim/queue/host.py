@@ -24,7 +24,7 @@ from flotilla.sim.checkers.queue_transactions import Registry
 from flotilla.sim.coverage import Sometimes
 from flotilla.sim.devices.network import Network
 from flotilla.sim.devices.world import MS, SECOND, World
-from flotilla.sim.host import EPOCH_MS, GroupHost, HostedApplication, Told
+from flotilla.sim.host import EPOCH_MS, Callback, GroupHost, HostedApplication
 from flotilla.sim.node import SimNode
 from flotilla.sim.observer import GroupObserver
 from flotilla.sim.plans.queue import DEAD_LETTERS, GENEROUS_PER_MINUTE, TOPIC, draw_queue_plan
@@ -147,7 +147,7 @@ class QueueHost(GroupHost[QueueTerm]):
 
     def read(self, query: object, answered: Callable[[object], None]) -> None:
         assert self.node.driver is not None
-        self.node.driver.read(self.group, query, Told(answered))
+        self.node.driver.read(self.group, query, Callback(answered))
 
     def ask_elsewhere(self, request: Produce, answered: Answered) -> None:
         incarnation = self.node.incarnation
@@ -210,6 +210,6 @@ class QueueApplication(HostedApplication[QueueHost]):
                 host.node.call(lambda _, term=term: term.transactions.look())  # type: ignore[misc]
 
     def leading(self, group: GroupId) -> QueueTerm | None:
-        """The term of whoever serves at the moment, for those who watch."""
+        """The term that serves at the moment, for the checkers."""
         terms = [host.term for (_, number), host in self.hosts.items() if number == group and host.term is not None]
         return max(terms, key=lambda term: term.term, default=None)

@@ -1,7 +1,7 @@
-"""Ends of leases on their way into the log, at one leader for one term: the steps of a real node, on the simulated one.
+"""The outbox of outcomes at one leader for one term: the steps of a real node, on the simulated one.
 
-What is gathered while two shipments are under way shares the next one. Whoever waits is answered when all that it put
-in has committed, or with the reason why that is not known.
+Outcomes that arrive while two commands are in flight share the next one. A caller is answered when everything it added
+has committed, or with the reason why that is unknown.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from flotilla.partition.commands.partition_commands import SettleRuns, encode_co
 from flotilla.partition.leader.leader import QueueLeader
 from flotilla.types.errors import FlotillaError, OutcomeUnknownError
 
-#: Told what became of what it put in: None when that has committed.
+#: Called with the result: None when everything has committed.
 Shipped: TypeAlias = Callable[[FlotillaError | None], None]
 
 UNDER_WAY_MAX: Final = 2
@@ -31,7 +31,7 @@ class Shipment:
 
 
 class SimOutbox:
-    """Of one partition."""
+    """The outbox of one partition."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Producers of the queue workload: they send a batch until somebody says where it is.
+"""Producers of the queue workload: they send a batch until a leader answers with its offset.
 
 Three kinds, by what protects them against storing twice: a producer id with sequences, idempotency keys, or nothing.
 The protected ones repeat what was not answered, and now and then what was; the unprotected ones send everything once.
@@ -35,7 +35,7 @@ class Identities:
 
 
 class Producer:
-    """One batch is under way at a time."""
+    """A producer with one batch in flight."""
 
     def __init__(self, number: int, app: QueueApplication, identities: Identities, timeout_us: int) -> None:
         self._app = app
@@ -45,7 +45,7 @@ class Producer:
         self._protection = KINDS[number % len(KINDS)]
         self._producer_id = number + 1 if self._protection == BY_SEQUENCE else 0
         self._sequence = 0
-        #: Batches to make, and the one that is on its way.
+        #: Batches to make, and the one in flight.
         self.left = 0
         self._records: list[Record] = []
         #: The last batch that was answered: it may be sent again.
@@ -57,7 +57,7 @@ class Producer:
         return self.left == 0 and not self._records
 
     def give(self, batches: int) -> None:
-        """So many more batches to send."""
+        """Adds this many batches to send."""
         was_idle = self.is_idle
         self.left += batches
         if was_idle and self.left:
@@ -66,7 +66,7 @@ class Producer:
     def _begin(self) -> None:
         self.left -= 1
         if self._last is not None and self._random.random() < 0.1:
-            # It does not remember that this was answered.
+            # It forgets that this was answered.
             self._app.sometimes.seen("answered batch sent again")
             self._records, self._sequence = self._last
             if self._protection == BY_KEY and self._random.random() < 0.5:

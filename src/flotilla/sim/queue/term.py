@@ -1,8 +1,8 @@
-"""One term of one leader of a partition: requests go to the real queue code, and every step is shown to the checker.
+"""One term of one leader of a partition: requests go to the real queue code, and every step is reported to the checker.
 
-Does on a simulated node what the service does on a real one: admits batches, grants leases and reads what was granted
-out of the log, gathers ends of leases, runs one timer, reserves tokens, carries the dead away, trims. It decides
-nothing that `queue/` decides. Nothing here calls into the driver while the driver calls it: that waits for an event.
+Does on a simulated node what the broker does on a real one: admits batches, gives leases and reads the leased messages
+from the log, gathers outcomes, runs one timer, reserves tokens, buries dead messages, trims. It decides nothing that
+`partition/` decides. Nothing here calls into the driver while the driver calls it: that waits for an event.
 """
 
 from collections.abc import Callable
@@ -63,13 +63,13 @@ from flotilla.types.operations.queue import (
 )
 from flotilla.types.operations.transactions import Stage, StageSettlement, TransactionOutcome
 
-#: As a real node has it: members of the last leader present what they hold before anything is delivered again.
+#: As on a real node: members of the last leader present their leases before anything is delivered again.
 GRACE_MS: Final = 2_000
 KIND_NAMES: Final = {1: "done", 2: "given back", 3: "failed", 4: "rejected"}
 
 
 class MemberLost(Request):
-    """The connection of a consumer is gone; what a real node hears from its door."""
+    """The connection of a consumer is lost, as an endpoint of a real node reports it."""
 
     __slots__ = ("member",)
 
@@ -119,7 +119,7 @@ class TermPorts(Protocol):
 
 
 class BatchWait:
-    """A batch under way, and those who sent it again meanwhile."""
+    """A batch in flight, and the callers that sent it again meanwhile."""
 
     __slots__ = ("waiting",)
 
@@ -223,7 +223,7 @@ class QueueTerm:
             known.token.waiting.append((answer, reply))
 
     def _checked(self, view: BatchView, answer: Answered) -> Answered:
-        """Shows what a producer is told to the checker, before it leaves."""
+        """Reports an answer to a producer to the checker, before it leaves."""
         values = view.values()
         if values[0][:1] != b"M":
             return answer
@@ -238,7 +238,7 @@ class QueueTerm:
 
         return checked
 
-    # Taking.
+    # Polling.
 
     def _poll(self, request: Poll, answer: Answered) -> None:
         if not self.queue.open(request.group):
@@ -342,7 +342,7 @@ class QueueTerm:
             found.append(view.key(offset - view.header.base_offset))
         return found
 
-    # Ends of leases.
+    # Outcomes.
 
     def _settle(self, request: Settle, answer: Answered) -> None:
         group, kind = request.group, request.kind
@@ -389,7 +389,7 @@ class QueueTerm:
         answer(Settled(refused))
 
     def _recall_limits(self, group: str, held: list[LeaseRange]) -> None:
-        """Bounds of messages that an earlier leader has delivered: only that one knew of them."""
+        """Limits of messages that an earlier leader has delivered: only that leader knew them."""
         for lease_id, first, end in held:
             for offset in range(max(first, self.machine.log_start), end) if self.queue.is_earlier(lease_id) else ():
                 try:

@@ -1,6 +1,6 @@
 """Transactions at one leader of a partition on a simulated node, for one term: the steps of a real node's service.
 
-What follows decisions is the real `queue/transaction_leader`; this gives it the log of the node and the node's copy of
+The real `partition/leader/transactions` follows decisions; this gives it the log of the node and the node's copy of
 the decisions, and serves requests for it.
 """
 
@@ -47,7 +47,7 @@ from flotilla.types.operations.transactions import (
 #: Times are short here.
 TRANSACTION_MS_MAX: Final = 12_000
 CHECK_MS: Final = 1_500
-#: How often the log takes no further batch of a transaction that is stored in part.
+#: How often the log refuses a further batch of a transaction that is stored in part.
 _FULL_CHANCE: Final = 0.93
 
 
@@ -81,7 +81,7 @@ class TransactionSource(Protocol):
 
 
 class SimTransactions:
-    """Implements queue.transaction_leader.TransactionPorts."""
+    """Implements partition.leader.transactions.TransactionPorts."""
 
     def __init__(
         self,
@@ -129,12 +129,12 @@ class SimTransactions:
         self._leader.end()
 
     def look(self) -> None:
-        """The node has heard of decisions."""
+        """The node has learned of decisions."""
         if self._is_begun and not self._is_over:
             self._leader.look()
 
     def check_free(self) -> None:
-        """Nothing may come between the batches of a transaction, whoever stores the rest of them."""
+        """Nothing may come between the batches of a transaction, whichever leader stores the rest of them."""
         if not self._is_begun or self._leader.is_blocking:
             raise OverloadedError("the batches of a transaction are being stored")
 
@@ -170,7 +170,7 @@ class SimTransactions:
         command, expired = self._queue.stage(request.transaction_id, request.group, request.held, self.now_ms())
         if expired:
             self._source.seen("acks not staged")
-            raise LeaseExpiredError(f"{expired} are somebody else's")
+            raise LeaseExpiredError(f"{expired} are leased to another member")
         if command is None:
             self._source.seen("acks staged again")
             answer(Staged(self._machine.transactions.open[request.transaction_id].count))
@@ -240,7 +240,7 @@ class SimTransactions:
 
     def store_again(self, transaction_id: str, part: Part, records_before: int) -> bool:
         if records_before and self._random.random() < _FULL_CHANCE:
-            # As if the log were full: somebody else may have to store the rest.
+            # As if the log were full: another leader may have to store the rest.
             return False
         entry = self._source.replica.log.entries(part.entry_index, part.entry_index + 1, 0)[0]
         command = decode_command(entry.data)
@@ -277,4 +277,4 @@ def _staged(result: object) -> Outcome:
 
 
 def _ignore(_: object) -> None:
-    """Seen when it is applied; when it is not, the next leader stores it."""
+    """Takes effect when applied; if it is not, the next leader stores it."""

@@ -1,8 +1,8 @@
 """Clients of transactions: they consume, stage what they made of it in two partitions, and decide, or do not.
 
 Every step is repeated until it is answered, and now and then after that. Some give up, some forget that they have
-begun, some do it all again under another id and the same version, as a job does that is run twice. What a client was
-told is in the registry; everything else is for the shadow to find out.
+begun, some repeat everything under another id and the same version, like a job that runs twice. What a client was
+answered is in the registry; the shadow finds out everything else.
 """
 
 from dataclasses import dataclass, field
@@ -44,7 +44,7 @@ _RETRY_US: Final = 150 * MS
 _RETRIES_MAX: Final = 12
 #: A staging producer's id: no other producer of the run has one so large.
 _STAGER: Final = 1_000_000
-#: What there is no use in asking for again.
+#: Errors after which a retry is useless.
 _FINAL: Final = (TransactionEndedError, LeaseExpiredError, InvalidArgumentError)
 
 
@@ -82,7 +82,7 @@ class Undertaking:
 
 
 class Transactor:
-    """One transaction is under way at a time."""
+    """A client with one transaction in flight."""
 
     def __init__(self, number: int, app: QueueApplication, identities: Identities, timeout_us: int) -> None:
         self._name = f"txn-{number}"
@@ -150,7 +150,7 @@ class Transactor:
         assert current is not None
         if isinstance(outcome, Polled):
             current.held = [LeaseRange(one.lease_id, one.first, one.first + one.count) for one in outcome.deliveries]
-        # It works for a while, perhaps for too long.
+        # It works for a while, perhaps too long.
         self._app.world.after(int(self._random.expovariate(1.0) * 300) * MS + 1, self._stage)
 
     # Staging.
@@ -207,7 +207,7 @@ class Transactor:
             self._stage_next()
 
     def _note(self, current: Undertaking, request: Request) -> None:
-        """It was told so before anything was decided, as far as it knows."""
+        """It was answered before any decision, as far as it knows."""
         registry = self._app.registry
         if isinstance(request, StageSettlement):
             offsets = [offset for held in request.held for offset in range(held.first, held.end)]
@@ -263,7 +263,7 @@ class Transactor:
                 self._app.sometimes.seen("transaction committed" if is_commit else "transaction aborted")
             self._see(asked, list(asked.groups))
         elif isinstance(outcome, TransactionEndedError):
-            # Somebody took it for abandoned; or it was committed by an answer that never came.
+            # It was taken for abandoned; or it was committed and the answer was lost.
             self._app.sometimes.seen("commit refused after an abort")
             self._end()
         else:
@@ -273,7 +273,7 @@ class Transactor:
         if self._current is asked:
             self._ask_board(request)
 
-    # Seeing.
+    # Visibility.
 
     def _see(self, asked: Undertaking, groups: list[GroupId]) -> None:
         """Waits until every partition says what became of it."""

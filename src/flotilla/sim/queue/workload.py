@@ -1,5 +1,5 @@
-"""The cluster used as a queue: producers, members of queue groups, clients of transactions, a reader with a position,
-and somebody who cancels.
+"""The queue workload: producers, members of queue groups, clients of transactions, a reader with a position, and a
+client that cancels messages.
 
 Work comes in bursts, in which faults strike too. When faults have ended, members behave, limits are lifted, and
 everything that was stored must come to its end in every group: done, dead and in the dead-letter topic once, expired,
@@ -44,7 +44,7 @@ _READER: Final = "reader"
 
 
 class PositionReader:
-    """Commits where it stands, sometimes an old place, and must never be told of an older one than it was before."""
+    """Commits its position, sometimes an old one, and must never be answered with an older one than before."""
 
     def __init__(self, group: GroupId, app: QueueApplication, timeout_us: int) -> None:
         self._app = app
@@ -74,7 +74,7 @@ class PositionReader:
 
 
 class QueueWorkload:
-    """Everybody who uses the queue. What `Run` and the faults need of a workload."""
+    """All clients of the queue. Implements what `Run` and the faults need of a workload."""
 
     def __init__(self, cluster: Cluster) -> None:
         app = cluster.application
@@ -95,7 +95,7 @@ class QueueWorkload:
             Transactor(number, app, identities, timeout_us) for number in range(1, app.plan.transactors + 1)
         ]
         self._readers = [PositionReader(group, app, timeout_us) for group in (TOPIC, DEAD_LETTERS)]
-        #: Somebody who cancels messages and resets groups.
+        #: A client that cancels messages and resets groups.
         self._operator = Caller(app.wire, TOPIC, self._random, timeout_us)
         self._batches_left = app.plan.batches_max
         self._is_chaos = True
@@ -114,7 +114,7 @@ class QueueWorkload:
         self._burst()
 
     def calm(self) -> None:
-        """No more bursts: a trickle, and members who behave."""
+        """No more bursts: a trickle, and members that behave."""
         self._is_chaos = False
         self._app.raise_limits()
         for consumer in self._consumers:
@@ -124,7 +124,7 @@ class QueueWorkload:
         self._trickle()
 
     def read_again(self) -> None:
-        """Nothing here waited for that."""
+        """Nothing to do in this workload."""
 
     def stop(self) -> None:
         """Nothing new; what is there comes to its end."""
@@ -137,7 +137,7 @@ class QueueWorkload:
 
     @property
     def acknowledged(self) -> int:
-        """Everything that somebody was told is done."""
+        """Everything that a client was answered is done."""
         settled = sum(consumer.settled_count for consumer in self._consumers)
         produced = sum(producer.acknowledged for producer in self._producers)
         decided = sum(transactor.acknowledged for transactor in self._transactors)
@@ -172,9 +172,9 @@ class QueueWorkload:
         )
 
     def judge(self) -> None:
-        """Everything is settled everywhere; the dead are in the dead-letter topic, and nobody else is.
+        """Everything is settled everywhere; the dead messages, and only they, are in the dead-letter topic.
 
-        What was committed is shown, and nothing is staged any more.
+        What was committed is visible, and nothing is staged any more.
         """
         for shadow in self._app.shadow.values():
             shadow.stages.judge()
@@ -204,7 +204,7 @@ class QueueWorkload:
                 _check_log(node, node.driver.replicas[group], machine)
 
     def describe(self) -> str:
-        """What is not settled, for a failure."""
+        """What is not settled, for a failure report."""
         shadow = self._app.shadow[TOPIC]
         parts = [f"{shadow.next_offset} messages, log starts at {shadow.log_start}"]
         for group in shadow.groups.values():
@@ -267,7 +267,7 @@ class QueueWorkload:
             self._operator.ask(ResetGroup("topic", 0, WORK, Start(FROM_OFFSET, offset)), _ignore)
 
     def _propose_garbage(self) -> None:
-        """An entry that no leader would propose: it must be answered, change nothing and stop nobody."""
+        """An entry that no leader would propose: it must be answered, change nothing and stop no replica."""
         random = self._random
         node = self._cluster.leader(TOPIC)
         if node is None or not self._is_chaos:
@@ -296,13 +296,13 @@ class QueueWorkload:
 
 
 def _check_log(node: SimNode, replica: Replica, machine: WatchedPartition) -> None:
-    """Whatever was not trimmed is in the log of every replica: any of them may lead next."""
+    """Everything that was not trimmed is in the log of every replica: any of them may lead next."""
     if machine.log_start == machine.next_offset:
         return
     try:
         entries = replica.log.read_from_offset(machine.log_start, 0, replica.applied + 1)
     except CorruptionError:
-        # Rot that nobody has come across yet; it will be repaired when somebody does.
+        # Rot that no read has met yet; it is repaired when one does.
         return
     span = span_of(entries[0]) if entries else None
     if span is None or span.base_offset > machine.log_start:
@@ -310,11 +310,11 @@ def _check_log(node: SimNode, replica: Replica, machine: WatchedPartition) -> No
 
 
 def _ignore(_: Outcome) -> None:
-    """Whether it was done will show."""
+    """Ignores the answer: the effect will show."""
 
 
 class _Ignored:
-    """Nobody waits for this answer."""
+    """Ignores the answer."""
 
     __slots__ = ()
 

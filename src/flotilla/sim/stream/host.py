@@ -1,8 +1,7 @@
-"""The metadata and the partitions of a topic on simulated nodes, and while a node leads one of them, a term of it.
+"""The metadata and the partitions of a topic on simulated nodes, with a term for each one that a node leads.
 
 The application of a run in which the cluster serves a stream group. It makes the machine of each replica, watched by
-its shadow, and takes requests at every node. A host lives as long as the process: a crash takes all it knew, but for
-what the logs say.
+its shadow, and takes requests at every node. A host lives as long as the process: after a crash only the logs remain.
 """
 
 from collections.abc import Iterable

@@ -1,8 +1,8 @@
-"""Members of a stream group: they join, are heard, claim what they get, commit, and give up what they shall.
+"""Members of a stream group: they join, send heartbeats, claim partitions, commit, and give partitions up.
 
-A member knows a generation and what it owned in it. It tells both with every heartbeat, stops using a partition before
-it says so, and commits under the epoch it was given. While faults last it may crash, pause for longer than a session,
-or leave; a member that was paused goes on with what it was about to do, as if nothing had happened.
+A member knows a generation and what it owned in it. It reports both with every heartbeat, stops using a partition
+before it says so, and commits under the epoch it was given. While faults last it may crash, pause for longer than a
+session, or leave; a member that was paused goes on with what it was about to do, as if nothing had happened.
 """
 
 from collections.abc import Callable
@@ -43,9 +43,9 @@ class StreamMember:
         self._is_calm = False
         self._paused_until_us = 0
         self._generation = 0
-        #: Partition to epoch: what it uses, and tells that it does.
+        #: Partition to epoch: what it uses and reports as used.
         self._owned: dict[int, int] = {}
-        #: Where it stands in those that it has claimed.
+        #: Its position in the partitions that it has claimed.
         self._positions: dict[int, Offset] = {}
         self.committed_count = 0
 
@@ -60,14 +60,14 @@ class StreamMember:
         self._later(int(self._random.random() * SECOND), self._join)
 
     def calm(self) -> None:
-        """From now on it does what it should."""
+        """From now on it behaves."""
         self._is_calm = True
         self._paused_until_us = 0
         if not self._is_up:
             self.start()
 
     def leave(self) -> None:
-        """Gives everything up and goes, in order."""
+        """Gives everything up and leaves in order."""
         if self._is_up:
             self._stop()
             self._coordinator.ask(LeaveGroup(TOPIC, READERS, self.name), _ignore)
@@ -115,7 +115,7 @@ class StreamMember:
         request = Heartbeat(TOPIC, READERS, self.name, self._generation, list(self._owned))
         self._later(1, self._ask, self._coordinator, request, self._heard)
         if not self._is_calm and self._random.random() < _LATE_CHANCE:
-            # A copy of it takes the long way, as one does that was given up and sent again.
+            # A copy of it arrives much later, like one that was abandoned and sent again.
             self._app.sometimes.seen("late heartbeat")
             self._app.world.after(int(self._random.random() * _LATE_US), self._coordinator.ask, request, _ignore)
 
@@ -202,11 +202,11 @@ class StreamMember:
             if self._owned.get(partition) == epoch:
                 self._positions[partition] = max(outcome.offset, self._positions.get(partition, 0))
         elif isinstance(outcome, StaleGenerationError):
-            # Somebody else has it; the next heartbeat will say so.
+            # Another member has it; the next heartbeat will say so.
             return
         self._later(self._pause_us(self._app.plan.commit_ms), self._commit, partition, epoch)
 
-    # Trouble.
+    # Failures.
 
     def _get_into_trouble(self) -> None:
         dice = self._random.random()
@@ -231,4 +231,4 @@ class StreamMember:
 
 
 def _ignore(_: Outcome) -> None:
-    """Whether it was heard will show: silence says the same, later."""
+    """Ignores the answer: silence has the same effect, later."""

@@ -160,7 +160,7 @@ class CoordinatorTerm:
             self._propose(command, _ignore)
 
     def _prepare(self) -> None:
-        """The topic has to be there before anybody can read it."""
+        """The topic must exist before a member can read it."""
         state = self._machine.state
         now_ms = self._ports.now_ms()
         if not state.cluster.cluster_id:

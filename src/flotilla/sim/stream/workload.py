@@ -1,7 +1,7 @@
-"""The cluster serves a stream group: producers, members who come and go, and a topic that grows.
+"""The stream workload: producers, members that come and go, and a topic that grows.
 
-When faults have ended, members behave: everybody must come to own what it shall, and the group must read every
-partition to its end.
+When faults have ended, members behave: every member must come to own its share, and the group must read every partition
+to its end.
 """
 
 from collections.abc import Callable
@@ -21,12 +21,12 @@ from flotilla.types.ids import GroupId
 from flotilla.types.operations import AlterTopic, Produce, Produced
 from flotilla.types.records import Record
 
-#: Somebody who comes and goes while the others only read: the group changes although nothing is wrong.
+#: A member that comes and goes while the others only read: the group changes although nothing is wrong.
 _VISIT_US: Final = 3 * SECOND
 
 
 class StreamWorkload:
-    """Everybody who uses the topic. What `Run` and the faults need of a workload."""
+    """All clients of the topic. Implements what `Run` and the faults need of a workload."""
 
     def __init__(self, cluster: Cluster) -> None:
         app = cluster.application
@@ -76,7 +76,7 @@ class StreamWorkload:
             self._cluster.world.after(_VISIT_US, self._end_visit)
 
     def read_again(self) -> None:
-        """Nothing here waited for that."""
+        """Nothing to do in this workload."""
 
     def stop(self) -> None:
         """Nothing new; what is there is read to its end."""
@@ -103,7 +103,7 @@ class StreamWorkload:
         return "every partition is read" if self._left() else ""
 
     def _left(self) -> list[str]:
-        """What is still to be done, for people."""
+        """What is still to be done, for a failure report."""
         group = self._app.ownership.group
         if group is None or len(group.shares) != PARTITION_COUNT:
             return ["the topic has not grown"]
@@ -119,7 +119,7 @@ class StreamWorkload:
         return left
 
     def judge(self) -> None:
-        """The shadow were kept after every entry, and everything in them has come to its end."""
+        """The shadow was checked after every entry; at the end, everything is finished."""
         assert not self._left()
 
     def describe(self) -> str:

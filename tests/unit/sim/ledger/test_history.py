@@ -48,7 +48,7 @@ BAD: dict[str, tuple[list[Operation], list[int], str]] = {
     "lost append": ([append(1, 0, 5, 0), append(2, 6, 9, 1)], [1], "lost"),
     "append elsewhere": ([append(1, 0, 5, 0), unknown(2, 0)], [2, 1], "stands at 1"),
     "append twice": ([append(1, 0, 5, 0)], [1, 1], "twice"),
-    "nobody sent it": ([append(1, 0, 5, 0)], [1, 7], "by nobody"),
+    "no client sent it": ([append(1, 0, 5, 0)], [1, 7], "by no client"),
     "certainly not done, yet there": ([refused(1, 0, 5)], [1], "certainly not"),
     "appends against real time": ([append(1, 0, 5, 1), append(2, 6, 9, 0)], [2, 1], "comes before"),
     "unknown append before its start": ([append(1, 0, 5, 1), unknown(2, 6)], [2, 1], "comes before"),
