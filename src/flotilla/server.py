@@ -198,7 +198,7 @@ class Server:
             self.node.runtime, self.node.network, self.catalog, metered, self._tcp.statistics, self.membership.hosts
         )
         #: The cluster, for doors that lead to all of it: this node is their way in like any other.
-        self.gateway = Gateway(self._way_in, clock=self._outside.now_ms)
+        self.gateway = Gateway(self._way_in, clock=self._outside.now_ms, local=self.local_endpoint)
         self._grpc = GrpcServer(self.gateway, self.status.is_member)
         self._http = HttpServer(self.status, self.gateway, self._outside.now_ms)
         #: Where this node reaches its own door.
@@ -275,6 +275,12 @@ class Server:
 
     def _way_in(self) -> list[Address]:
         return [] if self._own_door is None else [self._own_door]
+
+    def local_endpoint(self, address: Address) -> TcpServer | None:
+        """This node's own endpoint for clients, if that is what the address means."""
+        own = self._own
+        is_own = address == self._own_door or (own is not None and str(address) == own.client_address)
+        return self._tcp if is_own else None
 
     @property
     def grpc_address(self) -> str:

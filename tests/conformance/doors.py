@@ -3,6 +3,7 @@
 import asyncio
 
 from flotilla.client._core.connection import Connection
+from flotilla.client._core.local_link import Answers, LocalConnection
 from flotilla.server import Server
 from flotilla.types.address import parse_address
 from flotilla.types.errors import FlotillaError
@@ -78,4 +79,42 @@ class Tcp:
             self._connection.forget(correlation_id)
 
 
-DOORS = {"in-process": InProcess, "tcp": Tcp, "grpc": Grpc, "http": Http}
+class Local:
+    """Over the link within a process, as the node's own gateway comes in."""
+
+    LACKS: tuple[type[Request], ...] = ()
+
+    def __init__(self, server: Server) -> None:
+        self._endpoint = server.local_endpoint(parse_address(server.client_address))
+        self._connection: LocalConnection[asyncio.Future[Reply | FlotillaError]] = LocalConnection()
+        self._welcomed = asyncio.Event()
+        self._lost = asyncio.Event()
+
+    async def open(self) -> None:
+        assert self._endpoint is not None
+        self._transport = self._endpoint.connect(self._received, lambda reason: self._lost.set())
+        self._transport.writelines(self._connection.greet("conformance"))
+        await self._welcomed.wait()
+
+    async def close(self) -> None:
+        self._transport.abort()
+        await self._lost.wait()
+
+    def _received(self, answers: Answers) -> None:
+        for answered, answer in self._connection.receive(answers):
+            if not answered.done():
+                answered.set_result(answer)
+        if self._connection.is_open:
+            self._welcomed.set()
+
+    async def call(self, request: Request) -> Reply | FlotillaError:
+        answered: asyncio.Future[Reply | FlotillaError] = asyncio.get_running_loop().create_future()
+        correlation_id, values = self._connection.send(request, answered)
+        self._transport.writelines(values)
+        try:
+            return await answered
+        finally:
+            self._connection.forget(correlation_id)
+
+
+DOORS = {"in-process": InProcess, "local": Local, "tcp": Tcp, "grpc": Grpc, "http": Http}

@@ -17,6 +17,7 @@ from typing import Final, TypeVar
 
 from flotilla.client._core.asyncio_network import Network, now_ms, time_of_day_ms
 from flotilla.client._core.calls import ONCE, READ, REPEATABLE, Call, Outcome, outcome_unknown
+from flotilla.client._core.local_link import LocalEndpoint
 from flotilla.client._core.positions import find_topic
 from flotilla.client._core.routes import ANY, CONTROLLER, Route
 from flotilla.client._core.session import no_topic
@@ -90,14 +91,17 @@ class Gateway:
         addresses: Callable[[], Sequence[Address]],
         name: str = "gateway",
         clock: Callable[[], int] | None = None,
+        local: Callable[[Address], LocalEndpoint | None] | None = None,
     ) -> None:
         """`addresses` is asked for brokers when the first connection is needed: one that answers is enough.
 
-        `clock` is the time of day at a broker; None: none is here, and they tell it themselves.
+        `clock` is the time of day at a broker; None: none is here, and they tell it themselves. `local` finds the
+        broker at an address if it runs in this process: it is asked without a socket.
         """
         self._addresses = addresses
         self._name = name
         self._clock = clock
+        self._local = local
         self._trunks = LongPollConnections(self._open_network, self._link_lost)
         self._main: LongPollConnection | None = None
         self._producers: dict[str, AsyncProducer] = {}
@@ -482,7 +486,7 @@ class Gateway:
         addresses = self._addresses()
         if not addresses:
             raise UnavailableError("no broker of this cluster is known yet")
-        return Network(new_session(addresses, self._name, is_gateway=True))
+        return Network(new_session(addresses, self._name, is_gateway=True), self._local)
 
     def _forget(self, topic: str) -> None:
         """A topic was made, changed or removed: what is known of it is asked for again."""

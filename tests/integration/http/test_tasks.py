@@ -62,6 +62,18 @@ def test_a_task_from_the_beginning_to_the_end(queue: Queue) -> None:
     assert queue.lease() == []
 
 
+def test_a_node_that_leads_is_asked_without_a_socket(queue: Queue) -> None:
+    def received_bytes() -> float:
+        lines = queue.http.get("/metrics").text.splitlines()
+        return sum(float(line.split()[1]) for line in lines if line.startswith("flotilla_client_received_bytes_total"))
+
+    before = received_bytes()
+    task = queue.enqueue(payload={"size": "x" * 1000})
+    assert [each["id"] for each in queue.lease()] == [task]
+    assert queue.do(task, "ack").status_code == 200
+    assert received_bytes() == before
+
+
 def test_failures_are_tried_again_and_in_the_end_the_task_is_dead(queue: Queue, broker: LocalBroker) -> None:
     task = queue.enqueue(max_retries=2)
     for attempt in (1, 2, 3):

@@ -8,11 +8,13 @@ import asyncio
 import socket
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import cast
 
 from flotilla.client._core.broker_clock import AGREED, BrokerTime, ClockDifference, difference_here, difference_of
 from flotilla.client._core.calls import READ, Call, Outcome
 from flotilla.client._core.links import Close, Dial, LinkId, Write
+from flotilla.client._core.local_link import Answers, LocalConnection, LocalEndpoint, LocalTransport
 from flotilla.client._core.routes import Route
 from flotilla.client._core.session import Session
 from flotilla.types.address import Address
@@ -68,13 +70,14 @@ class _Wire(asyncio.BufferedProtocol):
 
 
 class Network:
-    def __init__(self, session: Session) -> None:
-        """Belongs to the loop that runs now."""
+    def __init__(self, session: Session, local: Callable[[Address], LocalEndpoint | None] | None = None) -> None:
+        """Belongs to the loop that runs now. `local` finds the broker at an address if it is in this process."""
         self.session = session
+        self._local = local
         self._loop = asyncio.get_running_loop()
         self.scratch = memoryview(bytearray(_SCRATCH_BYTES))
         self._dials: dict[LinkId, asyncio.Task[None]] = {}
-        self._transports: dict[LinkId, asyncio.Transport] = {}
+        self._transports: dict[LinkId, asyncio.Transport | LocalTransport] = {}
         #: Set for this time; one that is too early stays, and sets the next.
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = _NEVER_MS
@@ -145,12 +148,17 @@ class Network:
 
     # What wires report.
 
-    def connected(self, link: LinkId, transport: asyncio.Transport) -> None:
+    def connected(
+        self,
+        link: LinkId,
+        transport: asyncio.Transport | LocalTransport,
+        connection: LocalConnection[Call] | None = None,
+    ) -> None:
         self._transports[link] = transport
-        self.session.dialled(link, now_ms())
+        self.session.dialled(link, now_ms(), connection)
         self.perform()
 
-    def received(self, link: LinkId, data: bytes | int) -> None:
+    def received(self, link: LinkId, data: bytes | int | Answers) -> None:
         self.session.received(link, data, now_ms())
         told = self.session.told
         if told is not None and told is not self._told:
@@ -205,6 +213,11 @@ class Network:
         task.add_done_callback(ended)
 
     async def _dial(self, link: LinkId, address: Address) -> None:
+        endpoint = None if self._local is None else self._local(address)
+        if endpoint is not None:
+            transport = endpoint.connect(partial(self.received, link), partial(self.disconnected, link))
+            self.connected(link, transport, LocalConnection())
+            return
         try:
             await self._loop.create_connection(lambda: _Wire(self, link), address.host, address.port)
         except OSError as error:

@@ -8,7 +8,7 @@ with the answer. A request whose caller has gone away is forgotten, but counts u
 because the broker still works on it. Whoever drives it ends the connection when `receive` raises.
 """
 
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from flotilla.codec.client.frames import (
     NO_CORRELATION,
@@ -27,7 +27,11 @@ from flotilla.types.operations import Hello, Reply, Request, Welcome
 Token = TypeVar("Token")
 
 #: Hello is the first request.
-_HELLO_ID = NO_CORRELATION + 1
+HELLO_ID = NO_CORRELATION + 1
+
+
+def hello(name: str, is_gateway: bool) -> Hello:
+    return Hello(PROTOCOL_VERSION_MIN, PROTOCOL_VERSION_MAX, name, is_gateway)
 
 
 class Connection(Generic[Token]):
@@ -40,7 +44,7 @@ class Connection(Generic[Token]):
         #: Said by the broker when the connection is open.
         self._welcome: Welcome | None = None
         self.is_open = False
-        self._next_id = _HELLO_ID + 1
+        self._next_id = HELLO_ID + 1
         #: By correlation id, in the order of sending. None: nobody waits any more.
         self._waiting: dict[int, Token | None] = {}
 
@@ -61,7 +65,7 @@ class Connection(Generic[Token]):
 
     def greet(self, name: str, is_gateway: bool = False) -> Buffers:
         """The first bytes on a connection; `name` tells people at the other side who this is."""
-        return encode_request(_HELLO_ID, Hello(PROTOCOL_VERSION_MIN, PROTOCOL_VERSION_MAX, name, is_gateway))
+        return encode_request(HELLO_ID, hello(name, is_gateway))
 
     def send(self, request: Request, token: Token) -> tuple[int, Buffers]:
         """The id and the frame of a request. Raises InvalidArgumentError when it does not fit into one."""
@@ -69,14 +73,17 @@ class Connection(Generic[Token]):
         assert welcome is not None
         assert len(self._waiting) < welcome.requests_max
         correlation_id = self._next_id
-        frame = encode_request(correlation_id, request)
-        size_bytes = sum(map(len, frame))
-        if size_bytes > welcome.frame_bytes_max:
-            limit = welcome.frame_bytes_max
-            raise InvalidArgumentError(f"a request of {size_bytes} bytes is over the broker's limit of {limit}")
+        frame = self._encode(correlation_id, request, welcome.frame_bytes_max)
         self._next_id += 1
         self._waiting[correlation_id] = token
         return correlation_id, frame
+
+    def _encode(self, correlation_id: int, request: Request, bytes_max: int) -> Buffers:
+        frame = encode_request(correlation_id, request)
+        size_bytes = sum(map(len, frame))
+        if size_bytes > bytes_max:
+            raise InvalidArgumentError(f"a request of {size_bytes} bytes is over the broker's limit of {bytes_max}")
+        return frame
 
     def forget(self, correlation_id: int) -> None:
         """Nobody waits for this answer any more."""
@@ -91,15 +98,18 @@ class Connection(Generic[Token]):
         """Tokens of all requests that are waited for, in the order of sending."""
         return [token for token in self._waiting.values() if token is not None]
 
-    def receive(self, data: bytes | memoryview | int) -> list[tuple[Token, Reply | FlotillaError]]:
+    def receive(self, data: Any) -> list[tuple[Token, Reply | FlotillaError]]:
         """The answers that are now whole, without those that nobody waits for. A number is of bytes put into room().
 
         Raises the broker's own word when it ends the connection with one, and InvalidArgumentError when
         what it says cannot be understood.
         """
+        frames = self._frames.received(data) if isinstance(data, int) else self._frames.feed(data)
+        return self._answered([decode_response(frame) for frame in frames])
+
+    def _answered(self, answers: list[tuple[int, Answer]]) -> list[tuple[Token, Reply | FlotillaError]]:
         answered: list[tuple[Token, Reply | FlotillaError]] = []
-        for frame in self._frames.received(data) if isinstance(data, int) else self._frames.feed(data):
-            correlation_id, answer = decode_response(frame)
+        for correlation_id, answer in answers:
             if correlation_id == NO_CORRELATION or self._welcome is None:
                 self._converse(answer)
             elif correlation_id not in self._waiting:

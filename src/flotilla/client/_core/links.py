@@ -1,11 +1,10 @@
 """Connections as the session keeps them, and what it asks its driver to do about them."""
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from flotilla.client._core.calls import Call
 from flotilla.client._core.connection import Connection
-from flotilla.codec.client.frames import Buffers
 from flotilla.types.address import Address
 
 LinkId: TypeAlias = int
@@ -22,7 +21,8 @@ class Dial:
 @dataclass(frozen=True, slots=True)
 class Write:
     link: LinkId
-    buffers: Buffers
+    #: Frames, or on a link within this process what stands for them.
+    buffers: list[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Link:
         self.connection: Connection[Call] = Connection()
         #: Calls that wait for Welcome or for room, in order.
         self.queue: dict[Call, None] = {}
-        self.output: Buffers = []
+        self.output: list[Any] = []
         self.open_by_ms = open_by_ms
         #: When Hello was sent.
         self.greeted_ms = now_ms

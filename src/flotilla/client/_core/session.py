@@ -17,10 +17,12 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any
 
 from flotilla.client._core.backoff import Backoff
 from flotilla.client._core.broker_clock import BrokerTime
 from flotilla.client._core.calls import READ, REPEATABLE, REPLIES, Call, Outcome, outcome_unknown
+from flotilla.client._core.connection import Connection
 from flotilla.client._core.links import Action, Close, Dial, Link, LinkId, Write
 from flotilla.client._core.routes import ANY, CONTROLLER, Route, Routes
 from flotilla.client._core.timers import Timer, Timers
@@ -199,10 +201,12 @@ class Session:
         next_ms = self.timers.next_ms
         return self._scan_ms if next_ms is None else min(self._scan_ms, next_ms)
 
-    def dialled(self, link: LinkId, now_ms: int) -> None:
+    def dialled(self, link: LinkId, now_ms: int, connection: Connection[Call] | None = None) -> None:
+        """The link is up. `connection` takes the place of one that speaks in bytes."""
         self.now_ms = now_ms
         found = self._links.get(link)
         if found is not None:
+            found.connection = connection or found.connection
             found.greeted_ms = now_ms
             found.output += found.connection.greet(self.options.name, self.options.is_gateway)
 
@@ -211,8 +215,8 @@ class Session:
         found = self._links.get(link)
         return None if found is None else found.connection.room()
 
-    def received(self, link: LinkId, data: bytes | memoryview | int, now_ms: int) -> None:
-        """Bytes, or how many of them were put into room()."""
+    def received(self, link: LinkId, data: Any, now_ms: int) -> None:
+        """Bytes, how many of them were put into room(), or what else the link's connection receives."""
         self.now_ms = now_ms
         found = self._links.get(link)
         if found is None:

@@ -15,7 +15,7 @@ Time is counted in ticks: after a pause of this process one tick finds old silen
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 from flotilla.broker.ports import Cancel, Subscription
 from flotilla.codec.client.frames import (
@@ -23,7 +23,6 @@ from flotilla.codec.client.frames import (
     PROTOCOL_VERSION_MAX,
     PROTOCOL_VERSION_MIN,
     Answer,
-    Buffers,
     Incoming,
     decode_request,
     encode_response,
@@ -47,7 +46,7 @@ CLOSING = "closing"
 #: Answers that nobody misses: the same question can be asked again.
 _REPEATABLE = (Fetched, Metadata)
 #: Requests with a batch, which holds its part of the budgets until they are answered.
-_WITH_BATCH = (Produce, Stage)
+WITH_BATCH = (Produce, Stage)
 #: Requests about a subscription that is under way here.
 _STEERING = (AddCredit, Unsubscribe)
 #: Requests that have much read for them, or leased.
@@ -162,7 +161,7 @@ class Connection:
         #: They live elsewhere, and do not end with the connection.
         self._is_gateway = False
         self._batch_bytes = 0
-        self._output: Buffers = []
+        self._output: list[Any] = []
         self.output_bytes = 0
         self._unwritten_bytes = 0
         #: How many requests are answered in `_output`.
@@ -278,7 +277,11 @@ class Connection:
         except InvalidArgumentError:
             self._release(held)
             raise
-        if type(request) not in _WITH_BATCH:
+        return self._admit(correlation_id, request, held)
+
+    def _admit(self, correlation_id: int, request: Incoming, held: int) -> Ticket | None:
+        """The ticket of a request that holds so much of the budgets. None: it was answered here."""
+        if type(request) not in WITH_BATCH:
             # Nothing of the frame is kept.
             self._release(held)
             held = 0
@@ -383,7 +386,7 @@ class Connection:
             answer = _overloaded("too many answers of this node wait to be read")
         self._send(ticket.correlation_id, answer)
 
-    def take_output(self) -> Buffers:
+    def take_output(self) -> list[Any]:
         """Everything there is to write; the requests it answers are under way no longer."""
         output = self._output
         self._output = []

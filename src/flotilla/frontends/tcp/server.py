@@ -6,11 +6,15 @@ all time limits. A fault in the service costs the connection that met it, and is
 """
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
+from typing import TypeAlias
 
 from flotilla.broker.ports import Service
+from flotilla.client._core.local_link import Answers
 from flotilla.frontends.tcp.channel import Channel
 from flotilla.frontends.tcp.connection import TICK_MS, Budgets, Connection, ConnectionLimits, Ticket
+from flotilla.frontends.tcp.local_channel import LocalBrokerConnection, LocalChannel
 from flotilla.types.errors import OverloadedError
 from flotilla.types.limits import CONNECTION_COUNT_MAX, KIB, SERVER_OUTPUT_BYTES_MAX, SERVER_REQUEST_BYTES_MAX
 
@@ -18,6 +22,8 @@ from flotilla.types.limits import CONNECTION_COUNT_MAX, KIB, SERVER_OUTPUT_BYTES
 SCRATCH_BYTES = 128 * KIB
 #: What a client is told to wait before it tries to connect again.
 _REFUSED_RETRY_MS = 1_000
+
+AnyChannel: TypeAlias = Channel | LocalChannel
 
 
 class TcpServer:
@@ -40,9 +46,9 @@ class TcpServer:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._listener: asyncio.Server | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._channels: dict[Channel, None] = {}
+        self._channels: dict[AnyChannel, None] = {}
         #: Those with something to do at the end of this turn of the loop.
-        self._scheduled: list[Channel] = []
+        self._scheduled: list[AnyChannel] = []
         #: Set while nobody is connected.
         self._is_empty = asyncio.Event()
         self._is_empty.set()
@@ -60,6 +66,15 @@ class TcpServer:
         self._timer = self._loop.call_later(self._tick_ms / 1000, self._on_timer)
         bound: int = self._listener.sockets[0].getsockname()[1]
         return bound
+
+    def connect(self, received: Callable[[Answers], None], lost: Callable[[str], None]) -> LocalChannel:
+        """A connection from within this process: it shares the budgets, the counts and the end of all others."""
+        self._loop = asyncio.get_running_loop()
+        channel = LocalChannel(self, received, lost)
+        self._channels[channel] = None
+        self._is_empty.clear()
+        self._accepted_count += 1
+        return channel
 
     def stop_accepting(self) -> None:
         """Nobody new comes in; those who are connected go on."""
@@ -115,6 +130,10 @@ class TcpServer:
         wake, serve = partial(self.schedule, channel), partial(self._serve, channel)
         return Connection(self._service, self._budgets, wake, serve, self._limits)
 
+    def local_connection_for(self, channel: LocalChannel) -> LocalBrokerConnection:
+        wake, serve = partial(self.schedule, channel), partial(self._serve, channel)
+        return LocalBrokerConnection(self._service, self._budgets, wake, serve, self._limits)
+
     def entered(self, channel: Channel) -> None:
         self._channels[channel] = None
         self._is_empty.clear()
@@ -126,7 +145,7 @@ class TcpServer:
         else:
             self._accepted_count += 1
 
-    def schedule(self, channel: Channel) -> None:
+    def schedule(self, channel: AnyChannel) -> None:
         if channel.is_scheduled:
             return
         channel.is_scheduled = True
@@ -135,7 +154,7 @@ class TcpServer:
             self._loop.call_soon(self._flush)
         self._scheduled.append(channel)
 
-    def _serve(self, channel: Channel, ticket: Ticket) -> None:
+    def _serve(self, channel: AnyChannel, ticket: Ticket) -> None:
         self._request_count += 1
         try:
             cancel = self._service.handle(ticket.request, ticket.answer)
@@ -147,7 +166,7 @@ class TcpServer:
             self._loop.call_exception_handler({"message": message, "exception": error})
             channel.cut(message)
 
-    def lost(self, channel: Channel) -> None:
+    def lost(self, channel: AnyChannel) -> None:
         del self._channels[channel]
         self._received_bytes += channel.received_bytes
         self._sent_bytes += channel.sent_bytes

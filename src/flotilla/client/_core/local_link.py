@@ -1,0 +1,47 @@
+"""The link to a broker in the same process: requests and answers pass as values, without bytes and without a socket.
+
+A node's own gateway uses it where the node itself is the one to ask. Bounds, correlation ids and the handshake are
+those of any connection; only what would be a frame is a pair of correlation id and value (`codec/client/handover`).
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeAlias
+
+from flotilla.client._core.connection import HELLO_ID, Connection, Token, hello
+from flotilla.codec.client.frames import Answer
+from flotilla.codec.client.handover import hand_over_request
+from flotilla.types.errors import FlotillaError
+from flotilla.types.operations import Reply, Request
+
+#: Answers in the order in which the broker gave them, each with the id of its request.
+Answers: TypeAlias = list[tuple[int, Answer]]
+
+
+class LocalTransport(Protocol):
+    """The broker's side, in the place of a socket's transport."""
+
+    def writelines(self, requests: Sequence[Any]) -> None:
+        """Hands over requests, each with its correlation id."""
+
+    def abort(self) -> None:
+        """Ends the link. `lost` is called later, as it is for a socket."""
+
+
+class LocalEndpoint(Protocol):
+    def connect(self, received: Callable[[Answers], None], lost: Callable[[str], None]) -> LocalTransport:
+        """Opens a link. `received` and `lost` are called from the event loop, never inside `writelines`."""
+
+
+class LocalConnection(Connection[Token]):
+    """A Connection whose frames are values."""
+
+    __slots__ = ()
+
+    def greet(self, name: str, is_gateway: bool = False) -> list[Any]:
+        return [(HELLO_ID, hello(name, is_gateway))]
+
+    def _encode(self, correlation_id: int, request: Request, bytes_max: int) -> list[Any]:
+        return [(correlation_id, hand_over_request(request))]
+
+    def receive(self, data: Answers) -> list[tuple[Token, Reply | FlotillaError]]:
+        return self._answered(data)
