@@ -2,7 +2,7 @@
 
 import asyncio
 
-from flotilla.client._core.connection import Connection
+from flotilla.client._core.connection import ClientConnection
 from flotilla.client._core.local_link import Answers, LocalConnection
 from flotilla.server import Server
 from flotilla.types.address import parse_address
@@ -44,7 +44,7 @@ class Tcp:
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        self._connection: Connection[asyncio.Future[Reply | FlotillaError]] = Connection()
+        self._connection: ClientConnection[asyncio.Future[Reply | FlotillaError]] = ClientConnection()
         self._welcomed = asyncio.Event()
         self._reading: asyncio.Task[None] | None = None
 

@@ -20,7 +20,7 @@ from flotilla.client._core.loop_thread import new_loop
 from flotilla.client.async_client import AsyncClient
 from flotilla.client.queue.aio import AsyncQueueConsumer, AsyncQueueMessage
 from flotilla.client.queue.options import QueueSettings
-from flotilla.client.queue.outcome import Verdict, is_decision, verdict_of
+from flotilla.client.queue.outcome import Outcome, is_decision, outcome_of
 from flotilla.client.queue.sync import QueueMessage
 from flotilla.types.errors import FlotillaError, GroupModeError, InvalidArgumentError, NotFoundError
 
@@ -177,7 +177,7 @@ class Worker:
     async def _call(self, message: AsyncQueueMessage, bridge: "_Bridge", threads: ThreadPoolExecutor) -> None:
         handler = cast("Callable[[QueueMessage], object]", self._handler)
         # The same message, with methods that a thread can call.
-        blocking = QueueMessage(message.payload, message.offset, message.holding, bridge, *message[4:])
+        blocking = QueueMessage(message.payload, message.offset, message.lease, bridge, *message[4:])
         await asyncio.get_running_loop().run_in_executor(threads, handler, blocking)
 
     async def _handle(self, message: AsyncQueueMessage, work: Coroutine[None, None, None]) -> None:
@@ -192,7 +192,7 @@ class Worker:
             place = f"{message.topic}/{message.partition}@{message.offset}"
             _LOG.warning("%s, attempt %d, failed: %r", place, message.attempt, error)
         if not message.is_settled:
-            await message.owner.settle((message,), verdict_of(error), wait=False)
+            await message.owner.settle((message,), outcome_of(error), wait=False)
         if error is not None and not isinstance(error, Exception):
             raise error
 
@@ -207,8 +207,8 @@ class _Bridge:
         self._loop = loop
         self._consumer = consumer
 
-    def settle(self, messages: Iterable[QueueMessage], verdict: Verdict, *, wait: bool = True) -> None:
-        future = asyncio.run_coroutine_threadsafe(self._consumer.settle(messages, verdict, wait=wait), self._loop)
+    def settle(self, messages: Iterable[QueueMessage], outcome: Outcome, *, wait: bool = True) -> None:
+        future = asyncio.run_coroutine_threadsafe(self._consumer.settle(messages, outcome, wait=wait), self._loop)
         if wait:
             future.result()
 

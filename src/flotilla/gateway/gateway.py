@@ -16,7 +16,7 @@ from itertools import count
 from typing import Final, TypeVar
 
 from flotilla.client._core.asyncio_network import Network, now_ms, time_of_day_ms
-from flotilla.client._core.calls import ONCE, READ, REPEATABLE, Call, Outcome, outcome_unknown
+from flotilla.client._core.calls import ONCE, READ, REPEATABLE, CallResult, ClientCall, outcome_unknown
 from flotilla.client._core.local_link import LocalEndpoint
 from flotilla.client._core.positions import find_topic
 from flotilla.client._core.routes import ANY, CONTROLLER, Route
@@ -26,7 +26,7 @@ from flotilla.client.admin.groups import Groups
 from flotilla.client.producer._batch import Receipt
 from flotilla.client.producer.aio import AsyncProducer
 from flotilla.codec.batch.header import parse_header
-from flotilla.gateway.forwarded_leases import ForwardedLease, ForwardedLeases, lend
+from flotilla.gateway.forwarded_leases import ForwardedLease, ForwardedLeases, forward
 from flotilla.gateway.long_poll_connections import LongPollConnection, LongPollConnections
 from flotilla.gateway.poll import GatewayPoll
 from flotilla.gateway.produce import OPTIONS, PRODUCE_MS, Sent
@@ -102,13 +102,13 @@ class Gateway:
         self._name = name
         self._clock = clock
         self._local = local
-        self._trunks = LongPollConnections(self._open_network, self._link_lost)
+        self._connections = LongPollConnections(self._open_network, self._link_lost)
         self._main: LongPollConnection | None = None
         self._producers: dict[str, AsyncProducer] = {}
         #: What each topic lets in, as long as what is known of it is the same.
         self._limits: dict[str, tuple[TopicInfo, RecordLimits]] = {}
-        self._loans = ForwardedLeases()
-        self._turns = count()
+        self._forwarded = ForwardedLeases()
+        self._rotation = count()
         #: One that is asked on the first connection tells its time, if it is of a version that does.
         self._has_met_broker = False
         self._is_closed = False
@@ -121,7 +121,7 @@ class Gateway:
         closing = [producer.close(timeout_ms=1_000) for producer in list(self._producers.values())]
         # Whoever waits for a record that failed is told by its own call.
         await asyncio.gather(*closing, return_exceptions=True)
-        await self._trunks.close()
+        await self._connections.close()
         if self._main is not None:
             await self._main.network.close()
 
@@ -153,11 +153,11 @@ class Gateway:
         wait_ms: int = getattr(request, "wait_ms", 0)
         if not wait_ms:
             return await self._call(self._opened().network, request, timeout_ms)
-        trunk = self._trunks.enter()
+        connection = self._connections.enter()
         try:
-            return await self._call(trunk.network, request, wait_ms + timeout_ms)
+            return await self._call(connection.network, request, wait_ms + timeout_ms)
         finally:
-            self._trunks.leave(trunk)
+            self._connections.leave(connection)
 
     async def ask_for(self, kind: type[Answer], request: Request, *, timeout_ms: int = TIMEOUT_MS_DEFAULT) -> Answer:
         """The same, for callers who want the reply to have its type."""
@@ -166,15 +166,15 @@ class Gateway:
         return reply
 
     async def _call(self, network: Network, request: Request, timeout_ms: int) -> Reply:
-        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[CallResult] = asyncio.get_running_loop().create_future()
 
-        def done(outcome: Outcome) -> None:
+        def done(result: CallResult) -> None:
             if not future.done():
-                future.set_result(outcome)
+                future.set_result(result)
 
         call = network.submit(request, _route(request), timeout_ms, done, _effect(request))
         try:
-            outcome = await future
+            result = await future
         except asyncio.CancelledError:
             if call.wait_ms:
                 # Nobody waits for it, and it should not take up a place at a broker either.
@@ -183,12 +183,12 @@ class Gateway:
             else:
                 network.session.cancel(call)
             raise
-        if isinstance(outcome, FlotillaError):
-            raise outcome
-        self._learn(call, outcome)
-        return outcome
+        if isinstance(result, FlotillaError):
+            raise result
+        self._learn(call, result)
+        return result
 
-    def _learn(self, call: Call, reply: Reply) -> None:
+    def _learn(self, call: ClientCall, reply: Reply) -> None:
         """What the gateway itself makes of an answer."""
         request = call.request
         if isinstance(request, Settle | Extend) and isinstance(reply, Settled):
@@ -196,10 +196,10 @@ class Gateway:
                 # After an attempt without an answer, what is refused was most likely settled by that attempt.
                 reply.expired = []
             if isinstance(request, Settle):
-                self._loans.settled(request.topic, request.group, request.partition, request.held)
+                self._forwarded.settled(request.topic, request.group, request.partition, request.held)
             else:
-                self._loans.extended(request, now_ms() + request.visibility_ms)
-                self._loans.settled(request.topic, request.group, request.partition, reply.expired)
+                self._forwarded.extended(request, now_ms() + request.visibility_ms)
+                self._forwarded.settled(request.topic, request.group, request.partition, reply.expired)
         elif isinstance(reply, TopicReply):
             self._forget(reply.topic.name)
 
@@ -338,29 +338,29 @@ class Gateway:
 
         What comes must be settled by (partition, lease, offset) in time; nothing is renewed here.
         """
-        trunk = self._trunks.enter()
+        connection = self._connections.enter()
         try:
-            await self._prepare(trunk, request, timeout_ms)
-            polled = await self._poll(trunk.network, request, timeout_ms)
+            await self._prepare(connection, request, timeout_ms)
+            polled = await self._poll(connection.network, request, timeout_ms)
         finally:
-            self._trunks.leave(trunk)
-        self._lend(request, trunk.network, polled)
+            self._connections.leave(connection)
+        self._forward(request, connection.network, polled)
         return polled
 
     async def _poll(self, network: Network, request: Poll, timeout_ms: int) -> Polled:
         future: asyncio.Future[Polled | FlotillaError] = asyncio.get_running_loop().create_future()
 
-        def done(outcome: Polled | FlotillaError) -> None:
+        def done(result: Polled | FlotillaError) -> None:
             if not future.cancelled():
-                future.set_result(outcome)
-            elif isinstance(outcome, Polled):
-                self._release(request, outcome)
+                future.set_result(result)
+            elif isinstance(result, Polled):
+                self._release(request, result)
 
         network.session.now_ms = now_ms()
         poll = GatewayPoll(
             network.session,
             request,
-            turn=next(self._turns),
+            rotation=next(self._rotation),
             timeout_ms=timeout_ms,
             done=done,
             release=lambda polled: self._release(request, polled),
@@ -368,7 +368,7 @@ class Gateway:
         )
         network.wake()
         try:
-            outcome = await future
+            result = await future
         except asyncio.CancelledError:
             network.session.now_ms = now_ms()
             poll.abandon()
@@ -376,34 +376,34 @@ class Gateway:
             if future.done() and not future.cancelled() and isinstance(found := future.result(), Polled):
                 self._release(request, found)
             raise
-        if isinstance(outcome, FlotillaError):
-            raise outcome
-        return outcome
+        if isinstance(result, FlotillaError):
+            raise result
+        return result
 
     async def subscribe(self, request: Subscribe, *, timeout_ms: int = TIMEOUT_MS_DEFAULT) -> GatewaySubscription:
         """Messages as they come, as many as there is credit for, until it is closed: what it holds goes back then."""
-        trunk = self._trunks.enter()
+        connection = self._connections.enter()
         try:
-            await self._prepare(trunk, request, timeout_ms)
-            network = trunk.network
+            await self._prepare(connection, request, timeout_ms)
+            network = connection.network
             return GatewaySubscription(
                 network,
                 request,
                 timeout_ms=timeout_ms,
-                lend=lambda pushed: self._lend(request, network, pushed),
+                forward=lambda pushed: self._forward(request, network, pushed),
                 release=lambda polled: self._release(request, polled),
                 give_back=self.give_back,
                 moved=lambda partition: self._moved(request.topic, partition),
-                closed=lambda: self._trunks.leave(trunk),
+                closed=lambda: self._connections.leave(connection),
             )
         except BaseException:
-            self._trunks.leave(trunk)
+            self._connections.leave(connection)
             raise
 
-    async def _prepare(self, trunk: LongPollConnection, request: Poll | Subscribe, timeout_ms: int) -> None:
+    async def _prepare(self, connection: LongPollConnection, request: Poll | Subscribe, timeout_ms: int) -> None:
         """Finds out which partitions there are and who leads them."""
-        trunk.refresh(request.topic)
-        network = trunk.network
+        connection.refresh(request.topic)
+        network = connection.network
         topic = await find_topic(network, request.topic, timeout_ms)
         numbers = [part.number for part in topic.partitions]
         for number in request.partitions:
@@ -417,17 +417,19 @@ class Gateway:
 
     # Leases.
 
-    def _lend(self, request: Poll | Subscribe, network: Network, given: Polled | Pushed) -> list[ForwardedLease]:
+    def _forward(self, request: Poll | Subscribe, network: Network, given: Polled | Pushed) -> list[ForwardedLease]:
         time_ms = now_ms()
         find = network.session.routes.find
-        loans = []
+        leases = []
         for delivery in given.deliveries:
             leader = find(Route(request.topic, delivery.partition))
             until_ms = time_ms + given.visibility_ms
-            loan = lend(request.topic, request.group, request.member, delivery, leader=leader, until_ms=until_ms)
-            self._loans.add(loan, time_ms)
-            loans.append(loan)
-        return loans
+            forwarded = forward(
+                request.topic, request.group, request.member, delivery, leader=leader, until_ms=until_ms
+            )
+            self._forwarded.add(forwarded, time_ms)
+            leases.append(forwarded)
+        return leases
 
     def _release(self, request: Poll | Subscribe, polled: Polled) -> None:
         """Gives back, uncounted, what arrived for nobody. If that fails, the leases run out."""
@@ -437,37 +439,37 @@ class Gateway:
                 runs.setdefault(each.partition, []).append(
                     LeaseRange(each.lease_id, each.first, each.first + each.count)
                 )
-        for partition, held in runs.items():
-            self.give_back(Settle(request.topic, partition, request.group, RELEASE, held, delay_ms=0))
+        for partition, ranges in runs.items():
+            self.give_back(Settle(request.topic, partition, request.group, RELEASE, ranges, delay_ms=0))
 
     def give_back(self, request: Settle) -> None:
         """Settles without anybody who waits for it."""
         if self._is_closed or self._main is None:
             return
-        self._loans.settled(request.topic, request.group, request.partition, request.held)
-        self._main.network.submit(request, _route(request), TIMEOUT_MS_DEFAULT, lambda outcome: None, REPEATABLE)
+        self._forwarded.settled(request.topic, request.group, request.partition, request.held)
+        self._main.network.submit(request, _route(request), TIMEOUT_MS_DEFAULT, lambda result: None, REPEATABLE)
 
     def _link_lost(self, address: Address) -> None:
         # Later: the session is in the middle of something.
-        if not self._is_closed and len(self._loans):
+        if not self._is_closed and len(self._forwarded):
             loop = asyncio.get_running_loop()
-            loop.call_soon(lambda: self._present(self._loans.of_leader(address)))
-            loop.call_later(_PRESENT_AGAIN_MS / 1000, lambda: self._present(self._loans.of_leader(address)))
+            loop.call_soon(lambda: self._present(self._forwarded.of_leader(address)))
+            loop.call_later(_PRESENT_AGAIN_MS / 1000, lambda: self._present(self._forwarded.of_leader(address)))
 
     def _moved(self, topic: str, partition: int) -> None:
-        if len(self._loans):
-            self._present(self._loans.of_partition(topic, partition))
+        if len(self._forwarded):
+            self._present(self._forwarded.of_partition(topic, partition))
 
-    def _present(self, loans: list[ForwardedLease]) -> None:
+    def _present(self, leases: list[ForwardedLease]) -> None:
         """Shows what was lent to whoever leads now, so that it is given to nobody else."""
         if self._is_closed or self._main is None:
             return
         network = self._main.network
-        for request in self._loans.presentations(loans, now_ms()):
+        for request in self._forwarded.presentations(leases, now_ms()):
 
-            def done(outcome: Outcome, request: Extend = request) -> None:
-                if isinstance(outcome, Settled):
-                    self._loans.settled(request.topic, request.group, request.partition, outcome.expired)
+            def done(result: CallResult, request: Extend = request) -> None:
+                if isinstance(result, Settled):
+                    self._forwarded.settled(request.topic, request.group, request.partition, result.expired)
 
             network.submit(request, _route(request), request.visibility_ms, done, REPEATABLE)
 
@@ -475,7 +477,7 @@ class Gateway:
 
     def _opened(self) -> LongPollConnection:
         if self._main is None:
-            self._main = self._trunks.open()
+            self._main = self._connections.open()
         elif self._is_closed:
             raise ConnectionClosedError("the gateway is closed")
         return self._main
@@ -491,8 +493,8 @@ class Gateway:
     def _forget(self, topic: str) -> None:
         """A topic was made, changed or removed: what is known of it is asked for again."""
         self._limits.pop(topic, None)
-        for trunk in self._trunks.all(self._main):
-            trunk.network.session.routes.forget(topic)
+        for connection in self._connections.all(self._main):
+            connection.network.session.routes.forget(topic)
 
 
 def _route(request: Request) -> Route:

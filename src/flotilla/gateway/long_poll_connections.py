@@ -8,16 +8,16 @@ is opened. Each set is a network of its own and learns by itself who leads what.
 from collections.abc import Callable
 
 from flotilla.client._core.asyncio_network import Network, now_ms
-from flotilla.client._core.calls import READ, Outcome
+from flotilla.client._core.calls import READ, CallResult
 from flotilla.client._core.routes import ANY
 from flotilla.types.address import Address
 from flotilla.types.errors import OverloadedError
 from flotilla.types.operations import GetMetadata, Metadata
 
 #: Who may wait in one network: well below what a broker allows, so that a word to withdraw is never held up.
-PLACES_MAX = 128
+LONG_POLLS_MAX = 128
 #: And in all of them together.
-TRUNKS_MAX = 64
+CONNECTIONS_MAX = 64
 #: What is known of a topic is looked at again after so long, when somebody asks about it.
 FRESH_MS = 5_000
 _REFRESH_TIMEOUT_MS = 10_000
@@ -26,11 +26,11 @@ _REFRESH_TIMEOUT_MS = 10_000
 class LongPollConnection:
     """A network, and how fresh it is."""
 
-    __slots__ = ("_asked_ms", "network", "taken")
+    __slots__ = ("_asked_ms", "long_polls", "network")
 
     def __init__(self, network: Network) -> None:
         self.network = network
-        self.taken = 0
+        self.long_polls = 0
         #: When each topic was last asked about.
         self._asked_ms: dict[str, int] = {}
 
@@ -45,10 +45,10 @@ class LongPollConnection:
             return
         self._asked_ms[topic] = time_ms
 
-        def refreshed(outcome: Outcome) -> None:
-            if not isinstance(outcome, Metadata):
+        def refreshed(result: CallResult) -> None:
+            if not isinstance(result, Metadata):
                 return
-            self.network.session.routes.update(outcome, [topic])
+            self.network.session.routes.update(result, [topic])
             if changed is not None:
                 changed()
 
@@ -62,24 +62,24 @@ class LongPollConnections:
         """`lost` is told of each connection that has ended; it must not call back."""
         self._open_network = open_network
         self._lost = lost
-        self._trunks: list[LongPollConnection] = []
+        self._connections: list[LongPollConnection] = []
 
     def enter(self) -> LongPollConnection:
         """A trunk with a place in it, taken until `leave`. Raises OverloadedError."""
-        for trunk in self._trunks:
-            if trunk.taken < PLACES_MAX:
-                trunk.taken += 1
-                return trunk
-        if len(self._trunks) >= TRUNKS_MAX:
-            raise OverloadedError(f"{TRUNKS_MAX * PLACES_MAX} requests wait here already")
-        trunk = self.open()
-        trunk.taken = 1
-        self._trunks.append(trunk)
-        return trunk
+        for connection in self._connections:
+            if connection.long_polls < LONG_POLLS_MAX:
+                connection.long_polls += 1
+                return connection
+        if len(self._connections) >= CONNECTIONS_MAX:
+            raise OverloadedError(f"{CONNECTIONS_MAX * LONG_POLLS_MAX} requests wait here already")
+        connection = self.open()
+        connection.long_polls = 1
+        self._connections.append(connection)
+        return connection
 
-    def leave(self, trunk: LongPollConnection) -> None:
-        trunk.taken -= 1
-        assert trunk.taken >= 0
+    def leave(self, connection: LongPollConnection) -> None:
+        connection.long_polls -= 1
+        assert connection.long_polls >= 0
 
     def open(self) -> LongPollConnection:
         """One that is not for waiting."""
@@ -89,8 +89,8 @@ class LongPollConnections:
 
     def all(self, main: LongPollConnection | None) -> list[LongPollConnection]:
         """Every one of them, with the one that is not for waiting."""
-        return self._trunks if main is None else [main, *self._trunks]
+        return self._connections if main is None else [main, *self._connections]
 
     async def close(self) -> None:
-        for trunk in self._trunks:
-            await trunk.network.close()
+        for connection in self._connections:
+            await connection.network.close()

@@ -26,7 +26,7 @@ class GatewayPoll:
         session: Session,
         request: Poll,
         *,
-        turn: int,
+        rotation: int,
         timeout_ms: int,
         done: Callable[[Polled | FlotillaError], None],
         release: Callable[[Polled], None],
@@ -56,17 +56,17 @@ class GatewayPoll:
             answered=self._note_answer,
             moved=moved,
             timeout_ms=timeout_ms,
-            turn=turn,
+            rotation=rotation,
         )
         self._polls.begin_round()
-        self._turn()
+        self._pump()
 
     def abandon(self) -> None:
         """Nobody waits for it any more."""
         if not self._is_over:
             self._end()
 
-    def _turn(self) -> None:
+    def _pump(self) -> None:
         if self._is_over:
             return
         left_ms = max(self._until_ms - self._session.now_ms, 0)
@@ -98,7 +98,7 @@ class GatewayPoll:
         self._timer = None
         if not self._polls.is_searching and not (self._may_park and self._is_answered):
             self._polls.begin_round()
-        self._turn()
+        self._pump()
 
     def _part(self, partitions: list[int], messages: int, wait_ms: int) -> Poll:
         return replace(self._request, partitions=partitions, max_messages=messages, wait_ms=wait_ms)
@@ -113,12 +113,12 @@ class GatewayPoll:
             self._finish(polled)
         else:
             self._retry_after_ms = polled.retry_after_ms or self._retry_after_ms
-            self._turn()
+            self._pump()
 
-    def _finish(self, outcome: Polled | FlotillaError) -> None:
+    def _finish(self, result: Polled | FlotillaError) -> None:
         if not self._is_over:
             self._end()
-            self._done(outcome)
+            self._done(result)
 
     def _end(self) -> None:
         self._is_over = True

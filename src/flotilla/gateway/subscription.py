@@ -23,7 +23,7 @@ from flotilla.types.operations.queue import RELEASE, Delivery, Poll, Polled, Pus
 _POLL_BYTES_MAX = 2 * MIB
 CREDIT_MAX = 1_000_000
 #: When so many deliveries are remembered, those that are settled are looked for.
-_LENT_MAX = 1_024
+_FORWARDED_MAX = 1_024
 
 
 class _Waiting(NamedTuple):
@@ -42,18 +42,18 @@ class GatewaySubscription:
         request: Subscribe,
         *,
         timeout_ms: int,
-        lend: Callable[[Pushed], list[ForwardedLease]],
+        forward: Callable[[Pushed], list[ForwardedLease]],
         release: Callable[[Polled], None],
         give_back: Callable[[Settle], None],
         moved: Callable[[int], None],
         closed: Callable[[], None],
     ) -> None:
-        """`lend` is told what is handed out, `release` what arrived for nobody, `moved` what others lead now."""
+        """`forward` is told what is handed out, `release` what arrived for nobody, `moved` what others lead now."""
         if not 0 <= request.credit <= CREDIT_MAX:
             raise InvalidArgumentError(f"credit is 0 to {CREDIT_MAX} messages, not {request.credit}")
         self._network = network
         self._request = request
-        self._lend = lend
+        self._forward = forward
         self._release = release
         self._settle = give_back
         self._closed = closed
@@ -61,7 +61,7 @@ class GatewaySubscription:
         self._waiting: deque[_Waiting] = deque()
         self._waiting_count = 0
         #: What was handed out, with what of it is not settled.
-        self._lent: list[ForwardedLease] = []
+        self._forwarded: list[ForwardedLease] = []
         self._error: FlotillaError | None = None
         self._news = asyncio.Event()
         self._timer: Timer | None = None
@@ -79,7 +79,7 @@ class GatewaySubscription:
             moved=moved,
             timeout_ms=timeout_ms,
         )
-        self._turn()
+        self._pump()
         network.wake()
 
     def add_credit(self, messages: int) -> None:
@@ -105,9 +105,9 @@ class GatewaySubscription:
                 raise StopAsyncIteration
             pushed = self._take()
             if pushed is not None:
-                if len(self._lent) >= _LENT_MAX:
-                    self._lent = [loan for loan in self._lent if loan.holding.open]
-                self._lent += self._lend(pushed)
+                if len(self._forwarded) >= _FORWARDED_MAX:
+                    self._forwarded = [forwarded for forwarded in self._forwarded if forwarded.lease.unsettled]
+                self._forwarded += self._forward(pushed)
                 return pushed
             self._news.clear()
             await self._news.wait()
@@ -124,10 +124,10 @@ class GatewaySubscription:
             self._polls.withdraw()
             self._network.wake()
         self._give_back(len(self._waiting))
-        for loan in self._lent:
-            holding = loan.holding
-            if held := list(holding.runs(holding.open)):
-                self._settle(Settle(holding.topic, holding.partition, holding.group, RELEASE, held, delay_ms=0))
+        for forwarded in self._forwarded:
+            lease = forwarded.lease
+            if ranges := list(lease.runs(lease.unsettled)):
+                self._settle(Settle(lease.topic, lease.partition, lease.group, RELEASE, ranges, delay_ms=0))
         self._news.set()
         self._closed()
 
@@ -136,16 +136,16 @@ class GatewaySubscription:
     def _on_credit(self) -> None:
         self._is_scheduled = False
         self._network.session.now_ms = now_ms()
-        self._turn()
+        self._pump()
         self._network.perform()
 
-    def _turn(self) -> None:
+    def _pump(self) -> None:
         if self._is_closed or self._error is not None:
             return
         free = self._credit - self._waiting_count
         if free > 0:
             # Polls that are parked at leaders which have nothing must not keep the others from being asked.
-            room = max(free - self._polls.messages_asked, 1)
+            room = max(free - self._polls.messages_in_flight, 1)
             self._polls.ask(min(room, POLL_MESSAGES_MAX), LONG_POLL_MS, is_shared=True)
         self._set_timer(is_asking=free > 0)
 
@@ -177,7 +177,7 @@ class GatewaySubscription:
     def _on_time(self) -> None:
         now = self._network.session.now_ms
         self._give_back(sum([each.return_ms <= now for each in self._waiting]))
-        self._turn()
+        self._pump()
 
     # What arrives.
 
@@ -192,7 +192,7 @@ class GatewaySubscription:
             self._waiting_count += delivery.count
         if polled.deliveries:
             self._news.set()
-        self._turn()
+        self._pump()
 
     def _failed(self, error: FlotillaError) -> None:
         if not self._is_closed:

@@ -4,10 +4,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from flotilla.client._core.session import SessionOptions
-from flotilla.client.queue._core import QueueReader
+from flotilla.client.queue._core import QueueCore
 from flotilla.client.queue.message import Leased, masks_of
 from flotilla.client.queue.options import QueueOptions
-from flotilla.client.queue.outcome import DONE, Verdict
+from flotilla.client.queue.outcome import ACKED, Outcome
 from flotilla.types.errors import FlotillaError
 from flotilla.types.operations import TopicInfo
 from flotilla.types.operations.queue import DescribeGroup, GroupDescription
@@ -67,7 +67,7 @@ class Member:
 
     def __init__(self, world: QueueWorld, member: str, options: QueueOptions) -> None:
         self.world = world
-        self.reader: QueueReader[Leased[str]] = QueueReader(
+        self.reader: QueueCore[Leased[str]] = QueueCore(
             world.session, world.topic, "workers", member, options, kind=Leased, owner=member, news=lambda: None
         )
 
@@ -83,24 +83,24 @@ class Member:
 
     def flow(self) -> None:
         self.reader.flow()
-        self.reader.turn(self.world.now_ms)
+        self.reader.pump(self.world.now_ms)
         self.world.run()
 
-    def settle(self, messages: Iterable[Leased[str]], verdict: Verdict = DONE) -> list[FlotillaError | None]:
+    def settle(self, messages: Iterable[Leased[str]], outcome: Outcome = ACKED) -> list[FlotillaError | None]:
         """Settles with the next turn; the outcome will be in the list."""
-        outcomes: list[FlotillaError | None] = []
-        self.reader.settle(masks_of(messages), verdict, outcomes.append)
-        return outcomes
+        results: list[FlotillaError | None] = []
+        self.reader.settle(masks_of(messages), outcome, results.append)
+        return results
 
-    def turn(self) -> None:
-        self.reader.turn(self.world.now_ms)
+    def pump(self) -> None:
+        self.reader.pump(self.world.now_ms)
         self.world.run()
 
-    def ack(self, messages: Iterable[Leased[str]], verdict: Verdict = DONE) -> FlotillaError | None:
-        outcomes = self.settle(messages, verdict)
-        self.turn()
-        assert len(outcomes) == 1
-        return outcomes[0]
+    def ack(self, messages: Iterable[Leased[str]], outcome: Outcome = ACKED) -> FlotillaError | None:
+        results = self.settle(messages, outcome)
+        self.pump()
+        assert len(results) == 1
+        return results[0]
 
 
 def payloads(messages: Iterable[Leased[str]]) -> list[bytes]:

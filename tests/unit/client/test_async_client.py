@@ -11,10 +11,10 @@ import uvloop
 from flotilla import AsyncClient, ConnectionClosedError, OutcomeUnknownError, Receipt
 from flotilla.client._options import TIMEOUT_MS_DEFAULT
 from flotilla.types.operations import Fetch, GetMetadata, Produce
-from tests.unit.client.test_client import LeaseRange
+from tests.unit.client.test_client import UnansweredRequests
 
 
-async def seen(held: LeaseRange) -> None:
+async def seen(held: UnansweredRequests) -> None:
     await asyncio.to_thread(held.seen.wait, 10)
 
 
@@ -33,7 +33,7 @@ def run(work) -> None:
 )
 def test_a_call_can_be_cancelled(doors, kind, action):
     doors.cluster.create("orders")
-    held = LeaseRange(doors, kind)
+    held = UnansweredRequests(doors, kind)
 
     async def work() -> None:
         async with AsyncClient(doors.addresses) as client:
@@ -70,7 +70,7 @@ def test_records_of_many_tasks_travel_together(doors):
 )
 def test_closing_ends_the_waits_of_other_tasks(doors, kind, action, error):
     doors.cluster.create("orders")
-    held = LeaseRange(doors, kind)
+    held = UnansweredRequests(doors, kind)
 
     async def work() -> None:
         client = AsyncClient(doors.addresses)
@@ -86,7 +86,7 @@ def test_closing_ends_the_waits_of_other_tasks(doors, kind, action, error):
 
 def test_a_close_that_is_cancelled_leaves_nothing(doors):
     doors.cluster.create("orders")
-    held = LeaseRange(doors, Produce)
+    held = UnansweredRequests(doors, Produce)
 
     async def work() -> None:
         client = AsyncClient(doors.addresses)
@@ -104,7 +104,7 @@ def test_a_close_that_is_cancelled_leaves_nothing(doors):
 @pytest.mark.slow
 def test_a_task_that_is_cancelled_in_a_with_block_ends_in_time(doors, caplog):
     doors.cluster.create("orders")
-    held = LeaseRange(doors, Produce)
+    held = UnansweredRequests(doors, Produce)
 
     async def send() -> None:
         async with AsyncClient(doors.addresses) as client, client.producer("orders") as producer:

@@ -15,7 +15,7 @@ from flotilla.client._options import TIMEOUT_MS_DEFAULT
 from flotilla.types.operations import Fetch, GetMetadata, Produce
 
 
-class LeaseRange:
+class UnansweredRequests:
     """Requests of one kind are taken and not answered; `seen` is set by the first."""
 
     def __init__(self, doors, kind) -> None:
@@ -53,7 +53,7 @@ def interrupt_when(event: threading.Event) -> threading.Thread:
 )
 def test_an_interrupt_ends_a_wait_and_leaves_a_client_that_can_be_closed(doors, kind, action):
     doors.cluster.create("orders")
-    held = LeaseRange(doors, kind)
+    held = UnansweredRequests(doors, kind)
     with Client(doors.addresses) as client:
         thread = interrupt_when(held.seen)
         with pytest.raises(KeyboardInterrupt):
@@ -76,7 +76,7 @@ def test_a_sender_that_waits_for_room_is_told_of_it(doors, monkeypatch):
 @pytest.mark.slow
 def test_an_interrupt_in_a_with_block_ends_in_time(doors, caplog):
     doors.cluster.create("orders")
-    held = LeaseRange(doors, Produce)
+    held = UnansweredRequests(doors, Produce)
     interrupted = []
 
     def work():
@@ -108,15 +108,15 @@ def test_an_interrupt_in_a_with_block_ends_in_time(doors, caplog):
 )
 def test_closing_ends_the_waits_of_other_threads(doors, kind, action, errors):
     doors.cluster.create("orders")
-    held = LeaseRange(doors, kind)
+    held = UnansweredRequests(doors, kind)
     client = Client(doors.addresses)
-    outcomes = []
+    results = []
 
     def wait() -> None:
         try:
             action(client)
         except Exception as error:
-            outcomes.append(error)
+            results.append(error)
 
     thread = threading.Thread(target=wait)
     thread.start()
@@ -124,7 +124,7 @@ def test_closing_ends_the_waits_of_other_threads(doors, kind, action, errors):
     client.close(timeout_ms=10)
     thread.join(10)
     assert not thread.is_alive()
-    assert isinstance(outcomes[0], errors)
+    assert isinstance(results[0], errors)
 
 
 def test_many_threads_share_a_client(doors):

@@ -6,7 +6,7 @@ connection before a broker has read a request, or after it has carried it out an
 
 from random import Random
 
-from flotilla.client._core.calls import READ, Call, Outcome
+from flotilla.client._core.calls import READ, CallResult, ClientCall
 from flotilla.client._core.links import Close, Dial, LinkId, Write
 from flotilla.client._core.routes import Route
 from flotilla.client._core.session import Session, SessionOptions
@@ -48,11 +48,13 @@ class World:
         self.silent: set[int] = set()
         self.requests_max = requests_max
 
-    def call(self, request: Request, route: Route, *, timeout_ms: int = 10_000, effect: str = READ) -> list[Outcome]:
+    def call(self, request: Request, route: Route, *, timeout_ms: int = 10_000, effect: str = READ) -> list[CallResult]:
         """Submits a call; its outcome will be in the list."""
-        outcomes: list[Outcome] = []
-        self.session.submit(Call(request, route, self.now_ms + timeout_ms, outcomes.append, effect=effect), self.now_ms)
-        return outcomes
+        results: list[CallResult] = []
+        self.session.submit(
+            ClientCall(request, route, self.now_ms + timeout_ms, results.append, effect=effect), self.now_ms
+        )
+        return results
 
     # Steps.
 

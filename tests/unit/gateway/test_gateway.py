@@ -14,7 +14,7 @@ from flotilla.gateway import long_poll_connections as trunks
 from flotilla.gateway import poll as gateway_poll
 from flotilla.gateway import subscription as gateway_subscription
 from flotilla.gateway.gateway import Gateway
-from flotilla.gateway.long_poll_connections import PLACES_MAX
+from flotilla.gateway.long_poll_connections import LONG_POLLS_MAX
 from flotilla.types.errors import InvalidArgumentError, NotFoundError, OutcomeUnknownError, UnavailableError
 from flotilla.types.operations import CreateTopic, Fetch, Fetched, Produce, Produced, TopicReply
 from flotilla.types.operations.queue import (
@@ -186,10 +186,10 @@ def test_a_record_that_is_too_large_harms_nobody_else(play: Callable[[Work], Non
 
     async def work(gateway: Gateway) -> None:
         await gateway.produce("one", records(b"warm"))
-        outcomes = await asyncio.gather(
+        results = await asyncio.gather(
             *[gateway.produce("one", records(b"x" * (20 if n == 3 else 5))) for n in range(6)], return_exceptions=True
         )
-        assert [isinstance(outcome, InvalidArgumentError) for outcome in outcomes] == [n == 3 for n in range(6)]
+        assert [isinstance(result, InvalidArgumentError) for result in results] == [n == 3 for n in range(6)]
 
     play(work)
 
@@ -204,10 +204,10 @@ def test_a_batch_that_is_refused_for_a_stranger_is_sent_again(play: Callable[[Wo
     async def work(gateway: Gateway) -> None:
         await gateway.produce("one", records(b"warm"))
         payloads = [b"bad" if n == 3 else b"%d" % n for n in range(6)]
-        outcomes = await asyncio.gather(
+        results = await asyncio.gather(
             *[gateway.produce("one", records(payload)) for payload in payloads], return_exceptions=True
         )
-        assert [isinstance(outcome, InvalidArgumentError) for outcome in outcomes] == [n == 3 for n in range(6)]
+        assert [isinstance(result, InvalidArgumentError) for result in results] == [n == 3 for n in range(6)]
         assert sorted(doors.cluster.stored("one")) == sorted([b"warm", *[p for p in payloads if p != b"bad"]])
 
     play(work)
@@ -298,9 +298,9 @@ def test_what_arrives_for_nobody_is_given_back(play: Callable[[Work], None], doo
             await until(lambda: bool(doors.cluster._waiting))
             await gateway.produce("one", records(b"%d" % number))
             waiting.cancel()
-            outcome = (await asyncio.gather(waiting, return_exceptions=True))[0]
-            if isinstance(outcome, Polled):
-                held = [LeaseRange(each.lease_id, each.first, each.first + each.count) for each in outcome.deliveries]
+            result = (await asyncio.gather(waiting, return_exceptions=True))[0]
+            if isinstance(result, Polled):
+                held = [LeaseRange(each.lease_id, each.first, each.first + each.count) for each in result.deliveries]
                 await gateway.ask(Settle("one", 0, "g", ACK, held))
                 continue
             polled = await gateway.poll(Poll("one", "g", "you", wait_ms=20_000))
@@ -340,7 +340,7 @@ def test_what_is_acknowledged_as_it_leaves_is_asked_of_one_leader_at_a_time(
 
 def test_those_who_wait_hold_up_nobody(play: Callable[[Work], None], doors: Doors) -> None:
     """More long polls than a connection may carry, and still everything else is answered."""
-    total = 2 * PLACES_MAX + 50
+    total = 2 * LONG_POLLS_MAX + 50
 
     async def work(gateway: Gateway) -> None:
         polls = [

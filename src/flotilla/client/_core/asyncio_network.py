@@ -12,7 +12,7 @@ from functools import partial
 from typing import cast
 
 from flotilla.client._core.broker_clock import AGREED, BrokerTime, ClockDifference, difference_here, difference_of
-from flotilla.client._core.calls import READ, Call, Outcome
+from flotilla.client._core.calls import READ, CallResult, ClientCall
 from flotilla.client._core.links import Close, Dial, LinkId, Write
 from flotilla.client._core.local_link import Answers, LocalConnection, LocalEndpoint, LocalTransport
 from flotilla.client._core.routes import Route
@@ -83,7 +83,7 @@ class Network:
         self._timer_ms = _NEVER_MS
         self._is_scheduled = False
         #: What a broker has told of its time, and what came of it.
-        self._told: BrokerTime | None = None
+        self._broker_time: BrokerTime | None = None
         self._difference = AGREED
         #: Set while no connection and no attempt at one exists.
         self._is_empty = asyncio.Event()
@@ -96,35 +96,35 @@ class Network:
         request: Request,
         route: Route,
         timeout_ms: int,
-        done: Callable[[Outcome], None],
+        done: Callable[[CallResult], None],
         effect: str = READ,
         *,
         is_single: bool = False,
-    ) -> Call:
+    ) -> ClientCall:
         """Starts a call; `done` is called once, by its deadline at the latest. A single one is attempted once only."""
         time_ms = now_ms()
-        call = Call(request, route, time_ms + timeout_ms, done, effect=effect, is_single=is_single)
+        call = ClientCall(request, route, time_ms + timeout_ms, done, effect=effect, is_single=is_single)
         self.session.submit(call, time_ms)
         self.wake()
         return call
 
     async def call(self, request: Request, route: Route, timeout_ms: int, effect: str = READ) -> Reply:
         """Makes a call. Raises FlotillaError; if it is cancelled, nobody waits for the answer any more."""
-        future: asyncio.Future[Outcome] = self._loop.create_future()
+        future: asyncio.Future[CallResult] = self._loop.create_future()
 
-        def done(outcome: Outcome) -> None:
+        def done(result: CallResult) -> None:
             if not future.done():
-                future.set_result(outcome)
+                future.set_result(result)
 
         call = self.submit(request, route, timeout_ms, done, effect)
         try:
-            outcome = await future
+            result = await future
         except BaseException:
             self.session.cancel(call)
             raise
-        if isinstance(outcome, FlotillaError):
-            raise outcome
-        return outcome
+        if isinstance(result, FlotillaError):
+            raise result
+        return result
 
     def wake(self) -> None:
         """Something was asked of the session: it is carried out at the end of this turn of the loop."""
@@ -135,7 +135,7 @@ class Network:
     @property
     def difference(self) -> ClockDifference:
         """How far the brokers' clock is ahead of ours, as the last one of them told it. Any thread may ask."""
-        return difference_here(self._told, time_of_day_ms()) or self._difference
+        return difference_here(self._broker_time, time_of_day_ms()) or self._difference
 
     async def close(self) -> None:
         """Ends every call and connection, and waits until the last one is gone."""
@@ -152,7 +152,7 @@ class Network:
         self,
         link: LinkId,
         transport: asyncio.Transport | LocalTransport,
-        connection: LocalConnection[Call] | None = None,
+        connection: LocalConnection[ClientCall] | None = None,
     ) -> None:
         self._transports[link] = transport
         self.session.dialled(link, now_ms(), connection)
@@ -160,11 +160,11 @@ class Network:
 
     def received(self, link: LinkId, data: bytes | int | Answers) -> None:
         self.session.received(link, data, now_ms())
-        told = self.session.told
-        if told is not None and told is not self._told:
-            self._told = told
+        broker_time = self.session.broker_time
+        if broker_time is not None and broker_time is not self._broker_time:
+            self._broker_time = broker_time
             day_ms = time_of_day_ms()
-            self._difference = difference_of(told, now_ms(), day_ms)
+            self._difference = difference_of(broker_time, now_ms(), day_ms)
         self.perform()
 
     def disconnected(self, link: LinkId, reason: str) -> None:

@@ -40,17 +40,17 @@ class ClockDifference(NamedTuple):
 AGREED: Final = ClockDifference(0, 0)
 
 
-def difference_of(told: BrokerTime, now_ms: int, day_ms: int) -> ClockDifference:
+def difference_of(broker_time: BrokerTime, now_ms: int, day_ms: int) -> ClockDifference:
     """As it was heard now, by the clock of the session and by the time of day here."""
-    took_ms = now_ms - told.asked_ms
-    heard_ms = told.time_ms - day_ms
+    took_ms = now_ms - broker_time.asked_ms
+    heard_ms = broker_time.time_ms - day_ms
     # Clocks are read in whole milliseconds, and the two do not begin theirs together.
     return ClockDifference(heard_ms - 1, heard_ms + took_ms + 1)
 
 
-def difference_here(told: BrokerTime | None, day_ms: int) -> ClockDifference | None:
+def difference_here(broker_time: BrokerTime | None, day_ms: int) -> ClockDifference | None:
     """Of a broker in this process, to a time of day that was read just before; None: it is elsewhere."""
-    clock = None if told is None else CLOCKS_HERE.get(told.address)
+    clock = None if broker_time is None else CLOCKS_HERE.get(broker_time.address)
     if clock is None:
         return None
     ahead_ms = clock() - day_ms

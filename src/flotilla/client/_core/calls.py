@@ -112,7 +112,7 @@ ONCE: Final = "once"
 #: A topic that was there a moment ago may be unknown to a broker that lags behind. Believed at this attempt.
 NOT_FOUND_ATTEMPTS_MAX: Final = 5
 
-Outcome: TypeAlias = Reply | FlotillaError
+CallResult: TypeAlias = Reply | FlotillaError
 #: What each request is answered with. Anything else was not understood by one of the two sides.
 REPLIES: Final[dict[type[Request], type[Reply]]] = {
     Produce: Produced,
@@ -168,7 +168,7 @@ _LAGGING: Final = (Fetch, ListOffsets, ClaimPartition, DescribeReplicas)
 UNSURE: Final = (OutcomeUnknownError, StorageFailedError, UnknownError)
 
 
-class Call:
+class ClientCall:
     """Made by whoever asks; its state belongs to the session."""
 
     __slots__ = (
@@ -194,7 +194,7 @@ class Call:
         request: Request,
         route: Route,
         deadline_ms: int,
-        done: Callable[[Outcome], None],
+        done: Callable[[CallResult], None],
         *,
         effect: str = READ,
         is_single: bool = False,
@@ -239,7 +239,7 @@ class Call:
             return False
         return is_passing(error, self.attempts)
 
-    def verdict(self, error: FlotillaError) -> FlotillaError:
+    def final_error(self, error: FlotillaError) -> FlotillaError:
         """What the caller is told when there is no other attempt."""
         if not self.is_unsure or isinstance(error, OutcomeUnknownError):
             return error

@@ -34,7 +34,7 @@ def hello(name: str, is_gateway: bool) -> Hello:
     return Hello(PROTOCOL_VERSION_MIN, PROTOCOL_VERSION_MAX, name, is_gateway)
 
 
-class Connection(Generic[Token]):
+class ClientConnection(Generic[Token]):
     __slots__ = ("_frames", "_next_id", "_waiting", "_welcome", "is_open", "room")
 
     def __init__(self) -> None:

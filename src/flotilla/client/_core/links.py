@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from flotilla.client._core.calls import Call
-from flotilla.client._core.connection import Connection
+from flotilla.client._core.calls import ClientCall
+from flotilla.client._core.connection import ClientConnection
 from flotilla.types.address import Address
 
 LinkId: TypeAlias = int
@@ -43,9 +43,9 @@ class Link:
     def __init__(self, link: LinkId, address: Address, now_ms: int, open_by_ms: int) -> None:
         self.link = link
         self.address = address
-        self.connection: Connection[Call] = Connection()
+        self.connection: ClientConnection[ClientCall] = ClientConnection()
         #: Calls that wait for Welcome or for room, in order.
-        self.queue: dict[Call, None] = {}
+        self.queue: dict[ClientCall, None] = {}
         self.output: list[Any] = []
         self.open_by_ms = open_by_ms
         #: When Hello was sent.
@@ -65,6 +65,6 @@ class Link:
         due = [*self.orphans.values(), *[call.due_ms for call in connection.pending()]]
         return max(min(due), self.heard_ms) if due else None
 
-    def held(self) -> list[Call]:
+    def calls(self) -> list[ClientCall]:
         """Every call that somebody waits for, sent or not."""
         return [*self.connection.pending(), *self.queue]

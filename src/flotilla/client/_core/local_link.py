@@ -7,7 +7,7 @@ those of any connection; only what would be a frame is a pair of correlation id 
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias
 
-from flotilla.client._core.connection import HELLO_ID, Connection, Token, hello
+from flotilla.client._core.connection import HELLO_ID, ClientConnection, Token, hello
 from flotilla.codec.client.frames import Answer
 from flotilla.codec.client.handover import hand_over_request
 from flotilla.types.errors import FlotillaError
@@ -32,8 +32,8 @@ class LocalEndpoint(Protocol):
         """Opens a link. `received` and `lost` are called from the event loop, never inside `writelines`."""
 
 
-class LocalConnection(Connection[Token]):
-    """A Connection whose frames are values."""
+class LocalConnection(ClientConnection[Token]):
+    """A ClientConnection whose frames are values."""
 
     __slots__ = ()
 

@@ -30,17 +30,17 @@ async def find_topic(network: Network, topic: str, timeout_ms: int, *, create: b
     """What a topic looks like. Raises NotFoundError."""
     future: asyncio.Future[TopicInfo | FlotillaError] = asyncio.get_running_loop().create_future()
 
-    def done(outcome: TopicInfo | FlotillaError) -> None:
+    def done(result: TopicInfo | FlotillaError) -> None:
         if not future.done():
-            future.set_result(outcome)
+            future.set_result(result)
 
     time_ms = now_ms()
     network.session.resolve(topic, time_ms + timeout_ms, done, time_ms, create=create)
     network.wake()
-    outcome = await future
-    if isinstance(outcome, FlotillaError):
-        raise outcome
-    return outcome
+    result = await future
+    if isinstance(result, FlotillaError):
+        raise result
+    return result
 
 
 def chosen_partitions(topic: TopicInfo, wished: Sequence[int] | None) -> list[int]:

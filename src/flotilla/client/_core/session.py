@@ -21,8 +21,8 @@ from typing import Any
 
 from flotilla.client._core.backoff import Backoff
 from flotilla.client._core.broker_clock import BrokerTime
-from flotilla.client._core.calls import READ, REPEATABLE, REPLIES, Call, Outcome, outcome_unknown
-from flotilla.client._core.connection import Connection
+from flotilla.client._core.calls import READ, REPEATABLE, REPLIES, CallResult, ClientCall, outcome_unknown
+from flotilla.client._core.connection import ClientConnection
 from flotilla.client._core.links import Action, Close, Dial, Link, LinkId, Write
 from flotilla.client._core.routes import ANY, CONTROLLER, Route, Routes
 from flotilla.client._core.timers import Timer, Timers
@@ -72,22 +72,22 @@ class Session:
         self.options = options
         self.is_closed = False
         #: What the last broker that told its time has said.
-        self.told: BrokerTime | None = None
+        self.broker_time: BrokerTime | None = None
         self._place = chance.getrandbits(16)
         self._links: dict[LinkId, Link] = {}
         self._by_address: dict[Address, Link] = {}
         self._link_count = 0
         #: Every call without an outcome, in the order of submission.
-        self._calls: dict[Call, None] = {}
+        self._calls: dict[ClientCall, None] = {}
         #: Those that wait for metadata.
-        self._unrouted: dict[Call, None] = {}
+        self._unrouted: dict[ClientCall, None] = {}
         #: While metadata are asked for: about which topics, and who can still be asked.
         self._asked: list[str] | None = None
         self._untried: list[Address] = []
         #: The next question about suspects.
         self._inquiry: Timer | None = None
         self._actions: list[Action] = []
-        self._outcomes: deque[tuple[Call, Outcome]] = deque()
+        self._results: deque[tuple[ClientCall, CallResult]] = deque()
         self._is_settling = False
         #: Told the address of each connection that has ended, in the middle of things: they must not call back.
         self.watchers: list[Callable[[Address], None]] = []
@@ -96,22 +96,22 @@ class Session:
 
     # What callers do.
 
-    def submit(self, call: Call, now_ms: int) -> None:
+    def submit(self, call: ClientCall, now_ms: int) -> None:
         self.now_ms = now_ms
         if self.is_closed:
-            self._outcomes.append((call, ConnectionClosedError("the client is closed")))
+            self._results.append((call, ConnectionClosedError("the client is closed")))
         else:
             self._calls[call] = None
             self._watch(call.deadline_ms)
             self._attempt(call)
-        if self._outcomes:
+        if self._results:
             self._settle()
 
-    def cancel(self, call: Call) -> None:
+    def cancel(self, call: ClientCall) -> None:
         """Nobody waits for it any more: `done` is not called. A broker may carry it out all the same."""
         self._release(call)
 
-    def withdraw(self, call: Call, now_ms: int) -> bool:
+    def withdraw(self, call: ClientCall, now_ms: int) -> bool:
         """A call need not wait any longer. True: its answer comes soon, of a poll with whatever it has leased by then.
 
         False: no broker has it, and `done` is not called.
@@ -125,7 +125,7 @@ class Session:
         call.is_single = True
         deadline_ms = now_ms + self.options.answer_ms_max
         request = Withdraw(call.correlation_id)
-        word = Call(request, call.route, deadline_ms, lambda outcome: None, effect=REPEATABLE, is_single=True)
+        word = ClientCall(request, call.route, deadline_ms, lambda result: None, effect=REPEATABLE, is_single=True)
         self._calls[word] = None
         self._watch(deadline_ms)
         self._assign(word, link.address)
@@ -146,23 +146,23 @@ class Session:
             done(known)
             return
 
-        def answered(outcome: Outcome) -> None:
-            is_missing = isinstance(outcome, Metadata) and not outcome.topics
-            if is_missing or isinstance(outcome, NotFoundError):
+        def answered(result: CallResult) -> None:
+            is_missing = isinstance(result, Metadata) and not result.topics
+            if is_missing or isinstance(result, NotFoundError):
                 # This broker may lag behind; what the controller does not know does not exist.
-                self.submit(Call(GetMetadata([topic], create), CONTROLLER, deadline_ms, concluded), self.now_ms)
+                self.submit(ClientCall(GetMetadata([topic], create), CONTROLLER, deadline_ms, concluded), self.now_ms)
             else:
-                concluded(outcome)
+                concluded(result)
 
-        def concluded(outcome: Outcome) -> None:
-            if isinstance(outcome, FlotillaError):
-                done(no_topic(topic) if isinstance(outcome, NotFoundError) else outcome)
+        def concluded(result: CallResult) -> None:
+            if isinstance(result, FlotillaError):
+                done(no_topic(topic) if isinstance(result, NotFoundError) else result)
                 return
-            assert isinstance(outcome, Metadata)
-            self.routes.update(outcome, [topic])
+            assert isinstance(result, Metadata)
+            self.routes.update(result, [topic])
             done(self.routes.topics.get(topic) or no_topic(topic))
 
-        self.submit(Call(GetMetadata([topic], create), ANY, deadline_ms, answered), now_ms)
+        self.submit(ClientCall(GetMetadata([topic], create), ANY, deadline_ms, answered), now_ms)
 
     def next_place(self) -> int:
         """A number for each reader, one after the other, beginning anywhere."""
@@ -201,7 +201,7 @@ class Session:
         next_ms = self.timers.next_ms
         return self._scan_ms if next_ms is None else min(self._scan_ms, next_ms)
 
-    def dialled(self, link: LinkId, now_ms: int, connection: Connection[Call] | None = None) -> None:
+    def dialled(self, link: LinkId, now_ms: int, connection: ClientConnection[ClientCall] | None = None) -> None:
         """The link is up. `connection` takes the place of one that speaks in bytes."""
         self.now_ms = now_ms
         found = self._links.get(link)
@@ -231,8 +231,8 @@ class Session:
             if found.connection.is_open and not was_open:
                 self._welcomed(found)
             self.routes.heard(found.address)
-            for call, outcome in answered:
-                self._answered(call, outcome)
+            for call, result in answered:
+                self._answered(call, result)
             if found.queue:
                 self._send_queued(found)
         self._settle()
@@ -241,7 +241,7 @@ class Session:
         self.routes.measured(link.address, self.now_ms - link.greeted_ms)
         time_ms = link.connection.welcomed_ms
         if time_ms:
-            self.told = BrokerTime(link.address, time_ms, link.greeted_ms)
+            self.broker_time = BrokerTime(link.address, time_ms, link.greeted_ms)
 
     def lost(self, link: LinkId, reason: str, now_ms: int) -> None:
         """The connection ended, or could not be made."""
@@ -263,7 +263,7 @@ class Session:
 
     # Where calls go.
 
-    def _attempt(self, call: Call) -> None:
+    def _attempt(self, call: ClientCall) -> None:
         if call not in self._calls:
             return
         address = self._any_address() if call.route == ANY else self.routes.find(call.route)
@@ -281,7 +281,7 @@ class Session:
         opened = [link.address for link in self._links.values() if link.connection.is_open]
         return sorted(dict.fromkeys([*opened, *self.routes.candidates()]), key=self.routes.suspects.__contains__)
 
-    def _assign(self, call: Call, address: Address) -> None:
+    def _assign(self, call: ClientCall, address: Address) -> None:
         link = self._by_address.get(address)
         if link is None:
             link = self._dial(address)
@@ -308,7 +308,7 @@ class Session:
             try:
                 call.correlation_id, frame = connection.send(call.request, call)
             except InvalidArgumentError as error:
-                self._finish(call, call.verdict(error))
+                self._finish(call, call.final_error(error))
                 continue
             call.is_sent = True
             call.due_ms = self.now_ms + call.wait_ms
@@ -318,30 +318,30 @@ class Session:
 
     # What became of them.
 
-    def _answered(self, call: Call, outcome: Outcome) -> None:
+    def _answered(self, call: ClientCall, result: CallResult) -> None:
         request = call.request
-        if isinstance(outcome, REPLIES[type(request)]):
+        if isinstance(result, REPLIES[type(request)]):
             # No connection holds it any more.
             call.link = 0
-            self._finish(call, outcome)
+            self._finish(call, result)
             return
-        if not isinstance(outcome, FlotillaError):
-            outcome = UnknownError(f"{type(request).__name__} was answered with {type(outcome).__name__}")
-        if isinstance(outcome, NotLeaderError):
-            self.routes.redirect(call.route, outcome.address)
-        elif isinstance(outcome, NotFoundError) and call.route.topic:
+        if not isinstance(result, FlotillaError):
+            result = UnknownError(f"{type(request).__name__} was answered with {type(result).__name__}")
+        if isinstance(result, NotLeaderError):
+            self.routes.redirect(call.route, result.address)
+        elif isinstance(result, NotFoundError) and call.route.topic:
             # Perhaps the broker knows less than others. Who leads is asked for again before the next attempt.
             self.routes.doubt(call.route, self._links[call.link].address)
-        self._failed(call, outcome)
+        self._failed(call, result)
 
-    def _failed(self, call: Call, error: FlotillaError, *, is_unsure: bool = False) -> None:
+    def _failed(self, call: ClientCall, error: FlotillaError, *, is_unsure: bool = False) -> None:
         """An attempt ended without a reply."""
         call.failed(error, is_unsure=is_unsure)
         self._unrouted.pop(call, None)
         if call.is_single:
             self._finish(call, error)
         elif not call.may_repeat(error):
-            self._finish(call, call.verdict(error))
+            self._finish(call, call.final_error(error))
         else:
             delay_ms = self.options.backoff.delay_ms(call.attempts, error, self.chance)
             if delay_ms:
@@ -367,11 +367,11 @@ class Session:
         for watcher in self.watchers:
             watcher(link.address)
 
-    def _finish(self, call: Call, outcome: Outcome) -> None:
+    def _finish(self, call: ClientCall, result: CallResult) -> None:
         self._release(call)
-        self._outcomes.append((call, outcome))
+        self._results.append((call, result))
 
-    def _release(self, call: Call) -> None:
+    def _release(self, call: ClientCall) -> None:
         """Takes the call out of everything that holds it."""
         self._calls.pop(call, None)
         self._unrouted.pop(call, None)
@@ -380,7 +380,7 @@ class Session:
         call.link = 0
         call.is_sent = False
 
-    def _withdraw(self, call: Call) -> None:
+    def _withdraw(self, call: ClientCall) -> None:
         """Nobody waits for the attempt that is under way."""
         link = self._links.get(call.link)
         if link is not None:
@@ -394,9 +394,9 @@ class Session:
             return
         self._is_settling = True
         try:
-            while self._outcomes:
-                call, outcome = self._outcomes.popleft()
-                call.done(outcome)
+            while self._results:
+                call, result = self._results.popleft()
+                call.done(result)
         finally:
             self._is_settling = False
 
@@ -414,26 +414,26 @@ class Session:
         assert self._asked is not None
         address = self._untried.pop(0)
         deadline_ms = self.now_ms + (patience_ms or self.options.answer_ms_max)
-        call = Call(GetMetadata(self._asked), ANY, deadline_ms, self._on_metadata, is_single=True)
+        call = ClientCall(GetMetadata(self._asked), ANY, deadline_ms, self._on_metadata, is_single=True)
         self._calls[call] = None
         self._watch(deadline_ms)
         self._assign(call, address)
 
-    def _on_metadata(self, outcome: Outcome) -> None:
+    def _on_metadata(self, result: CallResult) -> None:
         assert self._asked is not None
         if self.is_closed:
             return
-        if isinstance(outcome, FlotillaError):
+        if isinstance(result, FlotillaError):
             if self._untried:
                 self._ask_next()
                 return
             self._asked = None
             for call in list(self._unrouted):
-                self._failed(call, outcome)
+                self._failed(call, result)
             return
-        assert isinstance(outcome, Metadata)
+        assert isinstance(result, Metadata)
         asked, self._asked = self._asked, None
-        self.routes.update(outcome, asked)
+        self.routes.update(result, asked)
         self._leave_suspects()
         for call in list(self._unrouted):
             # One that came while the question was under way may need another one.
@@ -442,7 +442,7 @@ class Session:
                 self._route_again(call)
         self._refresh()
 
-    def _route_again(self, call: Call) -> None:
+    def _route_again(self, call: ClientCall) -> None:
         address = self.routes.find(call.route)
         if address is None and call.route == CONTROLLER:
             # Any broker passes it on, or says who leads by now.
@@ -454,22 +454,22 @@ class Session:
         else:
             self._failed(call, self._why_nowhere(call.route))
 
-    def _confirm_missing(self, call: Call) -> None:
+    def _confirm_missing(self, call: ClientCall) -> None:
         """A broker that does not know a topic may lag behind; what the controller does not know does not exist."""
         topic = call.route.topic
 
-        def concluded(outcome: Outcome) -> None:
-            if isinstance(outcome, Metadata):
-                self.routes.update(outcome, [topic])
+        def concluded(result: CallResult) -> None:
+            if isinstance(result, Metadata):
+                self.routes.update(result, [topic])
             if call not in self._calls:
                 return
             address = self.routes.find(call.route)
             if address is not None:
                 self._assign(call, address)
             else:
-                self._failed(call, outcome if isinstance(outcome, FlotillaError) else self._why_nowhere(call.route))
+                self._failed(call, result if isinstance(result, FlotillaError) else self._why_nowhere(call.route))
 
-        self.submit(Call(GetMetadata([topic]), CONTROLLER, call.deadline_ms, concluded), self.now_ms)
+        self.submit(ClientCall(GetMetadata([topic]), CONTROLLER, call.deadline_ms, concluded), self.now_ms)
 
     def _why_nowhere(self, route: Route) -> FlotillaError:
         topic = self.routes.topics.get(route.topic)
@@ -487,7 +487,7 @@ class Session:
         self.routes.suspects[link.address] = None
         if self._askable()[0] not in self.routes.suspects:
             error = UnavailableError(f"the broker at {link.address} is silent")
-            for call in link.held():
+            for call in link.calls():
                 if (call.route == ANY or call.route.replica) and call.effect == READ:
                     self._withdraw(call)
                     self._failed(call, error)
@@ -495,8 +495,8 @@ class Session:
 
     def _inquire(self) -> None:
         """As long as calls wait for a suspect: asks somebody else who leads what they are about."""
-        held = [call.route for link in self._links.values() if self._is_suspect(link) for call in link.held()]
-        if self._inquiry is not None or not any(route != ANY for route in held):
+        routes = [call.route for link in self._links.values() if self._is_suspect(link) for call in link.calls()]
+        if self._inquiry is not None or not any(route != ANY for route in routes):
             return
         delay_ms = self.chance.randint(self.options.inquiry_ms // 2, self.options.inquiry_ms)
         self._inquiry = self.timers.at(self.now_ms + delay_ms, self._on_inquiry)
@@ -507,7 +507,7 @@ class Session:
             others = [address for address in self._askable() if address not in silent]
         if others and self._asked is None:
             # Not always the same one: it may be one that does not know better, or is silent, too.
-            self._asked = list(dict.fromkeys([route.topic for route in held if route.topic]))
+            self._asked = list(dict.fromkeys([route.topic for route in routes if route.topic]))
             self._untried = [self.chance.choice(others)]
             self._ask_next(self.options.suspect_ms)
 
@@ -521,7 +521,7 @@ class Session:
     def _leave_suspects(self) -> None:
         """Gives up those in whose place others lead by now; what was sent to them is sent again where that is safe."""
         for link in [link for link in self._links.values() if self._is_suspect(link)]:
-            leaders = [self.routes.find(call.route) for call in link.held()]
+            leaders = [self.routes.find(call.route) for call in link.calls()]
             if any(leader not in (None, link.address) for leader in leaders):
                 self._drop(link, UnavailableError(f"the broker at {link.address} is silent, and another leads"))
 

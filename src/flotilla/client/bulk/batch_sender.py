@@ -12,7 +12,7 @@ from functools import partial
 from typing import Final
 
 from flotilla.client._core.asyncio_network import now_ms
-from flotilla.client._core.calls import REPEATABLE, Outcome
+from flotilla.client._core.calls import REPEATABLE, CallResult
 from flotilla.client._core.routes import Route
 from flotilla.client.client import Client
 from flotilla.types.errors import DeadlineError, FlotillaError
@@ -75,14 +75,14 @@ class BatchSender:
     def _submit(self, route: Route, request: Produce | Stage) -> None:
         self._network.submit(request, route, self._timeout_ms, partial(self._answered, route), REPEATABLE)
 
-    def _answered(self, route: Route, outcome: Outcome) -> None:
+    def _answered(self, route: Route, result: CallResult) -> None:
         lane = self._lanes[route]
         done = lane.popleft()
         with self._changed:
             self._waiting_bytes -= len(done.batch)
-            if isinstance(outcome, FlotillaError) and self._error is None:
-                outcome.add_note(f"while writing to partition {route.partition} of topic {route.topic}")
-                self._error = outcome
+            if isinstance(result, FlotillaError) and self._error is None:
+                result.add_note(f"while writing to partition {route.partition} of topic {route.topic}")
+                self._error = result
             is_over = self._error is not None
             self._changed.notify()
         if lane and not is_over:

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from typing import Final
 
 from flotilla.client._core.asyncio_network import now_ms
-from flotilla.client._core.calls import Outcome
+from flotilla.client._core.calls import CallResult
 from flotilla.client._core.routes import Route
 from flotilla.client.client import Client
 from flotilla.codec.batch.header import parse_header
@@ -72,22 +72,22 @@ class StoredBatches:
             if next_offset >= self._end:
                 return
 
-    def _fetch(self, offset: Offset) -> "Future[Outcome]":
-        answer: Future[Outcome] = Future()
+    def _fetch(self, offset: Offset) -> "Future[CallResult]":
+        answer: Future[CallResult] = Future()
         request = Fetch(self._route.topic, self._route.partition, offset, self._fetch_bytes, _WAIT_MS)
         self._thread.post(self._network.submit, request, self._route, self._timeout_ms, answer.set_result)
         return answer
 
-    def _taken(self, answer: "Future[Outcome]") -> Fetched:
+    def _taken(self, answer: "Future[CallResult]") -> Fetched:
         try:
-            outcome = answer.result((self._timeout_ms + _GRACE_MS) / 1000)
+            result = answer.result((self._timeout_ms + _GRACE_MS) / 1000)
         except TimeoutError:
             raise DeadlineError(f"no answer about {self._named()} within {self._timeout_ms} ms") from None
-        if isinstance(outcome, FlotillaError):
-            outcome.add_note(f"while reading {self._named()} from offset {self.position} to {self._end}")
-            raise outcome
-        assert isinstance(outcome, Fetched)
-        return outcome
+        if isinstance(result, FlotillaError):
+            result.add_note(f"while reading {self._named()} from offset {self.position} to {self._end}")
+            raise result
+        assert isinstance(result, Fetched)
+        return result
 
     def _next_offset(self, batch: bytes | memoryview) -> Offset:
         try:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from flotilla.client._core.calls import Call
+from flotilla.client._core.calls import ClientCall
 from flotilla.codec.batch.header import HEADER_BYTES, pack_header, parse_header
 from flotilla.codec.batch.records import decode_batch, encode_batch, encode_values
 from flotilla.types.errors import FlotillaError, InvalidArgumentError
@@ -86,7 +86,7 @@ class Batch:
         self.data = b""
         self.sequence = UNNUMBERED
         #: The attempt under way.
-        self.call: Call | None = None
+        self.call: ClientCall | None = None
         #: An attempt may have stored it.
         self.is_unsure = False
         self.attempts = 0
@@ -205,7 +205,7 @@ class Batch:
             self.known[left[at]] = offset
 
     @property
-    def is_flying(self) -> bool:
+    def is_in_flight(self) -> bool:
         return self.call is not None
 
     def resolve(self, base_offset: Offset, error: FlotillaError | None = None) -> None:

@@ -367,12 +367,12 @@ class ProducerCore:
         """Whoever made the first attempt is through with it: unless the batch is settled, its lane goes on with it."""
         self._session.now_ms = now_ms
         lane = self._lanes[batch.partition]
-        if lane.lent is batch and not batch.is_done:
+        if lane.direct_batch is batch and not batch.is_done:
             lane.take_back(batch, refusal, is_unsure=is_unsure)
             return
-        if lane.lent is batch:
+        if lane.direct_batch is batch:
             # Interrupted in the middle of settling it.
-            lane.settle_lent(batch)
+            lane.end_direct(batch)
         lane.resume()
         self._resolved(batch)
 

@@ -10,7 +10,7 @@ import threading
 import time
 from typing import Final
 
-from flotilla.client._core.connection import Connection
+from flotilla.client._core.connection import ClientConnection
 from flotilla.types.address import Address
 from flotilla.types.errors import FlotillaError, UnavailableError
 from flotilla.types.limits import IDLE_MS_MAX, KIB
@@ -29,7 +29,7 @@ class DirectConnection:
     def __init__(self, address: Address, name: str) -> None:
         """Is open when it has been made. Raises OSError, and FlotillaError when the broker does not want it."""
         self.address = address
-        self._connection: Connection[DirectConnection] = Connection()
+        self._connection: ClientConnection[DirectConnection] = ClientConnection()
         self._used_s = time.monotonic()
         self._socket = socket.create_connection((address.host, address.port), timeout=_PATIENCE_S)
         try:

@@ -55,15 +55,15 @@ class FastPath:
             return None
         lane, batch, connection = found
         try:
-            request = self._lend(lane, batch)
+            request = self._begin(lane, batch)
             answer = None if request is None else connection.ask(request)
             if isinstance(answer, Produced) and not answer.known:
-                self._settle(lane, batch, answer.base_offset)
+                self._finish(lane, batch, answer.base_offset)
         except BaseException as error:
             self._direct.give_up(connection)
-            is_lent = lane.lent is batch
+            has_begun = lane.direct_batch is batch
             self._hand_over(batch, None, is_unsure=True)
-            if not is_lent or not isinstance(error, OSError | FlotillaError):
+            if not has_begun or not isinstance(error, OSError | FlotillaError):
                 raise
         else:
             self._direct.bring_back(connection)
@@ -98,20 +98,20 @@ class FastPath:
         batch = Batch.of_record(number, record, size_bytes, opened_ms=time_ms, deadline_ms=time_ms + timeout_ms)
         return lane, batch, connection
 
-    def _lend(self, lane: PartitionLane, batch: Batch) -> Produce | None:
+    def _begin(self, lane: PartitionLane, batch: Batch) -> Produce | None:
         """None: others were quicker, and it had better travel with them. Raises InvalidArgumentError."""
         with self._lock:
             if not self._thread.is_usable or self._buffer.unresolved:
                 return None
-            request = lane.lend(batch)
+            request = lane.begin_direct(batch)
             if request is not None:
                 self._buffer.hold(batch)
             return request
 
-    def _settle(self, lane: PartitionLane, batch: Batch, base_offset: Offset) -> None:
+    def _finish(self, lane: PartitionLane, batch: Batch, base_offset: Offset) -> None:
         batch.resolve(base_offset)
         with self._lock:
-            is_waited_for = lane.settle_lent(batch)
+            is_waited_for = lane.end_direct(batch)
             self._buffer.release(batch)
             self._released(batch)
             self._core.adapt()

@@ -22,7 +22,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
 
-from flotilla.client._core.calls import REPEATABLE, Call, Outcome, deadline_passed, is_passing, outcome_unknown
+from flotilla.client._core.calls import REPEATABLE, CallResult, ClientCall, deadline_passed, is_passing, outcome_unknown
 from flotilla.client._core.deadlines import Deadlines
 from flotilla.client._core.routes import Route
 from flotilla.client._core.session import Session
@@ -76,16 +76,16 @@ class PartitionLane:
         self._next_sequence = 0
         #: Batches without an end, in their order: those that were sent at least once, which are never more than may
         #: be in flight, and behind them those that never were. Only the first have numbers.
-        self._tried: dict[Batch, None] = {}
-        self._fresh: OrderedDict[Batch, None] = OrderedDict()
+        self._sent: dict[Batch, None] = {}
+        self._unsent: OrderedDict[Batch, None] = OrderedDict()
         #: Of the second.
         self._deadlines: Deadlines[Batch] = Deadlines()
         #: The one that is lent. It is not among those above.
-        self.lent: Batch | None = None
-        self._flying_count = 0
-        self._flying_bytes = 0
+        self.direct_batch: Batch | None = None
+        self._in_flight_count = 0
+        self._in_flight_bytes = 0
         #: An attempt failed: nothing is sent before all others are back and the timer, if any, has run out.
-        self._is_holding = False
+        self._is_backing_off = False
         self._pause: Timer | None = None
         #: Attempts that failed since the last one that did not.
         self._attempts = 0
@@ -99,11 +99,11 @@ class PartitionLane:
 
         a batch costs its brokers the same whatever it holds, and what waits leaves with the next answer.
         """
-        return len(self._tried) + len(self._fresh) < min(self._in_flight_max, _EARLY_MAX)
+        return len(self._sent) + len(self._unsent) < min(self._in_flight_max, _EARLY_MAX)
 
     @property
     def is_empty(self) -> bool:
-        return not self._tried and not self._fresh
+        return not self._sent and not self._unsent
 
     @property
     def leader(self) -> Address | None:
@@ -113,37 +113,37 @@ class PartitionLane:
     # The one that is lent: under the lock that guards what is under way, and only while nothing is. Until it is settled
     # or taken back, by whoever has it, nobody else touches the numbers.
 
-    def lend(self, batch: Batch) -> Produce | None:
+    def begin_direct(self, batch: Batch) -> Produce | None:
         """What to ask the leader; None: nothing can be lent now. Raises InvalidArgumentError."""
-        if self.lent is not None or self._is_broken or self._pause is not None:
+        if self.direct_batch is not None or self._is_broken or self._pause is not None:
             return None
         assert self.is_empty
         batch.number(self._producer_id, self._epoch, self._next_sequence, self._compression)
-        self.lent = batch
+        self.direct_batch = batch
         return self._request(batch)
 
-    def settle_lent(self, batch: Batch) -> bool:
+    def end_direct(self, batch: Batch) -> bool:
         """It is stored. Whether others have come in the meantime, for whom `resume` is to be called."""
-        assert self.lent is batch
+        assert self.direct_batch is batch
         self._next_sequence = (self._next_sequence + batch.left_count) & _SEQUENCE_MASK
         # Only now: others are numbered from here on.
-        self.lent = None
-        return bool(self._fresh)
+        self.direct_batch = None
+        return bool(self._unsent)
 
     def take_back(self, batch: Batch, refusal: FlotillaError | None, *, is_unsure: bool) -> None:
         """The attempt came to nothing; unsure, it may have stored the batch. From here on it is one of ours.
 
         Without a refusal there was no answer: the same is asked at once on the usual way, which may be better.
         """
-        self.settle_lent(batch)
-        self._tried[batch] = None
+        self.end_direct(batch)
+        self._sent[batch] = None
         batch.is_unsure = is_unsure
         if refusal is not None:
             batch.attempts += 1
             batch.last_error = refusal
             if isinstance(refusal, NotLeaderError):
                 self._session.routes.redirect(self._route, refusal.address)
-            self._judge(batch, refusal)
+            self._handle_error(batch, refusal)
         self._pump()
 
     def resume(self) -> None:
@@ -151,20 +151,20 @@ class PartitionLane:
         self._pump()
 
     def add(self, batch: Batch) -> None:
-        self._fresh[batch] = None
+        self._unsent[batch] = None
         self._deadlines.put(batch, batch.deadline_ms)
         self._pump()
 
     def abandon(self, error: FlotillaError) -> None:
         """Nobody waits any longer: every batch ends now."""
-        for batch in (*self._tried, *self._fresh):
+        for batch in (*self._sent, *self._unsent):
             # As in `_expire`: the end of one may have ended others.
             if not batch.is_done:
                 batch.is_unsure = batch.is_unsure or (batch.call is not None and batch.call.is_perhaps_done)
                 self._fail(batch, error)
 
     def _pump(self) -> None:
-        while self._fresh or len(self._tried) > self._flying_count:
+        while self._unsent or len(self._sent) > self._in_flight_count:
             self._expire()
             batch = self._next_to_send()
             if batch is None:
@@ -174,29 +174,31 @@ class PartitionLane:
 
     def _next_to_send(self) -> Batch | None:
         """The oldest batch that may be sent now."""
-        if self._pause is not None or self.lent is not None or (self._is_holding and self._flying_count):
+        if self._pause is not None or self.direct_batch is not None or (self._is_backing_off and self._in_flight_count):
             return None
-        self._is_holding = False
-        if self._flying_count >= self._in_flight_max and not self._are_small:
+        self._is_backing_off = False
+        if self._in_flight_count >= self._in_flight_max and not self._are_small:
             return None
-        waiting = self._grounded()
+        waiting = self._to_retry()
         if self._is_broken:
             unsure = [batch for batch in waiting if batch.is_unsure]
-            if unsure or self._flying_count:
+            if unsure or self._in_flight_count:
                 return unsure[0] if unsure else None
             self._begin_epoch()
-        return waiting[0] if waiting else next(iter(self._fresh), None)
+        return waiting[0] if waiting else next(iter(self._unsent), None)
 
     @property
     def _are_small(self) -> bool:
         """Whether those in flight are so small that there may be more of them."""
-        return self._in_flight_max > 1 and self._flying_count < _SMALL_MAX and self._flying_bytes < _SMALL_BYTES_MAX
+        return (
+            self._in_flight_max > 1 and self._in_flight_count < _SMALL_MAX and self._in_flight_bytes < _SMALL_BYTES_MAX
+        )
 
-    def _grounded(self) -> list[Batch]:
+    def _to_retry(self) -> list[Batch]:
         """Those that were sent and came back without an end. Mostly there are none, and nobody is to look for them."""
-        if len(self._tried) <= self._flying_count:
+        if len(self._sent) <= self._in_flight_count:
             return []
-        return [batch for batch in self._tried if not batch.is_flying]
+        return [batch for batch in self._sent if not batch.is_in_flight]
 
     def _begin_epoch(self) -> None:
         self._is_broken = False
@@ -205,13 +207,13 @@ class PartitionLane:
         if self._epoch > _EPOCH_MAX:
             self._epoch = 0
             self._producer_id = new_producer_id(self._session)
-        for batch in self._tried:
+        for batch in self._sent:
             batch.sequence = UNNUMBERED
 
     def _send(self, batch: Batch) -> None:
-        if batch in self._fresh:
-            self._take_out(batch)
-            self._tried[batch] = None
+        if batch in self._unsent:
+            self._remove(batch)
+            self._sent[batch] = None
         if batch.sequence == UNNUMBERED:
             try:
                 batch.number(self._producer_id, self._epoch, self._next_sequence, self._compression)
@@ -221,46 +223,46 @@ class PartitionLane:
             self._next_sequence = (self._next_sequence + batch.left_count) & _SEQUENCE_MASK
         request = self._request(batch)
         done = partial(self._returned, batch)
-        batch.call = Call(request, self._route, batch.deadline_ms, done, effect=REPEATABLE, is_single=True)
-        self._flying_count += 1
-        self._flying_bytes += len(batch.data)
+        batch.call = ClientCall(request, self._route, batch.deadline_ms, done, effect=REPEATABLE, is_single=True)
+        self._in_flight_count += 1
+        self._in_flight_bytes += len(batch.data)
         self._session.submit(batch.call, self._session.now_ms)
 
     def _request(self, batch: Batch) -> Produce:
         return Produce(self._route.topic, self._route.partition, batch.data)
 
-    def _returned(self, batch: Batch, outcome: Outcome) -> None:
+    def _returned(self, batch: Batch, result: CallResult) -> None:
         assert batch.call is not None
         batch.is_unsure = batch.is_unsure or batch.call.is_unsure
         batch.call = None
-        self._flying_count -= 1
-        self._flying_bytes -= len(batch.data)
+        self._in_flight_count -= 1
+        self._in_flight_bytes -= len(batch.data)
         if not batch.is_done:
-            if isinstance(outcome, Produced):
+            if isinstance(result, Produced):
                 self._attempts = 0
-                if outcome.known:
-                    self._leave_out(batch, outcome)
+                if result.known:
+                    self._leave_out(batch, result)
                 else:
-                    self._end(batch, outcome.base_offset, None)
+                    self._end(batch, result.base_offset, None)
             else:
-                assert isinstance(outcome, FlotillaError)
+                assert isinstance(result, FlotillaError)
                 batch.attempts += 1
-                if not isinstance(outcome, DeadlineError):
+                if not isinstance(result, DeadlineError):
                     # That one says only that there was no answer to this attempt.
-                    batch.last_error = outcome
-                self._judge(batch, outcome)
+                    batch.last_error = result
+                self._handle_error(batch, result)
         self._pump()
 
-    def _leave_out(self, batch: Batch, outcome: Produced) -> None:
+    def _leave_out(self, batch: Batch, result: Produced) -> None:
         """Nothing was stored, because some records are: the rest is sent again, under the same number if it can be."""
         batch.is_unsure = False
         sequence = batch.sequence
         try:
-            batch.leave_out(outcome.known)
+            batch.leave_out(result.known)
         except InvalidArgumentError as error:
             self._fail(batch, UnknownError(str(error)))
             return
-        others = list(self._tried)
+        others = list(self._sent)
         if any(behind.sequence != UNNUMBERED for behind in others[others.index(batch) + 1 :]):
             # What was numbered after it leaves a gap that nothing can close.
             self._is_broken = True
@@ -269,7 +271,7 @@ class PartitionLane:
         if not batch.left_count:
             self._end(batch, -1, None)
 
-    def _judge(self, batch: Batch, error: FlotillaError) -> None:
+    def _handle_error(self, batch: Batch, error: FlotillaError) -> None:
         """An attempt came back with an error: whether there is another one. If time is up, that ends the batch next."""
         is_gap = isinstance(error, SequenceGapError)
         if is_gap:
@@ -280,11 +282,11 @@ class PartitionLane:
             self._fail(batch, error)
         else:
             # A gap before the oldest batch is one that nothing under way can close.
-            self._is_broken = self._is_broken or is_forgotten or (is_gap and batch is next(iter(self._tried)))
-            self._hold(error)
+            self._is_broken = self._is_broken or is_forgotten or (is_gap and batch is next(iter(self._sent)))
+            self._back_off(error)
 
-    def _hold(self, error: FlotillaError) -> None:
-        self._is_holding = True
+    def _back_off(self, error: FlotillaError) -> None:
+        self._is_backing_off = True
         if self._pause is None:
             session = self._session
             self._attempts += 1
@@ -300,9 +302,9 @@ class PartitionLane:
 
     def _expire(self) -> None:
         now_ms = self._session.now_ms
-        for batch in self._grounded():
+        for batch in self._to_retry():
             # The end of one may bring the next, and with it end the others: they are not to end twice.
-            if batch in self._tried and not batch.is_flying and batch.deadline_ms <= now_ms:
+            if batch in self._sent and not batch.is_in_flight and batch.deadline_ms <= now_ms:
                 self._fail(batch, deadline_passed(batch.last_error))
         while (overdue := self._deadlines.pop_overdue(now_ms)) is not None:
             self._fail(overdue, deadline_passed(None))
@@ -312,7 +314,7 @@ class PartitionLane:
 
         A timer that is too early stays: it sets the next one, and so there is one in many batches, not one for each.
         """
-        ends = [batch.deadline_ms for batch in self._grounded()]
+        ends = [batch.deadline_ms for batch in self._to_retry()]
         next_ms = self._deadlines.next_ms
         if next_ms is not None:
             ends.append(next_ms)
@@ -334,15 +336,15 @@ class PartitionLane:
         self._end(batch, -1, error)
 
     def _end(self, batch: Batch, base_offset: int, error: FlotillaError | None) -> None:
-        self._take_out(batch)
+        self._remove(batch)
         batch.resolve(base_offset, error)
         self._resolved(batch)
 
-    def _take_out(self, batch: Batch) -> None:
-        if batch in self._tried:
-            del self._tried[batch]
+    def _remove(self, batch: Batch) -> None:
+        if batch in self._sent:
+            del self._sent[batch]
         else:
-            del self._fresh[batch]
+            del self._unsent[batch]
             self._deadlines.discard(batch)
 
 

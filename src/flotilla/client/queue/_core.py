@@ -5,7 +5,7 @@
 
 Iterating asks all the time for as many messages as there are free slots: a slot is free when its message is settled,
 so a slow handler holds one slot and nobody else's. How many slots there are follows the handlers, too, unless somebody
-has chosen (QueueWindow). Polling asks when somebody polls and nothing is there.
+has chosen (PrefetchWindow). Polling asks when somebody polls and nothing is there.
 
 A message that nobody takes until half of its lease is over goes back to the group, uncounted, for somebody quicker.
 `ready` may be taken from by another thread; everything else belongs to the session's.
@@ -18,20 +18,20 @@ from typing import Generic
 from flotilla.client._core.session import Session
 from flotilla.client._core.timers import Timer
 from flotilla.client.queue._lease_renewal import LeaseRenewal
-from flotilla.client.queue._leases import Holding, Leases
+from flotilla.client.queue._leases import Lease, Leases
 from flotilla.client.queue._polls import Polls
-from flotilla.client.queue._prefetch_window import WINDOW_MIN, QueueWindow
+from flotilla.client.queue._prefetch_window import WINDOW_MIN, PrefetchWindow
 from flotilla.client.queue._settlements import LINGER_MS, Settlements, lease_expired
 from flotilla.client.queue.message import Message, masks_of, messages_of
 from flotilla.client.queue.options import POLL_MESSAGES_MAX, VISIBILITY_MS_DEFAULT, QueueOptions
-from flotilla.client.queue.outcome import BACK, Verdict
+from flotilla.client.queue.outcome import RELEASED, Outcome
 from flotilla.codec.batch.view import BatchView
 from flotilla.types.address import Address
 from flotilla.types.errors import CorruptionError, FlotillaError, InvalidArgumentError
 from flotilla.types.operations.queue import FAIL, Delivery, LeaseRange, Poll, Polled
 
 
-class QueueReader(Generic[Message]):
+class QueueCore(Generic[Message]):
     def __init__(
         self,
         session: Session,
@@ -57,7 +57,7 @@ class QueueReader(Generic[Message]):
         self.ready: deque[Message] = deque()
         self.errors: deque[FlotillaError] = deque()
         self.leases = Leases()
-        self._keeper = LeaseRenewal(
+        self._renewal = LeaseRenewal(
             session,
             topic,
             group=group,
@@ -65,7 +65,7 @@ class QueueReader(Generic[Message]):
             leases=self.leases,
             visibility_ms=options.visibility_ms or VISIBILITY_MS_DEFAULT,
             lease_ms_max=options.lease_ms_max,
-            changed=self._turn,
+            changed=self._pump,
         )
         self._settlements = Settlements(
             session,
@@ -74,7 +74,7 @@ class QueueReader(Generic[Message]):
             options.timeout_ms,
             # The next message of a key waits for the end of the last one.
             linger_ms=0 if options.is_ordered_by_key else LINGER_MS,
-            answered=self._keeper.answered,
+            answered=self._renewal.answered,
         )
         self._polls = Polls(
             session,
@@ -83,15 +83,15 @@ class QueueReader(Generic[Message]):
             request=self._request,
             arrived=self._arrived,
             failed=self._failed,
-            answered=self._keeper.answered,
-            moved=self._keeper.present,
+            answered=self._renewal.answered,
+            moved=self._renewal.present,
             timeout_ms=options.timeout_ms,
         )
         # What is acknowledged as it leaves is lost with this process: few of that are here unless somebody wants more.
         chosen = options.prefetch or (WINDOW_MIN if options.is_auto_ack else None)
-        self._window = QueueWindow(chosen, session.now_ms)
+        self._window = PrefetchWindow(chosen, session.now_ms)
         #: Messages that were left to transactions.
-        self._parted_with = 0
+        self._taken_over_count = 0
         #: What a poll asks for, and until when.
         self._wanted = 0
         self._wanted_until_ms = 0
@@ -125,7 +125,7 @@ class QueueReader(Generic[Message]):
         self._wanted = min(messages, POLL_MESSAGES_MAX)
         self._wanted_until_ms = until_ms
         self._polls.begin_round()
-        self._turn()
+        self._pump()
 
     def adapt(self) -> None:
         """The topic has become known, or has changed."""
@@ -151,10 +151,10 @@ class QueueReader(Generic[Message]):
         """Somebody iterates: from the next turn on, as many messages are kept here as there is room for."""
         self.is_flowing = True
 
-    def turn(self, now_ms: int) -> None:
+    def pump(self, now_ms: int) -> None:
         """Sends what has gathered, and asks for more where there is room."""
         self._session.now_ms = now_ms
-        self._turn()
+        self._pump()
 
     def hurry(self, now_ms: int) -> None:
         """Sends also what nobody waited for so far."""
@@ -163,8 +163,8 @@ class QueueReader(Generic[Message]):
 
     def settle(
         self,
-        masks: dict[Holding, int],
-        verdict: Verdict,
+        masks: dict[Lease, int],
+        outcome: Outcome,
         ended: Callable[[FlotillaError | None], None] | None,
     ) -> None:
         """Ends leases with the next turn.
@@ -173,33 +173,33 @@ class QueueReader(Generic[Message]):
         and a refusal is an error of the consumer. What was settled here before is left out.
         """
         if ended is None:
-            self._settle_unawaited(masks, verdict)
+            self._settle_unawaited(masks, outcome)
             return
         if not masks:
             ended(None)
             self.notify()
             return
-        outcome = _Outcome(self, ended, len(masks))
-        for holding, mask in masks.items():
-            if holding.lost & mask:
-                outcome.note(lease_expired(holding, holding.lost & mask))
-            closed = self.leases.close(holding, mask)
+        pending = _PendingSettlement(self, ended, len(masks))
+        for lease, mask in masks.items():
+            if lease.lost & mask:
+                pending.note(lease_expired(lease, lease.lost & mask))
+            closed = self.leases.close(lease, mask)
             if closed:
-                self._settlements.add(holding, closed, verdict, outcome.ended)
+                self._settlements.add(lease, closed, outcome, pending.ended)
             else:
-                outcome.finish()
+                pending.finish()
 
-    def _settle_unawaited(self, masks: dict[Holding, int], verdict: Verdict) -> None:
-        for holding, mask in masks.items():
-            if holding.lost & mask:
-                self._note(lease_expired(holding, holding.lost & mask))
-            closed = self.leases.close(holding, mask)
+    def _settle_unawaited(self, masks: dict[Lease, int], outcome: Outcome) -> None:
+        for lease, mask in masks.items():
+            if lease.lost & mask:
+                self._note(lease_expired(lease, lease.lost & mask))
+            closed = self.leases.close(lease, mask)
             if closed:
-                self._settlements.add(holding, closed, verdict, self._unawaited, is_awaited=False)
+                self._settlements.add(lease, closed, outcome, self._unawaited, is_awaited=False)
 
-    def _ended_unawaited(self, holding: Holding, mask: int, expired: int, error: FlotillaError | None) -> None:
+    def _ended_unawaited(self, lease: Lease, mask: int, expired: int, error: FlotillaError | None) -> None:
         if error is None and expired:
-            error = lease_expired(holding, expired)
+            error = lease_expired(lease, expired)
         if error is not None:
             self.errors.append(error)
         # Also without an error: somebody may wait until everything has its answer.
@@ -211,33 +211,33 @@ class QueueReader(Generic[Message]):
         self.notify()
 
     def extend(
-        self, holding: Holding, mask: int, visibility_ms: int, ended: Callable[[FlotillaError | None], None]
+        self, lease: Lease, mask: int, visibility_ms: int, ended: Callable[[FlotillaError | None], None]
     ) -> None:
         """Has leases last so long from now on, whatever renewals would make of them."""
         now_ms = self._session.now_ms
-        lost = mask & ~holding.open
+        lost = mask & ~lease.unsettled
         if lost:
-            ended(lease_expired(holding, lost))
+            ended(lease_expired(lease, lost))
             return
 
         def returned(expired: list[LeaseRange], error: FlotillaError | None) -> None:
-            refused = sum([holding.mask(run.first, run.end) for run in expired]) & mask
+            refused = sum([lease.mask(run.first, run.end) for run in expired]) & mask
             if error is None and refused:
-                error = lease_expired(holding, refused)
+                error = lease_expired(lease, refused)
             elif error is None:
-                for offset in holding.offsets(mask):
-                    holding.extended[offset] = now_ms + visibility_ms - self._keeper.visibility_ms
+                for offset in lease.offsets(mask):
+                    lease.extended[offset] = now_ms + visibility_ms - self._renewal.visibility_ms
             ended(error)
 
-        self._keeper.extend(holding.partition, list(holding.runs(mask)), visibility_ms, returned)
+        self._renewal.extend(lease.partition, list(lease.runs(mask)), visibility_ms, returned)
 
-    def _part_with(self, holding: Holding, mask: int) -> None:
+    def _taken_over(self, lease: Lease, mask: int) -> None:
         """The cluster keeps them for a transaction: they are settled as far as this consumer goes."""
-        closed = self.leases.close(holding, mask)
+        closed = self.leases.close(lease, mask)
         if closed:
-            self._parted_with += closed.bit_count()
+            self._taken_over_count += closed.bit_count()
             # Later: there is room for others, but whoever tells is in the middle of something.
-            self._session.timers.at(self._session.now_ms, self._turn)
+            self._session.timers.at(self._session.now_ms, self._pump)
             self.notify()
 
     def stop(self, now_ms: int) -> None:
@@ -252,8 +252,8 @@ class QueueReader(Generic[Message]):
     def abandon(self, now_ms: int) -> None:
         """Gives back everything that was taken and not settled, too."""
         self.stop(now_ms)
-        for holding in self.leases:
-            self.settle({holding: holding.open}, BACK, _ignore)
+        for lease in self.leases:
+            self.settle({lease: lease.unsettled}, RELEASED, _ignore)
         self._settlements.hurry()
         if self._timer is not None:
             self._timer.cancel()
@@ -262,7 +262,7 @@ class QueueReader(Generic[Message]):
 
     # Asking.
 
-    def _turn(self) -> None:
+    def _pump(self) -> None:
         self._settlements.flush()
         self._renew()
         if self.is_flowing:
@@ -277,7 +277,7 @@ class QueueReader(Generic[Message]):
 
     def _follow_handlers(self) -> None:
         """Keeps no more here than they will get to soon; when that is less than before, the rest goes back."""
-        handled = self._settlements.handled + self._parted_with
+        handled = self._settlements.handled + self._taken_over_count
         if self._window.follow(handled, self._session.now_ms):
             self._give_back(self._drain(len(self.ready) - self._window.size))
 
@@ -287,10 +287,10 @@ class QueueReader(Generic[Message]):
         if not self.is_flowing:
             return 0 if ready else self._wanted
         prefetch = self._window.size
-        free = prefetch - (ready if self._options.is_auto_ack else self.leases.open_count)
+        free = prefetch - (ready if self._options.is_auto_ack else self.leases.unsettled_count)
         if free <= 0:
             return 0
-        room = free - self._polls.messages_asked
+        room = free - self._polls.messages_in_flight
         if ready:
             # Not for each slot that becomes free, as long as nobody waits for it.
             return room if self._options.is_push and room * 2 >= prefetch else 0
@@ -320,51 +320,51 @@ class QueueReader(Generic[Message]):
 
     def _link_lost(self, address: Address) -> None:
         # Later: the session is in the middle of something.
-        self._session.timers.at(self._session.now_ms, lambda: self._keeper.link_lost(address))
+        self._session.timers.at(self._session.now_ms, lambda: self._renewal.link_lost(address))
 
     # What arrives.
 
     def _arrived(self, polled: Polled) -> None:
         if polled.visibility_ms:
-            self._keeper.visibility_ms = polled.visibility_ms
+            self._renewal.visibility_ms = polled.visibility_ms
         for delivery in polled.deliveries:
             self._take_in(delivery)
         if self.ready:
             self._wanted = 0
-        self._turn()
+        self._pump()
         self.notify()
 
     def _take_in(self, delivery: Delivery) -> None:
-        holding = Holding(self._topic, self._group, delivery)
-        holding.part_with = self._part_with
-        if holding.open:
-            self._keeper.add(holding)
+        lease = Lease(self._topic, self._group, delivery)
+        lease.taken_over = self._taken_over
+        if lease.unsettled:
+            self._renewal.add(lease)
         if self.is_closed:
-            self.settle({holding: holding.open}, BACK, _ignore)
+            self.settle({lease: lease.unsettled}, RELEASED, _ignore)
             return
         try:
             view = BatchView(delivery.batch)
             if view.count != delivery.count:
                 raise InvalidArgumentError(f"{delivery.count} messages were announced, {view.count} came")
-            holding.priority = view.priority
-            holding.deliver_at_ms = view.deliver_at_ms
-            self.ready.extend(messages_of(self._kind, self._owner, holding, view))
+            lease.priority = view.priority
+            lease.deliver_at_ms = view.deliver_at_ms
+            self.ready.extend(messages_of(self._kind, self._owner, lease, view))
         except InvalidArgumentError as error:
             text = f"what came of partition {delivery.partition} of {self._topic} at offset {delivery.first}: {error}"
             self.errors.append(CorruptionError(text))
-            self.settle({holding: holding.open}, Verdict(FAIL, "damaged on its way to a consumer"), _ignore)
+            self.settle({lease: lease.unsettled}, Outcome(FAIL, "damaged on its way to a consumer"), _ignore)
 
     # Keeping.
 
     def _renew(self) -> None:
-        due = self._keeper.due()
+        due = self._renewal.due()
         if not due:
             return
         waiting = self._drain(len(self.ready))
         late = dict.fromkeys(due)
-        self._give_back([message for message in waiting if message.holding in late])
-        self.ready.extend([message for message in waiting if message.holding not in late])
-        self._keeper.renew([holding for holding in due if holding.open])
+        self._give_back([message for message in waiting if message.lease in late])
+        self.ready.extend([message for message in waiting if message.lease not in late])
+        self._renewal.renew([lease for lease in due if lease.unsettled])
         self._settlements.flush()
         self.notify()
 
@@ -381,7 +381,7 @@ class QueueReader(Generic[Message]):
         return found
 
     def _give_back(self, messages: list[Message]) -> None:
-        self.settle(masks_of(messages), BACK, _ignore)
+        self.settle(masks_of(messages), RELEASED, _ignore)
 
     def _set_timer(self, is_asking: bool) -> None:
         due_ms = self.leases.next_ms
@@ -394,17 +394,15 @@ class QueueReader(Generic[Message]):
             self._timer.cancel()
             self._timer = None
         if due_ms is not None and not self._session.is_closed:
-            self._timer = self._session.timers.at(due_ms, self._turn)
+            self._timer = self._session.timers.at(due_ms, self._pump)
 
 
-class _Outcome:
+class _PendingSettlement:
     """What became of one wish to settle, which may have gone to several partitions."""
 
     __slots__ = ("_callback", "_error", "_left", "_reader")
 
-    def __init__(
-        self, reader: QueueReader[Message], callback: Callable[[FlotillaError | None], None], left: int
-    ) -> None:
+    def __init__(self, reader: QueueCore[Message], callback: Callable[[FlotillaError | None], None], left: int) -> None:
         self._reader = reader
         self._callback = callback
         #: The first one.
@@ -416,14 +414,14 @@ class _Outcome:
         if self._error is None:
             self._error = error
 
-    def ended(self, holding: Holding, mask: int, expired: int, error: FlotillaError | None) -> None:
+    def ended(self, lease: Lease, mask: int, expired: int, error: FlotillaError | None) -> None:
         if error is not None:
             self.note(error)
             if not self._reader.is_closed:
                 # Who is told may try again.
-                self._reader.leases.reopen(holding, mask)
+                self._reader.leases.restore(lease, mask)
         elif expired:
-            self.note(lease_expired(holding, expired))
+            self.note(lease_expired(lease, expired))
         self.finish()
 
     def finish(self) -> None:

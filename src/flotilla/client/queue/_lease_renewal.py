@@ -8,10 +8,10 @@ its place, everything held in its partitions is extended there; the session find
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from flotilla.client._core.calls import REPEATABLE, Call, Outcome
+from flotilla.client._core.calls import REPEATABLE, CallResult, ClientCall
 from flotilla.client._core.routes import Route
 from flotilla.client._core.session import Session
-from flotilla.client.queue._leases import Holding, Leases
+from flotilla.client.queue._leases import Lease, Leases
 from flotilla.client.queue._settlements import RUNS_MAX
 from flotilla.types.address import Address
 from flotilla.types.errors import FlotillaError
@@ -52,14 +52,14 @@ class LeaseRenewal:
         #: Partitions whose leases are being presented.
         self._presenting: dict[int, None] = {}
 
-    def add(self, holding: Holding) -> None:
+    def add(self, lease: Lease) -> None:
         """A delivery has arrived."""
         now_ms = self._session.now_ms
-        holding.renew_ms = now_ms + self.visibility_ms // 2
-        holding.renewed_until_ms = now_ms + self._lease_ms_max
-        self._leases.add(holding)
+        lease.renew_ms = now_ms + self.visibility_ms // 2
+        lease.renewed_until_ms = now_ms + self._lease_ms_max
+        self._leases.add(lease)
 
-    def due(self) -> list[Holding]:
+    def due(self) -> list[Lease]:
         """Holdings that have to be renewed now; empty as long as none is overdue."""
         now_ms = self._session.now_ms
         leases = self._leases
@@ -69,23 +69,23 @@ class LeaseRenewal:
         if next_ms is None or next_ms > now_ms:
             return []
         until_ms = now_ms + self.visibility_ms // _SLACK_PART
-        return [holding for holding in leases if holding.renew_ms <= until_ms]
+        return [lease for lease in leases if lease.renew_ms <= until_ms]
 
-    def renew(self, holdings: Iterable[Holding]) -> None:
+    def renew(self, leases: Iterable[Lease]) -> None:
         """Extends those of them that may still be extended."""
         now_ms = self._session.now_ms
         runs: dict[int, list[LeaseRange]] = {}
-        for holding in holdings:
-            if now_ms >= holding.renewed_until_ms:
+        for lease in leases:
+            if now_ms >= lease.renewed_until_ms:
                 # Held for as long as it may be: from now on the lease runs out by itself.
-                holding.renew_ms = _NEVER_MS
+                lease.renew_ms = _NEVER_MS
                 continue
-            holding.renew_ms = now_ms + max(self.visibility_ms // 2, 1)
-            if holding.open:
-                runs.setdefault(holding.partition, []).extend(holding.runs(holding.renewable(now_ms)))
+            lease.renew_ms = now_ms + max(self.visibility_ms // 2, 1)
+            if lease.unsettled:
+                runs.setdefault(lease.partition, []).extend(lease.runs(lease.renewable(now_ms)))
         self._leases.find_next()
-        for number, held in runs.items():
-            self._extend(number, held)
+        for number, ranges in runs.items():
+            self._extend(number, ranges)
 
     def answered(self, number: int) -> None:
         """A leader of this partition has spoken: whether it is another one than before."""
@@ -105,57 +105,61 @@ class LeaseRenewal:
 
     def present(self, number: int) -> None:
         """Shows everything that is held in a partition to whoever leads it now."""
-        held = [run for holding in self._leases.of(number) for run in holding.runs(holding.open)]
-        if not held or number in self._presenting:
+        ranges = [run for lease in self._leases.of(number) for run in lease.runs(lease.unsettled)]
+        if not ranges or number in self._presenting:
             return
         self._presenting[number] = None
         now_ms = self._session.now_ms
-        for holding in self._leases.of(number):
-            if holding.renew_ms != _NEVER_MS:
-                holding.renew_ms = now_ms + max(self.visibility_ms // 2, 1)
-        self._extend(number, held)
+        for lease in self._leases.of(number):
+            if lease.renew_ms != _NEVER_MS:
+                lease.renew_ms = now_ms + max(self.visibility_ms // 2, 1)
+        self._extend(number, ranges)
 
     def extend(
         self,
         number: int,
-        held: list[LeaseRange],
+        ranges: list[LeaseRange],
         visibility_ms: int,
         ended: Callable[[list[LeaseRange], FlotillaError | None], None],
     ) -> None:
         """Extends by hand; `ended` is told what was refused."""
 
-        def returned(outcome: Outcome) -> None:
-            if isinstance(outcome, FlotillaError):
-                ended([], outcome)
+        def returned(result: CallResult) -> None:
+            if isinstance(result, FlotillaError):
+                ended([], result)
                 return
-            assert isinstance(outcome, Settled)
-            self._leases.refuse(number, outcome.expired)
+            assert isinstance(result, Settled)
+            self._leases.refuse(number, result.expired)
             self.answered(number)
-            ended(outcome.expired, None)
+            ended(result.expired, None)
 
-        self._submit(number, held, visibility_ms, returned)
+        self._submit(number, ranges, visibility_ms, returned)
 
-    def _extend(self, number: int, held: list[LeaseRange]) -> None:
-        for start in range(0, len(held), RUNS_MAX):
-            self._submit(number, held[start : start + RUNS_MAX], self.visibility_ms, partial(self._returned, number))
+    def _extend(self, number: int, ranges: list[LeaseRange]) -> None:
+        for start in range(0, len(ranges), RUNS_MAX):
+            self._submit(number, ranges[start : start + RUNS_MAX], self.visibility_ms, partial(self._returned, number))
 
-    def _submit(self, number: int, held: list[LeaseRange], visibility_ms: int, done: Callable[[Outcome], None]) -> None:
-        request = Extend(self._topic, number, self._group, self._member, held, visibility_ms)
+    def _submit(
+        self, number: int, ranges: list[LeaseRange], visibility_ms: int, done: Callable[[CallResult], None]
+    ) -> None:
+        request = Extend(self._topic, number, self._group, self._member, ranges, visibility_ms)
         now_ms = self._session.now_ms
         deadline_ms = now_ms + max(self.visibility_ms, _RETRY_MS)
-        self._session.submit(Call(request, Route(self._topic, number), deadline_ms, done, effect=REPEATABLE), now_ms)
+        self._session.submit(
+            ClientCall(request, Route(self._topic, number), deadline_ms, done, effect=REPEATABLE), now_ms
+        )
 
-    def _returned(self, number: int, outcome: Outcome) -> None:
+    def _returned(self, number: int, result: CallResult) -> None:
         if number in self._presenting:
             # Whoever answered has seen everything.
             del self._presenting[number]
             self._leaders.pop(number, None)
-        if isinstance(outcome, FlotillaError):
-            for holding in self._leases.of(number):
-                holding.renew_ms = min(holding.renew_ms, self._session.now_ms + _RETRY_MS)
-                self._leases.hasten(holding.renew_ms)
+        if isinstance(result, FlotillaError):
+            for lease in self._leases.of(number):
+                lease.renew_ms = min(lease.renew_ms, self._session.now_ms + _RETRY_MS)
+                self._leases.hasten(lease.renew_ms)
         else:
-            assert isinstance(outcome, Settled)
-            self._leases.refuse(number, outcome.expired)
+            assert isinstance(result, Settled)
+            self._leases.refuse(number, result.expired)
             self.answered(number)
         self._changed()

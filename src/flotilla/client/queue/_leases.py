@@ -1,6 +1,6 @@
 """What one queue consumer holds: which messages of which leases, and when each lease has to be renewed.
 
-    Holding   one delivery: consecutive offsets under one lease, with a bit for each that is not settled
+    Lease   one delivery: consecutive offsets under one lease, with a bit for each that is not settled
     Leases    all holdings of a consumer, by partition
 
 A bit is *open* until its message is settled here, whatever the leader says to that later, and *lost* when the leader
@@ -14,7 +14,7 @@ from flotilla.types.ids import Offset
 from flotilla.types.operations.queue import Delivery, LeaseRange
 
 
-class Holding:
+class Lease:
     __slots__ = (
         "attempt",
         "count",
@@ -24,13 +24,13 @@ class Holding:
         "group",
         "lease_id",
         "lost",
-        "open",
-        "part_with",
         "partition",
         "priority",
         "renew_ms",
         "renewed_until_ms",
+        "taken_over",
         "topic",
+        "unsettled",
     )
 
     def __init__(self, topic: str, group: str, delivery: Delivery) -> None:
@@ -44,7 +44,7 @@ class Holding:
         self.priority = 0
         self.deliver_at_ms = 0
         #: One bit per message, the first one lowest.
-        self.open = (1 << delivery.count) - 1 if delivery.lease_id else 0
+        self.unsettled = (1 << delivery.count) - 1 if delivery.lease_id else 0
         self.lost = 0
         #: When the lease is to be renewed next, and from when on it is not renewed any more.
         self.renew_ms = 0
@@ -52,7 +52,7 @@ class Holding:
         #: Messages that were extended by hand: how long no renewal may shorten that.
         self.extended: dict[Offset, int] = {}
         #: Tells the consumer that a transaction has taken over messages: it holds them no more.
-        self.part_with: Callable[[Holding, int], None] = _nobody
+        self.taken_over: Callable[[Lease, int], None] = _no_consumer
 
     @property
     def full(self) -> int:
@@ -86,9 +86,9 @@ class Holding:
     def renewable(self, now_ms: int) -> int:
         """The open bits but for those that were extended by hand beyond now."""
         if not self.extended:
-            return self.open
+            return self.unsettled
         self.extended = {offset: until_ms for offset, until_ms in self.extended.items() if until_ms > now_ms}
-        mask = self.open
+        mask = self.unsettled
         for offset in self.extended:
             mask &= ~self.bit(offset)
         return mask
@@ -97,39 +97,39 @@ class Holding:
 class Leases:
     def __init__(self) -> None:
         #: Holdings with an open bit, in the order of their arrival.
-        self._by_partition: dict[int, dict[Holding, None]] = {}
+        self._by_partition: dict[int, dict[Lease, None]] = {}
         #: Messages that were received and not settled.
-        self.open_count = 0
+        self.unsettled_count = 0
         #: No lease has to be renewed before this. It may be too early, never too late; None: when one is added.
         self.next_ms: int | None = None
 
-    def add(self, holding: Holding) -> None:
-        assert holding.open == holding.full
-        self._by_partition.setdefault(holding.partition, {})[holding] = None
-        self.open_count += holding.count
-        self.hasten(holding.renew_ms)
+    def add(self, lease: Lease) -> None:
+        assert lease.unsettled == lease.full
+        self._by_partition.setdefault(lease.partition, {})[lease] = None
+        self.unsettled_count += lease.count
+        self.hasten(lease.renew_ms)
 
-    def close(self, holding: Holding, mask: int) -> int:
+    def close(self, lease: Lease, mask: int) -> int:
         """Those of the messages that were open until now, and are not any more."""
-        closed = holding.open & mask
+        closed = lease.unsettled & mask
         if closed:
-            holding.open &= ~mask
-            self.open_count -= closed.bit_count()
-            if not holding.open:
-                held = self._by_partition[holding.partition]
-                del held[holding]
-                if not held:
-                    del self._by_partition[holding.partition]
+            lease.unsettled &= ~mask
+            self.unsettled_count -= closed.bit_count()
+            if not lease.unsettled:
+                leases = self._by_partition[lease.partition]
+                del leases[lease]
+                if not leases:
+                    del self._by_partition[lease.partition]
         return closed
 
-    def reopen(self, holding: Holding, mask: int) -> None:
+    def restore(self, lease: Lease, mask: int) -> None:
         """Settling them failed: they are held as before."""
-        fresh = mask & ~holding.open & ~holding.lost
+        fresh = mask & ~lease.unsettled & ~lease.lost
         if fresh:
-            holding.open |= fresh
-            self.open_count += fresh.bit_count()
-            self._by_partition.setdefault(holding.partition, {})[holding] = None
-            self.hasten(holding.renew_ms)
+            lease.unsettled |= fresh
+            self.unsettled_count += fresh.bit_count()
+            self._by_partition.setdefault(lease.partition, {})[lease] = None
+            self.hasten(lease.renew_ms)
 
     def hasten(self, when_ms: int) -> None:
         """A lease has to be renewed at this time, perhaps before all others."""
@@ -139,28 +139,28 @@ class Leases:
     def refuse(self, partition: int, expired: Iterable[LeaseRange]) -> None:
         """The leader says that these are not ours any more."""
         for run in expired:
-            for holding in self.of(partition):
-                if holding.lease_id == run.lease_id:
-                    lost = self.close(holding, holding.mask(run.first, run.end))
-                    holding.lost |= lost
+            for lease in self.of(partition):
+                if lease.lease_id == run.lease_id:
+                    lost = self.close(lease, lease.mask(run.first, run.end))
+                    lease.lost |= lost
 
     @property
     def partitions(self) -> list[int]:
         return list(self._by_partition)
 
-    def of(self, partition: int) -> list[Holding]:
+    def of(self, partition: int) -> list[Lease]:
         return list(self._by_partition.get(partition, ()))
 
-    def __iter__(self) -> Iterator[Holding]:
-        return iter([holding for held in self._by_partition.values() for holding in held])
+    def __iter__(self) -> Iterator[Lease]:
+        return iter([lease for leases in self._by_partition.values() for lease in leases])
 
     def find_next(self) -> int | None:
         """When the next lease really has to be renewed."""
-        self.next_ms = min([holding.renew_ms for holding in self], default=None)
+        self.next_ms = min([lease.renew_ms for lease in self], default=None)
         return self.next_ms
 
 
-def _nobody(holding: Holding, mask: int) -> None:
+def _no_consumer(lease: Lease, mask: int) -> None:
     """No consumer has taken it in."""
 
 

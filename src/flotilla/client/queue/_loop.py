@@ -14,11 +14,11 @@ from flotilla.client._core.asyncio_network import Network, now_ms
 from flotilla.client._core.calls import READ
 from flotilla.client._core.positions import chosen_partitions, find_topic
 from flotilla.client._core.routes import ANY, Route
-from flotilla.client.queue._core import QueueReader
-from flotilla.client.queue._leases import Holding
+from flotilla.client.queue._core import QueueCore
+from flotilla.client.queue._leases import Lease
 from flotilla.client.queue.message import Message
 from flotilla.client.queue.options import QueueOptions
-from flotilla.client.queue.outcome import Verdict
+from flotilla.client.queue.outcome import Outcome
 from flotilla.types.errors import ConnectionClosedError, FlotillaError, InvalidArgumentError, OutcomeUnknownError
 from flotilla.types.operations import GetMetadata, Metadata
 
@@ -45,7 +45,7 @@ class QueueLoop(Generic[Message]):
         #: While that is being seen to: whoever comes meanwhile waits for the same answers.
         self._preparing = asyncio.Lock()
         #: Asked for before `prepare`, it would have no partitions to ask.
-        self.reader: QueueReader[Message] = QueueReader(
+        self.reader: QueueCore[Message] = QueueCore(
             network.session, topic, group, self.member, options, kind=kind, owner=owner, news=self._news.set
         )
 
@@ -100,26 +100,26 @@ class QueueLoop(Generic[Message]):
 
     # Their ends.
 
-    def settle_soon(self, masks: dict[Holding, int], verdict: Verdict) -> None:
+    def settle_soon(self, masks: dict[Lease, int], outcome: Outcome) -> None:
         """Settles without waiting; an error is raised by what is called next."""
-        self.reader.settle(masks, verdict, None)
+        self.reader.settle(masks, outcome, None)
         self.schedule()
 
-    def settle(self, masks: dict[Holding, int], verdict: Verdict) -> "asyncio.Future[FlotillaError | None]":
+    def settle(self, masks: dict[Lease, int], outcome: Outcome) -> "asyncio.Future[FlotillaError | None]":
         """What is told when it is on disk at a majority: None, or LeaseExpiredError, or why that is not known."""
         self.check_open()
         answer = _Answer()
-        self.reader.settle(masks, verdict, answer.come)
+        self.reader.settle(masks, outcome, answer.come)
         self.schedule()
         return answer.future
 
-    async def extend(self, holding: Holding, mask: int, visibility_ms: int) -> None:
+    async def extend(self, lease: Lease, mask: int, visibility_ms: int) -> None:
         self.check_open()
         if visibility_ms < 1:
             raise InvalidArgumentError("a lease lasts for at least 1 ms")
-        self.reader.turn(now_ms())
+        self.reader.pump(now_ms())
         answer = _Answer()
-        self.reader.extend(holding, mask, visibility_ms, answer.come)
+        self.reader.extend(lease, mask, visibility_ms, answer.come)
         self.schedule()
         error = await answer.future
         if error is not None:
@@ -149,7 +149,7 @@ class QueueLoop(Generic[Message]):
         reader.stop(now_ms())
         self._network.perform()
         self._news.set()
-        await self._wait_while(lambda: bool(reader.leases.open_count), drain_ms)
+        await self._wait_while(lambda: bool(reader.leases.unsettled_count), drain_ms)
         reader.abandon(now_ms())
         self._network.perform()
         limit_ms = self._options.timeout_ms if timeout_ms is None else timeout_ms
@@ -184,11 +184,11 @@ class QueueLoop(Generic[Message]):
         """Has the core look around once, when this turn of the loop has asked for all it will ask for."""
         if not self._is_scheduled:
             self._is_scheduled = True
-            asyncio.get_running_loop().call_soon(self.turn)
+            asyncio.get_running_loop().call_soon(self.pump)
 
-    def turn(self) -> None:
+    def pump(self) -> None:
         self._is_scheduled = False
-        self.reader.turn(now_ms())
+        self.reader.pump(now_ms())
         self._network.perform()
 
     async def _wait(self, wait_ms: int | None) -> None:

@@ -13,7 +13,7 @@ answers of those that were not needed are not lost: whoever drives this buffers 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from flotilla.client._core.calls import READ, Call, Outcome, is_passing
+from flotilla.client._core.calls import READ, CallResult, ClientCall, is_passing
 from flotilla.client._core.routes import ANY, Route
 from flotilla.client._core.session import Session
 from flotilla.types.address import Address
@@ -33,7 +33,7 @@ _DRY_MS = 100
 
 
 @dataclass(slots=True)
-class _Asked:
+class _PollInFlight:
     """A poll under way."""
 
     leader: Address | None
@@ -44,7 +44,7 @@ class _Asked:
 
 
 @dataclass(slots=True)
-class _Trouble:
+class _Failures:
     """Answers in a row that brought nothing although they should have: since when, how many, and until when to wait."""
 
     since_ms: int
@@ -65,16 +65,16 @@ class Polls:
         answered: Callable[[int], None],
         moved: Callable[[int], None],
         timeout_ms: int,
-        turn: int = 0,
+        rotation: int = 0,
     ) -> None:
         """`partitions`: None is all of the topic. `request` makes a poll of partitions, messages and wait.
 
         `answered` is told the partitions of each answer, `moved` those that somebody else leads now, and `failed`
-        what waiting will not mend. `turn` says whose turn it is to be asked first: whoever polls only once counts on.
+        what waiting will not mend. `rotation` is the position of the leader to ask first.
         """
         self._session = session
         self._topic = topic
-        self._wished = partitions
+        self._chosen = partitions
         self._request = request
         self._arrived = arrived
         self._failed = failed
@@ -82,30 +82,30 @@ class Polls:
         self._moved = moved
         self._timeout_ms = timeout_ms
         self._partitions: list[int] = []
-        self._asked: dict[Call, _Asked] = {}
-        self._troubles: dict[int, _Trouble] = {}
+        self._in_flight: dict[ClientCall, _PollInFlight] = {}
+        self._failures: dict[int, _Failures] = {}
         #: Until when partitions are asked behind the others, because their leader had nothing.
         self._dry_until_ms: dict[int, int] = {}
         #: Partitions that are still to be asked without waiting in this round.
         self._round: dict[int, None] = {}
-        self._turn = turn
+        self._rotation = rotation
         self._refreshed_ms = session.now_ms
         self._is_refreshing = False
         self.adapt()
 
     @property
-    def messages_asked(self) -> int:
+    def messages_in_flight(self) -> int:
         """How many messages the polls under way may bring."""
-        return sum([asked.messages for asked in self._asked.values()])
+        return sum([asked.messages for asked in self._in_flight.values()])
 
     @property
     def is_idle(self) -> bool:
-        return not self._asked
+        return not self._in_flight
 
     @property
     def is_searching(self) -> bool:
         """A round is not over: leaders are still asked without waiting."""
-        return bool(self._round) or any(not asked.wait_ms for asked in self._asked.values())
+        return bool(self._round) or any(not asked.wait_ms for asked in self._in_flight.values())
 
     @property
     def leader_count(self) -> int:
@@ -117,21 +117,21 @@ class Polls:
     @property
     def next_ms(self) -> int | None:
         """When a partition that rests may be asked again."""
-        if not self._troubles:
+        if not self._failures:
             return None
         now_ms = self._session.now_ms
-        return min([each.pause_ms for each in self._troubles.values() if each.pause_ms > now_ms], default=None)
+        return min([each.pause_ms for each in self._failures.values() if each.pause_ms > now_ms], default=None)
 
     def adapt(self) -> None:
         """A topic may have got more partitions."""
         topic = self._session.routes.topics.get(self._topic)
         if topic is not None:
             numbers = [part.number for part in topic.partitions]
-            self._partitions = numbers if self._wished is None else list(self._wished)
+            self._partitions = numbers if self._chosen is None else list(self._chosen)
 
     def begin_round(self) -> None:
         """The next one to be asked is the leader after the one that was asked first the last time."""
-        self._turn += 1
+        self._rotation += 1
         self._round = dict.fromkeys(self._partitions)
 
     def ask(self, messages: int, wait_ms: int, *, is_shared: bool) -> None:
@@ -142,7 +142,7 @@ class Polls:
         self._refresh()
         groups = self._uncovered()
         if is_shared:
-            self._turn += 1
+            self._rotation += 1
             for position, group in enumerate(groups):
                 # At least one of each: a leader that is never asked would be forgotten.
                 self._send(group, max((messages + position) // len(groups), 1), wait_ms)
@@ -162,15 +162,15 @@ class Polls:
     def withdraw(self) -> None:
         """Nobody waits any more. What has been leased by then arrives all the same."""
         session = self._session
-        for call in list(self._asked):
+        for call in list(self._in_flight):
             if not session.withdraw(call, session.now_ms):
-                del self._asked[call]
+                del self._in_flight[call]
 
     def _uncovered(self) -> list[list[int]]:
         """Partitions that nobody is asked for at the moment, by leader."""
         find = self._session.routes.find
         covered: dict[int, None] = {}
-        for asked in self._asked.values():
+        for asked in self._in_flight.values():
             for number in asked.partitions:
                 if asked.leader is None or find(Route(self._topic, number)) in (asked.leader, None):
                     covered[number] = None
@@ -181,7 +181,7 @@ class Polls:
             leader = find(Route(self._topic, number))
             groups.setdefault(number if leader is None else leader, []).append(number)
         found = list(groups.values())
-        first = self._turn % len(found) if found else 0
+        first = self._rotation % len(found) if found else 0
         return found[first:] + found[:first]
 
     def _is_dry(self, partitions: list[int]) -> bool:
@@ -189,29 +189,29 @@ class Polls:
         return all(self._dry_until_ms.get(number, 0) > now_ms for number in partitions)
 
     def _is_resting(self, number: int) -> bool:
-        trouble = self._troubles.get(number)
-        return trouble is not None and trouble.pause_ms > self._session.now_ms
+        failures = self._failures.get(number)
+        return failures is not None and failures.pause_ms > self._session.now_ms
 
     def _send(self, partitions: list[int], messages: int, wait_ms: int) -> None:
         session = self._session
         route = Route(self._topic, partitions[0])
         request = self._request(partitions, messages, wait_ms)
         deadline_ms = session.now_ms + wait_ms + self._timeout_ms
-        asked = _Asked(session.routes.find(route), partitions, messages, wait_ms, session.now_ms)
-        call = Call(request, route, deadline_ms, lambda outcome: self._returned(call, outcome), is_single=True)
-        self._asked[call] = asked
+        asked = _PollInFlight(session.routes.find(route), partitions, messages, wait_ms, session.now_ms)
+        call = ClientCall(request, route, deadline_ms, lambda result: self._returned(call, result), is_single=True)
+        self._in_flight[call] = asked
         session.submit(call, session.now_ms)
 
-    def _returned(self, call: Call, outcome: Outcome) -> None:
-        asked = self._asked.pop(call)
-        if isinstance(outcome, FlotillaError):
-            self._note_failure(asked, outcome)
+    def _returned(self, call: ClientCall, result: CallResult) -> None:
+        asked = self._in_flight.pop(call)
+        if isinstance(result, FlotillaError):
+            self._note_failure(asked, result)
         else:
-            assert isinstance(outcome, Polled)
-            self._note_answer(asked, outcome)
-            self._arrived(outcome)
+            assert isinstance(result, Polled)
+            self._note_answer(asked, result)
+            self._arrived(result)
 
-    def _note_answer(self, asked: _Asked, polled: Polled) -> None:
+    def _note_answer(self, asked: _PollInFlight, polled: Polled) -> None:
         now_ms = self._session.now_ms
         is_hasty = not polled.deliveries and now_ms - asked.sent_ms < asked.wait_ms // 2
         for number in asked.partitions:
@@ -221,31 +221,31 @@ class Polls:
             elif self._dry_until_ms:
                 self._dry_until_ms.pop(number, None)
             if polled.retry_after_ms or is_hasty:
-                trouble = self._troubles.setdefault(number, _Trouble(now_ms))
-                trouble.count += 1
-                pause_ms = min(_PAUSE_MS << min(trouble.count, _DOUBLINGS_MAX), _PAUSE_MS_MAX)
-                trouble.pause_ms = now_ms + max(polled.retry_after_ms, pause_ms)
+                failures = self._failures.setdefault(number, _Failures(now_ms))
+                failures.count += 1
+                pause_ms = min(_PAUSE_MS << min(failures.count, _DOUBLINGS_MAX), _PAUSE_MS_MAX)
+                failures.pause_ms = now_ms + max(polled.retry_after_ms, pause_ms)
             else:
-                self._troubles.pop(number, None)
+                self._failures.pop(number, None)
 
-    def _note_failure(self, asked: _Asked, error: FlotillaError) -> None:
+    def _note_failure(self, asked: _PollInFlight, error: FlotillaError) -> None:
         session = self._session
         is_lasting = False
         for number in asked.partitions:
             self._doubt(number, asked, error)
-            trouble = self._troubles.setdefault(number, _Trouble(session.now_ms))
-            trouble.count += 1
-            trouble.pause_ms = session.now_ms + session.options.backoff.delay_ms(trouble.count, error, session.chance)
-            is_over = session.now_ms - trouble.since_ms >= self._timeout_ms
-            if is_over or not is_passing(error, trouble.count):
+            failures = self._failures.setdefault(number, _Failures(session.now_ms))
+            failures.count += 1
+            failures.pause_ms = session.now_ms + session.options.backoff.delay_ms(failures.count, error, session.chance)
+            is_over = session.now_ms - failures.since_ms >= self._timeout_ms
+            if is_over or not is_passing(error, failures.count):
                 is_lasting = True
-                trouble.since_ms = session.now_ms
-                trouble.count = 0
+                failures.since_ms = session.now_ms
+                failures.count = 0
             if isinstance(error, NotLeaderError):
                 self._moved(number)
         self._failed(error) if is_lasting else self._arrived(Polled([]))
 
-    def _doubt(self, number: int, asked: _Asked, error: FlotillaError) -> None:
+    def _doubt(self, number: int, asked: _PollInFlight, error: FlotillaError) -> None:
         """Has the partition asked for alone the next time, so that one in trouble does not hold up the others."""
         route = Route(self._topic, number)
         leader = self._session.routes.find(route)
@@ -261,12 +261,14 @@ class Polls:
         if self._is_refreshing or session.now_ms - self._refreshed_ms < REFRESH_MS:
             return
         self._is_refreshing = True
-        call = Call(GetMetadata([self._topic]), ANY, session.now_ms + self._timeout_ms, self._refreshed, effect=READ)
+        call = ClientCall(
+            GetMetadata([self._topic]), ANY, session.now_ms + self._timeout_ms, self._refreshed, effect=READ
+        )
         session.submit(call, session.now_ms)
 
-    def _refreshed(self, outcome: Outcome) -> None:
+    def _refreshed(self, result: CallResult) -> None:
         self._is_refreshing = False
         self._refreshed_ms = self._session.now_ms
-        if isinstance(outcome, Metadata) and outcome.topics:
-            self._session.routes.update(outcome, [self._topic])
+        if isinstance(result, Metadata) and result.topics:
+            self._session.routes.update(result, [self._topic])
             self.adapt()

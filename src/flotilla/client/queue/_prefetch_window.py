@@ -15,7 +15,7 @@ WINDOW_MAX = POLL_MESSAGES_MAX
 SPAN_MS = 100
 
 
-class QueueWindow:
+class PrefetchWindow:
     __slots__ = ("_handled", "_is_fixed", "_since_ms", "size")
 
     def __init__(self, chosen: int | None, now_ms: int) -> None:

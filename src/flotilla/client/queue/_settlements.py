@@ -16,11 +16,11 @@ without an answer.
 from collections.abc import Callable
 from typing import TypeAlias
 
-from flotilla.client._core.calls import REPEATABLE, Call, Outcome
+from flotilla.client._core.calls import REPEATABLE, CallResult, ClientCall
 from flotilla.client._core.routes import Route
 from flotilla.client._core.session import Session
-from flotilla.client.queue._leases import Holding, merged
-from flotilla.client.queue.outcome import Verdict
+from flotilla.client.queue._leases import Lease, merged
+from flotilla.client.queue.outcome import Outcome
 from flotilla.types.errors import FlotillaError, LeaseExpiredError
 from flotilla.types.operations.queue import RELEASE, LeaseRange, Settle, Settled
 
@@ -33,16 +33,16 @@ LINGER_COUNT_MAX = 256
 RUNS_MAX = 4096
 
 #: What became of some messages of one holding: their bits, those that were refused, or why nothing is known.
-Ended: TypeAlias = Callable[[Holding, int, int, FlotillaError | None], None]
+Ended: TypeAlias = Callable[[Lease, int, int, FlotillaError | None], None]
 
 
-class _Intent:
+class _PendingOutcome:
     """Messages of one holding that end in one way."""
 
-    __slots__ = ("holding", "mask", "waiting")
+    __slots__ = ("lease", "mask", "waiting")
 
-    def __init__(self, holding: Holding) -> None:
-        self.holding = holding
+    def __init__(self, lease: Lease) -> None:
+        self.lease = lease
         self.mask = 0
         #: Who asked for which of them.
         self.waiting: dict[Ended, int] = {}
@@ -65,8 +65,8 @@ class Settlements:
         self._group = group
         self._timeout_ms = timeout_ms
         self._answered = answered
-        self._waiting: dict[int, dict[Verdict, dict[Holding, _Intent]]] = {}
-        self._flying: dict[int, int] = {}
+        self._waiting: dict[int, dict[Outcome, dict[Lease, _PendingOutcome]]] = {}
+        self._in_flight: dict[int, int] = {}
         #: When what waits for a partition is to leave, at the earliest; set when it is first looked at.
         self._leave_ms: dict[int, int] = {}
         self._linger_ms = linger_ms
@@ -75,22 +75,22 @@ class Settlements:
         #: Messages that were settled by who had worked on them, and not given back.
         self.handled = 0
 
-    def add(self, holding: Holding, mask: int, verdict: Verdict, ended: Ended, *, is_awaited: bool = True) -> None:
+    def add(self, lease: Lease, mask: int, outcome: Outcome, ended: Ended, *, is_awaited: bool = True) -> None:
         """Has messages settled, soon after the next `flush` or with it. `ended` is called once per request."""
         assert mask
         count = mask.bit_count()
         self.count += count
-        if verdict.kind != RELEASE:
+        if outcome.kind != RELEASE:
             self.handled += count
-        by_verdict = self._waiting.setdefault(holding.partition, {})
-        intents = by_verdict.setdefault(verdict, {})
-        intent = intents.get(holding)
-        if intent is None:
-            intent = intents[holding] = _Intent(holding)
-        intent.mask |= mask
-        intent.waiting[ended] = intent.waiting.get(ended, 0) | mask
+        by_outcome = self._waiting.setdefault(lease.partition, {})
+        settled = by_outcome.setdefault(outcome, {})
+        pending = settled.get(lease)
+        if pending is None:
+            pending = settled[lease] = _PendingOutcome(lease)
+        pending.mask |= mask
+        pending.waiting[ended] = pending.waiting.get(ended, 0) | mask
         if is_awaited or self.count >= LINGER_COUNT_MAX:
-            self._leave_ms[holding.partition] = 0
+            self._leave_ms[lease.partition] = 0
 
     def flush(self) -> None:
         """Sends what has waited long enough, as far as there is room."""
@@ -102,7 +102,7 @@ class Settlements:
                     self._session.timers.at(now_ms + self._linger_ms, self.flush)
             if self._leave_ms[partition] > now_ms:
                 continue
-            while partition in self._waiting and self._flying.get(partition, 0) < IN_FLIGHT_MAX:
+            while partition in self._waiting and self._in_flight.get(partition, 0) < IN_FLIGHT_MAX:
                 self._send(partition)
 
     def hurry(self) -> None:
@@ -111,63 +111,61 @@ class Settlements:
         self.flush()
 
     def _send(self, partition: int) -> None:
-        by_verdict = self._waiting[partition]
-        verdict, intents = next(iter(by_verdict.items()))
-        chosen: list[_Intent] = []
+        by_outcome = self._waiting[partition]
+        outcome, settled = next(iter(by_outcome.items()))
+        chosen: list[_PendingOutcome] = []
         runs: list[LeaseRange] = []
-        while intents and len(runs) < RUNS_MAX:
-            intent = intents.pop(next(iter(intents)))
-            chosen.append(intent)
-            runs += intent.holding.runs(intent.mask)
-        if not intents:
-            del by_verdict[verdict]
-            if not by_verdict:
+        while settled and len(runs) < RUNS_MAX:
+            pending = settled.pop(next(iter(settled)))
+            chosen.append(pending)
+            runs += pending.lease.runs(pending.mask)
+        if not settled:
+            del by_outcome[outcome]
+            if not by_outcome:
                 del self._waiting[partition]
                 del self._leave_ms[partition]
-        held = merged(runs)
-        request = Settle(self._topic, partition, self._group, verdict.kind, held, verdict.reason, verdict.delay_ms)
-        self._flying[partition] = self._flying.get(partition, 0) + 1
+        ranges = merged(runs)
+        request = Settle(self._topic, partition, self._group, outcome.kind, ranges, outcome.reason, outcome.delay_ms)
+        self._in_flight[partition] = self._in_flight.get(partition, 0) + 1
         deadline_ms = self._session.now_ms + self._timeout_ms
-        call = Call(
+        call = ClientCall(
             request,
             Route(self._topic, partition),
             deadline_ms,
-            lambda outcome: self._returned(call, partition, chosen, outcome),
+            lambda result: self._returned(call, partition, chosen, result),
             effect=REPEATABLE,
         )
         self._session.submit(call, self._session.now_ms)
 
-    def _returned(self, call: Call, partition: int, intents: list[_Intent], outcome: Outcome) -> None:
-        self._flying[partition] -= 1
-        self.count -= sum([intent.mask.bit_count() for intent in intents])
-        error = outcome if isinstance(outcome, FlotillaError) else None
+    def _returned(self, call: ClientCall, partition: int, settled: list[_PendingOutcome], result: CallResult) -> None:
+        self._in_flight[partition] -= 1
+        self.count -= sum([pending.mask.bit_count() for pending in settled])
+        error = result if isinstance(result, FlotillaError) else None
         # After an attempt without an answer, what is refused was most likely settled by that attempt.
-        refused = outcome.expired if isinstance(outcome, Settled) and not call.is_unsure else []
-        for intent in intents:
-            holding = intent.holding
-            expired = _bits_of(holding, refused) & intent.mask if refused else 0
-            holding.lost |= expired
-            for ended, mask in intent.waiting.items():
-                ended(holding, mask, expired & mask, error)
+        refused = result.expired if isinstance(result, Settled) and not call.is_unsure else []
+        for pending in settled:
+            lease = pending.lease
+            expired = _bits_of(lease, refused) & pending.mask if refused else 0
+            lease.lost |= expired
+            for ended, mask in pending.waiting.items():
+                ended(lease, mask, expired & mask, error)
         self._answered(partition)
         self.flush()
 
 
-def _bits_of(holding: Holding, expired: list[LeaseRange]) -> int:
+def _bits_of(lease: Lease, expired: list[LeaseRange]) -> int:
     found = 0
     for run in expired:
-        if run.lease_id == holding.lease_id:
-            found |= holding.mask(run.first, run.end)
+        if run.lease_id == lease.lease_id:
+            found |= lease.mask(run.first, run.end)
     return found
 
 
-def lease_expired(holding: Holding, mask: int) -> LeaseExpiredError:
+def lease_expired(lease: Lease, mask: int) -> LeaseExpiredError:
     """What whoever settles messages too late is told."""
-    runs = [
-        str(run.first) if run.end == run.first + 1 else f"{run.first} to {run.end - 1}" for run in holding.runs(mask)
-    ]
+    runs = [str(run.first) if run.end == run.first + 1 else f"{run.first} to {run.end - 1}" for run in lease.runs(mask)]
     what = "offset" if mask.bit_count() == 1 else "offsets"
     return LeaseExpiredError(
-        f"{what} {', '.join(runs)} of partition {holding.partition} of {holding.topic}: the lease is over; group "
-        f"{holding.group} has given the message to somebody else, or it was settled before"
+        f"{what} {', '.join(runs)} of partition {lease.partition} of {lease.topic}: the lease is over; group "
+        f"{lease.group} has given the message to somebody else, or it was settled before"
     )

@@ -9,7 +9,7 @@ from flotilla.client._core.closing import leaving
 from flotilla.client.queue._loop import QueueLoop
 from flotilla.client.queue.message import Leased, masks_of
 from flotilla.client.queue.options import QueueOptions
-from flotilla.client.queue.outcome import DONE, Verdict, failed, is_decision, rejected, released, verdict_of
+from flotilla.client.queue.outcome import ACKED, Outcome, failed, is_decision, outcome_of, rejected, released
 
 
 class AsyncQueueMessage(Leased["AsyncQueueConsumer"]):
@@ -23,7 +23,7 @@ class AsyncQueueMessage(Leased["AsyncQueueConsumer"]):
         Returns when that is on disk at a majority; with `wait=False` at once, and the consumer's next call raises
         what went wrong.
         """
-        await self.owner.settle((self,), DONE, wait=wait)
+        await self.owner.settle((self,), ACKED, wait=wait)
 
     async def nack(self, *, reason: str = "", delay_ms: int | None = None, wait: bool = True) -> None:
         """It failed: counted as an attempt, and delivered again after `delay_ms`, or the group's backoff."""
@@ -48,7 +48,7 @@ class AsyncQueueMessage(Leased["AsyncQueueConsumer"]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
         if not self.is_settled:
-            await self.owner.settle((self,), verdict_of(error), wait=False)
+            await self.owner.settle((self,), outcome_of(error), wait=False)
         return error is not None and is_decision(error)
 
 
@@ -93,7 +93,7 @@ class AsyncQueueConsumer:
 
         With `wait=False` it returns at once, and the consumer's next call raises what went wrong.
         """
-        await self.settle(messages, DONE, wait=wait)
+        await self.settle(messages, ACKED, wait=wait)
 
     async def nack(
         self, messages: Iterable[AsyncQueueMessage], *, reason: str = "", delay_ms: int | None = None
@@ -148,17 +148,17 @@ class AsyncQueueConsumer:
 
     # What messages use.
 
-    async def settle(self, messages: Iterable[Leased[Any]], verdict: Verdict, *, wait: bool = True) -> None:
+    async def settle(self, messages: Iterable[Leased[Any]], outcome: Outcome, *, wait: bool = True) -> None:
         masks = masks_of(messages)
         if wait:
-            error = await self._feed.settle(masks, verdict)
+            error = await self._feed.settle(masks, outcome)
             if error is not None:
                 raise error
             return
-        self._feed.settle_soon(masks, verdict)
+        self._feed.settle_soon(masks, outcome)
         if self._feed.is_crowded:
             await self._feed.make_room()
 
     async def extend(self, message: Leased[Any], visibility_ms: int) -> None:
         """Has the lease of one message last so long from now on. Raises LeaseExpiredError."""
-        await self._feed.extend(message.holding, message.holding.bit(message.offset), visibility_ms)
+        await self._feed.extend(message.lease, message.lease.bit(message.offset), visibility_ms)

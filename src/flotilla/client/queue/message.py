@@ -1,7 +1,7 @@
 """What a queue consumer hands out: messages, made from the columns of a delivery in bulk.
 
 A message is a tuple with names, because one is made for each; everything that a whole delivery has in common, and
-what is still to be settled of it, stands in its Holding. The shells add the methods that settle it.
+what is still to be settled of it, stands in its Lease. The shells add the methods that settle it.
 """
 
 from collections.abc import Callable, Iterable
@@ -9,7 +9,7 @@ from functools import partial
 from itertools import count, repeat
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from flotilla.client.queue._leases import Holding
+from flotilla.client.queue._leases import Lease
 from flotilla.codec.batch.records import headers_of, keys_of
 from flotilla.codec.batch.view import BatchView
 from flotilla.types.ids import Offset
@@ -23,7 +23,7 @@ class Leased(NamedTuple, Generic[Owner]):
 
     payload: bytes
     offset: Offset
-    holding: Holding
+    lease: Lease
     #: The consumer that holds it.
     owner: Owner
     #: None is no key; the empty key is a key like any other.
@@ -36,33 +36,33 @@ class Leased(NamedTuple, Generic[Owner]):
     @property
     def topic(self) -> str:
         """Where it is stored."""
-        return self.holding.topic
+        return self.lease.topic
 
     @property
     def partition(self) -> int:
         """Of the topic."""
-        return self.holding.partition
+        return self.lease.partition
 
     @property
     def attempt(self) -> int:
         """How often it has been delivered, this time included."""
-        return self.holding.attempt
+        return self.lease.attempt
 
     @property
     def priority(self) -> int:
         """0 to 7; a higher one is delivered earlier."""
-        return self.holding.priority
+        return self.lease.priority
 
     @property
     def deliver_at_ms(self) -> int:
         """Before when it was not to be delivered; 0: at once."""
-        return self.holding.deliver_at_ms
+        return self.lease.deliver_at_ms
 
     @property
     def is_settled(self) -> bool:
         """Whether it was acknowledged, given back or lost, or needed none of that."""
-        holding = self.holding
-        return not holding.open >> (self.offset - holding.first) & 1
+        lease = self.lease
+        return not lease.unsettled >> (self.offset - lease.first) & 1
 
     def __repr__(self) -> str:
         place = f"{self.topic}/{self.partition}@{self.offset}"
@@ -72,14 +72,14 @@ class Leased(NamedTuple, Generic[Owner]):
 Message = TypeVar("Message", bound=Leased[Any])
 
 
-def messages_of(kind: type[Message], owner: object, holding: Holding, view: BatchView) -> list[Message]:
+def messages_of(kind: type[Message], owner: object, lease: Lease, view: BatchView) -> list[Message]:
     """All messages of a delivery. Raises InvalidArgumentError when it is malformed."""
     make: Callable[[Iterable[object]], Message] = partial(tuple.__new__, kind)
     columns = view.columns
     fields = zip(
         columns.values.items(),
-        count(holding.first),
-        repeat(holding),
+        count(lease.first),
+        repeat(lease),
         repeat(owner),
         repeat(None) if columns.keys is None else keys_of(columns),
         repeat(()) if columns.header_offsets is None else headers_of(columns),
@@ -89,24 +89,24 @@ def messages_of(kind: type[Message], owner: object, holding: Holding, view: Batc
     return list(map(make, fields))
 
 
-def masks_of(messages: Iterable[Message]) -> dict[Holding, int]:
+def masks_of(messages: Iterable[Message]) -> dict[Lease, int]:
     """The messages as bits of their holdings; neighbours, which most of them are, cost one step for all of them."""
     if isinstance(messages, tuple) and len(messages) == 1:
         # Handlers settle one at a time.
         (message,) = messages
-        return {message.holding: message.holding.bit(message.offset)}
-    masks: dict[Holding, int] = {}
-    holding: Holding | None = None
+        return {message.lease: message.lease.bit(message.offset)}
+    masks: dict[Lease, int] = {}
+    lease: Lease | None = None
     first = end = 0
     for message in messages:
         offset = message.offset
-        if offset == end and message.holding is holding:
+        if offset == end and message.lease is lease:
             end += 1
             continue
-        if holding is not None:
-            masks[holding] = masks.get(holding, 0) | holding.mask(first, end)
-        holding = message.holding
+        if lease is not None:
+            masks[lease] = masks.get(lease, 0) | lease.mask(first, end)
+        lease = message.lease
         first, end = offset, offset + 1
-    if holding is not None:
-        masks[holding] = masks.get(holding, 0) | holding.mask(first, end)
+    if lease is not None:
+        masks[lease] = masks.get(lease, 0) | lease.mask(first, end)
     return masks

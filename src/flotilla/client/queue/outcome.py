@@ -28,7 +28,7 @@ class Retry(Exception):  # noqa: N818
         self.is_counted = is_counted
 
 
-class Verdict(NamedTuple):
+class Outcome(NamedTuple):
     """How a lease ends."""
 
     kind: int
@@ -36,23 +36,23 @@ class Verdict(NamedTuple):
     delay_ms: int = BY_BACKOFF
 
 
-DONE = Verdict(ACK)
+ACKED = Outcome(ACK)
 #: Given back uncounted, to be delivered again at once.
-BACK = Verdict(RELEASE, "", 0)
+RELEASED = Outcome(RELEASE, "", 0)
 
 
-def verdict_of(error: BaseException | None) -> Verdict:
+def outcome_of(error: BaseException | None) -> Outcome:
     """What becomes of a message whose handler ended like this."""
     if error is None:
-        return DONE
+        return ACKED
     if isinstance(error, Reject):
-        return Verdict(REJECT, cut_reason(error.reason))
+        return Outcome(REJECT, cut_reason(error.reason))
     if isinstance(error, Retry):
-        return Verdict(FAIL if error.is_counted else RELEASE, cut_reason(error.reason), error.delay_ms)
+        return Outcome(FAIL if error.is_counted else RELEASE, cut_reason(error.reason), error.delay_ms)
     if isinstance(error, Exception):
-        return Verdict(FAIL, cut_reason(f"{type(error).__name__}: {error}"))
+        return Outcome(FAIL, cut_reason(f"{type(error).__name__}: {error}"))
     # Interrupted from outside: the message has done nothing wrong.
-    return BACK
+    return RELEASED
 
 
 def is_decision(error: BaseException | None) -> bool:
@@ -65,17 +65,17 @@ def cut_reason(reason: str) -> str:
     return reason if len(reason) <= REASON_BYTES_MAX else reason[: REASON_BYTES_MAX - 1] + "…"
 
 
-def failed(reason: str, delay_ms: int | None) -> Verdict:
+def failed(reason: str, delay_ms: int | None) -> Outcome:
     """What `nack` asks for."""
-    return Verdict(FAIL, cut_reason(reason), checked_delay(delay_ms))
+    return Outcome(FAIL, cut_reason(reason), checked_delay(delay_ms))
 
 
-def released(delay_ms: int) -> Verdict:
-    return Verdict(RELEASE, "", checked_delay(delay_ms))
+def released(delay_ms: int) -> Outcome:
+    return Outcome(RELEASE, "", checked_delay(delay_ms))
 
 
-def rejected(reason: str) -> Verdict:
-    return Verdict(REJECT, cut_reason(reason))
+def rejected(reason: str) -> Outcome:
+    return Outcome(REJECT, cut_reason(reason))
 
 
 def checked_delay(delay_ms: int | None) -> int:

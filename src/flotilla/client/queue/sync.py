@@ -15,14 +15,14 @@ from flotilla.client._core.loop_thread import Gate, LoopThread
 from flotilla.client.queue._loop import QueueLoop, consumer_closed
 from flotilla.client.queue.message import Leased, masks_of
 from flotilla.client.queue.options import QueueOptions
-from flotilla.client.queue.outcome import DONE, Verdict, failed, is_decision, rejected, released, verdict_of
+from flotilla.client.queue.outcome import ACKED, Outcome, failed, is_decision, outcome_of, rejected, released
 from flotilla.types.errors import FlotillaError
 
 
 class Settler(Protocol):
     """Who settles messages for threads."""
 
-    def settle(self, messages: Iterable["QueueMessage"], verdict: Verdict, *, wait: bool = True) -> None: ...
+    def settle(self, messages: Iterable["QueueMessage"], outcome: Outcome, *, wait: bool = True) -> None: ...
 
     def extend(self, message: "QueueMessage", visibility_ms: int) -> None: ...
 
@@ -38,7 +38,7 @@ class QueueMessage(Leased[Settler]):
         Returns when that is on disk at a majority; with `wait=False` at once, and the consumer's next call raises
         what went wrong.
         """
-        self.owner.settle((self,), DONE, wait=wait)
+        self.owner.settle((self,), ACKED, wait=wait)
 
     def nack(self, *, reason: str = "", delay_ms: int | None = None, wait: bool = True) -> None:
         """It failed: counted as an attempt, and delivered again after `delay_ms`, or the group's backoff."""
@@ -63,7 +63,7 @@ class QueueMessage(Leased[Settler]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
         if not self.is_settled:
-            self.owner.settle((self,), verdict_of(error), wait=False)
+            self.owner.settle((self,), outcome_of(error), wait=False)
         return error is not None and is_decision(error)
 
 
@@ -87,7 +87,7 @@ class QueueConsumer:
         self._ready = self._feed.reader.ready
         self._errors = self._feed.reader.errors
         #: What was settled and is not with the loop yet, in order, because the first verdict on a message counts.
-        self._outbox: deque[tuple[tuple[QueueMessage, ...], Verdict, _Answer | None]] = deque()
+        self._outbox: deque[tuple[tuple[QueueMessage, ...], Outcome, _Answer | None]] = deque()
         self._is_posted = False
 
     @property
@@ -113,7 +113,7 @@ class QueueConsumer:
 
         With `wait=False` it returns at once, and the consumer's next call raises what went wrong.
         """
-        self.settle(messages, DONE, wait=wait)
+        self.settle(messages, ACKED, wait=wait)
 
     def nack(self, messages: Iterable[QueueMessage], *, reason: str = "", delay_ms: int | None = None) -> None:
         """Says of many that they failed."""
@@ -157,7 +157,7 @@ class QueueConsumer:
                 self._thread.run(feed.flow())
                 continue
             if not ready:
-                self._thread.post(feed.turn)
+                self._thread.post(feed.pump)
             return message
 
     def __enter__(self) -> Self:
@@ -171,11 +171,11 @@ class QueueConsumer:
 
     # What messages use.
 
-    def settle(self, messages: Iterable[QueueMessage], verdict: Verdict, *, wait: bool = True) -> None:
+    def settle(self, messages: Iterable[QueueMessage], outcome: Outcome, *, wait: bool = True) -> None:
         self._thread.check()
         answer = _Answer() if wait else None
         # What threads have gathered by the time that the loop gets to it costs one change of threads.
-        self._outbox.append((tuple(messages), verdict, answer))
+        self._outbox.append((tuple(messages), outcome, answer))
         is_first = not self._is_posted
         if is_first:
             self._is_posted = True
@@ -189,7 +189,7 @@ class QueueConsumer:
 
     def extend(self, message: Leased[Any], visibility_ms: int) -> None:
         """Has the lease of one message last so long from now on. Raises LeaseExpiredError."""
-        self._thread.run(self._feed.extend(message.holding, message.holding.bit(message.offset), visibility_ms))
+        self._thread.run(self._feed.extend(message.lease, message.lease.bit(message.offset), visibility_ms))
 
     def _check_open(self) -> None:
         self._feed.check_open()
@@ -202,21 +202,21 @@ class QueueConsumer:
         outbox = self._outbox
         reader = self._feed.reader
         gathered: list[QueueMessage] = []
-        last = DONE
+        last = ACKED
         while outbox:
-            messages, verdict, answer = outbox.popleft()
-            if gathered and (verdict != last or answer is not None):
+            messages, outcome, answer = outbox.popleft()
+            if gathered and (outcome != last or answer is not None):
                 reader.settle(masks_of(gathered), last, None)
                 gathered = []
             if answer is not None and reader.is_closed:
                 answer.come(consumer_closed())
             elif answer is not None:
-                reader.settle(masks_of(messages), verdict, answer.come)
+                reader.settle(masks_of(messages), outcome, answer.come)
             else:
                 gathered += messages
-                last = verdict
+                last = outcome
         reader.settle(masks_of(gathered), last, None)
-        self._feed.turn()
+        self._feed.pump()
 
     async def _flush(self) -> None:
         self._empty_outbox()

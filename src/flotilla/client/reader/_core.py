@@ -13,7 +13,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from flotilla.client._core.calls import Outcome
+from flotilla.client._core.calls import CallResult
 from flotilla.client.reader.message import Message, messages_of
 from flotilla.codec.batch.header import parse_header
 from flotilla.codec.batch.view import BatchView
@@ -79,7 +79,7 @@ class _Part:
         self.collected_count = 0
 
 
-class Reader:
+class ReaderCore:
     def __init__(self, topic: str, positions: dict[int, Offset], options: ReaderOptions) -> None:
         self._topic = topic
         self._options = options
@@ -87,7 +87,7 @@ class Reader:
         self._generation = 0
         self._parts = {number: _Part(number, offset, 0) for number, offset in positions.items()}
         #: Answers that nobody has looked at: partition, generation, outcome, whether the next fetch is under way.
-        self._arrived: deque[tuple[_Part, int, Outcome, bool]] = deque()
+        self._arrived: deque[tuple[_Part, int, CallResult, bool]] = deque()
         #: Partitions that the topic has got since, and where to begin in them.
         self._appeared: deque[tuple[int, Offset]] = deque()
         #: Batches in the order of their arrival: partition, generation, bytes.
@@ -200,7 +200,7 @@ class Reader:
             is_linearizable=options.is_linearizable,
         )
 
-    def following(self, partition: int, generation: int, outcome: Outcome) -> Fetch | None:
+    def following(self, partition: int, generation: int, result: CallResult) -> Fetch | None:
         """The fetch to make right behind an answer that is about to be reported; None: `wanted` will say.
 
         Whatever bounds the buffer allows for each partition one answer that nobody has looked at and one on its way.
@@ -209,41 +209,41 @@ class Reader:
         options = self._options
         if part is None or generation != part.generation:
             return None
-        if not isinstance(outcome, Fetched) or not outcome.batches:
+        if not isinstance(result, Fetched) or not result.batches:
             return None
         ahead_bytes = 2 * options.fetch_bytes * len(self._parts)
         if part.arrived_count != part.collected_count or self._buffered_bytes + ahead_bytes > options.buffer_bytes_max:
             return None
         try:
-            last = [parse_header(batch) for batch in outcome.batches][-1]
+            last = [parse_header(batch) for batch in result.batches][-1]
         except InvalidArgumentError:
             return None
         return self._fetch(partition, last.base_offset + last.count)
 
-    def arrived(self, partition: int, generation: int, outcome: Outcome, *, is_followed: bool = False) -> None:
+    def arrived(self, partition: int, generation: int, result: CallResult, *, is_followed: bool = False) -> None:
         """An answer; whoever brings it says whether it made the fetch that `following` asked for."""
         part = self._parts.get(partition)
         if part is not None:
             part.arrived_count += 1
-            self._arrived.append((part, generation, outcome, is_followed))
+            self._arrived.append((part, generation, result, is_followed))
 
     def _collect(self) -> None:
         while self._arrived:
-            part, generation, outcome, is_followed = self._arrived.popleft()
+            part, generation, result, is_followed = self._arrived.popleft()
             part.collected_count += 1
             if generation != part.generation:
                 continue
             part.is_fetching = is_followed
             self.may_want = True
-            if isinstance(outcome, Fetched):
-                self._store(part, outcome)
-            elif isinstance(outcome, OffsetFound):
-                self._found(part, outcome.offset)
-            elif isinstance(outcome, OffsetOutOfRangeError) and self._options.skip_removed and not part.is_lost:
+            if isinstance(result, Fetched):
+                self._store(part, result)
+            elif isinstance(result, OffsetFound):
+                self._found(part, result.offset)
+            elif isinstance(result, OffsetOutOfRangeError) and self._options.skip_removed and not part.is_lost:
                 part.is_lost = True
             else:
-                assert isinstance(outcome, FlotillaError)
-                self._errors.append(outcome)
+                assert isinstance(result, FlotillaError)
+                self._errors.append(result)
 
     def _found(self, part: _Part, oldest: Offset) -> None:
         """The oldest offset of a partition whose position could not be read."""

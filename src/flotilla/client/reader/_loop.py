@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from flotilla.client._core.asyncio_network import Network, now_ms
-from flotilla.client._core.calls import Call, Outcome
+from flotilla.client._core.calls import CallResult, ClientCall
 from flotilla.client._core.positions import (
     Start,
     chosen_partitions,
@@ -22,8 +22,8 @@ from flotilla.client._core.positions import (
     start_offsets,
 )
 from flotilla.client._core.routes import ANY, Route
-from flotilla.client.reader._core import Reader, Wanted
-from flotilla.client.reader._replica_choice import LEADER, Replicas
+from flotilla.client.reader._core import ReaderCore, Wanted
+from flotilla.client.reader._replica_choice import LEADER, ReplicaChoice
 from flotilla.types.errors import FlotillaError, InvalidArgumentError, NotFoundError
 from flotilla.types.ids import NO_NODE, NodeId, Offset
 from flotilla.types.operations import CommitOffset, Fetch, GetMetadata, Metadata
@@ -45,13 +45,13 @@ class ReaderLoop:
         read_from: str = LEADER,
     ) -> None:
         """`news` is called, on the loop, whenever the reader has been brought something."""
-        self._replicas = Replicas(network.session, topic, read_from)
+        self._replicas = ReplicaChoice(network.session, topic, read_from)
         self._network = network
         self._topic = topic
         self._group = group
         self._timeout_ms = timeout_ms
         self._news = news
-        self._calls: dict[tuple[int, int], Call] = {}
+        self._calls: dict[tuple[int, int], ClientCall] = {}
         #: All partitions are read, also those that are still to come; and which are known so far.
         self._reads_all = False
         self._known: list[int] = []
@@ -78,12 +78,12 @@ class ReaderLoop:
             timeout_ms=self._timeout_ms,
         )
 
-    def fetch(self, reader: Reader, wanted: Iterable[tuple[int, Wanted]]) -> None:
+    def fetch(self, reader: ReaderCore, wanted: Iterable[tuple[int, Wanted]]) -> None:
         """Makes the requests that the reader asked for and brings it the answers."""
         for generation, request in wanted:
             self._ask(reader, (request.partition, generation), request)
 
-    def _ask(self, reader: Reader, name: tuple[int, int], request: Wanted) -> None:
+    def _ask(self, reader: ReaderCore, name: tuple[int, int], request: Wanted) -> None:
         partition = request.partition
         replica = NO_NODE
         wait_ms = 0
@@ -101,24 +101,24 @@ class ReaderLoop:
         )
 
     def _arrived(
-        self, reader: Reader, name: tuple[int, int], request: Wanted, replica: NodeId, outcome: Outcome
+        self, reader: ReaderCore, name: tuple[int, int], request: Wanted, replica: NodeId, result: CallResult
     ) -> None:
         self._calls.pop(name, None)
         if self._reads_all and self._looking is None and now_ms() - self._looked_ms >= REFRESH_MS:
             self._looking = asyncio.get_running_loop().create_task(self._look_for_more(reader))
         if replica != NO_NODE:
-            if isinstance(outcome, FlotillaError) and (outcome.retryable or isinstance(outcome, NotFoundError)):
+            if isinstance(result, FlotillaError) and (result.retryable or isinstance(result, NotFoundError)):
                 self._replicas.failed(request.partition, replica)
                 self._ask(reader, name, request)
                 return
             self._replicas.answered(request.partition, replica)
-        following = reader.following(*name, outcome)
+        following = reader.following(*name, result)
         if following is not None:
             self.fetch(reader, [(name[1], following)])
-        reader.arrived(*name, outcome, is_followed=following is not None)
+        reader.arrived(*name, result, is_followed=following is not None)
         self._news()
 
-    async def _look_for_more(self, reader: Reader) -> None:
+    async def _look_for_more(self, reader: ReaderCore) -> None:
         try:
             found = await self._network.call(GetMetadata([self._topic]), ANY, self._timeout_ms)
             assert isinstance(found, Metadata)

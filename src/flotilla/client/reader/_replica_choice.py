@@ -26,7 +26,7 @@ _DOUBLINGS_MAX: Final = 6
 _LOOPBACK: Final = ("localhost", "::1")
 
 
-class Replicas:
+class ReplicaChoice:
     def __init__(self, session: Session, topic: str, read_from: str) -> None:
         assert read_from in READ_FROM
         self._session = session

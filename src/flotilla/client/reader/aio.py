@@ -7,7 +7,7 @@ from typing import Self
 
 from flotilla.client._core.asyncio_network import Network
 from flotilla.client._core.positions import Start
-from flotilla.client.reader._core import Reader, ReaderOptions
+from flotilla.client.reader._core import ReaderCore, ReaderOptions
 from flotilla.client.reader._loop import ReaderLoop
 from flotilla.client.reader.message import Message
 from flotilla.types.errors import ConnectionClosedError
@@ -34,7 +34,7 @@ class AsyncConsumer:
         self._start = (partitions, offset, timestamp_ms)
         self._options = options
         self._closed = closed
-        self._reader: Reader | None = None
+        self._reader: ReaderCore | None = None
         #: Set when something has arrived since it was last looked at.
         self._news = asyncio.Event()
         self._feed = ReaderLoop(network, topic, group, timeout_ms, self._news.set, options.read_from)
@@ -117,12 +117,12 @@ class AsyncConsumer:
     ) -> None:
         await self.close()
 
-    async def _opened(self) -> Reader:
+    async def _opened(self) -> ReaderCore:
         self._check_open()
         if self._reader is None:
             positions = await self._feed.begin(*self._start)
             self._check_open()
-            self._reader = Reader(self.topic, positions, self._options)
+            self._reader = ReaderCore(self.topic, positions, self._options)
         return self._reader
 
     async def _wait(self) -> None:

@@ -12,7 +12,7 @@ from typing import Self
 from flotilla.client._core.asyncio_network import Network, now_ms
 from flotilla.client._core.loop_thread import WAIT_MS_MAX, LoopThread
 from flotilla.client._core.positions import Start
-from flotilla.client.reader._core import Reader, ReaderOptions
+from flotilla.client.reader._core import ReaderCore, ReaderOptions
 from flotilla.client.reader._loop import ReaderLoop
 from flotilla.client.reader.message import Message
 from flotilla.types.errors import ConnectionClosedError
@@ -41,7 +41,7 @@ class Consumer:
         self._start = (partitions, offset, timestamp_ms)
         self._options = options
         self._closed = closed
-        self._reader: Reader | None = None
+        self._reader: ReaderCore | None = None
         #: Set when something has arrived since it was last looked at.
         self._news = threading.Event()
         self._feed = ReaderLoop(network, topic, group, timeout_ms, self._news.set, options.read_from)
@@ -121,14 +121,14 @@ class Consumer:
     ) -> None:
         self.close()
 
-    def _opened(self) -> Reader:
+    def _opened(self) -> ReaderCore:
         self._check_open()
         if self._reader is None:
             positions = self._thread.run(self._feed.begin(*self._start))
-            self._reader = Reader(self.topic, positions, self._options)
+            self._reader = ReaderCore(self.topic, positions, self._options)
         return self._reader
 
-    def _fetch(self, reader: Reader) -> None:
+    def _fetch(self, reader: ReaderCore) -> None:
         wanted = reader.wanted()
         if wanted:
             self._thread.post(self._feed.fetch, reader, wanted)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
-from flotilla.client._core.calls import Call, Outcome
+from flotilla.client._core.calls import CallResult, ClientCall
 from flotilla.client._core.routes import CONTROLLER, Route
 from flotilla.client._core.session import Session
 from flotilla.client._core.timers import Timer
@@ -41,11 +41,11 @@ from flotilla.types.operations.stream import (
 BEAT_MS: Final = 500
 
 _CLAIMING: Final = "claiming"
-_HELD: Final = "held"
+_OWNED: Final = "owned"
 _RECALLED: Final = "recalled"
 
 
-class Grant(NamedTuple):
+class OwnedPartition(NamedTuple):
     """A partition to read from `offset` on, and the epoch under which its offsets are committed."""
 
     partition: int
@@ -73,10 +73,10 @@ class _Notice:
     is_lost: bool
 
 
-Change: TypeAlias = Grant | _Notice
+Change: TypeAlias = OwnedPartition | _Notice
 
 
-class _Share:
+class _Partition:
     """One partition that was given to this member."""
 
     __slots__ = ("call", "epoch", "notice", "partition", "state", "timer")
@@ -86,7 +86,7 @@ class _Share:
         self.epoch = epoch
         self.state = _CLAIMING
         #: A question on its way.
-        self.call: Call | None = None
+        self.call: ClientCall | None = None
         #: What the application is told, and when it is not waited for any longer.
         self.notice: _Notice | None = None
         self.timer: Timer | None = None
@@ -120,9 +120,9 @@ class StreamMember:
         self._session_ms = options.session_ms or SESSION_MS_DEFAULT
         #: What the coordinator said last: partition to epoch.
         self._target: dict[int, int] = {}
-        self._shares: dict[int, _Share] = {}
+        self._parts: dict[int, _Partition] = {}
         #: Joining, or the heartbeat under way; and the time of the next.
-        self._call: Call | None = None
+        self._call: ClientCall | None = None
         self._timer: Timer | None = None
         self._is_joined = False
 
@@ -133,23 +133,23 @@ class StreamMember:
         """Neither a member nor about to become one."""
         return not self._is_joined and self._call is None and self._timer is None
 
-    def take_change(self) -> list[Grant] | Recall | None:
+    def take_change(self) -> list[OwnedPartition] | Recall | None:
         """What comes next for the application, what is alike together. May be called by another thread, one only."""
-        grants: list[Grant] = []
+        owned: list[OwnedPartition] = []
         recall: Recall | None = None
         while self.changes:
             change = self.changes[0]
-            if isinstance(change, Grant):
+            if isinstance(change, OwnedPartition):
                 if recall is not None:
                     break
-                grants.append(change)
+                owned.append(change)
             else:
                 recall = recall or Recall({}, change.is_lost)
-                if grants or change.is_lost != recall.is_lost:
+                if owned or change.is_lost != recall.is_lost:
                     break
                 recall.partitions[change.partition] = change.epoch
             self.changes.popleft()
-        return grants or recall
+        return owned or recall
 
     def begin(self, now_ms: int) -> None:
         """Joins the group, unless it is a member or about to be one."""
@@ -161,17 +161,17 @@ class StreamMember:
         """The application is done with these, under these epochs."""
         self._session.now_ms = now_ms
         for partition, epoch in partitions.items():
-            share = self._shares.get(partition)
-            if share is not None and share.epoch == epoch:
-                self._drop(share)
+            part = self._parts.get(partition)
+            if part is not None and part.epoch == epoch:
+                self._drop(part)
         self._beat_now()
 
     def lost(self, partition: int, epoch: int, now_ms: int) -> None:
         """A partition has refused our epoch: it is somebody else's."""
         self._session.now_ms = now_ms
-        share = self._shares.get(partition)
-        if share is not None and share.epoch == epoch:
-            self._recall([share], is_lost=True)
+        part = self._parts.get(partition)
+        if part is not None and part.epoch == epoch:
+            self._recall([part], is_lost=True)
 
     def leave(self, done: Callable[[FlotillaError | None], None], timeout_ms: int, now_ms: int) -> None:
         """Ends it; `done` is called once, when the coordinator knows or cannot be told."""
@@ -179,14 +179,14 @@ class StreamMember:
         was_joined = self._is_joined or self._call is not None
         self.is_closed = True
         self._stop_beating()
-        for share in list(self._shares.values()):
-            self._drop(share)
+        for part in list(self._parts.values()):
+            self._drop(part)
         if not was_joined:
             done(None)
             return
 
-        def left(outcome: Outcome) -> None:
-            done(outcome if isinstance(outcome, FlotillaError) else None)
+        def left(result: CallResult) -> None:
+            done(result if isinstance(result, FlotillaError) else None)
 
         self._submit(LeaveGroup(self._topic, self._group, self.name), CONTROLLER, left, timeout_ms)
 
@@ -199,16 +199,16 @@ class StreamMember:
         )
         self._call = self._submit(request, CONTROLLER, self._joined, options.timeout_ms)
 
-    def _joined(self, outcome: Outcome) -> None:
+    def _joined(self, result: CallResult) -> None:
         self._call = None
         if self.is_closed:
             return
-        if isinstance(outcome, FlotillaError):
+        if isinstance(result, FlotillaError):
             # The next poll tries again.
-            self._fail(outcome)
+            self._fail(result)
             return
         self._is_joined = True
-        self._assigned(outcome)
+        self._assigned(result)
 
     def _beat_now(self) -> None:
         """What is ours has changed: the coordinator shall know at once."""
@@ -223,21 +223,21 @@ class StreamMember:
         request = Heartbeat(self._topic, self._group, self.name, self.generation, owned, wait_ms)
         self._call = self._submit(request, CONTROLLER, self._beaten, wait_ms + self._options.timeout_ms)
 
-    def _beaten(self, outcome: Outcome) -> None:
+    def _beaten(self, result: CallResult) -> None:
         self._call = None
         if self.is_closed:
             return
-        if isinstance(outcome, StaleGenerationError):
+        if isinstance(result, StaleGenerationError):
             self._removed()
             self._join()
-        elif not isinstance(outcome, FlotillaError):
-            self._assigned(outcome)
-        elif outcome.retryable:
+        elif not isinstance(result, FlotillaError):
+            self._assigned(result)
+        elif result.retryable:
             # Nobody can be asked. What is ours stays so: whoever gets it first tells the partition, which tells us.
             self._beat_at(BEAT_MS)
         else:
             self._removed()
-            self._fail(outcome)
+            self._fail(result)
 
     def _beat_at(self, delay_ms: int) -> None:
         self._timer = self._session.timers.at(self._session.now_ms + delay_ms, self._beat)
@@ -254,20 +254,20 @@ class StreamMember:
         """The group does not know this member any more: everything it had is somebody else's, or will be."""
         self._is_joined = False
         self._target = {}
-        self._recall(list(self._shares.values()), is_lost=True)
+        self._recall(list(self._parts.values()), is_lost=True)
 
     # What it shall have.
 
-    def _assigned(self, outcome: Outcome) -> None:
-        assert isinstance(outcome, GroupAssignment)
-        self.generation = outcome.generation
-        self._session_ms = outcome.session_ms or self._session_ms
-        self._target = target = {owned.partition: owned.epoch for owned in outcome.partitions}
+    def _assigned(self, result: CallResult) -> None:
+        assert isinstance(result, GroupAssignment)
+        self.generation = result.generation
+        self._session_ms = result.session_ms or self._session_ms
+        self._target = target = {owned.partition: owned.epoch for owned in result.partitions}
         # Under another epoch it is given to us anew, after a move that was called off: nobody had it in between.
-        moved = [share for share in self._shares.values() if target.get(share.partition) != share.epoch]
+        moved = [part for part in self._parts.values() if target.get(part.partition) != part.epoch]
         self._recall(moved, is_lost=False)
         for partition, epoch in target.items():
-            if partition not in self._shares:
+            if partition not in self._parts:
                 self._claim(partition, epoch)
         if self._call is not None or self._timer is not None:
             return
@@ -278,87 +278,87 @@ class StreamMember:
 
     def _owned(self) -> list[int]:
         """What is ours: not what is lost and the application still has to hear of."""
-        shares = self._shares.values()
-        return sorted([share.partition for share in shares if share.notice is None or not share.notice.is_lost])
+        parts = self._parts.values()
+        return sorted([part.partition for part in parts if part.notice is None or not part.notice.is_lost])
 
-    def _recall(self, shares: list[_Share], *, is_lost: bool) -> None:
+    def _recall(self, parts: list[_Partition], *, is_lost: bool) -> None:
         """Asks the application for these; those that it never heard of go at once."""
-        for share in shares:
-            if share.state == _CLAIMING:
-                self._drop(share)
-            elif share.state == _HELD:
-                share.state = _RECALLED
-                share.notice = _Notice(share.partition, share.epoch, is_lost)
+        for part in parts:
+            if part.state == _CLAIMING:
+                self._drop(part)
+            elif part.state == _OWNED:
+                part.state = _RECALLED
+                part.notice = _Notice(part.partition, part.epoch, is_lost)
                 due_ms = self._session.now_ms + self._options.poll_ms_max
-                share.timer = self._session.timers.at(due_ms, partial(self._give_up_alone, share))
-                self.changes.append(share.notice)
+                part.timer = self._session.timers.at(due_ms, partial(self._give_up_alone, part))
+                self.changes.append(part.notice)
             elif is_lost:
-                assert share.notice is not None
-                share.notice.is_lost = True
+                assert part.notice is not None
+                part.notice.is_lost = True
         self._notify()
 
-    def _give_up_alone(self, share: _Share) -> None:
+    def _give_up_alone(self, part: _Partition) -> None:
         """The application does not come back: others need not wait for it."""
-        assert share.notice is not None
-        share.notice.is_lost = True
-        self._drop(share)
+        assert part.notice is not None
+        part.notice.is_lost = True
+        self._drop(part)
         self._beat_now()
 
-    def _drop(self, share: _Share) -> None:
-        if self._shares.get(share.partition) is share:
-            del self._shares[share.partition]
-        if share.call is not None:
-            self._session.cancel(share.call)
-            share.call = None
-        if share.timer is not None:
-            share.timer.cancel()
-            share.timer = None
+    def _drop(self, part: _Partition) -> None:
+        if self._parts.get(part.partition) is part:
+            del self._parts[part.partition]
+        if part.call is not None:
+            self._session.cancel(part.call)
+            part.call = None
+        if part.timer is not None:
+            part.timer.cancel()
+            part.timer = None
 
     # Claims.
 
     def _claim(self, partition: int, epoch: int) -> None:
-        share = self._shares[partition] = _Share(partition, epoch)
+        part = self._parts[partition] = _Partition(partition, epoch)
         request = ClaimPartition(self._group, self._topic, partition, epoch)
-        share.call = self._ask(share, request, lambda outcome: self._claimed(share, outcome))
+        part.call = self._ask(part, request, lambda result: self._claimed(part, result))
 
-    def _claimed(self, share: _Share, outcome: Outcome) -> None:
-        share.call = None
-        if isinstance(outcome, FlotillaError):
-            self._refused(share, outcome)
+    def _claimed(self, part: _Partition, result: CallResult) -> None:
+        part.call = None
+        if isinstance(result, FlotillaError):
+            self._refused(part, result)
             return
-        assert isinstance(outcome, OffsetCommitted)
+        assert isinstance(result, OffsetCommitted)
         start = self._options.start
-        if outcome.offset >= 0:
-            self._grant(share, outcome.offset, is_committed=True)
+        if result.offset >= 0:
+            self._own(part, result.offset, is_committed=True)
         elif start.kind == FROM_OFFSET:
-            self._grant(share, start.value, is_committed=False)
+            self._own(part, start.value, is_committed=False)
         else:
-            self._find(share, start.value if start.kind == FROM_TIME else start.kind)
+            self._find(part, start.value if start.kind == FROM_TIME else start.kind)
 
-    def _find(self, share: _Share, position: int) -> None:
-        request = ListOffsets(self._topic, share.partition, position)
-        share.call = self._ask(share, request, lambda outcome: self._found(share, position, outcome))
+    def _find(self, part: _Partition, position: int) -> None:
+        request = ListOffsets(self._topic, part.partition, position)
+        part.call = self._ask(part, request, lambda result: self._found(part, position, result))
 
-    def _found(self, share: _Share, position: int, outcome: Outcome) -> None:
-        share.call = None
-        if isinstance(outcome, FlotillaError):
-            self._refused(share, outcome)
+    def _found(self, part: _Partition, position: int, result: CallResult) -> None:
+        part.call = None
+        if isinstance(result, FlotillaError):
+            self._refused(part, result)
             return
-        assert isinstance(outcome, OffsetFound)
-        if outcome.offset < 0 and position not in (EARLIEST, LATEST):
+        assert isinstance(result, OffsetFound)
+        if result.offset < 0 and position not in (EARLIEST, LATEST):
             # No record is that young.
-            self._find(share, LATEST)
+            self._find(part, LATEST)
         else:
-            self._grant(share, outcome.offset, is_committed=False)
+            self._own(part, result.offset, is_committed=False)
 
-    def _grant(self, share: _Share, offset: Offset, *, is_committed: bool) -> None:
-        share.state = _HELD
-        self.changes.append(Grant(share.partition, share.epoch, offset, is_committed))
+    def _own(self, part: _Partition, offset: Offset, *, is_committed: bool) -> None:
+        part.state = _OWNED
+        self.changes.append(OwnedPartition(part.partition, part.epoch, offset, is_committed))
         self._notify()
 
-    def _refused(self, share: _Share, error: FlotillaError) -> None:
+    def _refused(self, part: _Partition, error: FlotillaError) -> None:
         """Not to be had now: the coordinator is told that it is not ours, and asked again."""
-        self._drop(share)
+        self._drop(part)
         if not isinstance(error, StaleGenerationError) and not error.retryable:
             self._fail(error)
         if self._is_joined and not self.is_closed:
@@ -367,19 +367,21 @@ class StreamMember:
 
     # Inside.
 
-    def _ask(self, share: _Share, request: ClaimPartition | ListOffsets, done: Callable[[Outcome], None]) -> Call:
-        route = Route(self._topic, share.partition)
+    def _ask(
+        self, part: _Partition, request: ClaimPartition | ListOffsets, done: Callable[[CallResult], None]
+    ) -> ClientCall:
+        route = Route(self._topic, part.partition)
         return self._submit(request, route, done, self._options.timeout_ms)
 
     def _submit(
         self,
         request: JoinGroup | Heartbeat | LeaveGroup | ClaimPartition | ListOffsets,
         route: Route,
-        done: Callable[[Outcome], None],
+        done: Callable[[CallResult], None],
         timeout_ms: int,
-    ) -> Call:
+    ) -> ClientCall:
         """All of these can be repeated at will, and their answers tell how things are: so they count as reads."""
-        call = Call(request, route, self._session.now_ms + timeout_ms, done)
+        call = ClientCall(request, route, self._session.now_ms + timeout_ms, done)
         self._session.submit(call, self._session.now_ms)
         return call
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from flotilla.client._core.asyncio_network import Network, now_ms
 from flotilla.client._core.positions import Start, commit_offset, list_offset
-from flotilla.client.reader._core import Reader, Wanted
+from flotilla.client.reader._core import ReaderCore, Wanted
 from flotilla.client.reader._loop import ReaderLoop
 from flotilla.client.stream._core import StreamMember
 from flotilla.client.stream._progress import Mark
@@ -36,7 +36,7 @@ class StreamLoop:
         self._options = options
         self._news = news
         host, chance = socket.gethostname(), network.session.chance
-        self._feed = ReaderLoop(network, topic, group, options.timeout_ms, news, options.reader.read_from)
+        self._reader_loop = ReaderLoop(network, topic, group, options.timeout_ms, news, options.reader.read_from)
         self.member = StreamMember(
             network.session,
             topic,
@@ -56,22 +56,22 @@ class StreamLoop:
         self.member.begin(now_ms())
         self._network.wake()
 
-    def fetch(self, reader: Reader, wanted: Iterable[tuple[int, Wanted]]) -> None:
-        self._feed.fetch(reader, wanted)
+    def fetch(self, reader: ReaderCore, wanted: Iterable[tuple[int, Wanted]]) -> None:
+        self._reader_loop.fetch(reader, wanted)
 
     def gave_up(self, partitions: Mapping[int, int]) -> None:
         """The application is done with these, under these epochs."""
-        self._feed.forget(partitions)
+        self._reader_loop.forget(partitions)
         self.member.gave_up(partitions, now_ms())
         self._network.wake()
 
     # Questions and commits.
 
     async def find(self, partitions: Sequence[int], at: Start | None, timestamp_ms: int | None) -> dict[int, Offset]:
-        return await self._feed.find(partitions, at, timestamp_ms)
+        return await self._reader_loop.find(partitions, at, timestamp_ms)
 
     async def committed(self, partitions: Sequence[int]) -> dict[int, Offset | None]:
-        return await self._feed.committed(partitions)
+        return await self._reader_loop.committed(partitions)
 
     async def lag(self, positions: Mapping[int, Offset]) -> dict[int, int]:
         """How many records are behind each position."""
@@ -85,14 +85,14 @@ class StreamLoop:
     async def commit(self, marks: Mapping[int, Mark], timeout_ms: int | None = None) -> dict[int, Offset]:
         """Where the group stands afterwards. Raises the first error; the others are committed all the same."""
         limit_ms = self._options.timeout_ms if timeout_ms is None else timeout_ms
-        outcomes = await asyncio.gather(
+        results = await asyncio.gather(
             *[self._commit(partition, mark, limit_ms) for partition, mark in marks.items()], return_exceptions=True
         )
         found: dict[int, Offset] = {}
-        for partition, outcome in zip(marks, outcomes, strict=True):
-            if isinstance(outcome, BaseException):
-                raise outcome
-            found[partition] = outcome
+        for partition, result in zip(marks, results, strict=True):
+            if isinstance(result, BaseException):
+                raise result
+            found[partition] = result
         return found
 
     async def _commit(self, partition: int, mark: Mark, timeout_ms: int) -> Offset:
@@ -129,7 +129,7 @@ class StreamLoop:
 
     async def close(self, timeout_ms: int | None) -> None:
         """Leaves the group. What was not committed by now is not."""
-        self._feed.close()
+        self._reader_loop.close()
         future: asyncio.Future[FlotillaError | None] = asyncio.get_running_loop().create_future()
 
         def done(error: FlotillaError | None) -> None:

@@ -8,9 +8,9 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from flotilla.client.reader._core import Reader, ReaderOptions
+from flotilla.client.reader._core import ReaderCore, ReaderOptions
 from flotilla.client.reader.message import Message
-from flotilla.client.stream._core import Grant
+from flotilla.client.stream._core import OwnedPartition
 from flotilla.types.errors import StaleGenerationError
 from flotilla.types.ids import Offset
 
@@ -22,28 +22,28 @@ class Mark(NamedTuple):
     epoch: int
 
 
-class StreamReading:
+class StreamProgress:
     def __init__(self, topic: str, options: ReaderOptions) -> None:
-        self.reader = Reader(topic, {}, options)
+        self.reader = ReaderCore(topic, {}, options)
         self.epochs: dict[int, int] = {}
         #: Where the messages begin that were handed out and are being worked on.
         self._in_hand: dict[int, Offset] = {}
         #: Where the group stands, as far as this member has seen to it.
         self._committed: dict[int, Offset] = {}
 
-    def add(self, grants: Iterable[Grant]) -> list[int]:
+    def add(self, owned: Iterable[OwnedPartition]) -> list[int]:
         """Partitions to read from now on; their numbers."""
         added = []
-        for grant in grants:
-            assert grant.partition not in self.epochs
-            self.reader.add(grant.partition, grant.offset)
-            self.epochs[grant.partition] = grant.epoch
+        for each in owned:
+            assert each.partition not in self.epochs
+            self.reader.add(each.partition, each.offset)
+            self.epochs[each.partition] = each.epoch
             # Where a group begins is worth a commit: `latest` is another place tomorrow.
-            self._committed[grant.partition] = grant.offset if grant.is_committed else grant.offset - 1
-            added.append(grant.partition)
+            self._committed[each.partition] = each.offset if each.is_committed else each.offset - 1
+            added.append(each.partition)
         return added
 
-    def held(self, partitions: Mapping[int, int]) -> list[int]:
+    def owned(self, partitions: Mapping[int, int]) -> list[int]:
         """Those of these that are read, under these epochs."""
         return [partition for partition, epoch in partitions.items() if self.epochs.get(partition) == epoch]
 

@@ -16,7 +16,7 @@ from flotilla.client._core.positions import Start
 from flotilla.client.reader.message import Message
 from flotilla.client.stream._core import Recall
 from flotilla.client.stream._loop import StreamLoop
-from flotilla.client.stream._progress import StreamReading
+from flotilla.client.stream._progress import StreamProgress
 from flotilla.client.stream.options import StreamOptions
 from flotilla.types.errors import ConnectionClosedError, FlotillaError, StaleGenerationError
 from flotilla.types.ids import Offset
@@ -43,7 +43,7 @@ class AsyncStreamConsumer:
         #: Set when something has happened since it was last looked at.
         self._news = asyncio.Event()
         self._feed = StreamLoop(network, topic, group, options, self._news.set)
-        self._reading = StreamReading(topic, options.reader)
+        self._reading = StreamProgress(topic, options.reader)
         self._commit_due_ms = 0
         #: Messages handed out by iteration.
         self._turn = 0
@@ -191,14 +191,14 @@ class AsyncStreamConsumer:
 
     async def _give_up(self, recall: Recall, timeout_ms: int | None = None) -> None:
         reading = self._reading
-        partitions = reading.held(recall.partitions)
+        partitions = reading.owned(recall.partitions)
         try:
             if partitions:
                 await _call(self._options.on_revoke, partitions, recall.is_lost)
                 if not recall.is_lost:
                     await self._save(partitions, timeout_ms)
         finally:
-            reading.remove(reading.held(recall.partitions))
+            reading.remove(reading.owned(recall.partitions))
             self._feed.gave_up(recall.partitions)
 
     async def _save(self, partitions: list[int], timeout_ms: int | None) -> None:

@@ -17,7 +17,7 @@ from flotilla.client._core.positions import Start
 from flotilla.client.reader.message import Message
 from flotilla.client.stream._core import Recall
 from flotilla.client.stream._loop import StreamLoop
-from flotilla.client.stream._progress import Mark, StreamReading
+from flotilla.client.stream._progress import Mark, StreamProgress
 from flotilla.client.stream.options import StreamOptions
 from flotilla.types.errors import ConnectionClosedError, FlotillaError, StaleGenerationError
 from flotilla.types.ids import Offset
@@ -43,7 +43,7 @@ class StreamConsumer:
         #: Set when something has happened since it was last looked at.
         self._news = threading.Event()
         self._feed = StreamLoop(network, topic, group, options, self._news.set)
-        self._reading = StreamReading(topic, options.reader)
+        self._reading = StreamProgress(topic, options.reader)
         self._commit_due_ms = 0
         self._is_closing = False
         self._is_closed = False
@@ -192,7 +192,7 @@ class StreamConsumer:
 
     def _give_up(self, recall: Recall, timeout_ms: int | None = None) -> None:
         reading = self._reading
-        partitions = reading.held(recall.partitions)
+        partitions = reading.owned(recall.partitions)
         try:
             if partitions:
                 if self._options.on_revoke is not None:
@@ -200,7 +200,7 @@ class StreamConsumer:
                 if not recall.is_lost:
                     self._save(partitions, timeout_ms)
         finally:
-            reading.remove(reading.held(recall.partitions))
+            reading.remove(reading.owned(recall.partitions))
             self._thread.post(self._feed.gave_up, recall.partitions)
 
     def _save(self, partitions: list[int], timeout_ms: int | None) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from flotilla.client.producer._batch import Receipt
 from flotilla.client.producer._core import record_bytes
 from flotilla.client.producer._partitioner import partition_of
-from flotilla.client.queue._leases import Holding, merged
+from flotilla.client.queue._leases import Lease, merged
 from flotilla.client.queue._settlements import lease_expired
 from flotilla.client.queue.message import Leased
 from flotilla.codec.batch.records import encode_batch
@@ -72,13 +72,13 @@ class PendingAcks(NamedTuple):
     partition: Partition
     group: str
     #: Their bits.
-    masks: dict[Holding, int]
+    masks: dict[Lease, int]
 
-    def held(self) -> list[LeaseRange]:
-        return merged([run for holding, mask in self.masks.items() for run in holding.runs(mask)])
+    def ranges(self) -> list[LeaseRange]:
+        return merged([run for lease, mask in self.masks.items() for run in lease.runs(mask)])
 
 
-class Gathered:
+class TransactionBuffer:
     """All records of one transaction that this process has given, and all messages that it acknowledges."""
 
     def __init__(self, producer_id: int) -> None:
@@ -116,12 +116,12 @@ class Gathered:
 
     def add_ack(self, message: Leased[Any]) -> None:
         """Raises LeaseExpiredError for a message that is not held any more."""
-        holding = message.holding
+        lease = message.lease
         if message.is_settled:
-            raise lease_expired(holding, holding.bit(message.offset))
-        place = (holding.topic, holding.partition)
-        acks = self._acks.setdefault((place, holding.group), PendingAcks(place, holding.group, {}))
-        acks.masks[holding] = acks.masks.get(holding, 0) | holding.bit(message.offset)
+            raise lease_expired(lease, lease.bit(message.offset))
+        place = (lease.topic, lease.partition)
+        acks = self._acks.setdefault((place, lease.group), PendingAcks(place, lease.group, {}))
+        acks.masks[lease] = acks.masks.get(lease, 0) | lease.bit(message.offset)
         self._counts.setdefault(place, 0)
 
     def unstaged_acks(self) -> list[PendingAcks]:
@@ -130,8 +130,8 @@ class Gathered:
     def staged_acks(self, acks: PendingAcks) -> None:
         """The cluster keeps the messages for the transaction."""
         del self._acks[acks.partition, acks.group]
-        for holding, mask in acks.masks.items():
-            holding.part_with(holding, mask)
+        for lease, mask in acks.masks.items():
+            lease.taken_over(lease, mask)
 
     def unstaged(self) -> list[PendingBatch]:
         """In the order of giving."""

@@ -25,10 +25,10 @@ from flotilla.client.queue.message import Leased
 from flotilla.client.transaction._core import (
     BUFFER_BYTES,
     Committed,
-    Gathered,
     Partition,
     PendingAcks,
     PendingBatch,
+    TransactionBuffer,
     choose_partition,
 )
 from flotilla.types.errors import FlotillaError, NotFoundError, OutcomeUnknownError, TransactionEndedError
@@ -55,7 +55,7 @@ class AsyncTransaction:
         self._opened = opened
         self._id = transaction_id or token_hex(16)
         self._timeout_ms = timeout_ms
-        self._gathered: Gathered | None = None
+        self._gathered: TransactionBuffer | None = None
         #: Where records without a key go, by topic.
         self._unkeyed: dict[str, int] = {}
         self._is_over = False
@@ -158,11 +158,11 @@ class AsyncTransaction:
 
     # Inside.
 
-    def _open(self) -> Gathered:
+    def _open(self) -> TransactionBuffer:
         if self._is_over:
             raise TransactionEndedError(f"transaction {self._id} is over")
         if self._gathered is None:
-            self._gathered = Gathered(new_producer_id(self._opened().session))
+            self._gathered = TransactionBuffer(new_producer_id(self._opened().session))
         return self._gathered
 
     async def _add(
@@ -205,7 +205,7 @@ class AsyncTransaction:
         for part in row:
             topic, number = part.partition
             if isinstance(part, PendingAcks):
-                await self._call(StageSettlement(topic, number, part.group, self._id, part.held()))
+                await self._call(StageSettlement(topic, number, part.group, self._id, part.ranges()))
                 gathered.staged_acks(part)
             else:
                 await self._call(Stage(topic, number, self._id, part.encode(gathered.producer_id)))

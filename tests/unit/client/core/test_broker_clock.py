@@ -33,8 +33,8 @@ def now_ms():
 
 def test_the_difference_is_known_up_to_the_round_trip():
     # Asked at 1_000 and heard at 1_030, when it was 500_030 here: the broker said it between 500_000 and 500_030.
-    told = BrokerTime(BROKER, 600_010, asked_ms=1_000)
-    assert difference_of(told, 1_030, 500_030) == ClockDifference(99_979, 100_011)
+    broker_time = BrokerTime(BROKER, 600_010, asked_ms=1_000)
+    assert difference_of(broker_time, 1_030, 500_030) == ClockDifference(99_979, 100_011)
 
 
 @pytest.mark.parametrize(
@@ -46,13 +46,13 @@ def test_clocks_that_may_agree_are_taken_to_agree_where_early_and_late_are_alike
 
 
 def test_a_broker_in_this_process_is_looked_at_when_it_matters():
-    told = BrokerTime(BROKER, 1, asked_ms=0)
+    broker_time = BrokerTime(BROKER, 1, asked_ms=0)
     assert difference_here(None, 1_000) is None
-    assert difference_here(told, 1_000) is None
+    assert difference_here(broker_time, 1_000) is None
     CLOCKS_HERE[BROKER] = lambda: 5_000
     try:
-        assert difference_here(told, 1_000) == ClockDifference(3_999, 4_000)
-        assert difference_here(told._replace(address=Address("broker", 7601)), 1_000) is None
+        assert difference_here(broker_time, 1_000) == ClockDifference(3_999, 4_000)
+        assert difference_here(broker_time._replace(address=Address("broker", 7601)), 1_000) is None
     finally:
         del CLOCKS_HERE[BROKER]
 
@@ -111,22 +111,22 @@ def test_a_session_remembers_what_the_newest_welcome_said():
     cluster = MemoryCluster(2)
     cluster.ahead_ms = HOUR_MS
     world = World(cluster, bootstrap=(1,))
-    assert world.session.told is None
+    assert world.session.broker_time is None
     cluster.create("orders", 2)
     world.session.resolve("orders", 99_000, lambda found: None, world.now_ms)
     world.act()
     # Hello is on its way for a while; what is told is told of the time when it left.
     asked_ms, world.now_ms = world.now_ms, world.now_ms + 40
     world.run()
-    told = world.session.told
-    assert (told.address.port, told.asked_ms) == (7600, asked_ms)
-    assert abs(told.time_ms - now_ms() - HOUR_MS) < SLACK_MS
+    broker_time = world.session.broker_time
+    assert (broker_time.address.port, broker_time.asked_ms) == (7600, asked_ms)
+    assert abs(broker_time.time_ms - now_ms() - HOUR_MS) < SLACK_MS
     # One that does not tell its time takes nothing back.
     cluster.ahead_ms = None
     world.cut(1)
     world.call(InitCluster({}), ANY)
     world.run()
-    assert world.session.told is told
+    assert world.session.broker_time is broker_time
 
 
 def sent(doors, topic="orders"):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from flotilla.client._core.connection import Connection
+from flotilla.client._core.connection import ClientConnection
 from flotilla.codec.client.frames import decode_request, encode_response
 from flotilla.types.errors import InvalidArgumentError, OverloadedError, UnavailableError
 from flotilla.types.operations import Done, GetMetadata, Hello, Produce, Produced, Welcome
@@ -12,15 +12,15 @@ def answer(correlation_id: int, value: object) -> bytes:
     return b"".join(encode_response(correlation_id, value))
 
 
-def opened(*, requests_max: int = 2, frame_bytes_max: int = 1_000) -> Connection[str]:
-    connection: Connection[str] = Connection()
+def opened(*, requests_max: int = 2, frame_bytes_max: int = 1_000) -> ClientConnection[str]:
+    connection: ClientConnection[str] = ClientConnection()
     connection.greet("test")
     assert connection.receive(answer(1, Welcome(1, 1, "c", frame_bytes_max, requests_max))) == []
     return connection
 
 
 def test_hello_comes_first():
-    connection: Connection[str] = Connection()
+    connection: ClientConnection[str] = ClientConnection()
     (frame,) = connection.greet("test")
     correlation_id, hello = decode_request(frame[4:])
     assert (correlation_id, hello) == (1, Hello(1, 1, "test"))
@@ -70,7 +70,7 @@ def test_a_request_that_is_too_large_for_the_broker_is_refused_here():
     ],
 )
 def test_a_greeting_that_fails(data, error):
-    connection: Connection[str] = Connection()
+    connection: ClientConnection[str] = ClientConnection()
     connection.greet("test")
     with pytest.raises(error):
         connection.receive(data)

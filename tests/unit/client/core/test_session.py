@@ -68,9 +68,9 @@ def refuse(times: int, error: Exception, kind: type[Request] = ListOffsets):
 
 def test_a_call_finds_the_leader_by_asking_any_broker():
     world = World(cluster_of(3, leader=3), bootstrap=(1,))
-    outcomes = world.call(LATEST, ROUTE)
+    results = world.call(LATEST, ROUTE)
     world.run()
-    assert outcomes == [OffsetFound(0)]
+    assert results == [OffsetFound(0)]
     assert world.dialled == [1, 3]
 
 
@@ -89,21 +89,21 @@ def test_the_leader_that_a_broker_names_is_followed_at_once():
     world.call(LATEST, ROUTE)
     world.run()
     cluster.topics["orders"][0].leader = 2
-    outcomes = world.call(LATEST, ROUTE)
+    results = world.call(LATEST, ROUTE)
     world.run()
-    assert outcomes == [OffsetFound(0)]
+    assert results == [OffsetFound(0)]
     assert cluster.count(GetMetadata) == 1
 
 
 def test_a_leader_that_is_not_known_is_waited_for():
     cluster = cluster_of(2, leader=0)
     world = World(cluster)
-    outcomes = world.call(LATEST, ROUTE)
+    results = world.call(LATEST, ROUTE)
     world.pass_ms(500)
-    assert outcomes == []
+    assert results == []
     cluster.topics["orders"][0].leader = 2
     world.pass_ms(1_000)
-    assert outcomes == [OffsetFound(0)]
+    assert results == [OffsetFound(0)]
 
 
 def test_two_brokers_that_name_each_other_are_not_asked_without_end():
@@ -113,10 +113,10 @@ def test_two_brokers_that_name_each_other_are_not_asked_without_end():
         NotLeaderError(3 - node, addresses[3 - node]) if isinstance(request, ListOffsets) else None
     )
     world = World(cluster)
-    outcomes = world.call(LATEST, ROUTE, timeout_ms=2_000)
+    results = world.call(LATEST, ROUTE, timeout_ms=2_000)
     world.pass_ms(2_000)
-    assert [type(outcome) for outcome in outcomes] == [DeadlineError]
-    assert isinstance(outcomes[0].__cause__, NotLeaderError)
+    assert [type(result) for result in results] == [DeadlineError]
+    assert isinstance(results[0].__cause__, NotLeaderError)
     assert cluster.count(ListOffsets) < 20
 
 
@@ -124,9 +124,9 @@ def test_the_next_broker_is_asked_when_one_is_down():
     cluster = cluster_of(3, leader=3)
     world = World(cluster)
     world.down = {1, 2}
-    outcomes = world.call(LATEST, ROUTE)
+    results = world.call(LATEST, ROUTE)
     world.run()
-    assert outcomes == [OffsetFound(0)]
+    assert results == [OffsetFound(0)]
 
 
 @pytest.mark.parametrize("is_learned", [False, True])
@@ -140,9 +140,9 @@ def test_a_call_that_anybody_can_answer_gets_round_to_who_is_left(alive, is_lear
     world.down = {1, 2, 3} - {alive}
     for node in world.down:
         world.stop(node)
-    outcomes = world.call(GetMetadata(), ANY)
+    results = world.call(GetMetadata(), ANY)
     world.pass_ms(3_000)
-    assert [type(outcome) for outcome in outcomes] == [Metadata]
+    assert [type(result) for result in results] == [Metadata]
 
 
 def test_clients_begin_at_different_brokers():
@@ -158,25 +158,25 @@ def test_clients_begin_at_different_brokers():
 def test_a_cluster_that_comes_back_is_found_again():
     world = World(cluster_of(2, leader=2))
     world.down = {1, 2}
-    outcomes = world.call(LATEST, ROUTE)
+    results = world.call(LATEST, ROUTE)
     world.pass_ms(3_000)
-    assert outcomes == []
+    assert results == []
     world.down = set()
     world.pass_ms(1_500)
-    assert outcomes == [OffsetFound(0)]
+    assert results == [OffsetFound(0)]
 
 
 def test_the_controller_is_found_and_followed():
     cluster = MemoryCluster(3)
     cluster.controller = 2
     world = World(cluster, bootstrap=(1,))
-    outcomes = world.call(CreateTopic("new"), CONTROLLER, effect=ONCE)
+    results = world.call(CreateTopic("new"), CONTROLLER, effect=ONCE)
     world.run()
-    assert isinstance(outcomes[0], TopicReply)
+    assert isinstance(results[0], TopicReply)
     cluster.controller = 3
-    outcomes = world.call(CreateTopic("newer"), CONTROLLER, effect=ONCE)
+    results = world.call(CreateTopic("newer"), CONTROLLER, effect=ONCE)
     world.run()
-    assert isinstance(outcomes[0], TopicReply)
+    assert isinstance(results[0], TopicReply)
 
 
 @pytest.mark.parametrize("error", [OverloadedError("full"), UnavailableError("no quorum")])
@@ -184,9 +184,9 @@ def test_what_was_refused_for_now_is_tried_again_even_if_it_must_happen_once(err
     cluster = MemoryCluster(1)
     cluster.fault = refuse(3, error, CreateTopic)
     world = World(cluster)
-    outcomes = world.call(CreateTopic("new"), CONTROLLER, effect=ONCE)
+    results = world.call(CreateTopic("new"), CONTROLLER, effect=ONCE)
     world.pass_ms(1_000)
-    assert isinstance(outcomes[0], TopicReply)
+    assert isinstance(results[0], TopicReply)
     assert cluster.count(CreateTopic) == 4
 
 
@@ -196,11 +196,11 @@ def test_a_broker_says_when_to_come_back():
     cluster = cluster_of(1)
     cluster.fault = refuse(1, error)
     world = World(cluster)
-    outcomes = world.call(LATEST, ROUTE)
+    results = world.call(LATEST, ROUTE)
     world.pass_ms(690)
-    assert outcomes == []
+    assert results == []
     world.pass_ms(10)
-    assert outcomes == [OffsetFound(0)]
+    assert results == [OffsetFound(0)]
 
 
 @pytest.mark.parametrize("error", [AlreadyExistsError("taken"), InvalidArgumentError("no")])
@@ -208,9 +208,9 @@ def test_an_error_that_stays_is_told_at_once(error):
     cluster = MemoryCluster(1)
     cluster.fault = refuse(99, error, CreateTopic)
     world = World(cluster)
-    outcomes = world.call(CreateTopic("new"), CONTROLLER, effect=ONCE)
+    results = world.call(CreateTopic("new"), CONTROLLER, effect=ONCE)
     world.run()
-    assert [type(outcome) for outcome in outcomes] == [type(error)]
+    assert [type(result) for result in results] == [type(error)]
 
 
 @pytest.mark.parametrize("error", [OutcomeUnknownError("leadership was lost"), StorageFailedError("disk")])
@@ -218,9 +218,9 @@ def test_what_must_happen_once_is_not_repeated_when_it_may_have_happened(error):
     cluster = MemoryCluster(1)
     cluster.fault = refuse(1, error, CreateTopic)
     world = World(cluster)
-    outcomes = world.call(CreateTopic("new"), CONTROLLER, effect=ONCE)
+    results = world.call(CreateTopic("new"), CONTROLLER, effect=ONCE)
     world.pass_ms(5_000)
-    assert [type(outcome) for outcome in outcomes] == [OutcomeUnknownError]
+    assert [type(result) for result in results] == [OutcomeUnknownError]
     assert cluster.count(CreateTopic) == 1
 
 
@@ -228,9 +228,9 @@ def test_what_may_be_repeated_is_repeated_when_its_outcome_is_unknown():
     cluster = MemoryCluster(1)
     cluster.fault = refuse(1, OutcomeUnknownError("leadership was lost"), CreateTopic)
     world = World(cluster)
-    outcomes = world.call(CreateTopic("new"), CONTROLLER, effect=REPEATABLE)
+    results = world.call(CreateTopic("new"), CONTROLLER, effect=REPEATABLE)
     world.pass_ms(1_000)
-    assert isinstance(outcomes[0], TopicReply)
+    assert isinstance(results[0], TopicReply)
 
 
 @pytest.mark.parametrize(
@@ -242,7 +242,7 @@ def test_a_connection_lost_with_a_request_on_it(effect, is_done, expected):
     world = World(cluster)
     world.call(GetMetadata(), ANY)
     world.run()
-    outcomes = world.call(CreateTopic("new"), CONTROLLER, effect=effect)
+    results = world.call(CreateTopic("new"), CONTROLLER, effect=effect)
     world.act()
     while world.cluster.count(GetMetadata) < 2:
         world.serve()
@@ -254,19 +254,19 @@ def test_a_connection_lost_with_a_request_on_it(effect, is_done, expected):
         world.serve()
     world.cut(1)
     world.pass_ms(2_000)
-    assert [type(outcome) for outcome in outcomes] == [expected]
+    assert [type(result) for result in results] == [expected]
     assert ("new" in cluster.topics) is (is_done or expected is TopicReply)
 
 
 def test_a_request_that_never_left_is_certainly_not_done():
     world = World(MemoryCluster(1))
     world.down = {1}
-    outcomes = world.call(CreateTopic("new"), CONTROLLER, effect=ONCE, timeout_ms=3_000)
+    results = world.call(CreateTopic("new"), CONTROLLER, effect=ONCE, timeout_ms=3_000)
     world.pass_ms(2_999)
-    assert outcomes == []
+    assert results == []
     world.pass_ms(1)
-    assert [type(outcome) for outcome in outcomes] == [DeadlineError]
-    assert "refused" in str(outcomes[0])
+    assert [type(result) for result in results] == [DeadlineError]
+    assert "refused" in str(results[0])
 
 
 def test_a_request_without_an_answer_ends_by_its_deadline_as_unknown():
@@ -277,8 +277,8 @@ def test_a_request_without_an_answer_ends_by_its_deadline_as_unknown():
     read = world.call(GetMetadata(), ANY, timeout_ms=1_000)
     write = world.call(CreateTopic("new"), ANY, timeout_ms=1_000, effect=REPEATABLE)
     world.pass_ms(1_000)
-    assert [type(outcome) for outcome in read] == [DeadlineError]
-    assert [type(outcome) for outcome in write] == [OutcomeUnknownError]
+    assert [type(result) for result in read] == [DeadlineError]
+    assert [type(result) for result in write] == [OutcomeUnknownError]
     world.silent = set()
     world.run()
     assert len(write) == 1, "an answer after the end is nobody's"
@@ -288,10 +288,10 @@ def test_the_last_answer_is_named_when_time_is_up():
     cluster = cluster_of(1)
     cluster.fault = refuse(999, OverloadedError("full"))
     world = World(cluster)
-    outcomes = world.call(LATEST, ROUTE, timeout_ms=200)
+    results = world.call(LATEST, ROUTE, timeout_ms=200)
     world.pass_ms(200)
-    assert [type(outcome) for outcome in outcomes] == [DeadlineError]
-    assert "OVERLOADED: full" in str(outcomes[0])
+    assert [type(result) for result in results] == [DeadlineError]
+    assert "OVERLOADED: full" in str(results[0])
 
 
 # Brokers that die without a word.
@@ -308,12 +308,12 @@ def with_a_silent_leader(nodes: int = 3, **options: int) -> World:
 
 def test_a_silent_broker_is_left_as_soon_as_another_leads():
     world = with_a_silent_leader()
-    outcomes = world.call(LATEST, ROUTE)
+    results = world.call(LATEST, ROUTE)
     world.pass_ms(1_700)
-    assert outcomes == []
+    assert results == []
     world.cluster.topics["orders"][0].leader = 2
     world.pass_ms(600)
-    assert outcomes == [OffsetFound(0)]
+    assert results == [OffsetFound(0)]
     assert {link.node for link in world.links.values()} >= {2}
     assert 1 not in {link.node for link in world.links.values()}
 
@@ -374,11 +374,11 @@ def test_only_a_newer_term_counts_against_a_leader_that_is_slow(term):
 
 def test_calls_that_anybody_can_answer_leave_a_silent_broker_at_once():
     world = with_a_silent_leader()
-    outcomes = world.call(GetMetadata(), ANY)
+    results = world.call(GetMetadata(), ANY)
     world.pass_ms(900)
-    assert outcomes == []
+    assert results == []
     world.pass_ms(200)
-    assert [type(outcome) for outcome in outcomes] == [Metadata]
+    assert [type(result) for result in results] == [Metadata]
 
 
 def test_a_silent_broker_that_is_alone_is_asked_once():
@@ -391,33 +391,33 @@ def test_a_silent_broker_that_is_alone_is_asked_once():
 
 def test_what_must_happen_once_is_not_sent_again_to_whoever_leads_next():
     world = with_a_silent_leader()
-    outcomes = world.call(CreateTopic("new"), CONTROLLER, effect=ONCE)
+    results = world.call(CreateTopic("new"), CONTROLLER, effect=ONCE)
     world.pass_ms(500)
     world.cluster.controller = 2
     world.pass_ms(2_000)
-    assert [type(outcome) for outcome in outcomes] == [OutcomeUnknownError]
+    assert [type(result) for result in results] == [OutcomeUnknownError]
     assert world.cluster.count(CreateTopic) == 1
 
 
 def test_a_long_poll_leaves_a_silent_broker_after_its_wait():
     world = with_a_silent_leader()
     world.cluster.topics["orders"][0].append(encode_values([b"x"], timestamp_ms=1))
-    outcomes = world.call(Fetch("orders", 0, 0, 1_000, wait_ms=3_000), ROUTE)
+    results = world.call(Fetch("orders", 0, 0, 1_000, wait_ms=3_000), ROUTE)
     world.cluster.topics["orders"][0].leader = 2
     world.pass_ms(3_900)
-    assert outcomes == []
+    assert results == []
     assert world.cluster.count(GetMetadata) == 1
     world.pass_ms(700)
-    assert [type(outcome) for outcome in outcomes] == [Fetched]
+    assert [type(result) for result in results] == [Fetched]
 
 
 def test_a_dial_that_leads_nowhere_does_not_hold_up_the_question():
     cluster = cluster_of(3, leader=3)
     world = World(cluster)
     world.silent = {1, 2}
-    outcomes = world.call(LATEST, ROUTE)
+    results = world.call(LATEST, ROUTE)
     world.pass_ms(2_100)
-    assert outcomes == [OffsetFound(0)]
+    assert results == [OffsetFound(0)]
 
 
 def test_a_silent_broker_is_the_last_to_be_asked_until_it_speaks():
@@ -438,9 +438,9 @@ def test_a_call_that_comes_later_to_a_silent_broker_has_others_asked_at_once():
     world.call(LATEST, ROUTE, timeout_ms=1_200)
     world.pass_ms(5_000)
     world.cluster.topics["orders"][0].leader = 2
-    outcomes = world.call(LATEST, ROUTE)
+    results = world.call(LATEST, ROUTE)
     world.pass_ms(100)
-    assert outcomes == [OffsetFound(0)]
+    assert results == [OffsetFound(0)]
 
 
 def test_a_broker_that_stays_silent_is_given_up_even_if_nobody_waits_any_more():
@@ -461,38 +461,38 @@ def hold(world: World, kind: type[Request]):
 
 def test_a_long_poll_may_be_silent_for_longer():
     world = World(cluster_of(1), options=SessionOptions(answer_ms_max=1_000))
-    outcomes = world.call(Fetch("orders", 0, 0, 1_000, wait_ms=3_000), ROUTE)
+    results = world.call(Fetch("orders", 0, 0, 1_000, wait_ms=3_000), ROUTE)
     world.pass_ms(3_900)
     assert world.cluster.count(Fetch) == 1
     world.pass_ms(200)
     assert world.cluster.count(Fetch) == 2
-    assert outcomes == []
+    assert results == []
 
 
 def test_a_dead_address_does_not_hold_calls_for_long():
     cluster = cluster_of(1)
     world = World(cluster, options=SessionOptions(connect_ms_max=500))
     world.silent = {1}
-    outcomes = world.call(LATEST, ROUTE)
+    results = world.call(LATEST, ROUTE)
     world.pass_ms(600)
     world.silent = set()
     world.pass_ms(1_000)
-    assert outcomes == [OffsetFound(0)]
+    assert results == [OffsetFound(0)]
     assert len(world.dialled) >= 2
 
 
 def test_a_topic_that_does_not_exist_is_asked_for_more_than_once():
     cluster = MemoryCluster(1)
     world = World(cluster)
-    outcomes = world.call(LATEST, ROUTE)
+    results = world.call(LATEST, ROUTE)
     world.run()
-    assert outcomes == []
+    assert results == []
     cluster.create("orders")
     world.pass_ms(1_000)
-    assert outcomes == [OffsetFound(0)]
+    assert results == [OffsetFound(0)]
     missing = world.call(ListOffsets("nothing", 0, -1), Route("nothing", 0))
     world.pass_ms(1_000)
-    assert [type(outcome) for outcome in missing] == [NotFoundError]
+    assert [type(result) for result in missing] == [NotFoundError]
 
 
 @pytest.mark.parametrize(
@@ -508,9 +508,9 @@ def test_a_leader_that_has_not_heard_of_its_topic_yet_is_asked_again(request_: R
     answers = [NotFoundError("no such topic"), NotFoundError("no such topic"), reply]
     cluster.fault = lambda node, request: answers.pop(0) if type(request) is type(request_) else None
     world = World(cluster)
-    outcomes = world.call(request_, ROUTE)
+    results = world.call(request_, ROUTE)
     world.pass_ms(1_000)
-    assert outcomes == [reply]
+    assert results == [reply]
 
 
 def test_a_topic_is_missing_only_if_the_controller_says_so():
@@ -525,41 +525,41 @@ def test_a_topic_is_missing_only_if_the_controller_says_so():
 
     cluster.fault = lag
     world = World(cluster, bootstrap=(1,))
-    outcomes = world.call(LATEST, ROUTE)
+    results = world.call(LATEST, ROUTE)
     world.pass_ms(5_000)
-    assert outcomes == [OffsetFound(0)]
+    assert results == [OffsetFound(0)]
 
 
 def test_a_partition_that_does_not_exist_is_refused():
     world = World(cluster_of(1))
-    outcomes = world.call(ListOffsets("orders", 9, -1), Route("orders", 9))
+    results = world.call(ListOffsets("orders", 9, -1), Route("orders", 9))
     world.pass_ms(1_000)
-    assert [type(outcome) for outcome in outcomes] == [NotFoundError]
+    assert [type(result) for result in results] == [NotFoundError]
 
 
 def test_requests_beyond_the_bound_wait_their_turn():
     world = World(cluster_of(1), requests_max=2)
     world.call(GetMetadata(), ANY)
     world.run()
-    outcomes = [world.call(LATEST, ROUTE) for _ in range(5)]
+    results = [world.call(LATEST, ROUTE) for _ in range(5)]
     world.act()
     world.serve()
     world.deliver()
     world.act()
     assert len([None for _, request in world.cluster.requests if isinstance(request, ListOffsets)]) <= 2
     world.run()
-    assert outcomes == [[OffsetFound(0)]] * 5
+    assert results == [[OffsetFound(0)]] * 5
 
 
 def test_a_cancelled_call_is_told_nothing():
     world = World(cluster_of(1))
     world.call(GetMetadata(), ANY)
     world.run()
-    outcomes = world.call(LATEST, ROUTE)
+    results = world.call(LATEST, ROUTE)
     call = next(iter(world.session._calls))
     world.session.cancel(call)
     world.pass_ms(20_000)
-    assert outcomes == []
+    assert results == []
 
 
 def test_an_idle_connection_is_closed_and_made_again():
@@ -569,9 +569,9 @@ def test_an_idle_connection_is_closed_and_made_again():
     assert world.links
     world.pass_ms(60_000)
     assert not world.links
-    outcomes = world.call(LATEST, ROUTE)
+    results = world.call(LATEST, ROUTE)
     world.run()
-    assert outcomes == [OffsetFound(0)]
+    assert results == [OffsetFound(0)]
 
 
 def test_closing_ends_everything():
@@ -585,7 +585,7 @@ def test_closing_ends_everything():
     world.session.close()
     world.run()
     late = world.call(GetMetadata(), ANY)
-    assert [type(outcome) for outcome in (*read, *write, *late)] == [
+    assert [type(result) for result in (*read, *write, *late)] == [
         ConnectionClosedError,
         OutcomeUnknownError,
         ConnectionClosedError,
@@ -595,14 +595,14 @@ def test_closing_ends_everything():
 
 def test_a_broker_that_speaks_something_else_is_left():
     world = World(cluster_of(1))
-    outcomes = world.call(GetMetadata(), ANY, timeout_ms=1_000)
+    results = world.call(GetMetadata(), ANY, timeout_ms=1_000)
     world.act()
     link = next(iter(world.links))
     world.session.received(link, b"HTTP/1.1 400 Bad Request\r\n", world.now_ms)
     world.act()
     assert link not in world.links
     world.pass_ms(500)
-    assert isinstance(outcomes[0], Metadata)
+    assert isinstance(results[0], Metadata)
 
 
 @pytest.mark.parametrize(("effect", "expected"), [(READ, UnknownError), (ONCE, OutcomeUnknownError)])
@@ -610,9 +610,9 @@ def test_an_answer_of_another_kind_is_no_answer(effect, expected):
     cluster = MemoryCluster(1)
     cluster.answer = lambda node, request: Done()
     world = World(cluster)
-    outcomes = world.call(CreateTopic("new"), ANY, effect=effect)
+    results = world.call(CreateTopic("new"), ANY, effect=effect)
     world.run()
-    assert [type(outcome) for outcome in outcomes] == [expected]
+    assert [type(result) for result in results] == [expected]
 
 
 def test_every_request_has_its_reply():
@@ -628,9 +628,9 @@ def _shipped(base: type) -> list[type]:
 
 def test_a_fetch_brings_batches():
     world = World(cluster_of(1))
-    outcomes = world.call(Fetch("orders", 0, 0, 1_000), ROUTE)
+    results = world.call(Fetch("orders", 0, 0, 1_000), ROUTE)
     world.run()
-    assert outcomes == [Fetched([], 0, 0)]
+    assert results == [Fetched([], 0, 0)]
 
 
 def test_a_topic_to_be_written_to_comes_to_be():

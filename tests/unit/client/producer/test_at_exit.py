@@ -11,7 +11,7 @@ from flotilla.client._options import TIMEOUT_MS_DEFAULT
 from flotilla.client.producer._at_exit import EXIT_MS_MAX
 from flotilla.testing import LocalBroker
 from flotilla.types.operations import Produce
-from tests.unit.client.test_client import LeaseRange
+from tests.unit.client.test_client import UnansweredRequests
 
 pytestmark = pytest.mark.slow
 
@@ -113,7 +113,7 @@ def test_a_child_of_a_process_with_a_client_has_its_own_records_stored(broker):
 
 def test_a_broker_that_does_not_answer_keeps_no_process(doors):
     doors.cluster.create("orders")
-    LeaseRange(doors, Produce)
+    UnansweredRequests(doors, Produce)
     assert EXIT_MS_MAX <= 5_000
     short = "import flotilla.client.producer._at_exit as exits\nexits.EXIT_MS_MAX = 200\n"
     told = end(",".join(doors.addresses), short + SEND, "-W", "always")
@@ -123,6 +123,6 @@ def test_a_broker_that_does_not_answer_keeps_no_process(doors):
 
 def test_records_that_failed_before_are_told_of(doors):
     doors.cluster.create("orders")
-    LeaseRange(doors, Produce)
+    UnansweredRequests(doors, Produce)
     told = end(",".join(doors.addresses), FAIL)
     assert told.startswith("records for orders failed before the process ended: ")

@@ -128,7 +128,7 @@ def test_one_that_is_interrupted_comes_to_its_end_all_the_same(doors, client):
     assert doors.cluster.stored("orders") == [*WARM, b"1", b"2"]
 
 
-@pytest.mark.parametrize("step", [(PartitionLane, "settle_lent"), (RecordBuffer, "release")])
+@pytest.mark.parametrize("step", [(PartitionLane, "end_direct"), (RecordBuffer, "release")])
 def test_an_interrupt_of_the_bookkeeping_leaves_a_producer_that_works(doors, client, monkeypatch, step):
     method = getattr(*step)
 

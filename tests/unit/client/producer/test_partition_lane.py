@@ -99,7 +99,7 @@ def test_no_more_batches_are_in_flight_than_allowed(in_flight_max: int, value_by
     assert sender.cluster.count(Produce) == 1 + flying
     sender.world.run()
     assert sender.stored == [b"x", *values]
-    assert (sender.lane._flying_count, sender.lane._flying_bytes) == (0, 0)
+    assert (sender.lane._in_flight_count, sender.lane._in_flight_bytes) == (0, 0)
 
 
 @pytest.mark.parametrize("is_stored", [True, False])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from flotilla.client.queue.outcome import BACK
+from flotilla.client.queue.outcome import RELEASED
 from flotilla.types.errors import LeaseExpiredError, NotFoundError, UnavailableError
 from flotilla.types.operations import LATEST
 from flotilla.types.operations.queue import ACK, FROM_OFFSET, Extend, LeaseRange, Poll, Settle, Start
@@ -25,7 +25,7 @@ def test_a_poll_brings_messages_with_everything_they_have():
     assert (first.payload, first.key, first.headers, first.timestamp_ms) == (b"a", b"k", (("h", b"v"),), 7)
     assert (first.topic, first.partition, first.offset, first.attempt, first.priority) == ("orders", 0, 0, 1, 3)
     assert (second.offset, second.is_settled) == (1, False)
-    assert consumer.reader.leases.open_count == 2
+    assert consumer.reader.leases.unsettled_count == 2
 
 
 def test_an_acknowledged_message_never_comes_again():
@@ -149,9 +149,9 @@ def test_iterating_keeps_as_many_messages_as_there_are_slots():
     handled = consumer.reader.take(3)
     consumer.ack(handled)
     # Five are here: not worth a request yet.
-    assert consumer.reader.leases.open_count == 5
+    assert consumer.reader.leases.unsettled_count == 5
     consumer.ack(consumer.reader.take(1))
-    assert consumer.reader.leases.open_count == 8
+    assert consumer.reader.leases.unsettled_count == 8
     assert world.describe().leased == 8
 
 
@@ -192,7 +192,7 @@ def test_leaders_that_have_nothing_hold_no_slot_of_the_others():
     slow, *_ = consumer.reader.take(1)
     found = []
     for _ in range(19):
-        consumer.turn()
+        consumer.pump()
         (quick,) = consumer.reader.take(1)
         consumer.ack([quick])
         found.append(quick.payload)
@@ -216,7 +216,7 @@ def test_credit_is_shared_among_leaders():
         world.produce(*many(50), partition=number)
     consumer = world.consumer(prefetch=9)
     consumer.flow()
-    assert consumer.reader.leases.open_count == 9
+    assert consumer.reader.leases.unsettled_count == 9
     assert sorted({message.partition for message in consumer.reader.ready}) == [0, 1, 2]
 
 
@@ -242,9 +242,9 @@ def test_auto_ack_leaves_nothing_to_settle():
     while taken := consumer.reader.take(1):
         assert taken[0].is_settled
         found += taken
-        consumer.turn()
+        consumer.pump()
     assert payloads(found) == many(10)
-    assert consumer.reader.leases.open_count == 0
+    assert consumer.reader.leases.unsettled_count == 0
     assert world.describe().acked_total == 10
     assert not world.requests(Settle)
 
@@ -273,16 +273,16 @@ def test_a_lease_extended_by_hand_is_not_shortened_by_renewals():
     world.produce(*many(2))
     consumer = world.consumer(lease_ms_max=4_000)
     first, second = consumer.poll()
-    outcomes = []
-    consumer.reader.extend(first.holding, first.holding.bit(first.offset), 60_000, outcomes.append)
+    results = []
+    consumer.reader.extend(first.lease, first.lease.bit(first.offset), 60_000, results.append)
     world.run()
-    assert outcomes == [None]
+    assert results == [None]
     world.pass_ms(20_000)
     assert [message.offset for message in world.consumer("two").poll()] == [second.offset]
     assert consumer.ack([first]) is None
-    consumer.reader.extend(second.holding, second.holding.bit(second.offset), 1_000, outcomes.append)
+    consumer.reader.extend(second.lease, second.lease.bit(second.offset), 1_000, results.append)
     world.run()
-    assert isinstance(outcomes[-1], LeaseExpiredError)
+    assert isinstance(results[-1], LeaseExpiredError)
 
 
 def test_a_lease_that_was_lost_is_not_renewed_for_ever():
@@ -494,8 +494,8 @@ def test_a_batch_that_is_damaged_on_its_way_fails_and_is_told():
     part = world.cluster.topics["orders"][0]
     deliver = part.deliver
 
-    def damaged(number, grants):
-        found = deliver(number, grants)
+    def damaged(number, owned):
+        found = deliver(number, owned)
         for delivery in found:
             delivery.batch = delivery.batch[:-1] + b"?"
         return found
@@ -513,13 +513,13 @@ def test_held_runs_are_named_in_order():
     consumer = world.consumer()
     messages = consumer.poll(10)
     consumer.ack([message for message in messages if message.offset % 3 == 1])
-    (holding,) = consumer.reader.leases
-    lease = holding.lease_id
-    assert list(holding.runs(holding.open)) == [
+    (lease,) = consumer.reader.leases
+    lease = lease.lease_id
+    assert list(lease.runs(lease.unsettled)) == [
         LeaseRange(lease, 0, 1),
         LeaseRange(lease, 2, 4),
         LeaseRange(lease, 5, 7),
         LeaseRange(lease, 8, 10),
     ]
-    assert consumer.ack(messages, BACK) is None
+    assert consumer.ack(messages, RELEASED) is None
     assert [request.kind for request in world.requests(Settle)] == [ACK, 2]

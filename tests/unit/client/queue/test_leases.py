@@ -5,15 +5,15 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flotilla.client.queue._leases import Holding, Leases, merged
+from flotilla.client.queue._leases import Lease, Leases, merged
 from flotilla.client.queue.message import Leased, masks_of
 from flotilla.types.operations.queue import Delivery, LeaseRange
 
 FIRST = 100
 
 
-def holding(count: int, lease_id: int = 7, first: int = FIRST) -> Holding:
-    return Holding("orders", "workers", Delivery(0, lease_id, first, count, 1, b""))
+def lease(count: int, lease_id: int = 7, first: int = FIRST) -> Lease:
+    return Lease("orders", "workers", Delivery(0, lease_id, first, count, 1, b""))
 
 
 def offsets(runs: list[LeaseRange]) -> list[int]:
@@ -22,7 +22,7 @@ def offsets(runs: list[LeaseRange]) -> list[int]:
 
 @given(st.sets(st.integers(0, 199)))
 def test_runs_name_exactly_the_bits(positions):
-    held = holding(200)
+    held = lease(200)
     mask = sum(1 << position for position in positions)
     runs = list(held.runs(mask))
     assert offsets(runs) == sorted(FIRST + position for position in positions)
@@ -32,7 +32,7 @@ def test_runs_name_exactly_the_bits(positions):
 
 @given(st.integers(0, 300), st.integers(0, 300))
 def test_a_mask_is_the_part_of_a_run_that_belongs_here(first, end):
-    held = holding(50)
+    held = lease(50)
     assert held.offsets(held.mask(first, end)) == [
         offset for offset in range(first, end) if FIRST <= offset < FIRST + 50
     ]
@@ -49,10 +49,10 @@ def test_merging_keeps_every_offset_in_as_few_runs_as_possible(drawn):
         assert all(left.end < right.first for left, right in pairwise(mine))
 
 
-@given(st.lists(st.tuples(st.sampled_from(["close", "reopen", "refuse"]), st.integers(0, 30), st.integers(1, 10))))
+@given(st.lists(st.tuples(st.sampled_from(["close", "restore", "refuse"]), st.integers(0, 30), st.integers(1, 10))))
 def test_what_is_open_is_counted(steps):
     leases = Leases()
-    held = holding(30)
+    held = lease(30)
     leases.add(held)
     open_ones = set(range(FIRST, FIRST + 30))
     lost: set[int] = set()
@@ -62,8 +62,8 @@ def test_what_is_open_is_counted(steps):
         if step == "close":
             assert held.offsets(leases.close(held, mask)) == sorted(open_ones & named)
             open_ones -= named
-        elif step == "reopen":
-            leases.reopen(held, mask)
+        elif step == "restore":
+            leases.restore(held, mask)
             open_ones |= named - lost
         else:
             leases.refuse(0, [LeaseRange(7, FIRST + position, FIRST + position + count), LeaseRange(8, 0, 1_000)])
@@ -71,27 +71,27 @@ def test_what_is_open_is_counted(steps):
             open_ones -= named
         assert held.offsets(held.open) == sorted(open_ones)
         assert held.offsets(held.lost) == sorted(lost)
-        assert leases.open_count == len(open_ones)
+        assert leases.unsettled_count == len(open_ones)
         assert leases.partitions == ([0] if open_ones else [])
 
 
 def test_a_message_extended_by_hand_is_left_out_of_renewals_for_a_while():
-    held = holding(4)
+    held = lease(4)
     held.extended = {FIRST + 1: 500, FIRST + 2: 2_000}
     assert held.offsets(held.renewable(1_000)) == [FIRST, FIRST + 1, FIRST + 3]
     assert held.extended == {FIRST + 2: 2_000}
 
 
 def test_at_most_once_leaves_nothing_open():
-    assert holding(5, lease_id=0).open == 0
+    assert lease(5, lease_id=0).open == 0
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 30)), max_size=60))
 def test_masks_name_exactly_the_messages_in_whatever_order_they_come(places):
-    held = [holding(31, lease_id=number + 1, first=FIRST + 31 * number) for number in range(3)]
+    held = [lease(31, lease_id=number + 1, first=FIRST + 31 * number) for number in range(3)]
     messages = [Leased(b"", held[number].first + at, held[number], "owner") for number, at in places]
     masks = masks_of(messages)
     assert {(one.lease_id, offset) for one, mask in masks.items() for offset in one.offsets(mask)} == {
-        (message.holding.lease_id, message.offset) for message in messages
+        (message.lease.lease_id, message.offset) for message in messages
     }
     assert all(masks.values())

@@ -2,12 +2,12 @@
 
 import pytest
 
-from flotilla.client.queue._prefetch_window import SPAN_MS, WINDOW_MAX, WINDOW_MIN, QueueWindow
-from flotilla.client.queue.outcome import BACK
+from flotilla.client.queue._prefetch_window import SPAN_MS, WINDOW_MAX, WINDOW_MIN, PrefetchWindow
+from flotilla.client.queue.outcome import RELEASED
 from tests.unit.client.queue_world import Member, QueueWorld
 
 
-def paced(window: QueueWindow, per_second: int, *, begin_ms: int, handled: int, duration_ms: int) -> tuple[int, int]:
+def paced(window: PrefetchWindow, per_second: int, *, begin_ms: int, handled: int, duration_ms: int) -> tuple[int, int]:
     """A handler at one pace, looked at every millisecond; tells the time and what was handled at the end."""
     end_ms = begin_ms + duration_ms
     for now_ms in range(begin_ms, end_ms + 1):
@@ -27,13 +27,13 @@ def paced(window: QueueWindow, per_second: int, *, begin_ms: int, handled: int, 
     ],
 )
 def test_the_window_holds_the_work_of_one_or_two_spans(per_second, low, high):
-    window = QueueWindow(None, 0)
+    window = PrefetchWindow(None, 0)
     paced(window, per_second, begin_ms=0, handled=0, duration_ms=2_000)
     assert low <= window.size <= high
 
 
 def test_a_handler_that_becomes_slow_keeps_few_after_its_second_message():
-    window = QueueWindow(None, 0)
+    window = PrefetchWindow(None, 0)
     now_ms, handled = paced(window, 50_000, begin_ms=0, handled=0, duration_ms=1_000)
     assert window.size == WINDOW_MAX
     # What it did before it became slow still counts for the first.
@@ -44,7 +44,7 @@ def test_a_handler_that_becomes_slow_keeps_few_after_its_second_message():
 
 
 def test_a_quick_handler_after_a_pause_is_trusted_again():
-    window = QueueWindow(None, 0)
+    window = PrefetchWindow(None, 0)
     now_ms, handled = paced(window, 50_000, begin_ms=0, handled=0, duration_ms=500)
     window.follow(handled, now_ms + 60_000)
     assert window.size == WINDOW_MIN
@@ -54,7 +54,7 @@ def test_a_quick_handler_after_a_pause_is_trusted_again():
 
 @pytest.mark.parametrize("chosen", [1, 16, 7_000])
 def test_a_chosen_window_stays(chosen):
-    window = QueueWindow(chosen, 0)
+    window = PrefetchWindow(chosen, 0)
     assert not window.follow(50_000, SPAN_MS // 2)
     assert not window.follow(50_001, 10 * SPAN_MS)
     assert window.size == chosen
@@ -71,9 +71,9 @@ def test_what_a_consumer_keeps_grows_while_its_handler_is_quick():
     world.produce(*[b"%d" % number for number in range(1_000)])
     consumer = world.consumer()
     consumer.flow()
-    assert consumer.reader.leases.open_count == WINDOW_MIN
+    assert consumer.reader.leases.unsettled_count == WINDOW_MIN
     handle_quickly(consumer, turns=4)
-    assert consumer.reader.leases.open_count > 4 * WINDOW_MIN
+    assert consumer.reader.leases.unsettled_count > 4 * WINDOW_MIN
 
 
 def test_a_handler_that_becomes_slow_gives_back_what_it_will_not_get_to_soon():
@@ -82,12 +82,12 @@ def test_a_handler_that_becomes_slow_gives_back_what_it_will_not_get_to_soon():
     consumer = world.consumer()
     consumer.flow()
     handle_quickly(consumer, turns=4)
-    kept = consumer.reader.leases.open_count
+    kept = consumer.reader.leases.unsettled_count
     taken = consumer.reader.take(1)
     world.pass_ms(1_000)
     consumer.ack(taken)
     assert kept > 4 * WINDOW_MIN
-    assert consumer.reader.leases.open_count == WINDOW_MIN
+    assert consumer.reader.leases.unsettled_count == WINDOW_MIN
     # Nobody counts that as an attempt, and somebody else has them at once.
     other = world.consumer("two").poll(1_000)
     assert len(other) > kept - 2 * WINDOW_MIN
@@ -100,8 +100,8 @@ def test_giving_back_is_no_work():
     consumer = world.consumer()
     consumer.flow()
     for _ in range(8):
-        consumer.ack(consumer.reader.take(WINDOW_MAX), BACK)
-        assert consumer.reader.leases.open_count == WINDOW_MIN
+        consumer.ack(consumer.reader.take(WINDOW_MAX), RELEASED)
+        assert consumer.reader.leases.unsettled_count == WINDOW_MIN
 
 
 def test_what_is_acknowledged_as_it_leaves_is_kept_in_a_small_window():
@@ -111,4 +111,4 @@ def test_what_is_acknowledged_as_it_leaves_is_kept_in_a_small_window():
     consumer.flow()
     for _ in range(8):
         assert len(consumer.reader.take(1_000)) <= WINDOW_MIN
-        consumer.turn()
+        consumer.pump()

@@ -5,7 +5,7 @@ from types import NoneType
 import pytest
 
 from flotilla.client.queue._settlements import LINGER_COUNT_MAX, LINGER_MS
-from flotilla.client.queue.outcome import DONE, failed, rejected, released
+from flotilla.client.queue.outcome import ACKED, failed, rejected, released
 from flotilla.types.errors import LeaseExpiredError, UnavailableError
 from flotilla.types.operations.queue import Settle
 from tests.unit.client.queue.test_core import many
@@ -15,8 +15,8 @@ from tests.unit.client.queue_world import QueueWorld
 def acknowledge_unawaited(consumer, messages):
     """One after the other, each in a turn of its own."""
     for message in messages:
-        consumer.reader.settle({message.holding: message.holding.bit(message.offset)}, DONE, None)
-        consumer.turn()
+        consumer.reader.settle({message.lease: message.lease.bit(message.offset)}, ACKED, None)
+        consumer.pump()
 
 
 # Somebody waits for the outcome.
@@ -28,13 +28,13 @@ def test_many_acks_of_one_turn_are_one_request_of_few_runs():
     world.produce(*many(50))
     consumer = world.consumer()
     messages = consumer.poll(100)
-    outcomes = [consumer.settle([message]) for message in reversed(messages) if message.offset != 70]
+    results = [consumer.settle([message]) for message in reversed(messages) if message.offset != 70]
     assert not world.requests(Settle)
-    consumer.turn()
-    assert outcomes == [[None]] * 99
+    consumer.pump()
+    assert results == [[None]] * 99
     (request,) = world.requests(Settle)
     assert [run[1:] for run in request.held] == [(0, 70), (71, 100)]
-    assert consumer.reader.leases.open_count == 1
+    assert consumer.reader.leases.unsettled_count == 1
 
 
 def test_verdicts_reach_the_group():
@@ -42,14 +42,14 @@ def test_verdicts_reach_the_group():
     world.produce(*many(4))
     consumer = world.consumer()
     one, two, three, four = consumer.poll()
-    outcomes = [
+    results = [
         consumer.settle([one]),
         consumer.settle([two], failed("ValueError: no", 500)),
         consumer.settle([three], released(0)),
         consumer.settle([four], rejected("garbage")),
     ]
-    consumer.turn()
-    assert outcomes == [[None]] * 4
+    consumer.pump()
+    assert results == [[None]] * 4
     described = world.describe()
     assert (described.acked_total, described.failed_total, described.delayed) == (1, 1, 1)
     assert [(message.payload, message.attempt) for message in consumer.poll()] == [(b"2", 1)]
@@ -95,14 +95,14 @@ def test_who_shares_a_request_is_told_only_of_what_it_asked_for():
     world.pass_ms(2_000)
     assert len(world.consumer("two").poll(2)) == 2
     before = len(world.requests(Settle))
-    outcomes = [consumer.settle([message]) for message in messages[1:]]
-    consumer.reader.settle({messages[0].holding: 1}, DONE, None)
-    consumer.turn()
+    results = [consumer.settle([message]) for message in messages[1:]]
+    consumer.reader.settle({messages[0].lease: 1}, ACKED, None)
+    consumer.pump()
     assert len(world.requests(Settle)) == before + 1
-    assert [type(outcome) for (outcome,) in outcomes] == [LeaseExpiredError, NoneType, NoneType]
+    assert [type(result) for (result,) in results] == [LeaseExpiredError, NoneType, NoneType]
     (error,) = consumer.reader.errors
     assert "offset 0 of" in str(error)
-    assert "offset 1 of" in str(outcomes[0][0])
+    assert "offset 1 of" in str(results[0][0])
 
 
 def test_only_a_few_requests_are_under_way_and_the_rest_gathers():
@@ -110,13 +110,13 @@ def test_only_a_few_requests_are_under_way_and_the_rest_gathers():
     world.produce(*many(20))
     consumer = world.consumer()
     messages = consumer.poll(20)
-    outcomes = []
+    results = []
     for message in messages:
-        outcomes.append(consumer.settle([message]))
-        consumer.reader.turn(world.now_ms)
+        results.append(consumer.settle([message]))
+        consumer.reader.pump(world.now_ms)
     assert consumer.reader.unconfirmed == 20
     world.run()
-    assert outcomes == [[None]] * 20
+    assert results == [[None]] * 20
     assert [sum(run[2] - run[1] for run in request.held) for request in world.requests(Settle)] == [1, 1, 18]
     assert consumer.reader.unconfirmed == 0
 
@@ -125,13 +125,13 @@ def test_an_ack_whose_answer_is_lost_is_sent_again():
     world = QueueWorld()
     world.produce(b"a")
     consumer = world.consumer()
-    outcomes = consumer.settle(consumer.poll())
-    consumer.reader.turn(world.now_ms)
+    results = consumer.settle(consumer.poll())
+    consumer.reader.pump(world.now_ms)
     world.act()
     world.serve()
     world.cut(1)
     world.pass_ms(1_000)
-    assert outcomes == [None]
+    assert results == [None]
     assert world.describe().acked_total == 1
 
 
@@ -141,11 +141,11 @@ def test_a_settlement_that_fails_can_be_tried_again():
     consumer = world.consumer(timeout_ms=500)
     messages = consumer.poll()
     world.cluster.fault = lambda node, request: UnavailableError("no") if isinstance(request, Settle) else None
-    outcomes = consumer.settle(messages)
-    consumer.turn()
+    results = consumer.settle(messages)
+    consumer.pump()
     world.pass_ms(1_000)
-    assert len(outcomes) == 1
-    assert outcomes[0] is not None
+    assert len(results) == 1
+    assert results[0] is not None
     assert not messages[0].is_settled
     world.cluster.fault = lambda node, request: None
     assert consumer.ack(messages) is None
@@ -163,10 +163,10 @@ def test_what_nobody_waits_for_is_one_request_and_its_errors_are_told_once():
     assert len(world.consumer("two").poll(3)) == 3
     before = len(world.requests(Settle))
     for message in messages:
-        consumer.reader.settle({message.holding: message.holding.bit(message.offset)}, DONE, None)
+        consumer.reader.settle({message.lease: message.lease.bit(message.offset)}, ACKED, None)
         assert message.is_settled
     assert consumer.reader.unconfirmed == 5
-    consumer.turn()
+    consumer.pump()
     world.pass_ms(LINGER_MS)
     assert len(world.requests(Settle)) == before + 1
     (error,) = consumer.reader.errors
@@ -181,8 +181,8 @@ def test_errors_that_nobody_waits_for_are_kept():
     (message,) = consumer.poll()
     world.pass_ms(2_000)
     assert world.consumer("two").poll()
-    consumer.reader.settle({message.holding: message.holding.full}, DONE, None)
-    consumer.turn()
+    consumer.reader.settle({message.lease: message.lease.full}, ACKED, None)
+    consumer.pump()
     world.pass_ms(LINGER_MS)
     (error,) = consumer.reader.errors
     assert isinstance(error, LeaseExpiredError)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from flotilla.client.reader._core import Reader, ReaderOptions
+from flotilla.client.reader._core import ReaderCore, ReaderOptions
 from flotilla.client.reader.message import Message
 from flotilla.codec.batch.header import patch_base_offset
 from flotilla.codec.batch.records import encode_batch
@@ -21,8 +21,8 @@ def fetched(*batches: bytes, log_start: int = 0) -> Fetched:
     return Fetched(list(batches), log_start, 1_000)
 
 
-def reader(*, partitions: int = 1, position: int = 0, **options) -> Reader:
-    return Reader("orders", dict.fromkeys(range(partitions), position), ReaderOptions(**options))
+def reader(*, partitions: int = 1, position: int = 0, **options) -> ReaderCore:
+    return ReaderCore("orders", dict.fromkeys(range(partitions), position), ReaderOptions(**options))
 
 
 def offsets(messages: list[Message]) -> list[int]:

@@ -6,10 +6,10 @@ import pytest
 
 from flotilla import InvalidArgumentError, OffsetOutOfRangeError
 from flotilla.broker.ports import Cancel, Done
-from flotilla.client._core.calls import Call
+from flotilla.client._core.calls import ClientCall
 from flotilla.client._core.routes import Route
 from flotilla.client._core.session import SessionOptions
-from flotilla.client.reader._replica_choice import LEADER, NEAREST, SPREAD, Replicas
+from flotilla.client.reader._replica_choice import LEADER, NEAREST, SPREAD, ReplicaChoice
 from flotilla.codec.batch.records import encode_batch
 from flotilla.types.errors import FlotillaError, NotLeaderError, ReplicaBehindError
 from flotilla.types.ids import NO_NODE
@@ -63,7 +63,7 @@ class ReplicatedCluster(MemoryCluster):
 def world(cluster: MemoryCluster, **options: object) -> World:
     """One whose session knows the topic and its replicas."""
     made = World(cluster, options=SessionOptions(**options))  # type: ignore[arg-type]
-    made.session.resolve(TOPIC, made.now_ms + 1_000, lambda outcome: None, made.now_ms)
+    made.session.resolve(TOPIC, made.now_ms + 1_000, lambda result: None, made.now_ms)
     made.run()
     return made
 
@@ -77,14 +77,14 @@ def cluster() -> ReplicatedCluster:
 
 def test_the_leader_is_asked_unless_something_else_is_said(cluster: ReplicatedCluster) -> None:
     session = world(cluster).session
-    assert Replicas(session, TOPIC, LEADER).choose(0) == NO_NODE
-    assert Replicas(session, "unknown", SPREAD).choose(0) == NO_NODE
-    assert Replicas(session, TOPIC, SPREAD).choose(7) == NO_NODE
+    assert ReplicaChoice(session, TOPIC, LEADER).choose(0) == NO_NODE
+    assert ReplicaChoice(session, "unknown", SPREAD).choose(0) == NO_NODE
+    assert ReplicaChoice(session, TOPIC, SPREAD).choose(7) == NO_NODE
 
 
 def test_each_reader_begins_at_another_replica(cluster: ReplicatedCluster) -> None:
     session = world(cluster).session
-    readers = [Replicas(session, TOPIC, SPREAD) for _ in range(3)]
+    readers = [ReplicaChoice(session, TOPIC, SPREAD) for _ in range(3)]
     for partition in range(3):
         assert sorted(reader.choose(partition) for reader in readers) == [1, 2, 3]
     assert sorted(readers[0].choose(partition) for partition in range(3)) == [1, 2, 3]
@@ -93,7 +93,7 @@ def test_each_reader_begins_at_another_replica(cluster: ReplicatedCluster) -> No
 
 def test_one_that_could_not_answer_is_left_alone_for_longer_each_time(cluster: ReplicatedCluster) -> None:
     made = world(cluster)
-    reader = Replicas(made.session, TOPIC, SPREAD)
+    reader = ReplicaChoice(made.session, TOPIC, SPREAD)
     first = reader.choose(0)
     waits = []
     for _ in range(3):
@@ -112,7 +112,7 @@ def test_one_that_could_not_answer_is_left_alone_for_longer_each_time(cluster: R
 
 
 def test_when_nobody_is_left_the_leader_is_asked(cluster: ReplicatedCluster) -> None:
-    reader = Replicas(world(cluster).session, TOPIC, SPREAD)
+    reader = ReplicaChoice(world(cluster).session, TOPIC, SPREAD)
     for node in (1, 2, 3):
         reader.failed(0, node)
     assert reader.choose(0) == NO_NODE
@@ -120,7 +120,7 @@ def test_when_nobody_is_left_the_leader_is_asked(cluster: ReplicatedCluster) -> 
 
 def test_a_broker_that_is_silent_is_not_chosen(cluster: ReplicatedCluster) -> None:
     made = world(cluster)
-    reader = Replicas(made.session, TOPIC, SPREAD)
+    reader = ReplicaChoice(made.session, TOPIC, SPREAD)
     first = reader.choose(0)
     address = made.session.routes.address(first)
     assert address is not None
@@ -130,7 +130,7 @@ def test_a_broker_that_is_silent_is_not_chosen(cluster: ReplicatedCluster) -> No
 
 def test_the_nearest_is_here_or_answers_soonest(cluster: ReplicatedCluster) -> None:
     made = world(cluster)
-    reader = Replicas(made.session, TOPIC, NEAREST)
+    reader = ReplicaChoice(made.session, TOPIC, NEAREST)
     routes = made.session.routes
     routes.round_trips_ms.clear()
     addresses = {node: routes.address(node) for node in (1, 2, 3)}
@@ -142,7 +142,7 @@ def test_the_nearest_is_here_or_answers_soonest(cluster: ReplicatedCluster) -> N
             assert reader.choose(0) not in (1, 2)[:node], "one that was never spoken with is tried first"
     assert reader.choose(0) == 2
     here = world(cluster, host="node1")
-    assert Replicas(here.session, TOPIC, NEAREST).choose(0) == 1
+    assert ReplicaChoice(here.session, TOPIC, NEAREST).choose(0) == 1
 
 
 def test_round_trips_are_measured_when_a_connection_opens(cluster: ReplicatedCluster) -> None:
@@ -244,11 +244,11 @@ def test_who_cannot_answer(connect: Callable[..., Shell]) -> None:
 
 def test_a_replica_that_stops_speaking_does_not_hold_its_readers_for_long(cluster: ReplicatedCluster) -> None:
     made = world(cluster)
-    outcomes: list[object] = []
+    results: list[object] = []
     made.silent = {2}
     request = Fetch(TOPIC, 0, 0, 1_000, 1_000, is_any_replica=True)
-    call = Call(request, Route(TOPIC, 0, 2), made.now_ms + 60_000, outcomes.append, is_single=True)
+    call = ClientCall(request, Route(TOPIC, 0, 2), made.now_ms + 60_000, results.append, is_single=True)
     made.session.submit(call, made.now_ms)
     made.pass_ms(2_500)
-    assert [type(outcome).__name__ for outcome in outcomes] == ["UnavailableError"]
-    assert isinstance(outcomes[0], FlotillaError)
+    assert [type(result).__name__ for result in results] == ["UnavailableError"]
+    assert isinstance(results[0], FlotillaError)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from flotilla.client.stream._core import BEAT_MS, Grant, Recall, StreamMember
+from flotilla.client.stream._core import BEAT_MS, OwnedPartition, Recall, StreamMember
 from flotilla.client.stream.options import StreamOptions
 from flotilla.codec.batch.records import encode_batch
 from flotilla.types.errors import (
@@ -31,7 +31,7 @@ class Application:
 
     world: World
     core: StreamMember
-    owned: dict[int, Grant] = field(default_factory=dict)
+    owned: dict[int, OwnedPartition] = field(default_factory=dict)
     recalls: list[tuple[list[int], bool]] = field(default_factory=list)
 
     def poll(self) -> None:
@@ -45,9 +45,9 @@ class Application:
                     del self.owned[partition]
                 self.core.gave_up(change.partitions, self.world.now_ms)
             else:
-                for grant in change:
-                    assert grant.partition not in self.owned
-                    self.owned[grant.partition] = grant
+                for owned in change:
+                    assert owned.partition not in self.owned
+                    self.owned[owned.partition] = owned
             self.world.run()
 
     @property
@@ -94,9 +94,9 @@ def test_a_member_alone_gets_everything_and_begins_where_the_group_stands(cluste
     cluster.topics[TOPIC][2].groups[GROUP] = 7
     one = member(cluster)
     assert one.partitions == [0, 1, 2, 3]
-    assert {grant.offset for grant in one.owned.values()} == {0, 7}
-    assert one.owned[2] == Grant(2, 1, 7, is_committed=True)
-    assert one.owned[0] == Grant(0, 1, 0, is_committed=False)
+    assert {owned.offset for owned in one.owned.values()} == {0, 7}
+    assert one.owned[2] == OwnedPartition(2, 1, 7, is_committed=True)
+    assert one.owned[0] == OwnedPartition(0, 1, 0, is_committed=False)
     [heartbeat] = [request for _, request in cluster.requests if isinstance(request, Heartbeat)]
     assert (heartbeat.owned, heartbeat.wait_ms) == ([0, 1, 2, 3], 10_000), "it waits for news at the coordinator"
 
@@ -146,7 +146,7 @@ def test_a_newcomer_gets_its_share_and_nobody_else_stops(cluster: StreamCluster)
     assert len(one.partitions) == len(two.partitions) == 2
     assert sorted(one.partitions + two.partitions) == [0, 1, 2, 3]
     assert one.recalls == [(two.partitions, False)], "what it keeps was never asked for"
-    assert min(grant.epoch for grant in two.owned.values()) > max(grant.epoch for grant in one.owned.values())
+    assert min(owned.epoch for owned in two.owned.values()) > max(owned.epoch for owned in one.owned.values())
 
 
 def test_a_leavers_partitions_go_to_the_others(cluster: StreamCluster) -> None:
@@ -261,7 +261,7 @@ def test_one_that_was_removed_and_has_not_looked_is_not_given_the_same_again_bef
     assert one.recalls == [([0, 1, 2, 3], True)]
     settle(one)
     assert one.partitions == [0, 1, 2, 3]
-    assert min(grant.epoch for grant in one.owned.values()) > 1
+    assert min(owned.epoch for owned in one.owned.values()) > 1
 
 
 def test_a_partition_that_refuses_our_epoch_is_lost(cluster: StreamCluster) -> None:

@@ -8,7 +8,7 @@ import pytest
 from crc32c import crc32c
 
 from flotilla.client.producer._batch import Receipt
-from flotilla.client.transaction._core import BATCH_BYTES, Gathered
+from flotilla.client.transaction._core import BATCH_BYTES, TransactionBuffer
 from flotilla.testing import LocalBroker
 from flotilla.types.errors import InvalidArgumentError, LeaseExpiredError, NotFoundError, TransactionEndedError
 from flotilla.types.records import Record
@@ -215,7 +215,7 @@ def test_an_empty_transaction_is_nothing(client):
 
 
 def test_batches_are_cut_where_records_differ_or_are_many():
-    gathered = Gathered(5)
+    gathered = TransactionBuffer(5)
     for record in (Record(b"a"), Record(b"b"), Record(b"c", priority=1), Record(bytes(BATCH_BYTES)), Record(b"e")):
         gathered.add("t", 0, record)
     gathered.add("t", 1, Record(b"f"))
