@@ -514,12 +514,12 @@ def test_held_runs_are_named_in_order():
     messages = consumer.poll(10)
     consumer.ack([message for message in messages if message.offset % 3 == 1])
     (lease,) = consumer.reader.leases
-    lease = lease.lease_id
+    name = lease.lease_id
     assert list(lease.runs(lease.unsettled)) == [
-        LeaseRange(lease, 0, 1),
-        LeaseRange(lease, 2, 4),
-        LeaseRange(lease, 5, 7),
-        LeaseRange(lease, 8, 10),
+        LeaseRange(name, 0, 1),
+        LeaseRange(name, 2, 4),
+        LeaseRange(name, 5, 7),
+        LeaseRange(name, 8, 10),
     ]
     assert consumer.ack(messages, RELEASED) is None
     assert [request.kind for request in world.requests(Settle)] == [ACK, 2]

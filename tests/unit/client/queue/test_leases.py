@@ -69,7 +69,7 @@ def test_what_is_open_is_counted(steps):
             leases.refuse(0, [LeaseRange(7, FIRST + position, FIRST + position + count), LeaseRange(8, 0, 1_000)])
             lost |= open_ones & named
             open_ones -= named
-        assert held.offsets(held.open) == sorted(open_ones)
+        assert held.offsets(held.unsettled) == sorted(open_ones)
         assert held.offsets(held.lost) == sorted(lost)
         assert leases.unsettled_count == len(open_ones)
         assert leases.partitions == ([0] if open_ones else [])
@@ -83,7 +83,7 @@ def test_a_message_extended_by_hand_is_left_out_of_renewals_for_a_while():
 
 
 def test_at_most_once_leaves_nothing_open():
-    assert lease(5, lease_id=0).open == 0
+    assert lease(5, lease_id=0).unsettled == 0
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 30)), max_size=60))
