@@ -29,5 +29,5 @@ with grpc.insecure_channel(address) as channel:
     try:
         flotilla.Ack(fl.AckRequest(**work, leases=[message.lease for message in polled.messages]))
     except grpc.RpcError as error:
-        told = dict(error.trailing_metadata())
-        print(error.code().name, told["flotilla-error"], "retryable:", told["flotilla-retryable"])
+        details = dict(error.trailing_metadata())
+        print(error.code().name, details["flotilla-error"], "retryable:", details["flotilla-retryable"])

@@ -12,18 +12,18 @@ with grpc.insecure_channel(address) as channel:
     flotilla = flotilla_pb2_grpc.FlotillaStub(channel)
     flotilla.Produce(fl.ProduceRequest(topic="mails", records=[fl.Record(payload=b"mail %d" % n) for n in range(3)]))
 
-    words = queue.SimpleQueue()
+    requests = queue.SimpleQueue()
     opened = fl.SubscribeRequest.Open(topic="mails", group="senders", member="sender-1", credit=100)
-    words.put(fl.SubscribeRequest(open=opened))
+    requests.put(fl.SubscribeRequest(open=opened))
     left = 3
-    stream = flotilla.Subscribe(iter(words.get, None))
+    stream = flotilla.Subscribe(iter(requests.get, None))
     for reply in stream:
         for message in reply.messages:
             print("sent", message.payload.decode())
         leases = [message.lease for message in reply.messages]
-        words.put(fl.SubscribeRequest(ack=fl.AckRequest(leases=leases)))
+        requests.put(fl.SubscribeRequest(ack=fl.AckRequest(leases=leases)))
         left -= len(leases)
         if not left:
             break
-    words.put(None)
+    requests.put(None)
     stream.cancel()
