@@ -15,7 +15,7 @@ from bench.figure import Figure, Goal, compare, relate
 from bench.options import BenchOptions
 from flotilla.partition.batch_facts import BatchFacts
 from flotilla.partition.commands.partition_commands import Command, OpenGroup, encode_command
-from flotilla.partition.leader.leader import QueueLeader
+from flotilla.partition.leader.queue_leader import QueueLeader
 from flotilla.partition.state.machine import PartitionMachine
 from flotilla.raft.messages import DATA, Entry
 from flotilla.types.group_settings import resolve_rules
@@ -81,9 +81,9 @@ class Subject:
     def poll(self, name: str, count: int) -> list[LeaseRange]:
         """Cut where batches end, as they are delivered and settled."""
         return [
-            LeaseRange(grant.lease_id, max(grant.first, first), min(grant.end, first + _BATCH_COUNT))
-            for grant in self.leader.poll(name, "member", count, 0, _NOW_MS)
-            for first in range(grant.first - grant.first % _BATCH_COUNT, grant.end, _BATCH_COUNT)
+            LeaseRange(lease.lease_id, max(lease.first, first), min(lease.end, first + _BATCH_COUNT))
+            for lease in self.leader.poll(name, "member", count, 0, _NOW_MS)
+            for first in range(lease.first - lease.first % _BATCH_COUNT, lease.end, _BATCH_COUNT)
         ]
 
     def poll_and_ack(self, name: str) -> int:

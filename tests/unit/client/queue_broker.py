@@ -16,8 +16,8 @@ from flotilla.codec.batch.header import patch_base_offset
 from flotilla.codec.batch.records import encode_batch
 from flotilla.partition.commands import partition_commands as commands
 from flotilla.partition.explain.explanation import describe_group, explain_message
-from flotilla.partition.leader.leader import QueueLeader
-from flotilla.partition.leader.produce_admission import Assigned, KnownKeys, PartitionLeader
+from flotilla.partition.leader.produce_admission import Assigned, KnownKeys, ProduceAdmission
+from flotilla.partition.leader.queue_leader import QueueLeader
 from flotilla.partition.state.idempotency_keys import digests_of
 from flotilla.partition.state.machine import PartitionMachine
 from flotilla.partition.state.producers import Duplicate
@@ -48,7 +48,7 @@ class QueuePartition(Partition):
     def begin_term(self, leader: int) -> None:
         self.leader = leader
         now_ms = self._cluster.now_ms()
-        self.admission = PartitionLeader(self.machine)
+        self.admission = ProduceAdmission(self.machine)
         self.queue = QueueLeader(self.machine, self.term, now_ms, Random(1), self._cluster.grace_ms, self.rules_of)
 
     def rules_of(self, group: str) -> GroupRules:
@@ -85,7 +85,7 @@ class QueuePartition(Partition):
         return Produced(verdict.base_offset)
 
     def open(self, group: str, start: ops.Start) -> None:
-        if not self.queue.open(group):
+        if not self.queue.has_group(group):
             self.apply(commands.OpenGroup(group, self.find(start), self._cluster.now_ms()))
 
     def find(self, start: ops.Start) -> int:
@@ -98,15 +98,15 @@ class QueuePartition(Partition):
         found = self._cluster._list(self, start.value).offset
         return self.next_offset if found < 0 else found
 
-    def deliver(self, number: int, grants: list) -> list[ops.Delivery]:
+    def deliver(self, number: int, leases: list) -> list[ops.Delivery]:
         found = []
-        for grant in grants:
+        for lease in leases:
             for base, batch in zip(self.bases, self.batches, strict=True):
                 count = validate(batch).count
-                first, end = max(grant.first, base), min(grant.end, base + count)
+                first, end = max(lease.first, base), min(lease.end, base + count)
                 if first < end:
                     piece = cut(batch, first - base, end - first)
-                    found.append(ops.Delivery(number, grant.lease_id, first, end - first, grant.attempt, piece))
+                    found.append(ops.Delivery(number, lease.lease_id, first, end - first, lease.attempt, piece))
         return found
 
     def commit(self) -> None:
@@ -203,15 +203,15 @@ class QueueCluster(MemoryCluster):
             part.open(request.group, request.start)
             left = request.max_messages - sum(delivery.count for delivery in deliveries)
             part.queue.advance(self.now_ms())
-            grants = []
+            leases = []
             if left:
-                grants = part.queue.poll(request.group, request.member, left, visibility_ms, self.now_ms())
-            if request.is_auto_ack and grants:
-                held = [ops.LeaseRange(grant.lease_id, grant.first, grant.end) for grant in grants]
+                leases = part.queue.poll(request.group, request.member, left, visibility_ms, self.now_ms())
+            if request.is_auto_ack and leases:
+                held = [ops.LeaseRange(lease.lease_id, lease.first, lease.end) for lease in leases]
                 part.queue.settle(request.group, ops.ACK, held, "", ops.BY_BACKOFF, self.now_ms())
-                grants = [grant._replace(lease_id=0) for grant in grants]
+                leases = [lease._replace(lease_id=0) for lease in leases]
             part.commit()
-            deliveries += part.deliver(number, grants)
+            deliveries += part.deliver(number, leases)
         return ops.Polled(deliveries, visibility_ms)
 
     def _answer(self, node: int, request: Request) -> Reply | FlotillaError:
@@ -238,7 +238,7 @@ class QueueCluster(MemoryCluster):
             offsets = tuple(sorted([*request.offsets, *[offset for offset in keys if offset is not None]]))
             cancelled = part.apply(commands.CancelRecords(offsets, now_ms)) if offsets else ()
             return ops.RecordsCancelled(list(cancelled))
-        if not queue.open(request.group):
+        if not queue.has_group(request.group):
             return NotFoundError(f"there is no queue group {request.group!r} in this partition")
         if isinstance(request, ops.Settle):
             held = (request.group, request.kind, request.held, request.reason, request.delay_ms)

@@ -6,8 +6,8 @@ from random import Random
 from flotilla.partition.batch_facts import BatchFacts
 from flotilla.partition.commands.partition_commands import DeleteGroup, OpenGroup, ResetGroup, SettleRuns
 from flotilla.partition.explain.explanation import describe_group, explain_message
-from flotilla.partition.leader.group_delivery import Grant
-from flotilla.partition.leader.leader import QueueLeader
+from flotilla.partition.leader.group_delivery import LeasedMessages
+from flotilla.partition.leader.queue_leader import QueueLeader
 from flotilla.types.errors import FlotillaError
 from flotilla.types.group_settings import GroupRules, resolve_rules
 from flotilla.types.operations.queue import ACK, BY_BACKOFF, Explanation, GroupDescription, LeaseRange
@@ -88,24 +88,31 @@ class Leading:
 
     # What a member does.
 
-    def poll(self, count: int = 100, member: str = "m", group: str = GROUP, *, visibility_ms: int = 0) -> list[Grant]:
+    def poll(
+        self, count: int = 100, member: str = "m", group: str = GROUP, *, visibility_ms: int = 0
+    ) -> list[LeasedMessages]:
         return self.leader.poll(group, member, count, visibility_ms, self.now_ms)
 
-    def poll_ordered(self, count: int = 100, member: str = "m") -> list[Grant]:
+    def poll_ordered(self, count: int = 100, member: str = "m") -> list[LeasedMessages]:
         return self.leader.poll(GROUP, member, count, 0, self.now_ms, self.keys_of)
 
     def keys_of(self, first: int, end: int) -> list[bytes | None]:
         return [self.keys.get(offset) for offset in range(first, end)]
 
     def settle(
-        self, grants: list[Grant] | list[LeaseRange], kind: int = ACK, *, reason: str = "", delay_ms: int = BY_BACKOFF
+        self,
+        leases: list[LeasedMessages] | list[LeaseRange],
+        kind: int = ACK,
+        *,
+        reason: str = "",
+        delay_ms: int = BY_BACKOFF,
     ) -> list[LeaseRange]:
         """Tells what was refused."""
-        held = [LeaseRange(each.lease_id, each.first, each.end) for each in grants]
+        held = [LeaseRange(each.lease_id, each.first, each.end) for each in leases]
         return self.leader.settle(GROUP, kind, held, reason, delay_ms, self.now_ms)
 
-    def extend(self, grants: list[Grant], visibility_ms: int = 1_000, member: str = "m") -> list[LeaseRange]:
-        held = [LeaseRange(each.lease_id, each.first, each.end) for each in grants]
+    def extend(self, leases: list[LeasedMessages], visibility_ms: int = 1_000, member: str = "m") -> list[LeaseRange]:
+        held = [LeaseRange(each.lease_id, each.first, each.end) for each in leases]
         return self.leader.extend(GROUP, member, held, visibility_ms, self.now_ms)
 
     # Time.
@@ -134,9 +141,9 @@ class Leading:
         return self.log.machine.groups[GROUP].attempts(offset)
 
 
-def runs(grants: list[Grant]) -> list[tuple[int, int]]:
-    return [(grant.first, grant.end) for grant in grants]
+def runs(leases: list[LeasedMessages]) -> list[tuple[int, int]]:
+    return [(lease.first, lease.end) for lease in leases]
 
 
-def offsets(grants: list[Grant]) -> list[int]:
-    return [offset for grant in grants for offset in range(grant.first, grant.end)]
+def offsets(leases: list[LeasedMessages]) -> list[int]:
+    return [offset for lease in leases for offset in range(lease.first, lease.end)]

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from flotilla.partition.commands.partition_commands import CancelRecords, SettleRuns, TrimTo
 from flotilla.partition.explain import delivery_states as states
-from flotilla.partition.leader.group_delivery import Grant
+from flotilla.partition.leader.group_delivery import LeasedMessages
 from flotilla.types.errors import FlotillaError
 from flotilla.types.operations.queue import ACK, FAIL, REJECT, RELEASE, LeaseRange
 from tests.unit.partition.leading import GROUP, RULES, Leading, offsets
@@ -132,24 +132,24 @@ class QueueLife(RuleBasedStateMachine):
     def poll(self, count: int, member: str, visibility_ms: int) -> None:
         keys_of = self.here.keys_of if self.ordered else None
         now_ms = self.here.now_ms
-        grants = self.here.leader.poll(GROUP, member, count, visibility_ms, now_ms, keys_of)
+        leases = self.here.leader.poll(GROUP, member, count, visibility_ms, now_ms, keys_of)
         self.events = (states.POLLED, states.KEY_BUSY, states.KEY_FREE)
-        self.check_choice(count, offsets(grants))
-        if not grants:
+        self.check_choice(count, offsets(leases))
+        if not leases:
             return
         self.model.polls += 1
-        for grant in grants:
-            self.handles.append((member, LeaseRange(*grant[:3])))
-            for offset in range(grant.first, grant.end):
-                assert grant.attempt == self.model.open[offset].attempts + 1, "G4"
-                self.model.lease(offset, grant.lease_id, now_ms + visibility_ms)
+        for lease in leases:
+            self.handles.append((member, LeaseRange(*lease[:3])))
+            for offset in range(lease.first, lease.end):
+                assert lease.attempt == self.model.open[offset].attempts + 1, "G4"
+                self.model.lease(offset, lease.lease_id, now_ms + visibility_ms)
 
     def check_choice(self, count: int, got: list[int]) -> None:
         assert got == self.model.choose(count)
 
     @precondition(lambda self: self.handles)
     @rule(part=st.integers(0, 3))
-    def give_back(self, part: int) -> None:
+    def release_unsent(self, part: int) -> None:
         """What a poll got and could not send."""
         _, held = self.handles[-1]
         if held.lease_id >> 40 != self.here.term:
@@ -162,7 +162,7 @@ class QueueLife(RuleBasedStateMachine):
             and self.model.open[offset].place == states.LEASED
             and self.model.open[offset].lease_id == held.lease_id
         ]
-        self.here.leader.give_back(GROUP, [Grant(held.lease_id, first, held.end, 1)], self.here.now_ms)
+        self.here.leader.release_unsent(GROUP, [LeasedMessages(held.lease_id, first, held.end, 1)], self.here.now_ms)
         self.events = (states.RELEASED,)
         for offset in mine:
             self.model.open[offset].place = states.READY
@@ -310,12 +310,12 @@ class QueueLife(RuleBasedStateMachine):
             stretch = index.stretch_at(offset)
             if group.state.is_settled(offset) or stretch is None:
                 continue
-            is_behind = stretch.deliver_at_ms == 0 and offset >= group.lanes._cursors[stretch.priority]
+            is_behind = stretch.deliver_at_ms == 0 and offset >= group.ready._cursors[stretch.priority]
             is_taken = group.taken.get(offset) is not None
             places = [
                 is_taken,
                 is_behind and not is_taken,
-                *[returned.contains(offset) for returned in group.lanes._returned],
+                *[returned.contains(offset) for returned in group.ready._returned],
                 leader._delays.pending.contains(offset) and not is_taken,
             ]
             assert sum(places) == 1, f"{offset} is in {places}"

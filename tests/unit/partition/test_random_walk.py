@@ -6,7 +6,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from flotilla.partition.batch_facts import BatchFacts
 from flotilla.partition.commands.partition_commands import CommitOffset, StampTime, TrimTo, encode_command
-from flotilla.partition.leader.produce_admission import Assigned, DuplicateInFlight, PartitionLeader
+from flotilla.partition.leader.produce_admission import Assigned, DuplicateInFlight, ProduceAdmission
 from flotilla.partition.queries import Position
 from flotilla.partition.state.machine import PartitionMachine
 from flotilla.partition.state.producers import Duplicate
@@ -46,7 +46,7 @@ class Partition(RuleBasedStateMachine):
         self.machine = new_machine()
         #: The same entries, but never restored from a snapshot.
         self.twin = new_machine()
-        self.leader = PartitionLeader(self.machine)
+        self.leader = ProduceAdmission(self.machine)
         self.naive = NaivePartition(ENTRIES_MAX, WINDOW_MS)
         self.index = 0
         self.now_ms = 0
@@ -152,7 +152,7 @@ class Partition(RuleBasedStateMachine):
         self.tail.clear()
         self.naive.under_way.clear()
         self.sent = [sent for sent in self.sent if not sent.producer or sent.offset < self.machine.next_offset]
-        self.leader = PartitionLeader(self.machine)
+        self.leader = ProduceAdmission(self.machine)
 
     @rule()
     def restore(self):

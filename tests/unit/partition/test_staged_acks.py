@@ -14,7 +14,7 @@ from flotilla.partition.commands.partition_commands import (
     encode_command,
 )
 from flotilla.partition.explain import delivery_states as states
-from flotilla.partition.leader.group_delivery import Grant
+from flotilla.partition.leader.group_delivery import LeasedMessages
 from flotilla.partition.state.machine import PartitionMachine
 from flotilla.partition.state.transactions import Concluded, Published, Staging, publisher_id
 from flotilla.types.errors import (
@@ -29,13 +29,13 @@ from tests.unit.partition.batches import TERM, batch, describe
 from tests.unit.partition.leading import GROUP, Leading, offsets
 
 
-def held(grants: list[Grant]) -> list[LeaseRange]:
-    return [LeaseRange(each.lease_id, each.first, each.end) for each in grants]
+def held(leases: list[LeasedMessages]) -> list[LeaseRange]:
+    return [LeaseRange(each.lease_id, each.first, each.end) for each in leases]
 
 
-def stage(leading: Leading, grants: list[Grant], transaction_id: str = "t") -> list[LeaseRange]:
+def stage(leading: Leading, leases: list[LeasedMessages], transaction_id: str = "t") -> list[LeaseRange]:
     """Tells what was refused."""
-    command, refused = leading.leader.stage(transaction_id, GROUP, held(grants), leading.now_ms)
+    command, refused = leading.leader.stage(transaction_id, GROUP, held(leases), leading.now_ms)
     if command is not None:
         result = leading.log.command(command)
         leading.leader.staged(command, is_refused=isinstance(result, FlotillaError))
@@ -51,17 +51,17 @@ def end(leading: Leading, command: Command) -> object:
     return result
 
 
-def polled(leading: Leading, count: int = 3) -> list[Grant]:
+def polled(leading: Leading, count: int = 3) -> list[LeasedMessages]:
     leading.append(count)
-    grants = leading.poll(count)
-    assert len(offsets(grants)) == count
-    return grants
+    leases = leading.poll(count)
+    assert len(offsets(leases)) == count
+    return leases
 
 
 def test_what_is_staged_outlives_its_lease_and_comes_to_nobody():
     leading = Leading()
-    grants = polled(leading)
-    assert stage(leading, grants) == []
+    leases = polled(leading)
+    assert stage(leading, leases) == []
     assert leading.floor == 0
     leading.pass_ms(10 * leading.rules.visibility_ms)
     leading.flush()
@@ -83,14 +83,14 @@ def test_a_commit_makes_it_true_and_an_abort_gives_it_back():
     assert isinstance(dropped, Concluded)
     assert not dropped.ended.is_committed
     again = leading.poll(member="other")
-    assert [(grant.first, grant.attempt) for grant in again] == [(1, 1)]
+    assert [(lease.first, lease.attempt) for lease in again] == [(1, 1)]
     assert leading.log.machine.groups[GROUP].totals.acked == 1
 
 
 def test_acks_are_true_at_the_entry_that_shows_the_last_batch():
     leading = Leading()
-    grants = polled(leading, 2)
-    stage(leading, grants)
+    leases = polled(leading, 2)
+    stage(leading, leases)
     for sequence in range(2):
         leading.log.command(StageBatch("t", batch(producer=9, sequence=sequence), leading.now_ms))
     assert isinstance(leading.log.command(ConcludeStage("t", leading.now_ms)), InvalidArgumentError)
@@ -114,51 +114,53 @@ def test_a_new_leader_holds_it_back_as_well():
     leading.log.machine = again
     leading.change_leader()
     assert offsets(leading.poll(member="other")) == [3]
-    assert leading.extend([Grant(1 << 40 | 1, 0, 3, 1)]) == [LeaseRange(1 << 40 | 1, 0, 3)], "its holder let go of it"
+    assert leading.extend([LeasedMessages(1 << 40 | 1, 0, 3, 1)]) == [LeaseRange(1 << 40 | 1, 0, 3)], (
+        "its holder let go of it"
+    )
     end(leading, DropStage("t", leading.now_ms))
     assert offsets(leading.poll(member="other")) == [0, 1, 2]
 
 
 def test_staging_again_changes_nothing():
     leading = Leading()
-    grants = polled(leading)
-    assert stage(leading, grants) == []
+    leases = polled(leading)
+    assert stage(leading, leases) == []
     before = leading.log.machine.state_hash()
-    assert leading.leader.stage("t", GROUP, held(grants), leading.now_ms) == (None, [])
+    assert leading.leader.stage("t", GROUP, held(leases), leading.now_ms) == (None, [])
     assert leading.log.machine.state_hash() == before
-    assert stage(leading, grants, "other") == held(grants)
+    assert stage(leading, leases, "other") == held(leases)
     leading.change_leader()
-    assert leading.leader.stage("t", GROUP, held(grants), leading.now_ms) == (None, [])
+    assert leading.leader.stage("t", GROUP, held(leases), leading.now_ms) == (None, [])
 
 
 def test_while_it_is_under_way_a_repetition_has_to_wait():
     leading = Leading()
-    grants = polled(leading)
-    command, _ = leading.leader.stage("t", GROUP, held(grants), leading.now_ms)
+    leases = polled(leading)
+    command, _ = leading.leader.stage("t", GROUP, held(leases), leading.now_ms)
     with pytest.raises(UnavailableError):
-        leading.leader.stage("t", GROUP, held(grants), leading.now_ms)
+        leading.leader.stage("t", GROUP, held(leases), leading.now_ms)
     assert command is not None
     leading.leader.staged(command, is_refused=True)
     assert leading.state(0) == states.LEASED
-    assert stage(leading, grants) == []
+    assert stage(leading, leases) == []
 
 
 @pytest.mark.parametrize("kind", [ACK, FAIL])
 def test_nobody_settles_what_is_staged(kind):
     leading = Leading()
-    grants = polled(leading)
-    stage(leading, grants)
-    assert leading.settle(grants, kind) == held(grants)
+    leases = polled(leading)
+    stage(leading, leases)
+    assert leading.settle(leases, kind) == held(leases)
     assert leading.take() == []
 
 
 def test_all_or_none():
     leading = Leading()
-    grants = polled(leading, 3)
-    lease_id = grants[0].lease_id
+    leases = polled(leading, 3)
+    lease_id = leases[0].lease_id
     leading.settle([LeaseRange(lease_id, 1, 2)])
     leading.flush()
-    assert stage(leading, grants) == [LeaseRange(lease_id, 1, 2)]
+    assert stage(leading, leases) == [LeaseRange(lease_id, 1, 2)]
     assert [leading.state(offset) for offset in range(3)] == [states.LEASED, states.ACKED, states.LEASED]
     assert leading.log.machine.transactions.open == {}
     leading.pass_ms(leading.rules.visibility_ms)
@@ -168,26 +170,26 @@ def test_all_or_none():
 
 def test_late_it_counts_while_nobody_else_has_the_message():
     leading = Leading()
-    grants = polled(leading, 1)
+    leases = polled(leading, 1)
     leading.pass_ms(leading.rules.visibility_ms)
     leading.flush()
     assert leading.state(0) == states.RETRYING
-    assert stage(leading, grants) == []
+    assert stage(leading, leases) == []
     leading.pass_ms(60_000)
     assert leading.poll() == []
     end(leading, DropStage("t", leading.now_ms))
-    assert [grant.attempt for grant in leading.poll(member="other")] == [2]
-    assert stage(leading, grants, "u") == held(grants), "somebody else has it now"
+    assert [lease.attempt for lease in leading.poll(member="other")] == [2]
+    assert stage(leading, leases, "u") == held(leases), "somebody else has it now"
 
 
 def test_an_abort_leaves_the_time_of_the_next_attempt_as_it_was():
     leading = Leading()
     leading.set(nack_backoff_ms=5_000, nack_backoff_max_ms=5_000)
-    grants = polled(leading, 1)
-    leading.settle(grants, FAIL)
+    leases = polled(leading, 1)
+    leading.settle(leases, FAIL)
     leading.flush()
     leading.change_leader()
-    assert stage(leading, grants) == []
+    assert stage(leading, leases) == []
     end(leading, DropStage("t", leading.now_ms))
     assert leading.state(0) == states.RETRYING
     assert leading.poll() == []
@@ -198,9 +200,9 @@ def test_an_abort_leaves_the_time_of_the_next_attempt_as_it_was():
 def test_the_next_of_its_key_waits_for_the_decision():
     leading = Leading(keys={0: b"k", 1: b"k"})
     leading.append(2)
-    grants = leading.poll_ordered()
-    assert offsets(grants) == [0]
-    stage(leading, grants)
+    leases = leading.poll_ordered()
+    assert offsets(leases) == [0]
+    stage(leading, leases)
     assert leading.poll_ordered() == []
     leading.change_leader()
     assert leading.poll_ordered() == []
@@ -210,8 +212,8 @@ def test_the_next_of_its_key_waits_for_the_decision():
 
 def test_after_a_reset_it_means_nothing():
     leading = Leading()
-    grants = polled(leading)
-    stage(leading, grants)
+    leases = polled(leading)
+    stage(leading, leases)
     leading.reset(0)
     assert offsets(leading.poll(member="other")) == [0, 1, 2]
     end(leading, ConcludeStage("t", leading.now_ms))

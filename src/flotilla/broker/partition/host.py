@@ -25,7 +25,7 @@ from flotilla.partition.batch_facts import BatchFacts, Describe
 from flotilla.partition.commands.partition_commands import ClaimPartition as ClaimPartitionCommand
 from flotilla.partition.commands.partition_commands import Command, ConfigureDedup, StampTime, TrimTo, encode_command
 from flotilla.partition.commands.partition_commands import CommitOffset as CommitOffsetCommand
-from flotilla.partition.leader.produce_admission import Assigned, DuplicateInFlight, KnownKeys, PartitionLeader
+from flotilla.partition.leader.produce_admission import Assigned, DuplicateInFlight, KnownKeys, ProduceAdmission
 from flotilla.partition.queries import DescribePartition, GroupPosition, PartitionFacts, Position
 from flotilla.partition.state.machine import PartitionMachine
 from flotilla.partition.state.producers import Duplicate
@@ -108,7 +108,7 @@ class PartitionHost:
         self._consensus = consensus
         self._outside = outside
         #: Gives out offsets while this node leads; made anew for each term.
-        self._leader: PartitionLeader | None = None
+        self._leader: ProduceAdmission | None = None
         self._leader_term: Term = _NEVER
         #: What queue groups hold while this node leads, and what can be asked of them; made anew for each term.
         self._queue: PartitionQueue | None = None
@@ -144,7 +144,7 @@ class PartitionHost:
         self.preferred: NodeId = topic.partitions[self.number].wanted[0]
         self._dedup = (settings.dedup_window_entries, settings.dedup_window_ms)
 
-    def _serving(self) -> PartitionLeader:
+    def _serving(self) -> ProduceAdmission:
         """The leader that may answer. Raises NotLeaderError, and UnavailableError while it may have a successor."""
         raft = self.replica.raft
         if raft.role != LEADER or raft.term != self._leader_term:
@@ -163,7 +163,7 @@ class PartitionHost:
             raise NotLeaderError(raft.leader)
         if not self.replica.is_serving():
             raise UnavailableError("the new leader has not applied its log yet")
-        self._leader = PartitionLeader(self.machine)
+        self._leader = ProduceAdmission(self.machine)
         self._leader_term = raft.term
         self._queue = PartitionQueue(
             self.number,
@@ -219,7 +219,7 @@ class PartitionHost:
 
     def _propose_batch(
         self,
-        leader: PartitionLeader,
+        leader: ProduceAdmission,
         batch: bytes | bytearray | memoryview,
         base_offset: Offset,
         ticket: BatchTicket,
@@ -414,7 +414,7 @@ class PartitionHost:
             # Repaired from the other replicas, and then released.
             return
 
-    def _upkeep(self, leader: PartitionLeader, now_ms: int) -> Command | None:
+    def _upkeep(self, leader: ProduceAdmission, now_ms: int) -> Command | None:
         """What is in the log because all replicas must change at one point, and know the same time."""
         producers = self.machine.producers
         if (producers.entries_max, producers.window_ms) != self._dedup:

@@ -24,7 +24,7 @@ from flotilla.partition.commands.partition_commands import (
     decode_command,
     encode_command,
 )
-from flotilla.partition.leader.produce_admission import PartitionLeader
+from flotilla.partition.leader.produce_admission import ProduceAdmission
 from flotilla.partition.leader.transactions import Decision, TransactionLeader
 from flotilla.partition.queries import DescribePartition
 from flotilla.partition.state.machine import PartitionMachine
@@ -86,7 +86,7 @@ class PartitionTransactions:
         self,
         replica: Replica,
         machine: PartitionMachine,
-        leader: PartitionLeader,
+        leader: ProduceAdmission,
         consensus: Consensus,
         outside: Outside,
         decisions: Decisions,

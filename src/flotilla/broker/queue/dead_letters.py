@@ -21,7 +21,7 @@ from flotilla.broker.queue.delivery import QueueReader
 from flotilla.codec.batch.records import encode_batch
 from flotilla.metadata.values import Topic
 from flotilla.partition.commands.partition_commands import BuryDeaths, Command
-from flotilla.partition.leader.leader import QueueLeader
+from flotilla.partition.leader.queue_leader import QueueLeader
 from flotilla.partition.state.group import Death
 from flotilla.partition.state.machine import PartitionMachine
 from flotilla.types.dead_letters import (
@@ -140,7 +140,7 @@ class DeadLetters:
         source = self._source
         if source.is_ended:
             return
-        deaths = source.leader.deaths(group, MOVE_COUNT_MAX) if source.leader.open(group) else []
+        deaths = source.leader.deaths(group, MOVE_COUNT_MAX) if source.leader.has_group(group) else []
         if not deaths:
             del self._moving[group]
             return

@@ -1,6 +1,6 @@
 """From what a queue group is granted to what is delivered: runs of offsets become batches out of the log.
 
-A grant that covers a stored batch gets its very bytes; a smaller one a piece that is cut out of it
+A lease that covers a stored batch gets its very bytes; a smaller one a piece that is cut out of it
 (codec/batch_cut), and one that spans several batches is split at their borders. Records whose time to live
 is over are set apart on the way, and what does not fit into the bytes of a poll is told, so that it can be
 given back. Beside that, facts that only a batch knows are answered here: keys, and how often a record may
@@ -14,7 +14,7 @@ from typing import NamedTuple
 from flotilla.codec.batch.columns import DIRECTORY, MAX_DELIVERIES, TTLS
 from flotilla.codec.batch.cut import cut_columns
 from flotilla.codec.batch.view import BatchView
-from flotilla.partition.leader.group_delivery import Grant
+from flotilla.partition.leader.group_delivery import LeasedMessages
 from flotilla.replica.replica import Replica
 from flotilla.types.errors import CorruptionError, InvalidArgumentError
 from flotilla.types.ids import GroupId, Offset
@@ -114,19 +114,19 @@ class StoredBatch:
 
 
 class Reading(NamedTuple):
-    """What became of the grants of one poll."""
+    """What became of the leases of one poll."""
 
     deliveries: list[Delivery]
     #: Not read, for want of room: to be given back.
-    left: list[Grant]
+    left: list[LeasedMessages]
     #: Worth nothing any more.
-    expired: list[Grant]
+    expired: list[LeasedMessages]
     #: Runs of delivered records with a bound of their own on deliveries: (first, end, bound).
     limited: list[tuple[Offset, Offset, int]]
 
 
 class BatchShelf:
-    """Batches of which only a part was delivered: the next grant goes on there. One for each partition, bounded."""
+    """Batches of which only a part was delivered: the next lease goes on there. One for each partition, bounded."""
 
     def __init__(self, bytes_max: int = SHELF_BYTES_MAX) -> None:
         self._bytes_max = bytes_max
@@ -164,36 +164,36 @@ class QueueReader:
         #: A stored record of the batch that was read last: by this it is judged how much to read at once.
         self._average_bytes = 0
 
-    def deliver(self, grants: list[Grant], max_bytes: int, now_ms: int, *, is_first: bool = True) -> Reading:
+    def deliver(self, leases: list[LeasedMessages], max_bytes: int, now_ms: int, *, is_first: bool = True) -> Reading:
         """With `is_first` one record is delivered, whatever its size, unless all that were granted have expired."""
         reading = Reading([], [], [], [])
         used_bytes = 0
         ahead: list[StoredBatch] = []
-        for place, grant in enumerate(grants):
-            at = grant.first
-            while at < grant.end:
+        for place, lease in enumerate(leases):
+            at = lease.first
+            while at < lease.end:
                 while ahead and ahead[-1].end <= at:
                     ahead.pop()
                 if not ahead or at < ahead[-1].base:
-                    ahead = self._batches_from(at, grant.end, max_bytes - used_bytes)
+                    ahead = self._batches_from(at, lease.end, max_bytes - used_bytes)
                 batch = ahead[-1]
-                stop = min(grant.end, batch.end)
+                stop = min(lease.end, batch.end)
                 at, added_bytes = self._add(
-                    reading, grant, batch, at, stop, max_bytes - used_bytes, now_ms, is_first=is_first
+                    reading, lease, batch, at, stop, max_bytes - used_bytes, now_ms, is_first=is_first
                 )
                 used_bytes += added_bytes
                 if at < batch.end:
                     self._shelf.put(self._replica.group, batch)
                 if at < stop:
-                    reading.left.append(grant._replace(first=at))
-                    reading.left.extend(grants[place + 1 :])
+                    reading.left.append(lease._replace(first=at))
+                    reading.left.extend(leases[place + 1 :])
                     return reading
         return reading
 
     def _add(
         self,
         reading: Reading,
-        grant: Grant,
+        lease: LeasedMessages,
         batch: StoredBatch,
         first: Offset,
         end: Offset,
@@ -208,7 +208,7 @@ class QueueReader:
         reached = first
         for run_first, run_end in runs:
             if not is_whole and reached < run_first:
-                reading.expired.append(grant._replace(first=reached, end=run_first))
+                reading.expired.append(lease._replace(first=reached, end=run_first))
                 reached = run_first
             fit = batch.fitting(run_first, run_end, room_bytes - taken_bytes)
             must_fit = is_first and not reading.deliveries
@@ -220,7 +220,7 @@ class QueueReader:
             if not must_fit and taken_bytes + len(data) > room_bytes:
                 return reached, taken_bytes
             reading.deliveries.append(
-                Delivery(self._partition, grant.lease_id, run_first, fit - run_first, grant.attempt, data)
+                Delivery(self._partition, lease.lease_id, run_first, fit - run_first, lease.attempt, data)
             )
             if batch.max_deliveries or batch.columns & MAX_DELIVERIES:
                 reading.limited.extend(batch.limits(run_first, fit))
@@ -229,7 +229,7 @@ class QueueReader:
             if fit < run_end:
                 return reached, taken_bytes
         if reached < end:
-            reading.expired.append(grant._replace(first=reached, end=end))
+            reading.expired.append(lease._replace(first=reached, end=end))
         return end, taken_bytes
 
     # Facts of single records.

@@ -25,8 +25,8 @@ from flotilla.broker.steady_clock import SteadyClock
 from flotilla.metadata.values import Topic
 from flotilla.partition.batch_facts import BatchFacts
 from flotilla.partition.commands.partition_commands import Command, OpenGroup, SettleRuns, encode_command
-from flotilla.partition.leader.group_delivery import Grant
-from flotilla.partition.leader.leader import QueueLeader
+from flotilla.partition.leader.group_delivery import LeasedMessages
+from flotilla.partition.leader.queue_leader import QueueLeader
 from flotilla.partition.leader.type_filter import TypeFilter
 from flotilla.partition.state.machine import PartitionMachine
 from flotilla.partition.state.transactions import StagedAcks
@@ -247,18 +247,18 @@ class PartitionQueue:
         self.catch_up()
         now_ms = self.now_ms()
         keys_of = self.reader.keys if taker.is_ordered else None
-        wish = TypeFilter(taker.types, self.reader.task_types) if taker.types else None
+        type_filter = TypeFilter(taker.types, self.reader.task_types) if taker.types else None
         for _ in range(_EXPIRED_ROUNDS_MAX):
-            grants = self.leader.poll(
-                taker.group, taker.member, room.messages, taker.visibility_ms, now_ms, keys_of, wish
+            leases = self.leader.poll(
+                taker.group, taker.member, room.messages, taker.visibility_ms, now_ms, keys_of, type_filter
             )
-            grants = self._within_limit(taker, grants, now_ms)
-            if not grants:
-                if wish is not None and self.leader.has_unseen(taker.group, wish):
+            leases = self._within_limit(taker, leases, now_ms)
+            if not leases:
+                if type_filter is not None and self.leader.has_unseen(taker.group, type_filter):
                     # It has looked at as many as one poll may; whoever waits goes on from there.
                     self.wake_soon(taker.group)
                 break
-            reading = self._read(taker.group, grants, room, now_ms)
+            reading = self._read(taker.group, leases, room, now_ms)
             if reading.deliveries or room.is_full:
                 self._look_ahead()
                 return reading.deliveries
@@ -300,24 +300,24 @@ class PartitionQueue:
         self.outbox.push(answered)
         return sum([delivery.count for delivery in deliveries])
 
-    def _within_limit(self, taker: Taker, grants: list[Grant], now_ms: int) -> list[Grant]:
+    def _within_limit(self, taker: Taker, leases: list[LeasedMessages], now_ms: int) -> list[LeasedMessages]:
         """Those for which there are tokens. The others are given back; they are known now, and asked for."""
-        if not grants or self.number == KEEPER or not self.rules(taker.group).rate_limit_per_minute:
-            return grants
+        if not leases or self.number == KEEPER or not self.rules(taker.group).rate_limit_per_minute:
+            return leases
         allowed = self._shares.take(
-            taker.group, sum([grant.end - grant.first for grant in grants]), taker.start, now_ms
+            taker.group, sum([lease.end - lease.first for lease in leases]), taker.start, now_ms
         )
-        kept: list[Grant] = []
-        excess: list[Grant] = []
-        for grant in grants:
-            border = min(grant.first + allowed, grant.end)
-            allowed -= border - grant.first
-            if grant.first < border:
-                kept.append(grant._replace(end=border))
-            if border < grant.end:
-                excess.append(grant._replace(first=border))
+        kept: list[LeasedMessages] = []
+        excess: list[LeasedMessages] = []
+        for lease in leases:
+            border = min(lease.first + allowed, lease.end)
+            allowed -= border - lease.first
+            if lease.first < border:
+                kept.append(lease._replace(end=border))
+            if border < lease.end:
+                excess.append(lease._replace(first=border))
         if excess:
-            self.leader.give_back(taker.group, excess, now_ms)
+            self.leader.release_unsent(taker.group, excess, now_ms)
         return kept
 
     def retry_after_ms(self, group: str) -> int:
@@ -327,30 +327,30 @@ class PartitionQueue:
             return self.leader.retry_after_ms(group, now_ms)
         return self._shares.retry_after_ms(group, now_ms)
 
-    def _read(self, group: str, grants: list[Grant], room: Room, now_ms: int) -> Reading:
+    def _read(self, group: str, leases: list[LeasedMessages], room: Room, now_ms: int) -> Reading:
         try:
-            reading = self.reader.deliver(grants, room.bytes, now_ms, is_first=room.is_empty)
+            reading = self.reader.deliver(leases, room.bytes, now_ms, is_first=room.is_empty)
         except FlotillaError:
-            self._unspend(group, grants)
-            self.leader.give_back(group, grants, now_ms)
+            self._unspend(group, leases)
+            self.leader.release_unsent(group, leases, now_ms)
             raise
         room.fill(reading)
         if reading.left:
             self._unspend(group, reading.left)
-            self.leader.give_back(group, reading.left, now_ms)
+            self.leader.release_unsent(group, reading.left, now_ms)
         if reading.expired:
             self._unspend(group, reading.expired)
-            for grant in reading.expired:
-                self.leader.expire(group, grant.first, grant.end, now_ms)
+            for lease in reading.expired:
+                self.leader.expire(group, lease.first, lease.end, now_ms)
             self.outbox.push()
         for first, end, max_deliveries in reading.limited:
             self.leader.limit_deliveries(group, first, end, max_deliveries)
         return reading
 
-    def _unspend(self, group: str, grants: list[Grant]) -> None:
+    def _unspend(self, group: str, leases: list[LeasedMessages]) -> None:
         """Their tokens are free again. At the keeper the leader sees to that."""
         if self.number != KEEPER and self.rules(group).rate_limit_per_minute:
-            self._shares.give_back(group, sum([grant.end - grant.first for grant in grants]))
+            self._shares.give_back(group, sum([lease.end - lease.first for lease in leases]))
 
     def settle(
         self, group: str, kind: int, held: list[LeaseRange], reason: str, delay_ms: int, members: Sequence[str] = ()

@@ -126,7 +126,7 @@ class QueuePolls:
         group = waiter.taker.group
         unopened = []
         for queue in queues:
-            if queue.leader.open(group):
+            if queue.leader.has_group(group):
                 waiter.queues[queue] = None
             else:
                 unopened.append(queue)
@@ -175,7 +175,7 @@ class QueuePolls:
         for waiter in list(self._waiters.get(queue.topic.topic_id, ())):
             if not waiter.wants_all or waiter.is_over or queue.is_ended:
                 continue
-            if queue.leader.open(waiter.taker.group):
+            if queue.leader.has_group(waiter.taker.group):
                 waiter.join(queue)
             else:
                 self._open_late(waiter, queue)

@@ -140,14 +140,14 @@ class QueueRequests:
                 raise InvalidArgumentError(f"[{first}, {end}) under lease {lease_id} was never leased here")
 
     def _check_open(self, group: str) -> None:
-        if not self._queue.leader.open(group):
+        if not self._queue.leader.has_group(group):
             raise NotFoundError(f"there is no queue group {group!r} in this partition")
 
     def take_tokens(self, request: TakeTokens, done: Done) -> None:
         """Another partition of the topic asks; this one keeps the rate limits."""
         if not 1 <= request.tokens <= TAKE_MAX:
             raise InvalidArgumentError(f"1 to {TAKE_MAX} tokens are taken at once, not {request.tokens}")
-        if self._queue.leader.open(request.group):
+        if self._queue.leader.has_group(request.group):
             self._grant_tokens(request, done)
             return
 
@@ -240,7 +240,7 @@ class QueueRequests:
         queue = self._queue
         machine = queue.machine
         position = machine.positions.get(request.group)
-        if not queue.leader.open(request.group) and position is not None:
+        if not queue.leader.has_group(request.group) and position is not None:
             lag = machine.next_offset - max(position.offset, machine.log_start)
             age_ms = self._age_ms(position.offset) if lag > 0 else 0
             done(
@@ -278,7 +278,7 @@ class QueueRequests:
     def measure(self, group: str) -> GroupDescription | None:
         """The same for a scrape; None for a group that is no more, or whose messages cannot be read now."""
         try:
-            return self._describe(group) if self._queue.leader.open(group) else None
+            return self._describe(group) if self._queue.leader.has_group(group) else None
         except CorruptionError:
             return None
 
@@ -287,7 +287,7 @@ class QueueRequests:
         group = request.group
         to_offset = queue.offset_of(request.start)
         command: commands.Command
-        if queue.leader.open(group):
+        if queue.leader.has_group(group):
             from_offset = queue.machine.groups[group].floor
             command = commands.ResetGroup(group, to_offset, queue.now_ms())
         else:

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from flotilla.broker.ports import Outside
 from flotilla.partition.commands.partition_commands import SettleRuns, encode_command
-from flotilla.partition.leader.leader import QueueLeader
+from flotilla.partition.leader.queue_leader import QueueLeader
 from flotilla.types.errors import FlotillaError, OutcomeUnknownError
 
 #: Told the fate of what it put into the outbox: None when that is committed.

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from flotilla.partition.explain import delivery_states as states
 from flotilla.partition.explain.history import MessageHistory
-from flotilla.partition.leader.group_delivery import ASIDE, LEASED, STAGED, WAITING, GroupDelivery
-from flotilla.partition.leader.leader import QueueLeader
+from flotilla.partition.leader.group_delivery import BLOCKED, LEASED, RETRYING, STAGED, GroupDelivery
+from flotilla.partition.leader.queue_leader import QueueLeader
 from flotilla.partition.leader.settlement_outbox import ACKING, DROPPING, EXPIRING, FAILING, KILLING
 from flotilla.partition.state import endings
 from flotilla.partition.state.machine import PartitionMachine
@@ -87,7 +87,7 @@ def oldest_unsettled(leader: QueueLeader, name: str, now_ms: int) -> OldestUnset
     group, machine, *_ = leader.inspect(name, now_ms, reads_due=True)
     plain: Offset | None = None
     due_ms = 0
-    for offset in (*sorted(group.lanes.oldest()), *_taken_firsts(group)):
+    for offset in (*sorted(group.ready.oldest()), *_taken_firsts(group)):
         if plain is not None and offset > plain:
             continue
         deliver_at_ms = machine.index.deliver_at_ms_of(offset)
@@ -114,7 +114,7 @@ def _count_taken(group: GroupDelivery) -> tuple[int, int, int]:
         taken += owed
         if place == LEASED:
             leased += owed
-        elif place >= WAITING:
+        elif place >= RETRYING:
             waiting += owed
     return taken, leased, waiting
 
@@ -128,8 +128,8 @@ def explain_message(
     the log; without it the history is what the state remembers.
     """
     group, machine, _, rules, now_ms = leader.inspect(name, now_ms)
-    group.pacing.configure(rules.rate_limit_per_minute, rules.rate_limit_burst, now_ms)
-    token_ms = max(token_ms, group.pacing.next_token_ms(now_ms))
+    group.rate_limit.configure(rules.rate_limit_per_minute, rules.rate_limit_burst, now_ms)
+    token_ms = max(token_ms, group.rate_limit.next_token_ms(now_ms))
     if not 0 <= offset < machine.next_offset:
         raise OffsetOutOfRangeError(f"there is no message at offset {offset}")
     found = _explain_settled(group, machine, offset) if group.state.is_settled(offset) else None
@@ -175,7 +175,7 @@ def _explain_open(
     if place is None:
         return _explain_untaken(machine, rules, offset, now_ms, token_ms)
     if place == LEASED:
-        held = group.leases.holder_of(offset)
+        held = group.leases.lease_at(offset)
         assert held is not None, "a message is leased without a lease"
         lease, deadline_ms = held
         remaining_ms = max(deadline_ms - now_ms, 0)
@@ -186,10 +186,10 @@ def _explain_open(
         return Explanation(
             states.STAGED, next="it is done when its transaction commits, and ready when that is aborted"
         )
-    if place == ASIDE:
+    if place == BLOCKED:
         return Explanation(states.BLOCKED, next="it is ready when the messages of its key before it are settled")
-    if place >= WAITING:
-        remaining_ms = max(place - WAITING - now_ms, 0)
+    if place >= RETRYING:
+        remaining_ms = max(place - RETRYING - now_ms, 0)
         return Explanation(states.RETRYING, remaining_ms=remaining_ms, next="it is tried again")
     return Explanation(states.SETTLING, next=_SETTLING[place])
 

@@ -27,29 +27,29 @@ _LOOKS_MAX: Final = 8_192
 _SKIPS_MAX: Final = 64
 
 
-class DueReader:
+class DueCursor:
     """Of one group at one leader."""
 
     __slots__ = (
         "_delays",
-        "_lanes",
         "_machine",
         "_past_end",
         "_past_ms",
         "_past_offset",
         "_past_priorities",
         "_read_count",
+        "_ready",
         "_rest",
         "_state",
         "is_reading",
         "positions",
     )
 
-    def __init__(self, machine: PartitionMachine, delays: Delays, state: GroupState, lanes: ReadyMessages) -> None:
+    def __init__(self, machine: PartitionMachine, delays: Delays, state: GroupState, ready: ReadyMessages) -> None:
         self._machine = machine
         self._delays = delays
         self._state = state
-        self._lanes = lanes
+        self._ready = ready
         #: Where it stands in the lists of what came due, by priority, and how much it has read of all of them.
         self.positions = delays.positions()
         self._read_count = delays.due_count
@@ -73,7 +73,7 @@ class DueReader:
         """Makes ready what can be delivered, so many runs at most. Whether there was any; `is_reading` if not all."""
         found = self._next(count_max)
         for first, end, priority in found:
-            self._lanes.put_due(first, end, priority)
+            self._ready.put_due(first, end, priority)
         self.is_reading = self.is_behind
         return bool(found)
 
@@ -91,7 +91,7 @@ class DueReader:
     def _find_free(self, stretch: Stretch, count_max: int, found: list[Chosen]) -> None:
         """The parts of one stretch that nobody has. What is too much for this call is for the next."""
         at, end = stretch.first, stretch.end
-        while (free := self._lanes.first_free(at, end)) is not None:
+        while (free := self._ready.first_free(at, end)) is not None:
             if len(found) == count_max:
                 self._rest = stretch._replace(first=free[0])
                 return

@@ -3,7 +3,7 @@
 A message that is not settled is at any time in exactly one of these places:
 
     delayed    its time of delivery has not come (`delays`, shared by all groups);
-    ready      behind the cursor of its priority, or among those that came back (`lanes`);
+    ready      behind the cursor of its priority, or among those that came back (`ready`);
     taken      everything else, as runs in one map with what they are taken for: leased, settling (an end that is
                on its way to the log), staged (a transaction will end them, or give them back), waiting for their
                next attempt, or aside because their key is busy.
@@ -20,13 +20,21 @@ from random import Random
 from typing import Final, NamedTuple, TypeAlias
 
 from flotilla.partition.leader.delays import Delays
-from flotilla.partition.leader.due_cursor import DUE_LIMIT, DueReader
+from flotilla.partition.leader.due_cursor import DUE_LIMIT, DueCursor
 from flotilla.partition.leader.key_order import KeyOrder, KeysOf
 from flotilla.partition.leader.leases import EARLIER, EARLIER_LEASE, OWN, STALE, Lease, LeasedRun, LeaseIds, LeaseTable
-from flotilla.partition.leader.rate_limit import Pacing
+from flotilla.partition.leader.rate_limit import RateLimit
 from flotilla.partition.leader.ready_messages import Chosen, ReadyMessages
-from flotilla.partition.leader.settlement_outbox import ACKING, DROPPING, EXPIRING, FAILING, KILLING, Outbox, Piece
-from flotilla.partition.leader.type_filter import TypeFilter, choose_wished
+from flotilla.partition.leader.settlement_outbox import (
+    ACKING,
+    DROPPING,
+    EXPIRING,
+    FAILING,
+    KILLING,
+    Piece,
+    SettlementOutbox,
+)
+from flotilla.partition.leader.type_filter import TypeFilter, choose_by_type
 from flotilla.partition.offset_runs import Run, RunMap, RunSet, filled
 from flotilla.partition.state.group import Failure, GroupState
 from flotilla.partition.state.machine import PartitionMachine
@@ -38,11 +46,11 @@ from flotilla.types.operations.queue import ACK, BY_BACKOFF, FAIL, REJECT, RELEA
 #: The attempt after which a message is dead: its own bound, or the group's.
 LastAttemptOf: TypeAlias = Callable[[Offset], int]
 
-#: What a message can be taken for, beside the ends in `outbox`. From WAITING on: until the time that is added to it.
+#: What a message can be taken for, beside the ends in `outbox`. From RETRYING on: until the time that is added to it.
 LEASED: Final = 1
-ASIDE: Final = 7
+BLOCKED: Final = 7
 STAGED: Final = 8
-WAITING: Final = 16
+RETRYING: Final = 16
 
 #: Of a message that has not failed.
 _NO_FAILURE: Final = Failure(0, 0, "")
@@ -51,7 +59,7 @@ _PRESENT: Final = 0
 _STAGE: Final = -1
 
 #: Somebody has these, or their end is decided.
-_HELD: Final = frozenset((LEASED, ACKING, KILLING, EXPIRING, DROPPING, STAGED))
+_NOT_FREE: Final = frozenset((LEASED, ACKING, KILLING, EXPIRING, DROPPING, STAGED))
 
 LEASE_EXPIRED: Final = "lease expired"
 CONSUMER_LOST: Final = "consumer lost"
@@ -64,7 +72,7 @@ _RESERVATION_MS: Final = 1_000
 _LOOK_AHEAD: Final = 1_024
 
 
-class Grant(NamedTuple):
+class LeasedMessages(NamedTuple):
     """Consecutive messages for one member, all at the same attempt."""
 
     #: 0: at most once, there is nothing to settle.
@@ -76,7 +84,7 @@ class Grant(NamedTuple):
 
 
 @dataclass(slots=True)
-class Ending:
+class Outcome:
     """How leases end, and what is needed to decide what follows."""
 
     #: ACK, RELEASE, FAIL or REJECT, or inside of this module _STAGE.
@@ -120,12 +128,12 @@ class GroupDelivery:
         self._delays = delays
         self._random = random
         self.taken: RunMap[int] = RunMap()
-        self.lanes = ReadyMessages(machine.index, self.state, self.taken)
+        self.ready = ReadyMessages(machine.index, self.state, self.taken)
         self.leases = LeaseTable(ids)
-        self.outbox = Outbox()
+        self.outbox = SettlementOutbox()
         #: Messages whose failure is in the outbox or under way.
         self._failing = RunSet()
-        self.pacing = Pacing(self.state)
+        self.rate_limit = RateLimit(self.state)
         #: Bounds of messages that have one of their own, as far as they have been delivered.
         self._limits: RunMap[int] = RunMap()
         #: None until somebody polls in the order of keys.
@@ -144,7 +152,7 @@ class GroupDelivery:
                 self._wait(first, end, failure.not_before_ms)
         for first, end, _ in machine.transactions.staged_acks(name, self.generation, 0, machine.next_offset):
             self.taken.set(first, end, STAGED)
-        self.due = DueReader(machine, delays, self.state, self.lanes)
+        self.due = DueCursor(machine, delays, self.state, self.ready)
 
     # Polls.
 
@@ -155,60 +163,62 @@ class GroupDelivery:
         deadline_ms: int,
         now_ms: int,
         keys_of: KeysOf | None = None,
-        wish: TypeFilter | None = None,
-    ) -> list[Grant]:
+        type_filter: TypeFilter | None = None,
+    ) -> list[LeasedMessages]:
         """Messages under a new lease."""
         self.leases.see(member, now_ms)
-        chosen = self._choose(max_messages, now_ms, keys_of, wish)
+        chosen = self._choose(max_messages, now_ms, keys_of, type_filter)
         if not chosen:
             return []
         runs = _by_offset(chosen)
         for first, end in runs:
             self.taken.set(first, end, LEASED)
         lease_id = self.leases.give(member, runs, deadline_ms, now_ms)
-        return self._grants(lease_id, chosen)
+        return self._leased_messages(lease_id, chosen)
 
-    def _choose(self, max_messages: int, now_ms: int, keys_of: KeysOf | None, wish: TypeFilter | None) -> list[Chosen]:
+    def _choose(
+        self, max_messages: int, now_ms: int, keys_of: KeysOf | None, type_filter: TypeFilter | None
+    ) -> list[Chosen]:
         # One that looks behind what it finds may need all that can be had.
-        wanted = max_messages if keys_of is None and wish is None else DUE_LIMIT
-        if not self._is_awake(now_ms, wanted) or (self.pacing.is_limited and not self.lanes.has_any()):
+        wanted = max_messages if keys_of is None and type_filter is None else DUE_LIMIT
+        if not self._is_awake(now_ms, wanted) or (self.rate_limit.is_limited and not self.ready.has_any()):
             return []
-        count_max = self.pacing.available(now_ms, max_messages)
+        count_max = self.rate_limit.available(now_ms, max_messages)
         if not count_max:
             # With a token in the bucket it is the reservation that lacks, and whoever gets it will ask again.
-            self._token_ms = now_ms + (self.pacing.next_token_ms(now_ms) or _RESERVATION_MS)
+            self._token_ms = now_ms + (self.rate_limit.next_token_ms(now_ms) or _RESERVATION_MS)
             return []
         if keys_of is not None:
-            assert wish is None
+            assert type_filter is None
             chosen = self._choose_ordered(count_max, keys_of)
         else:
-            if wish is None:
-                chosen = self.lanes.choose(count_max, self._polls)
+            if type_filter is None:
+                chosen = self.ready.choose(count_max, self._polls)
             else:
-                chosen = choose_wished(self.lanes, wish, count_max, self._polls, self._delays.now_ms)
+                chosen = choose_by_type(self.ready, type_filter, count_max, self._polls, self._delays.now_ms)
             if self._keys is not None:
                 for first, end, _ in chosen:
                     self._keys.unknown.add(first, end)
         if chosen:
             self._polls += 1
-            self.pacing.take(_count(chosen), now_ms)
+            self.rate_limit.take(_count(chosen), now_ms)
         return chosen
 
-    def _grants(self, lease_id: int, chosen: list[Chosen]) -> list[Grant]:
+    def _leased_messages(self, lease_id: int, chosen: list[Chosen]) -> list[LeasedMessages]:
         if not self.state.failures:
-            return [Grant(lease_id, first, end, 1) for first, end, _ in chosen]
+            return [LeasedMessages(lease_id, first, end, 1) for first, end, _ in chosen]
         return [
-            Grant(lease_id, low, high, attempts + 1)
+            LeasedMessages(lease_id, low, high, attempts + 1)
             for first, end, _ in chosen
             for low, high, attempts in self.state.by_attempts(first, end)
         ]
 
     def has_ready(self, now_ms: int) -> bool:
         """Whether there is anything to deliver, apart from rate limits and pauses."""
-        return self._is_awake(now_ms, DUE_LIMIT) and self.lanes.has_any()
+        return self._is_awake(now_ms, DUE_LIMIT) and self.ready.has_any()
 
     def _is_awake(self, now_ms: int, wanted: int) -> bool:
-        """Whether it delivers at all by now; then the lanes know so many at least of what became ready by itself."""
+        """Whether it delivers at all by now; then the ready know so many at least of what became ready by itself."""
         if not self._is_open and not self._open(now_ms):
             return False
         if self.due.is_behind:
@@ -231,7 +241,7 @@ class GroupDelivery:
         left = count_max
         looks = _LOOK_AHEAD + count_max
         while left and looks > 0:
-            found = self.lanes.choose(min(left, looks), self._polls)
+            found = self.ready.choose(min(left, looks), self._polls)
             if not found:
                 break
             looks -= _count(found)
@@ -246,7 +256,7 @@ class GroupDelivery:
             except FlotillaError:
                 # The log cannot be read there at the moment. What is left stays ready.
                 for first, end, _ in found:
-                    self.lanes.put(first, end, self._delays.now_ms)
+                    self.ready.put(first, end, self._delays.now_ms)
                 if not chosen:
                     self._put_unplaced(unplaced)
                     raise
@@ -256,7 +266,7 @@ class GroupDelivery:
 
     def _put_unplaced(self, offsets: Iterable[Offset]) -> None:
         for offset in offsets:
-            self.lanes.put(offset, offset + 1, self._delays.now_ms)
+            self.ready.put(offset, offset + 1, self._delays.now_ms)
 
     def _admit(self, keys: KeyOrder, first: Offset, end: Offset, keys_of: KeysOf, unplaced: list[Offset]) -> list[Run]:
         """Those whose turn it is; the others are set aside, or told as unplaced when too many are."""
@@ -270,8 +280,8 @@ class GroupDelivery:
             elif keys.is_full:
                 unplaced.append(offset)
             else:
-                keys.set_aside(offset, key)
-                self.taken.set(offset, offset + 1, ASIDE)
+                keys.block(offset, key)
+                self.taken.set(offset, offset + 1, BLOCKED)
         return admitted
 
     def _learn_keys(self, keys_of: KeysOf) -> KeyOrder:
@@ -291,27 +301,27 @@ class GroupDelivery:
         settled = self.state.totals.cancelled + self.state.totals.trimmed
         if settled != self._swept:
             self._swept = settled
-            self._free_keys(keys.sweep(self.state.is_settled, self._is_aside))
+            self._free_keys(keys.sweep(self.state.is_settled, self._is_blocked))
 
-    def _is_aside(self, offset: Offset) -> bool:
-        return self.taken.get(offset) == ASIDE and not self.state.is_settled(offset)
+    def _is_blocked(self, offset: Offset) -> bool:
+        return self.taken.get(offset) == BLOCKED and not self.state.is_settled(offset)
 
     def _free_keys(self, offsets: Iterable[Offset]) -> None:
         for offset in offsets:
             self.taken.remove(offset, offset + 1)
-            self.lanes.put(offset, offset + 1, self._delays.now_ms)
+            self.ready.put(offset, offset + 1, self._delays.now_ms)
 
     # Ends of leases.
 
-    def named(self, held: LeaseRange, member: str, *, is_earlier: bool) -> list[LeaseRange]:
+    def ranges_of(self, run: LeaseRange, member: str, *, is_earlier: bool) -> list[LeaseRange]:
         """A run whose member is named in place of a lease: under the leases that it has, or may have had.
 
         With `is_earlier`, what it does not hold here it may hold of an earlier leader, if that could know the message.
         """
         found: list[LeaseRange] = []
         earlier_end = self._earlier_end if is_earlier and self._opens_ms is not None else 0
-        at = held.first
-        for low, high, lease_id in (*self.leases.held_by(member, held.first, held.end), (held.end, held.end, 0)):
+        at = run.first
+        for low, high, lease_id in (*self.leases.leased_to(member, run.first, run.end), (run.end, run.end, 0)):
             border = max(at, min(low, earlier_end))
             if at < border:
                 found.append(LeaseRange(EARLIER_LEASE, at, border))
@@ -322,45 +332,45 @@ class GroupDelivery:
             at = high
         return found
 
-    def settle(self, held: Sequence[LeaseRange], ending: Ending) -> list[LeaseRange]:
+    def settle(self, ranges: Sequence[LeaseRange], outcome: Outcome) -> list[LeaseRange]:
         """Tells what was refused."""
         refused: list[LeaseRange] = []
-        for lease_id, first, end in held:
+        for lease_id, first, end in ranges:
             lease = self.leases.find(lease_id)
             at = first
             if lease is not None:
                 for low, high, deadline_ms in self.leases.take(lease, first, end):
                     if at < low:
-                        refused += self._settle_late(lease_id, at, low, ending)
-                    self._end(low, high, ending, lease, deadline_ms)
+                        refused += self._settle_late(lease_id, at, low, outcome)
+                    self._end(low, high, outcome, lease, deadline_ms)
                     at = high
             if at < end:
-                refused += self._settle_late(lease_id, at, end, ending)
+                refused += self._settle_late(lease_id, at, end, outcome)
         return refused
 
-    def _settle_late(self, lease_id: int, first: Offset, end: Offset, ending: Ending) -> list[LeaseRange]:
+    def _settle_late(self, lease_id: int, first: Offset, end: Offset, outcome: Outcome) -> list[LeaseRange]:
         """The lease is not here, or not any more: its end counts while nobody has the messages.
 
         Of a lease that ran out here only an ack counts: that it failed has been counted already.
         """
-        verdict = self._judge(lease_id)
+        origin = self._origin_of(lease_id)
         free: list[Run] = []
-        if verdict == EARLIER or (verdict == OWN and ending.kind in (ACK, _STAGE)):
-            free = self._unheld(first, end, ending.kind)
+        if origin == EARLIER or (origin == OWN and outcome.kind in (ACK, _STAGE)):
+            free = self._free(first, end, outcome.kind)
         for low, high in free:
-            self.lanes.withdraw(low, high)
+            self.ready.withdraw(low, high)
             if self._keys is not None:
                 # They had no turn here, or have one; while they are on their way their keys are busy.
                 self._keys.unknown.add(low, high)
-            self._end(low, high, ending, None, 0)
+            self._end(low, high, outcome, None, 0)
         return _refused(lease_id, first, end, free)
 
-    def _judge(self, lease_id: int) -> int:
-        verdict = self.leases.judge(lease_id)
+    def _origin_of(self, lease_id: int) -> int:
+        origin = self.leases.origin_of(lease_id)
         # A group that began or was reset in this term knows of no earlier leader.
-        return STALE if verdict == EARLIER and self._opens_ms is None else verdict
+        return STALE if origin == EARLIER and self._opens_ms is None else origin
 
-    def _unheld(self, first: Offset, end: Offset, kind: int) -> list[Run]:
+    def _free(self, first: Offset, end: Offset, kind: int) -> list[Run]:
         """The parts of [first, end) that are in the log, not settled, and that nobody has.
 
         What waits for its next attempt has failed under that lease, and does not fail or come back once more.
@@ -369,9 +379,9 @@ class GroupDelivery:
         for low, high in self.state.unsettled(first, min(end, self._machine.next_offset)):
             for taken_first, taken_end, place in self.taken.within(low, high):
                 if (
-                    place in _HELD
+                    place in _NOT_FREE
                     or (place == FAILING and kind != ACK)
-                    or (place >= WAITING and kind in (FAIL, RELEASE))
+                    or (place >= RETRYING and kind in (FAIL, RELEASE))
                 ):
                     if low < taken_first:
                         found.append((low, taken_first))
@@ -380,21 +390,21 @@ class GroupDelivery:
                 found.append((low, high))
         return found
 
-    def _end(self, first: Offset, end: Offset, ending: Ending, lease: Lease | None, deadline_ms: int) -> None:
-        if ending.kind == ACK:
+    def _end(self, first: Offset, end: Offset, outcome: Outcome, lease: Lease | None, deadline_ms: int) -> None:
+        if outcome.kind == ACK:
             self._settle_as(Piece(ACKING, first, end, lease, deadline_ms))
-        elif ending.kind == _STAGE:
+        elif outcome.kind == _STAGE:
             self.taken.set(first, end, STAGED)
-            ending.staged.append(Piece(STAGED, first, end, lease, deadline_ms))
-        elif ending.kind == FAIL:
-            self._fail(first, end, ending, lease, deadline_ms)
-        elif ending.kind == REJECT:
-            self._kill(first, end, ending, lease, deadline_ms)
+            outcome.staged.append(Piece(STAGED, first, end, lease, deadline_ms))
+        elif outcome.kind == FAIL:
+            self._fail(first, end, outcome, lease, deadline_ms)
+        elif outcome.kind == REJECT:
+            self._kill(first, end, outcome, lease, deadline_ms)
         else:
-            assert ending.kind == RELEASE
+            assert outcome.kind == RELEASE
             self.taken.remove(first, end)
             # Who presents a message to a new leader may have it before the time that its last failure has set.
-            self._place(first, end, ending.now_ms, ending.now_ms + max(ending.delay_ms, 0))
+            self._place(first, end, outcome.now_ms, outcome.now_ms + max(outcome.delay_ms, 0))
 
     def _settle_as(self, piece: Piece) -> None:
         if piece.kind == FAILING:
@@ -402,14 +412,14 @@ class GroupDelivery:
         self.taken.set(piece.first, piece.end, piece.kind)
         self.outbox.add(piece)
 
-    def _fail(self, first: Offset, end: Offset, ending: Ending, lease: Lease | None, deadline_ms: int) -> None:
+    def _fail(self, first: Offset, end: Offset, outcome: Outcome, lease: Lease | None, deadline_ms: int) -> None:
         self.taken.remove(first, end)
         for low, high, attempts in self.state.by_attempts(first, end):
-            for piece_first, piece_end, is_last in self._by_limit(low, high, attempts + 1, ending):
+            for piece_first, piece_end, is_last in self._by_limit(low, high, attempts + 1, outcome):
                 if is_last:
-                    self._kill(piece_first, piece_end, ending, lease, deadline_ms)
+                    self._kill(piece_first, piece_end, outcome, lease, deadline_ms)
                     continue
-                not_before_ms = ending.now_ms + self._delay_ms(attempts + 1, ending)
+                not_before_ms = outcome.now_ms + self._delay_ms(attempts + 1, outcome)
                 self._settle_as(
                     Piece(
                         FAILING,
@@ -417,24 +427,26 @@ class GroupDelivery:
                         piece_end,
                         lease,
                         deadline_ms,
-                        ending.is_unasked,
+                        outcome.is_unasked,
                         not_before_ms,
-                        ending.reason,
+                        outcome.reason,
                     )
                 )
 
-    def _kill(self, first: Offset, end: Offset, ending: Ending, lease: Lease | None, deadline_ms: int) -> None:
-        kind = KILLING if ending.rules.dead_letters else DROPPING
-        self._settle_as(Piece(kind, first, end, lease, deadline_ms, ending.is_unasked, 0, ending.reason))
+    def _kill(self, first: Offset, end: Offset, outcome: Outcome, lease: Lease | None, deadline_ms: int) -> None:
+        kind = KILLING if outcome.rules.dead_letters else DROPPING
+        self._settle_as(Piece(kind, first, end, lease, deadline_ms, outcome.is_unasked, 0, outcome.reason))
 
-    def _by_limit(self, first: Offset, end: Offset, attempt: int, ending: Ending) -> list[tuple[Offset, Offset, bool]]:
+    def _by_limit(
+        self, first: Offset, end: Offset, attempt: int, outcome: Outcome
+    ) -> list[tuple[Offset, Offset, bool]]:
         """Cut into those for which this attempt was the last one, and the others."""
-        if not ending.rules.max_deliveries:
+        if not outcome.rules.max_deliveries:
             return [(first, end, False)]
-        if ending.last_attempt_of is not None:
-            bounds = [(each, each + 1, ending.last_attempt_of(each)) for each in range(first, end)]
+        if outcome.last_attempt_of is not None:
+            bounds = [(each, each + 1, outcome.last_attempt_of(each)) for each in range(first, end)]
         else:
-            bounds = filled(self._limits, first, end, ending.rules.max_deliveries)
+            bounds = filled(self._limits, first, end, outcome.rules.max_deliveries)
         parts: list[tuple[Offset, Offset, bool]] = []
         for low, high, bound in bounds:
             is_last = attempt >= bound
@@ -444,28 +456,30 @@ class GroupDelivery:
                 parts.append((low, high, is_last))
         return parts
 
-    def _delay_ms(self, attempts: int, ending: Ending) -> int:
+    def _delay_ms(self, attempts: int, outcome: Outcome) -> int:
         """Doubles with each attempt; half of it is left to chance, so that what failed together comes back apart."""
-        if ending.delay_ms >= 0:
-            return ending.delay_ms
-        rules = ending.rules
+        if outcome.delay_ms >= 0:
+            return outcome.delay_ms
+        rules = outcome.rules
         # A shift by more than the bound has bits would make a number that is only long.
         full_ms = min(rules.nack_backoff_ms << min(attempts - 1, 32), rules.nack_backoff_max_ms)
         return self._random.randint(full_ms - full_ms // 2, full_ms)
 
     # Transactions.
 
-    def stage(self, held: Sequence[LeaseRange], rules: GroupRules, now_ms: int) -> tuple[list[Piece], list[LeaseRange]]:
+    def stage(
+        self, ranges: Sequence[LeaseRange], rules: GroupRules, now_ms: int
+    ) -> tuple[list[Piece], list[LeaseRange]]:
         """Ends leases for a transaction: nobody gets the messages before it is decided.
 
         All of them, as pieces in the order of offsets; or none, and then it tells what was refused.
         """
-        ending = Ending(_STAGE, now_ms, rules)
-        refused = self.settle(held, ending)
+        outcome = Outcome(_STAGE, now_ms, rules)
+        refused = self.settle(ranges, outcome)
         if refused:
-            self.refuse(ending.staged, now_ms)
+            self.refuse(outcome.staged, now_ms)
             return [], refused
-        return sorted(ending.staged, key=_first_of), []
+        return sorted(outcome.staged, key=_first_of), []
 
     def unstage(self, runs: Iterable[Run], now_ms: int, *, is_committed: bool) -> None:
         """The transaction has ended: they are done, or nobody's again."""
@@ -489,12 +503,12 @@ class GroupDelivery:
         return rules.max_deliveries and (self._limits.get(offset) or rules.max_deliveries)
 
     def extend(
-        self, member: str, held: Sequence[LeaseRange], visibility_ms: int, now_ms: int, lease_ms_max: int
+        self, member: str, ranges: Sequence[LeaseRange], visibility_ms: int, now_ms: int, lease_ms_max: int
     ) -> list[LeaseRange]:
         """Tells what was refused."""
         refused: list[LeaseRange] = []
         self.leases.see(member, now_ms)
-        for lease_id, first, end in held:
+        for lease_id, first, end in ranges:
             lease = self.leases.find(lease_id)
             at = first
             if lease is not None:
@@ -514,11 +528,11 @@ class GroupDelivery:
 
     def _adopt(self, lease_id: int, member: str, run: Run, deadline_ms: int, now_ms: int) -> list[LeaseRange]:
         first, end = run
-        if self._judge(lease_id) != EARLIER:
+        if self._origin_of(lease_id) != EARLIER:
             return _refused(lease_id, first, end, [])
-        free = self._unheld(first, end, _PRESENT)
+        free = self._free(first, end, _PRESENT)
         for low, high in free:
-            self.lanes.withdraw(low, high)
+            self.ready.withdraw(low, high)
             self.taken.set(low, high, LEASED)
             if lease_id == EARLIER_LEASE:
                 self.leases.give(member, ((low, high),), deadline_ms, now_ms)
@@ -528,51 +542,51 @@ class GroupDelivery:
                 self._keys.unknown.add(low, high)
         return _refused(lease_id, first, end, free)
 
-    def give_back(self, grants: Iterable[Grant]) -> None:
+    def release_unsent(self, leases: Iterable[LeasedMessages]) -> None:
         """Granted just now and not sent."""
-        for grant in grants:
-            for first, end, _ in self._ungrant(grant.lease_id, grant.first, grant.end):
+        for lease in leases:
+            for first, end, _ in self._undo_lease(lease.lease_id, lease.first, lease.end):
                 self.taken.remove(first, end)
-                self.lanes.put(first, end, self._delays.now_ms)
+                self.ready.put(first, end, self._delays.now_ms)
 
     def expire(self, first: Offset, end: Offset) -> None:
         """Granted just now and found too old."""
-        found = self.leases.holder_of(first)
+        found = self.leases.lease_at(first)
         if found is not None:
-            for low, high, _ in self._ungrant(found[0].lease_id, first, end):
+            for low, high, _ in self._undo_lease(found[0].lease_id, first, end):
                 self._settle_as(Piece(EXPIRING, low, high, is_unasked=True))
 
-    def _ungrant(self, lease_id: int, first: Offset, end: Offset) -> list[LeasedRun]:
+    def _undo_lease(self, lease_id: int, first: Offset, end: Offset) -> list[LeasedRun]:
         lease = self.leases.find(lease_id)
         if lease is None:
             return []
         taken = self.leases.take(lease, first, end)
-        self.pacing.refund(sum([high - low for low, high, _ in taken]))
+        self.rate_limit.refund(sum([high - low for low, high, _ in taken]))
         return taken
 
-    def release_member(self, member: str, ending: Ending) -> bool:
+    def release_member(self, member: str, outcome: Outcome) -> bool:
         """Whether the member had anything."""
         taken = self.leases.drop_member(member)
         for first, end, _ in taken:
-            self._fail(first, end, ending, None, 0)
+            self._fail(first, end, outcome, None, 0)
         return bool(taken)
 
     # Time.
 
-    def advance(self, ending: Ending) -> bool:
+    def advance(self, outcome: Outcome) -> bool:
         """Runs out leases, which end so, and brings what is due. Whether anything became ready."""
-        now_ms = ending.now_ms
+        now_ms = outcome.now_ms
         for first, end, _ in self.leases.expire(now_ms, _EXPIRE_LIMIT):
-            self._fail(first, end, ending, None, 0)
+            self._fail(first, end, outcome, None, 0)
         is_ready = False
         for _ in range(_EXPIRE_LIMIT):
             if not self._retries or self._retries[0][0] > now_ms:
                 break
             due_ms, first, end = heappop(self._retries)
             for low, high, place in list(self.taken.within(first, end)):
-                if place == WAITING + due_ms:
+                if place == RETRYING + due_ms:
                     self.taken.remove(low, high)
-                    self.lanes.put(low, high, self._delays.now_ms)
+                    self.ready.put(low, high, self._delays.now_ms)
                     is_ready = True
         if self._token_ms is not None and self._token_ms <= now_ms:
             self._token_ms = None
@@ -582,7 +596,7 @@ class GroupDelivery:
         return is_ready
 
     def _wait(self, first: Offset, end: Offset, until_ms: int) -> None:
-        self.taken.set(first, end, WAITING + until_ms)
+        self.taken.set(first, end, RETRYING + until_ms)
         heappush(self._retries, (until_ms, first, end))
 
     def next_event_ms(self) -> int | None:
@@ -611,7 +625,7 @@ class GroupDelivery:
             if self._limits.count:
                 self._limits.remove(piece.first, piece.end)
             if self._keys is not None:
-                self._free_keys(self._keys.end(piece.first, piece.end, self._is_aside))
+                self._free_keys(self._keys.end(piece.first, piece.end, self._is_blocked))
 
     def refuse(self, pieces: Iterable[Piece], now_ms: int) -> None:
         """They will never be applied."""
@@ -648,7 +662,7 @@ class GroupDelivery:
                 if due_ms > now_ms:
                     self._wait(piece_first, piece_end, due_ms)
                 else:
-                    self.lanes.put(piece_first, piece_end, self._delays.now_ms)
+                    self.ready.put(piece_first, piece_end, self._delays.now_ms)
 
 
 def _first_of(piece: Piece) -> Offset:

@@ -126,7 +126,7 @@ class LeaseTable:
     def __len__(self) -> int:
         return len(self._leases)
 
-    def judge(self, lease_id: int) -> int:
+    def origin_of(self, lease_id: int) -> int:
         """OWN, EARLIER or STALE. Being of this table does not mean that there is still such a lease."""
         term = lease_id >> NUMBER_BITS
         if term == self._ids.term:
@@ -171,7 +171,7 @@ class LeaseTable:
 
     def adopt(self, lease_id: int, member: str, run: Run, deadline_ms: int, now_ms: int) -> None:
         """A lease of an earlier leader goes on here, under its old id."""
-        assert self.judge(lease_id) == EARLIER
+        assert self.origin_of(lease_id) == EARLIER
         lease = self._leases.get(lease_id)
         self.restore(lease or Lease(lease_id, member, now_ms), (*run, deadline_ms), now_ms)
 
@@ -279,7 +279,7 @@ class LeaseTable:
         else:
             heappush(self._heap, time_ms << _ID_BITS | lease.lease_id)
 
-    def held_by(self, name: str, first: Offset, end: Offset) -> list[tuple[Offset, Offset, int]]:
+    def leased_to(self, name: str, first: Offset, end: Offset) -> list[tuple[Offset, Offset, int]]:
         """What a member holds of [first, end), with the leases: in the order of offsets."""
         member = self.members.get(name)
         if member is None:
@@ -291,7 +291,7 @@ class LeaseTable:
             if low < end and first < high
         )
 
-    def holder_of(self, offset: Offset) -> tuple[Lease, int] | None:
+    def lease_at(self, offset: Offset) -> tuple[Lease, int] | None:
         """The lease that holds a message, and its deadline. Walks over the leases from the newest on."""
         for lease in reversed(self._leases.values()):
             for first, end, deadline_ms in lease.runs:

@@ -19,7 +19,7 @@ from typing import TypeAlias
 from flotilla.partition.batch_facts import BatchFacts
 from flotilla.partition.state.idempotency_keys import PendingKeys, digests_of
 from flotilla.partition.state.machine import PartitionMachine
-from flotilla.partition.state.producers import NEW, SEQUENCE_MASK, Duplicate, New, Verdict, begin_epoch, gap
+from flotilla.partition.state.producers import NEW, SEQUENCE_MASK, Duplicate, New, SequenceCheck, begin_epoch, gap
 from flotilla.types.errors import FlotillaError, InvalidArgumentError
 from flotilla.types.ids import Offset
 
@@ -69,7 +69,7 @@ class _InFlight:
     token: object
 
 
-class PartitionLeader:
+class ProduceAdmission:
     """Gives out offsets for one partition."""
 
     def __init__(self, machine: PartitionMachine) -> None:
@@ -92,7 +92,7 @@ class PartitionLeader:
         if facts.producer_id:
             if self._in_flight:
                 self._drop_applied()
-            found = self._judge(facts.producer_id, facts)
+            found = self._check_sequence(facts.producer_id, facts)
             if not isinstance(found, New):
                 return found
         if facts.idempotency_keys:
@@ -111,11 +111,11 @@ class PartitionLeader:
             producer_id, facts.producer_epoch, facts.producer_sequence, facts.count, self.next_offset, token
         )
         self._in_flight.append(batch)
-        under_way = self._by_producer.get(producer_id)
-        if under_way is None:
+        batches = self._by_producer.get(producer_id)
+        if batches is None:
             self._by_producer[producer_id] = deque((batch,))
         else:
-            under_way.append(batch)
+            batches.append(batch)
 
     def _admit_keys(self, facts: BatchFacts, token: object) -> Admission | None:
         """Why the batch is not admitted; None when all its keys are new, and under way from now on."""
@@ -148,9 +148,9 @@ class PartitionLeader:
         if self._in_flight and self._in_flight[-1].base_offset >= base_offset:
             batch = self._in_flight.pop()
             assert batch.base_offset == base_offset, "only the last batch can be retracted"
-            under_way = self._by_producer[batch.producer_id]
-            under_way.pop()
-            if not under_way:
+            batches = self._by_producer[batch.producer_id]
+            batches.pop()
+            if not batches:
                 del self._by_producer[batch.producer_id]
         self._keys.retract(base_offset)
 
@@ -171,24 +171,24 @@ class PartitionLeader:
         in_flight = self._in_flight
         while in_flight and in_flight[0].base_offset < applied:
             producer_id = in_flight.popleft().producer_id
-            under_way = self._by_producer[producer_id]
-            under_way.popleft()
-            if not under_way:
+            batches = self._by_producer[producer_id]
+            batches.popleft()
+            if not batches:
                 del self._by_producer[producer_id]
 
-    def _judge(self, producer_id: int, facts: BatchFacts) -> Verdict | DuplicateInFlight:
-        under_way = self._by_producer.get(producer_id)
+    def _check_sequence(self, producer_id: int, facts: BatchFacts) -> SequenceCheck | DuplicateInFlight:
+        batches = self._by_producer.get(producer_id)
         epoch = facts.producer_epoch
         sequence = facts.producer_sequence
-        if under_way is None:
+        if batches is None:
             return self._machine.producers.check(producer_id, epoch, sequence, facts.count)
-        newest = under_way[-1]
+        newest = batches[-1]
         if epoch != newest.epoch:
             return begin_epoch(producer_id, newest.epoch, epoch, sequence)
         expected = (newest.sequence + newest.count) & SEQUENCE_MASK
         if sequence == expected:
             return NEW
-        repeated = _find(under_way, epoch, expected, sequence)
+        repeated = _find(batches, epoch, expected, sequence)
         if repeated is not None:
             into = (sequence - repeated.sequence) & SEQUENCE_MASK
             if into + facts.count <= repeated.count:
@@ -199,12 +199,12 @@ class PartitionLeader:
         return gap(producer_id, expected, sequence) if stored is NEW else stored
 
 
-def _find(under_way: deque[_InFlight], epoch: int, expected: int, sequence: int) -> _InFlight | None:
+def _find(batches: deque[_InFlight], epoch: int, expected: int, sequence: int) -> _InFlight | None:
     """The last batch of this epoch that begins at `sequence` or before."""
 
     def place(batch: _InFlight) -> int:
         # How far behind what is expected next, as a negative number, so that it ascends. Older epochs come first.
         return -((expected - batch.sequence) & SEQUENCE_MASK) if batch.epoch == epoch else -SEQUENCE_MASK - 1
 
-    at = bisect_right(under_way, -((expected - sequence) & SEQUENCE_MASK), key=place) - 1
-    return under_way[at] if at >= 0 and under_way[at].epoch == epoch else None
+    at = bisect_right(batches, -((expected - sequence) & SEQUENCE_MASK), key=place) - 1
+    return batches[at] if at >= 0 and batches[at].epoch == epoch else None

@@ -23,7 +23,7 @@ _MARGIN_US: Final = 500_000
 _LOST_MS: Final = 1_000
 
 
-class Pacing:
+class RateLimit:
     """Of one group at one leader."""
 
     __slots__ = ("_asked_ms", "_asked_us", "_burst", "_group", "_per_minute", "_tat_us", "_wanted")

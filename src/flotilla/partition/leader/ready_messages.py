@@ -4,8 +4,8 @@ Nothing is listed that need not be. Of each priority there is a cursor: what the
 as far as nobody has settled or taken it. In front of it only what came back is ready: given back, due again, or due
 for the first time. So a backlog costs nothing, and what it costs to choose does not grow with it.
 
-Polls that want some types of messages only have lanes of their own, a branch for each such wish: what a branch has
-passed over is not looked at again for the same wish, and stays ready in all the others.
+Polls with a type filter choose from a branch, one for each filter: a message that a branch has passed over is not
+looked at again for that filter, and stays ready for all others.
 
 Invariant: what came back lies in front of its priority's cursor, or has a time of delivery, which cursors pass over.
 """
@@ -43,9 +43,9 @@ class ReadyMessages:
         #: By wish, the one that was asked for last behind the others.
         self._branches: dict[tuple[str, ...], ReadyMessages] = {}
 
-    def branch(self, wish: tuple[str, ...]) -> "ReadyMessages":
+    def branch(self, types: tuple[str, ...]) -> "ReadyMessages":
         """Where polls with this wish choose: they take from all, but what they choose and leave they pass over."""
-        found = self._branches.pop(wish, None)
+        found = self._branches.pop(types, None)
         if found is None:
             found = ReadyMessages(self._index, self._group, self._taken)
             # What is ready here is ready there, at the same places: it need not be looked through.
@@ -53,7 +53,7 @@ class ReadyMessages:
             found._returned = [returned.copy() for returned in self._returned]
             if len(self._branches) >= BRANCHES_MAX:
                 del self._branches[next(iter(self._branches))]
-        self._branches[wish] = found
+        self._branches[types] = found
         return found
 
     # Choosing.

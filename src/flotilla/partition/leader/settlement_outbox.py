@@ -35,7 +35,7 @@ class Piece(NamedTuple):
     reason: str = ""
 
 
-class Outbox:
+class SettlementOutbox:
     """Of one group at one leader."""
 
     __slots__ = ("_pieces",)

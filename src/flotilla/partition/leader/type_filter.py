@@ -1,8 +1,8 @@
-"""What a poll wants that does not want everything: messages of some types.
+"""The type filter of a poll: it gets messages of some types only.
 
-A wish is looked for along a branch of the group's lanes, in the usual order, and what is of another type is passed
-over: it stays ready, uncounted and in its order, for everybody else. Each message is looked at once for each wish,
-however often is polled; what comes back later is looked at again.
+The poll chooses from a branch of the group's ready messages, in the usual order. Messages of other types are passed
+over: they stay ready, in their order, for other polls, and that does not count as an attempt. Each filter looks at a
+message once, however often members poll, and again when the message comes back.
 """
 
 from collections.abc import Callable
@@ -20,16 +20,16 @@ LOOK_AHEAD: Final = 1_024
 
 
 class TypeFilter(NamedTuple):
-    #: In order and each once, so that equal wishes are equal.
+    #: In order and each once, so that equal filters are equal.
     types: tuple[str, ...]
     types_of: TypesOf
 
 
-def choose_wished(
-    lanes: ReadyMessages, wish: TypeFilter, count_max: int, poll_number: int, due_ms: int
+def choose_by_type(
+    ready: ReadyMessages, type_filter: TypeFilter, count_max: int, poll_number: int, due_ms: int
 ) -> list[Chosen]:
     """At most so many. Raises FlotillaError if none can be told because the log cannot be read there."""
-    branch = lanes.branch(wish.types)
+    branch = ready.branch(type_filter.types)
     chosen: list[Chosen] = []
     left = count_max
     looks = LOOK_AHEAD + count_max
@@ -39,7 +39,7 @@ def choose_wished(
             break
         for place, (first, end, priority) in enumerate(found):
             try:
-                types = wish.types_of(first, end)
+                types = type_filter.types_of(first, end)
             except FlotillaError:
                 for unread_first, unread_end, _ in found[place:]:
                     branch.put(unread_first, unread_end, due_ms)
@@ -48,7 +48,7 @@ def choose_wished(
                 return chosen
             looks -= end - first
             for offset, kind in enumerate(types, first):
-                if kind in wish.types:
+                if kind in type_filter.types:
                     _append(chosen, offset, priority)
                     left -= 1
     return chosen

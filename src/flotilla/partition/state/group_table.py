@@ -58,7 +58,7 @@ class Log(Protocol):
     def next_offset(self) -> Offset: ...
 
 
-class PartitionGroups:
+class GroupTable:
     def __init__(self, log: Log) -> None:
         self._log = log
         #: Groups with a committed offset.
@@ -115,7 +115,7 @@ class PartitionGroups:
 
     # Rules.
 
-    def check_owed(self, name: str, generation: Index, runs: tuple[Run, ...]) -> None:
+    def check_unsettled(self, name: str, generation: Index, runs: tuple[Run, ...]) -> None:
         """Whether the group still owes these messages, and was not reset since that generation."""
         queue = self._queue(name)
         if queue.generation != generation:

@@ -95,14 +95,14 @@ class PendingKeys:
         known = Known([], [], None)
         newest = -1
         for position, digest in enumerate(digests):
-            under_way = self._by_digest.get(digest)
-            offset = self._table.offsets.get(digest) if under_way is None else under_way[0]
+            pending = self._by_digest.get(digest)
+            offset = self._table.offsets.get(digest) if pending is None else pending[0]
             if offset is None:
                 continue
             known.positions.append(position)
             known.offsets.append(offset)
-            if under_way is not None and offset > newest:
-                newest, known.token = under_way
+            if pending is not None and offset > newest:
+                newest, known.token = pending
         return known if known.positions else None
 
     def begin(self, base_offset: Offset, digests: Sequence[bytes], token: object) -> None:

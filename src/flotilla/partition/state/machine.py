@@ -45,7 +45,7 @@ from flotilla.partition.queries import (
 )
 from flotilla.partition.state.batch_index import BatchIndex
 from flotilla.partition.state.group import GroupState
-from flotilla.partition.state.group_table import PartitionGroups
+from flotilla.partition.state.group_table import GroupTable
 from flotilla.partition.state.idempotency_keys import KeyTable
 from flotilla.partition.state.producers import ProducerTable
 from flotilla.partition.state.snapshot import Contents, Counters, decode_snapshot, encode_snapshot
@@ -103,9 +103,9 @@ class PartitionMachine:
         #: Priorities and times of delivery of everything in the log.
         self.index = BatchIndex()
         self.transactions = StagedTransactions()
-        self._set_groups(PartitionGroups(self))
+        self._set_groups(GroupTable(self))
 
-    def _set_groups(self, groups: PartitionGroups) -> None:
+    def _set_groups(self, groups: GroupTable) -> None:
         self._all_groups = groups
         #: For reading only: groups with a committed offset, fences of stream groups, queue groups, and what no queue
         #: group shall get.
@@ -231,7 +231,7 @@ class PartitionMachine:
         self.index = contents.index
         self.stored = contents.stored
         self.transactions = contents.transactions
-        groups = PartitionGroups(self)
+        groups = GroupTable(self)
         groups.positions = contents.positions
         groups.fences = contents.fences
         groups.queues = contents.queues
@@ -275,7 +275,7 @@ class PartitionMachine:
         settlement = command.settlement
         if settlement != GroupSettlement(settlement.group, settlement.acked, generation=settlement.generation):
             raise InvalidArgumentError("a transaction acknowledges messages, and settles them in no other way")
-        self._all_groups.check_owed(settlement.group, settlement.generation, settlement.acked)
+        self._all_groups.check_unsettled(settlement.group, settlement.generation, settlement.acked)
         self.transactions.check_acks(command.transaction_id, _staged_acks(settlement))
 
     def _check_conclude(self, command: ConcludeStage) -> None:

@@ -46,7 +46,7 @@ class Duplicate:
 
 
 NEW: Final = New()
-Verdict: TypeAlias = New | Duplicate | FlotillaError
+SequenceCheck: TypeAlias = New | Duplicate | FlotillaError
 
 
 class Idle(NamedTuple):
@@ -81,7 +81,7 @@ class Producer:
         #: Slots below are of older epochs: they take room in the window but answer nobody.
         self.epoch_start = 0
 
-    def find(self, sequence: int, count: int) -> Verdict:
+    def find(self, sequence: int, count: int) -> SequenceCheck:
         """Whether a batch that does not follow the last one was stored before."""
         behind = (self.next_sequence - sequence) & SEQUENCE_MASK
         if behind > _BEHIND_MAX:
@@ -140,7 +140,7 @@ class ProducerTable:
         """Batches in the window."""
         return len(self.ring)
 
-    def check(self, producer_id: int, epoch: int, sequence: int, count: int) -> Verdict:
+    def check(self, producer_id: int, epoch: int, sequence: int, count: int) -> SequenceCheck:
         """Whether the batch is new, stored already, or neither. Changes nothing."""
         producer = self.producers.get(producer_id)
         if producer is not None:
@@ -260,7 +260,7 @@ class ProducerTable:
             self.idle.popitem(last=False)
 
 
-def begin_epoch(producer_id: int, known: int, epoch: int, sequence: int) -> Verdict:
+def begin_epoch(producer_id: int, known: int, epoch: int, sequence: int) -> SequenceCheck:
     """A batch of another epoch than the known one: a newer one begins at 0, an older one has ended."""
     assert epoch != known
     if epoch < known:

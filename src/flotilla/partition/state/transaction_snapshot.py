@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from flotilla.partition.batch_facts import BatchFacts
 from flotilla.partition.commands.byte_reader import ByteReader, pack_count, pack_numbers, pack_rows, pack_text
-from flotilla.partition.state.transactions import Ended, Part, Shown, StagedAcks, StagedTransactions, Staging
+from flotilla.partition.state.transactions import Ended, Part, StagedAcks, StagedTransactions, Staging, VisibleBatch
 from flotilla.types.errors import CorruptionError
 
 #: Of a batch that is held back; the others are the same for all of them.
@@ -81,7 +81,9 @@ def _read_acks(reader: ByteReader) -> StagedAcks:
 
 def _read_ended(reader: ByteReader) -> Ended:
     transaction_id, acked_count = reader.text(), reader.number()
-    return Ended(transaction_id, tuple([Shown(*row) for row in reader.rows(len(Shown._fields))]), acked_count)
+    return Ended(
+        transaction_id, tuple([VisibleBatch(*row) for row in reader.rows(len(VisibleBatch._fields))]), acked_count
+    )
 
 
 def _held(row: tuple[int, ...]) -> BatchFacts:

@@ -65,7 +65,7 @@ class StagedAcks(NamedTuple):
     runs: tuple[Run, ...]
 
 
-class Shown(NamedTuple):
+class VisibleBatch(NamedTuple):
     """A staged batch that has its offset."""
 
     producer_id: int
@@ -114,7 +114,7 @@ class Ended:
     """A transaction that is over in this partition. With neither batches nor acks: it was dropped."""
 
     transaction_id: str
-    batches: tuple[Shown, ...] = ()
+    batches: tuple[VisibleBatch, ...] = ()
     #: Messages whose ack it made true.
     acked_count: int = 0
 
@@ -297,7 +297,7 @@ class StagedTransactions:
         self.held = []
         self.held_index = 0
         shown = [
-            Shown(part.producer_id, part.producer_sequence, offset)
+            VisibleBatch(part.producer_id, part.producer_sequence, offset)
             for part, offset in zip(staging.parts, staging.offsets, strict=True)
         ]
         self._end(Ended(staging.transaction_id, tuple(shown), _acked_count(staging)))

@@ -8,7 +8,7 @@ that it has seen settled itself, and never the same message twice at a time.
 from collections.abc import Iterable
 from typing import Final
 
-from flotilla.partition.leader.group_delivery import Grant
+from flotilla.partition.leader.group_delivery import LeasedMessages
 from flotilla.sim.checkers.queue_shadow import GroupShadow, QueueShadow
 from flotilla.sim.checkers.violation import Violation
 from flotilla.sim.plans.queue import ORDERED
@@ -110,7 +110,14 @@ class DeliveryChecker:
     # Leases.
 
     def granted(
-        self, at: TermShadow, name: str, member: str, grant: Grant, deadline_ms: int, now_ms: int, applied: Index
+        self,
+        at: TermShadow,
+        name: str,
+        member: str,
+        grant: LeasedMessages,
+        deadline_ms: int,
+        now_ms: int,
+        applied: Index,
     ) -> None:
         group = self._shadow.groups[name]
         if applied < group.generation:
@@ -143,7 +150,7 @@ class DeliveryChecker:
             if not group.is_settled(earlier, applied):
                 raise Violation("order by key", f"{where} before {earlier} of the same key was done")
 
-    def returned(self, at: TermShadow, name: str, runs: Iterable[Grant]) -> None:
+    def returned(self, at: TermShadow, name: str, runs: Iterable[LeasedMessages]) -> None:
         """Leased and not sent after all."""
         for grant in runs:
             for offset in range(grant.first, grant.end):

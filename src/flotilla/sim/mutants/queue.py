@@ -8,18 +8,18 @@ from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from flotilla.partition.commands.partition_commands import CancelRecords, CommitOffset, GroupSettlement, SettleRuns
-from flotilla.partition.leader import leader
+from flotilla.partition.leader import queue_leader
 from flotilla.partition.leader.delays import Delays
-from flotilla.partition.leader.group_delivery import Ending, Grant, GroupDelivery
+from flotilla.partition.leader.group_delivery import GroupDelivery, LeasedMessages, Outcome
 from flotilla.partition.leader.key_order import KeyOrder
 from flotilla.partition.leader.leases import LeaseTable
-from flotilla.partition.leader.rate_limit import Pacing
+from flotilla.partition.leader.rate_limit import RateLimit
 from flotilla.partition.leader.settlement_outbox import Piece
 from flotilla.partition.offset_runs import Run
 from flotilla.partition.queries import Position
 from flotilla.partition.state import group_snapshot, snapshot
 from flotilla.partition.state.group import Failure, GroupState
-from flotilla.partition.state.group_table import PartitionGroups
+from flotilla.partition.state.group_table import GroupTable
 from flotilla.partition.state.idempotency_keys import KeyTable, PendingKeys
 from flotilla.types.ids import Offset
 
@@ -32,11 +32,11 @@ _EARLY_MS: Final = 300
 
 
 def _lease_again(original: Any) -> Any:
-    def take(self: GroupDelivery, *arguments: Any) -> list[Grant]:
-        grants: list[Grant] = original(self, *arguments)
+    def take(self: GroupDelivery, *arguments: Any) -> list[LeasedMessages]:
+        grants: list[LeasedMessages] = original(self, *arguments)
         for grant in grants[:1] if self._polls % 5 == 4 else ():
             self.taken.remove(grant.first, grant.first + 1)
-            self.lanes.put(grant.first, grant.first + 1, self._delays.now_ms)
+            self.ready.put(grant.first, grant.first + 1, self._delays.now_ms)
         return grants
 
     return take
@@ -84,15 +84,15 @@ def _count_once(original: Any) -> Any:
 
 
 def _always_first(original: Any) -> Any:
-    def grants(self: GroupDelivery, lease_id: int, chosen: list[Any]) -> list[Grant]:
+    def grants(self: GroupDelivery, lease_id: int, chosen: list[Any]) -> list[LeasedMessages]:
         return [grant._replace(attempt=1) for grant in original(self, lease_id, chosen)]
 
     return grants
 
 
 def _one_more_attempt(original: Any) -> Any:
-    def by_limit(self: GroupDelivery, first: Offset, end: Offset, attempt: int, ending: Ending) -> Any:
-        return original(self, first, end, attempt - 1, ending)
+    def by_limit(self: GroupDelivery, first: Offset, end: Offset, attempt: int, outcome: Outcome) -> Any:
+        return original(self, first, end, attempt - 1, outcome)
 
     return by_limit
 
@@ -119,13 +119,13 @@ def _come_early(original: Any) -> Any:
 def _retry_at_once(original: Any) -> Any:
     def place(self: GroupDelivery, first: Offset, end: Offset, now_ms: int) -> None:
         for low, high in list(self.state.unsettled(first, end)):
-            self.lanes.put(low, high, self._delays.now_ms)
+            self.ready.put(low, high, self._delays.now_ms)
 
     return place
 
 
 def _forget_reservations(original: Any) -> Any:
-    def __init__(self: Pacing, group: GroupState) -> None:  # noqa: N807 -- it takes the place of one.
+    def __init__(self: RateLimit, group: GroupState) -> None:  # noqa: N807 -- it takes the place of one.
         original(self, group)
         self._tat_us = 0
 
@@ -160,7 +160,7 @@ def _restore_no_keys(original: Any) -> Any:
 
 
 def _go_back(original: Any) -> Any:
-    def commit_offset(self: PartitionGroups, command: CommitOffset) -> Position:
+    def commit_offset(self: GroupTable, command: CommitOffset) -> Position:
         position = Position(command.offset, command.now_ms, command.metadata)
         self.positions[command.group] = position
         return position
@@ -169,7 +169,7 @@ def _go_back(original: Any) -> Any:
 
 
 def _cancel_nowhere(original: Any) -> Any:
-    def cancel(self: PartitionGroups, command: CancelRecords) -> tuple[Offset, ...]:
+    def cancel(self: GroupTable, command: CancelRecords) -> tuple[Offset, ...]:
         for offset in command.offsets:
             self.cancelled.add(offset, offset + 1)
         return command.offsets
@@ -178,7 +178,7 @@ def _cancel_nowhere(original: Any) -> Any:
 
 
 def _settle_after_reset(original: Any) -> Any:
-    def settle(self: PartitionGroups, command: SettleRuns) -> int:
+    def settle(self: GroupTable, command: SettleRuns) -> int:
         anew = tuple([replace(settlement, generation=0) for settlement in command.groups])
         count: int = original(self, SettleRuns(command.now_ms, anew))
         return count
@@ -188,24 +188,28 @@ def _settle_after_reset(original: Any) -> Any:
 
 ROWS: Final[tuple[Row, ...]] = (
     ("lease-again", "a leased message is ready too", ((GroupDelivery, "take", _lease_again),)),
-    ("anybody-settles", "an old lease ends what another member has", ((GroupDelivery, "_unheld", _anybody_settles),)),
+    (
+        "anybody-settles",
+        "an old lease ends what another member has",
+        ((GroupDelivery, "_free", _anybody_settles),),
+    ),
     ("never-expire", "a lease outlives its member", ((LeaseTable, "expire", _never_expire),)),
     ("forget-refused", "what the log refused is forgotten", ((GroupDelivery, "refuse", _forget_refused),)),
-    ("ack-or-fail", "a command drops one of two kinds of ends", ((leader, "settlement_of", _ack_or_fail),)),
+    ("ack-or-fail", "a command drops one of two kinds of ends", ((queue_leader, "settlement_of", _ack_or_fail),)),
     ("count-once", "only the first failure is counted", ((GroupState, "fail", _count_once),)),
-    ("always-first", "every delivery is called the first", ((GroupDelivery, "_grants", _always_first),)),
+    ("always-first", "every delivery is called the first", ((GroupDelivery, "_leased_messages", _always_first),)),
     ("one-more-attempt", "a message dies one attempt late", ((GroupDelivery, "_by_limit", _one_more_attempt),)),
     ("bury-too-many", "a death is buried before its letter is there", ((GroupState, "bury", _bury_too_many),)),
     ("forget-failures", "a snapshot has no failures", ((group_snapshot, "_read_failures", _forget_failures),)),
     ("come-early", "delayed messages come early", ((Delays, "advance", _come_early),)),
     ("retry-at-once", "what failed does not wait", ((GroupDelivery, "_place", _retry_at_once),)),
-    ("fresh-tokens", "a new leader begins with a full bucket", ((Pacing, "__init__", _forget_reservations),)),
+    ("fresh-tokens", "a new leader begins with a full bucket", ((RateLimit, "__init__", _forget_reservations),)),
     ("two-of-a-key", "messages of one key go together", ((KeyOrder, "may_go", _always_its_turn),)),
     ("forget-busy-keys", "a new leader knows no busy keys", ((KeyOrder, "learn", _forget_busy_keys),)),
     ("forget-keys", "idempotency keys are not remembered", ((KeyTable, "record", _forget_keys),)),
     ("keys-under-way", "keys under way are not looked at", ((PendingKeys, "begin", _forget_keys_under_way),)),
     ("restore-no-keys", "a snapshot has no keys", ((snapshot, "_read_keys", _restore_no_keys),)),
-    ("go-back", "an older commit moves a position back", ((PartitionGroups, "_commit_offset", _go_back),)),
-    ("settle-after-reset", "leases outlive a reset", ((PartitionGroups, "_settle", _settle_after_reset),)),
-    ("cancel-nowhere", "a cancelled message is delivered", ((PartitionGroups, "_cancel", _cancel_nowhere),)),
+    ("go-back", "an older commit moves a position back", ((GroupTable, "_commit_offset", _go_back),)),
+    ("settle-after-reset", "leases outlive a reset", ((GroupTable, "_settle", _settle_after_reset),)),
+    ("cancel-nowhere", "a cancelled message is delivered", ((GroupTable, "_cancel", _cancel_nowhere),)),
 )

@@ -13,7 +13,7 @@ from flotilla.metadata.stream_groups import Share, StreamGroup, StreamGroupTable
 from flotilla.metadata.stream_sessions import StreamSessions
 from flotilla.partition.commands.partition_commands import ClaimPartition
 from flotilla.partition.state import snapshot
-from flotilla.partition.state.group_table import PartitionGroups
+from flotilla.partition.state.group_table import GroupTable
 from flotilla.sim.mutants.queue import Row
 from flotilla.types.ids import Offset
 from flotilla.types.operations.stream import NO_OFFSET, STICKY
@@ -24,7 +24,7 @@ def _take_late_commits(original: Any) -> Any:
 
 
 def _claim_without_a_fence(original: Any) -> Any:
-    def claim(self: PartitionGroups, command: ClaimPartition) -> Offset:
+    def claim(self: GroupTable, command: ClaimPartition) -> Offset:
         position = self.positions.get(command.group)
         return NO_OFFSET if position is None else position.offset
 
@@ -151,8 +151,8 @@ def _begin_again(original: Any) -> Any:
 
 
 ROWS: Final[tuple[Row, ...]] = (
-    ("late-commits", "commits of earlier epochs are taken", ((PartitionGroups, "_check_epoch", _take_late_commits),)),
-    ("claim-in-vain", "a claim fences nobody", ((PartitionGroups, "_claim", _claim_without_a_fence),)),
+    ("late-commits", "commits of earlier epochs are taken", ((GroupTable, "_check_epoch", _take_late_commits),)),
+    ("claim-in-vain", "a claim fences nobody", ((GroupTable, "_claim", _claim_without_a_fence),)),
     ("restore-no-fences", "a snapshot has no fences", ((snapshot, "_read_fences", _restore_no_fences),)),
     (
         "give-at-once",

@@ -10,7 +10,7 @@ from hashlib import blake2b
 from typing import Final, Protocol
 
 from flotilla.partition.commands.partition_commands import BuryDeaths, Command
-from flotilla.partition.leader.leader import QueueLeader
+from flotilla.partition.leader.queue_leader import QueueLeader
 from flotilla.partition.state.group import Death
 from flotilla.partition.state.machine import PartitionMachine
 from flotilla.sim.plans.queue_message import Letter, letter_batch

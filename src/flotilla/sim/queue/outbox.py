@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final, TypeAlias
 
 from flotilla.partition.commands.partition_commands import SettleRuns, encode_command
-from flotilla.partition.leader.leader import QueueLeader
+from flotilla.partition.leader.queue_leader import QueueLeader
 from flotilla.types.errors import FlotillaError, OutcomeUnknownError
 
 #: Called with the result: None when everything has committed.

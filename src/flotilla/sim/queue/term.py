@@ -17,9 +17,9 @@ from flotilla.codec.batch.view import BatchView
 from flotilla.partition.batch_facts import BatchFacts
 from flotilla.partition.commands import partition_commands as commands
 from flotilla.partition.commands.partition_commands import Command, OpenGroup, SettleRuns, encode_command
-from flotilla.partition.leader.group_delivery import Grant
-from flotilla.partition.leader.leader import QueueLeader
-from flotilla.partition.leader.produce_admission import Assigned, DuplicateInFlight, KnownKeys, PartitionLeader
+from flotilla.partition.leader.group_delivery import LeasedMessages
+from flotilla.partition.leader.produce_admission import Assigned, DuplicateInFlight, KnownKeys, ProduceAdmission
+from flotilla.partition.leader.queue_leader import QueueLeader
 from flotilla.partition.queries import GroupPosition, Position
 from flotilla.partition.state.idempotency_keys import digests_of
 from flotilla.partition.state.machine import PartitionMachine
@@ -138,7 +138,7 @@ class QueueTerm:
         self.is_over = False
         self._checker = ports.checker
         self._at = ports.checker.begin(node, term)
-        self._admission = PartitionLeader(self.machine)
+        self._admission = ProduceAdmission(self.machine)
         self.queue = QueueLeader(self.machine, term, ports.now_ms(), random, GRACE_MS, ports.rules_of)
         self._outbox = SimOutbox(self.queue, self._propose_settlement, ports.later, ports.now_ms, self._told)
         self._carrier = Carrier(self)
@@ -241,7 +241,7 @@ class QueueTerm:
     # Polling.
 
     def _poll(self, request: Poll, answer: Answered) -> None:
-        if not self.queue.open(request.group):
+        if not self.queue.has_group(request.group):
             self._open(request.group)
             answer(Polled([]))
             return
@@ -302,7 +302,7 @@ class QueueTerm:
             self.note(f"leases {text} of {name} to {member}")
         return deliveries
 
-    def _deliver(self, name: str, grant: Grant, now_ms: int, deliveries: list[Delivery]) -> None:
+    def _deliver(self, name: str, grant: LeasedMessages, now_ms: int, deliveries: list[Delivery]) -> None:
         """Message by message: simple, and every message may expire or have a bound of its own."""
         for offset in range(grant.first, grant.end):
             one = grant._replace(first=offset, end=offset + 1)
@@ -311,7 +311,7 @@ class QueueTerm:
             except CorruptionError:
                 # A sector has rotted; the replica repairs it, and the message is delivered later.
                 self._ports.seen("message unreadable")
-                self.queue.give_back(name, [one], now_ms)
+                self.queue.release_unsent(name, [one], now_ms)
                 self._checker.returned(self._at, name, [one])
                 continue
             record = view.record(offset - view.header.base_offset)
@@ -346,7 +346,7 @@ class QueueTerm:
 
     def _settle(self, request: Settle, answer: Answered) -> None:
         group, kind = request.group, request.kind
-        if not self.queue.open(group):
+        if not self.queue.has_group(group):
             raise NotFoundError(f"there is no queue group {group!r}")
         now_ms = self.now_ms()
         if kind == FAIL:
@@ -378,7 +378,7 @@ class QueueTerm:
 
     def _extend(self, request: Extend, answer: Answered) -> None:
         now_ms = self.now_ms()
-        if not self.queue.open(request.group):
+        if not self.queue.has_group(request.group):
             raise NotFoundError(f"there is no queue group {request.group!r}")
         self._recall_limits(request.group, request.held)
         refused = self.queue.extend(request.group, request.member, request.held, request.visibility_ms, now_ms)

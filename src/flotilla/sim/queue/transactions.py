@@ -13,8 +13,8 @@ from flotilla.codec.batch.check import validate
 from flotilla.codec.batch.header import patch_base_offset, published
 from flotilla.metadata.transactions import COMMITTED
 from flotilla.partition.commands.partition_commands import Command, StageBatch, decode_command, encode_command
-from flotilla.partition.leader.leader import QueueLeader
-from flotilla.partition.leader.produce_admission import PartitionLeader
+from flotilla.partition.leader.produce_admission import ProduceAdmission
+from flotilla.partition.leader.queue_leader import QueueLeader
 from flotilla.partition.leader.transactions import Decision, TransactionLeader
 from flotilla.partition.queries import DescribePartition
 from flotilla.partition.state.machine import PartitionMachine
@@ -88,7 +88,7 @@ class SimTransactions:
         node: NodeId,
         term: Term,
         source: TransactionSource,
-        admission: PartitionLeader,
+        admission: ProduceAdmission,
         queue: QueueLeader,
         random: Random,
         parted: Callable[[str, list[LeaseRange]], None],
@@ -165,7 +165,7 @@ class SimTransactions:
 
     def stage_settlement(self, request: StageSettlement, answer: Answered) -> None:
         self._check_undecided(request.transaction_id)
-        if not self._queue.open(request.group):
+        if not self._queue.has_group(request.group):
             raise NotFoundError(f"there is no queue group {request.group!r}")
         command, expired = self._queue.stage(request.transaction_id, request.group, request.held, self.now_ms())
         if expired:

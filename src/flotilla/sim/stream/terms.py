@@ -20,7 +20,7 @@ from flotilla.metadata.values import Topic
 from flotilla.partition.commands.partition_commands import ClaimPartition as ClaimCommand
 from flotilla.partition.commands.partition_commands import Command, encode_command
 from flotilla.partition.commands.partition_commands import CommitOffset as CommitCommand
-from flotilla.partition.leader.produce_admission import Assigned, PartitionLeader
+from flotilla.partition.leader.produce_admission import Assigned, ProduceAdmission
 from flotilla.partition.queries import Position
 from flotilla.partition.state.machine import PartitionMachine
 from flotilla.sim.checkers.violation import Violation
@@ -190,7 +190,7 @@ class PartitionTerm:
         self.is_over = False
         self._machine = machine
         self._ports = ports
-        self._admission = PartitionLeader(machine)
+        self._admission = ProduceAdmission(machine)
         self._serves: dict[type[Request], Callable[..., None]] = {
             Produce: self._produce,
             ClaimPartition: self._claim,

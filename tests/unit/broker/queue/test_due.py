@@ -2,8 +2,7 @@
 
 import pytest
 
-from flotilla.partition.leader import delays
-from flotilla.partition.leader import due_cursor as due_reader
+from flotilla.partition.leader import delays, due_cursor
 from flotilla.types.operations.queue import Subscribe
 from tests.unit.broker.fleet import Node, lone
 from tests.unit.broker.queue_driver import GROUP, TOPIC, deliveries, describe, poll, polled, store, values
@@ -12,8 +11,8 @@ from tests.unit.broker.queue_driver import GROUP, TOPIC, deliveries, describe, p
 @pytest.fixture
 def node(monkeypatch: pytest.MonkeyPatch) -> Node:
     monkeypatch.setattr(delays, "_DUE_LIMIT", 3)
-    monkeypatch.setattr(due_reader, "_LOOKS_MAX", 5)
-    monkeypatch.setattr(due_reader, "_SKIPS_MAX", 1)
+    monkeypatch.setattr(due_cursor, "_LOOKS_MAX", 5)
+    monkeypatch.setattr(due_cursor, "_SKIPS_MAX", 1)
     node = lone()
     node.fleet.create(TOPIC)
     return node

@@ -12,12 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flotilla.partition.commands.partition_commands import TrimTo
-from flotilla.partition.leader import delays
-from flotilla.partition.leader import due_cursor as due_reader
-from flotilla.partition.leader import group_delivery as delivery
+from flotilla.partition.leader import delays, due_cursor, group_delivery
 from flotilla.partition.leader.delays import Delays
 from flotilla.partition.leader.due_cursor import DUE_LIMIT
-from flotilla.partition.leader.group_delivery import Grant
+from flotilla.partition.leader.group_delivery import LeasedMessages
 from flotilla.partition.leader.ready_messages import ReadyMessages
 from flotilla.partition.leader.type_filter import TypeFilter
 from flotilla.partition.state.batch_index import BatchIndex
@@ -159,8 +157,8 @@ def test_a_poll_finds_what_lies_behind_many_that_are_settled(work: Work) -> None
     assert work.take() <= 20
 
 
-def split(grants: list[Grant]) -> list[LeaseRange]:
-    return [LeaseRange(each.lease_id, offset, offset + 1) for each in grants for offset in range(each.first, each.end)]
+def split(leases: list[LeasedMessages]) -> list[LeaseRange]:
+    return [LeaseRange(each.lease_id, offset, offset + 1) for each in leases for offset in range(each.first, each.end)]
 
 
 def test_one_stretch_in_many_parts_is_read_in_bounded_turns(work: Work) -> None:
@@ -182,8 +180,8 @@ def test_one_stretch_in_many_parts_is_read_in_bounded_turns(work: Work) -> None:
 
 def test_whoever_finds_nothing_is_told_to_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A poll that has looked at enough in vain ends; the next turns read on, and tell when something is ready."""
-    monkeypatch.setattr(due_reader, "_LOOKS_MAX", 10)
-    monkeypatch.setattr(due_reader, "_SKIPS_MAX", 1)
+    monkeypatch.setattr(due_cursor, "_LOOKS_MAX", 10)
+    monkeypatch.setattr(due_cursor, "_SKIPS_MAX", 1)
     here = Leading()
     for number in range(100):
         here.append(1, deliver_at_ms=50_000 + number)
@@ -199,7 +197,7 @@ def test_whoever_finds_nothing_is_told_to_come_again(monkeypatch: pytest.MonkeyP
 
 
 def test_retries_come_in_bounded_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delivery, "_EXPIRE_LIMIT", 3)
+    monkeypatch.setattr(group_delivery, "_EXPIRE_LIMIT", 3)
     here = Leading()
     here.append(10)
     for held in split(here.poll()):
@@ -217,10 +215,10 @@ def test_a_wish_begins_with_all_that_is_ready_without_looking_through_it(work: W
     here.settle(here.poll(4), RELEASE, delay_ms=0)
     turns(here)
     work.take()
-    wish = TypeFilter(("a",), lambda first, end: ["a"] * (end - first))
-    assert offsets(here.leader.poll(GROUP, "m", 3, 0, here.now_ms, None, wish)) == [0, 1, 2]
+    type_filter = TypeFilter(("a",), lambda first, end: ["a"] * (end - first))
+    assert offsets(here.leader.poll(GROUP, "m", 3, 0, here.now_ms, None, type_filter)) == [0, 1, 2]
     assert work.take() <= 20
-    rest = offsets(here.leader.poll(GROUP, "m", 2 * MANY, 0, here.now_ms, None, wish))
+    rest = offsets(here.leader.poll(GROUP, "m", 2 * MANY, 0, here.now_ms, None, type_filter))
     assert sorted(rest) == list(range(3, 3 + len(rest)))
     assert sorted(rest + offsets(here.poll(2 * MANY))) == list(range(3, MANY + 2))
 
@@ -317,13 +315,13 @@ class Life:
         self.due_ms |= dict.fromkeys(range(first, first + count), deliver_at_ms)
 
     def poll(self, count: int) -> bool:
-        grants = self.here.poll(count, visibility_ms=1_000_000)
-        for held in split(grants):
+        leases = self.here.poll(count, visibility_ms=1_000_000)
+        for held in split(leases):
             assert held.first not in self.out, f"{held.first} is out twice"
             assert held.first not in self.done, f"{held.first} was done"
             assert self.due_ms[held.first] <= self.here.now_ms, f"{held.first} came early"
             self.out[held.first] = held
-        return bool(grants)
+        return bool(leases)
 
     def settle(self, kind: int, delay_ms: int) -> None:
         for offset in sorted(self.out)[::2]:
@@ -360,8 +358,8 @@ def test_whatever_happens_all_come_and_none_twice(
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(delays, "_DUE_LIMIT", due_limit)
-        patch.setattr(due_reader, "_LOOKS_MAX", looks_max)
-        patch.setattr(due_reader, "_SKIPS_MAX", skips_max)
+        patch.setattr(due_cursor, "_LOOKS_MAX", looks_max)
+        patch.setattr(due_cursor, "_SKIPS_MAX", skips_max)
         life = Life()
         ways: dict[object, Callable[..., object]] = {
             "append": life.append,

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from flotilla.partition.commands.partition_commands import TrimTo
 from flotilla.partition.explain import delivery_states as states
-from flotilla.partition.leader import leader
+from flotilla.partition.leader import queue_leader
 from flotilla.types.operations.queue import FAIL, RELEASE, LeaseRange
 from tests.unit.partition.leading import GROUP, Leading, offsets, runs
 from tests.unit.partition.naive_group import Message, NaiveGroup
@@ -60,8 +60,8 @@ def test_what_came_back_keeps_its_place() -> None:
     here = Leading()
     here.append(3, priority=1)
     here.append(3, priority=5)
-    grants = here.poll()
-    here.settle([LeaseRange(grants[0].lease_id, 1, 5)], RELEASE)
+    leases = here.poll()
+    here.settle([LeaseRange(leases[0].lease_id, 1, 5)], RELEASE)
     assert offsets(here.poll(2)) == [3, 4]
     assert offsets(here.poll(2)) == [1, 2]
 
@@ -108,8 +108,8 @@ def test_pain_1_a_delay_longer_than_the_lease_is_one_delivery() -> None:
         here.pass_ms(60_000)
         assert here.poll(visibility_ms=30_000) == []
     here.pass_ms(60_000)
-    grants = here.poll(visibility_ms=30_000)
-    assert [(each.first, each.attempt) for each in grants] == [(0, 1)]
+    leases = here.poll(visibility_ms=30_000)
+    assert [(each.first, each.attempt) for each in leases] == [(0, 1)]
 
 
 def test_delays_come_due_in_the_order_of_their_times() -> None:
@@ -182,7 +182,7 @@ def test_a_delayed_stretch_that_is_trimmed_in_its_midst_keeps_the_rest() -> None
 
 
 def test_what_came_due_and_all_groups_have_seen_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leader, "_DUE_KEPT", 10)
+    monkeypatch.setattr(queue_leader, "_DUE_KEPT", 10)
     here = Leading()
     for wave in range(20):
         for number in range(5):
@@ -215,8 +215,8 @@ def test_a_message_waits_for_the_newest_of_its_times() -> None:
 def test_runs_that_were_split_are_granted_as_runs_again() -> None:
     here = Leading()
     here.append(100)
-    (grant,) = here.poll()
-    here.settle([LeaseRange(grant.lease_id, offset, offset + 1) for offset in range(100)], RELEASE)
+    (lease,) = here.poll()
+    here.settle([LeaseRange(lease.lease_id, offset, offset + 1) for offset in range(100)], RELEASE)
     assert runs(here.poll()) == [(0, 100)]
 
 
@@ -232,8 +232,8 @@ def test_new_messages_are_seen_behind_what_was_left() -> None:
 def test_a_new_leader_begins_with_what_is_not_settled(settled: tuple[int, ...]) -> None:
     here = Leading()
     here.append(4)
-    (grant,) = here.poll()
-    here.settle([LeaseRange(grant.lease_id, offset, offset + 1) for offset in settled])
+    (lease,) = here.poll()
+    here.settle([LeaseRange(lease.lease_id, offset, offset + 1) for offset in settled])
     here.flush()
     here.change_leader()
     assert offsets(here.poll()) == [offset for offset in range(4) if offset not in settled]

@@ -38,8 +38,8 @@ def test_the_next_of_a_key_goes_when_the_ack_has_committed() -> None:
 
 def test_a_failing_message_holds_its_key_until_it_is_done() -> None:
     here = with_keys(b"a", b"a", b"b")
-    (grant, _) = here.poll_ordered()
-    here.settle([grant], FAIL)
+    (lease, _) = here.poll_ordered()
+    here.settle([lease], FAIL)
     here.flush()
     here.append()
     here.keys[3] = b"a"
@@ -86,10 +86,10 @@ def test_the_order_holds_over_a_failover() -> None:
 
 def test_leases_that_are_adopted_after_an_ordered_poll_hold_their_keys_too() -> None:
     here = with_keys(b"a", b"b", b"b")
-    (grant,) = here.poll_ordered()
+    (lease,) = here.poll_ordered()
     here.change_leader()
     assert offsets(here.poll_ordered(1)) == [0]
-    here.extend([grant._replace(first=1)], 10_000)
+    here.extend([lease._replace(first=1)], 10_000)
     assert here.poll_ordered() == []
 
 
@@ -97,10 +97,10 @@ def test_leases_that_are_adopted_after_an_ordered_poll_hold_their_keys_too() -> 
 def test_the_end_of_an_earlier_lease_holds_its_key_until_it_has_committed(kind: int) -> None:
     """The log may refuse it, and then the message is the next of its key."""
     here = with_keys(b"a", b"b", b"b")
-    (grant,) = here.poll_ordered()
+    (lease,) = here.poll_ordered()
     here.change_leader()
     assert offsets(here.poll_ordered(1)) == [0]
-    assert here.settle([LeaseRange(grant.lease_id, 1, 2)], kind, delay_ms=0) == []
+    assert here.settle([LeaseRange(lease.lease_id, 1, 2)], kind, delay_ms=0) == []
     assert here.poll_ordered() == []
     (command,) = here.take()
     here.leader.failed(command)
@@ -109,17 +109,17 @@ def test_the_end_of_an_earlier_lease_holds_its_key_until_it_has_committed(kind: 
 
 def test_a_late_ack_of_a_blocked_message_takes_it_out() -> None:
     here = with_keys(b"a", b"a", b"a")
-    grants = here.poll(3, visibility_ms=100)
-    here.settle([LeaseRange(grants[0].lease_id, 0, 1)], RELEASE)
+    leases = here.poll(3, visibility_ms=100)
+    here.settle([LeaseRange(leases[0].lease_id, 0, 1)], RELEASE)
     here.pass_ms(100)
     here.flush()
     here.pass_ms(1_000)
     assert offsets(here.poll_ordered()) == [0]
     assert here.state(1) == states.BLOCKED
-    assert here.settle([LeaseRange(grants[0].lease_id, 1, 2)]) == []
+    assert here.settle([LeaseRange(leases[0].lease_id, 1, 2)]) == []
     here.flush()
-    assert here.settle([LeaseRange(grants[0].lease_id, 1, 2)]) != []
-    here.leader.settle(GROUP, 1, [LeaseRange(grants[0].lease_id + 1, 0, 1)], "", -1, here.now_ms)
+    assert here.settle([LeaseRange(leases[0].lease_id, 1, 2)]) != []
+    here.leader.settle(GROUP, 1, [LeaseRange(leases[0].lease_id + 1, 0, 1)], "", -1, here.now_ms)
     here.flush()
     assert offsets(here.poll_ordered()) == [2]
 
@@ -157,7 +157,7 @@ def test_a_stuck_key_does_not_hide_what_lies_far_behind_it() -> None:
 
 
 def test_when_too_many_are_aside_others_still_get_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_order, "ASIDE_COUNT_MAX", 2)
+    monkeypatch.setattr(key_order, "BLOCKED_COUNT_MAX", 2)
     here = with_keys(b"free", b"free", *[b"stuck"] * 5, None)
     first = here.poll_ordered()
     assert offsets(first) == [0, 2, 7]
@@ -175,8 +175,8 @@ def test_turns_are_passed_on_in_the_order_of_offsets() -> None:
     order = KeyOrder()
     assert [order.may_go(offset, b"k") for offset in (5, 7, 5)] == [True, False, True]
     for offset in (9, 7, 8):
-        order.set_aside(offset, b"k")
+        order.block(offset, b"k")
     assert order.end(0, 100, lambda offset: offset != 7) == [8]
     assert order.end(8, 9, lambda _: True) == [9]
     assert order.end(9, 10, lambda _: True) == []
-    assert (len(order), order.aside_count) == (0, 0)
+    assert (len(order), order.blocked_count) == (0, 0)

@@ -17,7 +17,7 @@ def test_ids_are_of_a_term_and_never_given_twice() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lease_id", "verdict"),
+    ("lease_id", "origin"),
     [
         (3 << 40 | 2, OWN),
         (3 << 40 | 1, STALE),
@@ -28,12 +28,12 @@ def test_ids_are_of_a_term_and_never_given_twice() -> None:
         (-1, STALE),
     ],
 )
-def test_an_id_tells_whose_it_is(lease_id: int, verdict: int) -> None:
+def test_an_id_tells_whose_it_is(lease_id: int, origin: int) -> None:
     ids = LeaseIds(3)
     ids.new()
     table = LeaseTable(ids)
     table.give("m", [(0, 1)], 100, 0)
-    assert table.judge(lease_id) == verdict
+    assert table.origin_of(lease_id) == origin
 
 
 def test_parts_of_a_lease_are_taken_out() -> None:
@@ -127,8 +127,8 @@ def test_leases_of_an_earlier_term_keep_their_id() -> None:
     lease = table.find(old)
     assert lease is not None
     assert lease.runs == [(0, 2, 100), (5, 6, 100)]
-    assert table.holder_of(5) == (lease, 100)
-    assert table.holder_of(3) is None
+    assert table.lease_at(5) == (lease, 100)
+    assert table.lease_at(3) is None
 
 
 def test_settled_leases_do_not_pile_up_until_their_deadlines() -> None:

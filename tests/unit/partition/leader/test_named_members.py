@@ -34,8 +34,8 @@ def test_a_member_ends_what_it_holds_and_nothing_else() -> None:
 def test_many_members_in_one_settlement() -> None:
     here = Leading()
     here.append(3)
-    grants = [here.poll(1, member)[0] for member in ("a", "b", "c")]
-    held = [LeaseRange(0, 0, 1), LeaseRange(0, 1, 2), LeaseRange(grants[2].lease_id, 2, 3)]
+    leases = [here.poll(1, member)[0] for member in ("a", "b", "c")]
+    held = [LeaseRange(0, 0, 1), LeaseRange(0, 1, 2), LeaseRange(leases[2].lease_id, 2, 3)]
     found = here.leader.settle(GROUP, ACK, held, "", 0, here.now_ms, members=["a", "x", "anybody"])
     assert refused(found) == [(1, 2)]
 

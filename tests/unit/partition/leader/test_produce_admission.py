@@ -2,7 +2,7 @@
 
 import pytest
 
-from flotilla.partition.leader.produce_admission import Assigned, DuplicateInFlight, PartitionLeader
+from flotilla.partition.leader.produce_admission import Assigned, DuplicateInFlight, ProduceAdmission
 from flotilla.partition.state.producers import Duplicate
 from flotilla.types.errors import OutOfWindowError, ProducerFencedError, SequenceGapError
 from tests.unit.partition.batches import facts, new_log
@@ -12,7 +12,7 @@ P = 7
 
 def leading(**bounds):
     log = new_log(**bounds)
-    return log, PartitionLeader(log.machine)
+    return log, ProduceAdmission(log.machine)
 
 
 def admit(leader, sequence, count=1, *, epoch=0, producer=P):
@@ -22,7 +22,7 @@ def admit(leader, sequence, count=1, *, epoch=0, producer=P):
 def test_offsets_are_given_before_anything_is_committed():
     log, leader = leading()
     log.append(count=5)
-    leader = PartitionLeader(log.machine)
+    leader = ProduceAdmission(log.machine)
     assert [leader.admit(facts(count), None) for count in (2, 3, 1)] == [Assigned(5), Assigned(7), Assigned(10)]
     assert leader.next_offset == 11
     assert log.machine.next_offset == 5
@@ -82,7 +82,7 @@ def test_sequences_go_round_while_under_way():
     top = 2**32
     log = new_log()
     log.append(producer=P, sequence=top - 3)
-    leader = PartitionLeader(log.machine)
+    leader = ProduceAdmission(log.machine)
     assert admit(leader, top - 2, 4) == Assigned(1)
     assert admit(leader, 2, 2) == Assigned(5)
     assert admit(leader, top - 2, 4) == DuplicateInFlight(f"7/0/{top - 2}", 1)
@@ -131,7 +131,7 @@ def test_the_next_leader_knows_what_survived():
     leader.end()
     with pytest.raises(AssertionError):
         admit(leader, 10)
-    leader = PartitionLeader(log.machine)
+    leader = ProduceAdmission(log.machine)
     assert admit(leader, 2, 3) == Duplicate(2)
     assert admit(leader, 5) == Assigned(5)
     assert isinstance(admit(leader, 10), SequenceGapError)
@@ -141,7 +141,7 @@ def test_a_producer_may_be_pushed_out_while_its_batch_is_under_way():
     """Admitted because it was known, applied when it is not: the batch is stored all the same."""
     log = new_log(entries_max=1)
     log.append(producer=P)
-    leader = PartitionLeader(log.machine)
+    leader = ProduceAdmission(log.machine)
     others = (8, 9)
     assert [admit(leader, 0, producer=producer) for producer in others] == [Assigned(1), Assigned(2)]
     assert admit(leader, 1) == Assigned(3)

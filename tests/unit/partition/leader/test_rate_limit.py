@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flotilla.partition.leader.rate_limit import Pacing
+from flotilla.partition.leader.rate_limit import RateLimit
 from flotilla.partition.state.group import GroupState
 from tests.unit.partition.leading import GROUP, Leading, offsets
 
@@ -15,14 +15,14 @@ MINUTE_MS = 60_000
 
 def paced(
     per_minute: int, burst: int = 1, now_ms: int = 0, state: GroupState | None = None
-) -> tuple[Pacing, GroupState]:
+) -> tuple[RateLimit, GroupState]:
     state = state or GroupState(0, 1)
-    pacing = Pacing(state)
+    pacing = RateLimit(state)
     pacing.configure(per_minute, burst, now_ms)
     return pacing, state
 
 
-def take(pacing: Pacing, state: GroupState, wanted: int, now_ms: int) -> int:
+def take(pacing: RateLimit, state: GroupState, wanted: int, now_ms: int) -> int:
     """Reserves what is wanted and takes what there is."""
     pacing.available(now_ms, wanted)
     tat_us = pacing.wanted_reservation(now_ms)
@@ -131,7 +131,7 @@ def test_no_window_sees_more_than_the_limit_also_over_failovers(per_minute: int,
     random = Random(seed)
     now_ms = 1_000
     pacing, state = paced(per_minute, burst, now_ms)
-    old: Pacing | None = None
+    old: RateLimit | None = None
     given_at: list[tuple[int, int]] = []
     for _ in range(60):
         now_ms += random.choice((0, 1, 10, 100, 2_000))
@@ -189,8 +189,8 @@ def test_what_was_not_sent_costs_no_token() -> None:
     here.append(3)
     here.poll()
     here.reserve()
-    grants = here.poll()
-    here.leader.give_back(GROUP, grants, here.now_ms)
+    leases = here.poll()
+    here.leader.release_unsent(GROUP, leases, here.now_ms)
     assert offsets(here.poll()) == [0, 1]
     here.leader.expire(GROUP, 0, 2, here.now_ms)
     assert offsets(here.poll()) == [2]

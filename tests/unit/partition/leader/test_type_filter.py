@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flotilla.partition.leader.group_delivery import Grant
+from flotilla.partition.leader.group_delivery import LeasedMessages
 from flotilla.partition.leader.ready_messages import BRANCHES_MAX
 from flotilla.partition.leader.type_filter import LOOK_AHEAD, TypeFilter
 from flotilla.types.errors import CorruptionError
@@ -34,16 +34,16 @@ class Typed:
         self.looks += end - first
         return self.types[first:end]
 
-    def poll(self, *types: str, count: int = 100) -> list[Grant]:
-        wish = TypeFilter(types, self.types_of) if types else None
-        return self.here.leader.poll(GROUP, "m", count, 0, self.here.now_ms, None, wish)
+    def poll(self, *types: str, count: int = 100) -> list[LeasedMessages]:
+        type_filter = TypeFilter(types, self.types_of) if types else None
+        return self.here.leader.poll(GROUP, "m", count, 0, self.here.now_ms, None, type_filter)
 
     def has_unseen(self, *types: str) -> bool:
         return self.here.leader.has_unseen(GROUP, TypeFilter(types, self.types_of))
 
 
-def offsets(grants: list[Grant]) -> list[int]:
-    return [offset for grant in grants for offset in range(grant.first, grant.end)]
+def offsets(leases: list[LeasedMessages]) -> list[int]:
+    return [offset for lease in leases for offset in range(lease.first, lease.end)]
 
 
 def test_only_what_is_wished_for_is_taken_and_the_rest_stays_in_order() -> None:
@@ -53,7 +53,7 @@ def test_only_what_is_wished_for_is_taken_and_the_rest_stays_in_order() -> None:
     assert offsets(queue.poll("b")) == []
     found = queue.poll()
     assert offsets(found) == [0, 2, 3]
-    assert {grant.attempt for grant in found} == {1}
+    assert {lease.attempt for lease in found} == {1}
 
 
 def test_several_types_and_priorities() -> None:
@@ -72,7 +72,7 @@ def test_each_message_is_looked_at_once_for_a_wish() -> None:
     queue.append("b")
     assert offsets(queue.poll("b")) == [50]
     assert queue.looks == 51
-    # Another wish has to look by itself.
+    # Another filter has to look by itself.
     assert queue.poll("c") == []
     assert queue.looks == 101
 
@@ -90,7 +90,7 @@ def test_what_comes_back_is_found_again() -> None:
     queue.here.flush()
     assert offsets(queue.poll("b")) == []
     found = queue.poll("a")
-    assert [(grant.first, grant.attempt) for grant in found] == [(2, 2)]
+    assert [(lease.first, lease.attempt) for lease in found] == [(2, 2)]
 
 
 def test_delayed_ones_are_found_when_their_time_has_come_by_old_and_new_wishes() -> None:
@@ -150,23 +150,23 @@ def test_wishes_are_forgotten_the_oldest_first() -> None:
 def test_wishes_share_everything_and_lose_nothing(data: st.DataObject) -> None:
     queue = Typed()
     kinds = ("a", "b", "c")
-    taken: dict[int, Grant] = {}
+    taken: dict[int, LeasedMessages] = {}
     for _ in range(data.draw(st.integers(5, 25))):
         step = data.draw(st.sampled_from(["append", "poll", "back"]))
         if step == "append":
             new = data.draw(st.lists(st.sampled_from(kinds), min_size=1, max_size=4))
             queue.append(*new, priority=data.draw(st.integers(0, 7)))
         elif step == "poll":
-            wish = tuple(sorted(data.draw(st.sets(st.sampled_from(kinds)))))
-            grants = queue.poll(*wish, count=data.draw(st.integers(1, 5)))
-            for grant in grants:
-                for offset in range(grant.first, grant.end):
+            types = tuple(sorted(data.draw(st.sets(st.sampled_from(kinds)))))
+            leases = queue.poll(*types, count=data.draw(st.integers(1, 5)))
+            for lease in leases:
+                for offset in range(lease.first, lease.end):
                     assert offset not in taken
-                    assert not wish or queue.types[offset] in wish
-                    taken[offset] = grant._replace(first=offset, end=offset + 1)
+                    assert not types or queue.types[offset] in types
+                    taken[offset] = lease._replace(first=offset, end=offset + 1)
         elif taken:
-            grant = taken.pop(data.draw(st.sampled_from(sorted(taken))))
-            assert queue.here.settle([grant], kind=RELEASE, delay_ms=0) == []
+            lease = taken.pop(data.draw(st.sampled_from(sorted(taken))))
+            assert queue.here.settle([lease], kind=RELEASE, delay_ms=0) == []
     # Each that nobody has is found by its type, and then nothing is left.
     for kind in kinds:
         found = offsets(queue.poll(kind, count=1_000))

@@ -3,7 +3,7 @@
 import pytest
 
 from flotilla.partition.commands.partition_commands import ConfigureDedup, StampTime
-from flotilla.partition.leader.produce_admission import Assigned, DuplicateInFlight, KnownKeys, PartitionLeader
+from flotilla.partition.leader.produce_admission import Assigned, DuplicateInFlight, KnownKeys, ProduceAdmission
 from flotilla.partition.state.idempotency_keys import KeyTable, digests_of
 from flotilla.partition.state.producers import Duplicate
 from flotilla.types.errors import InvalidArgumentError, OutOfWindowError
@@ -39,7 +39,7 @@ def test_the_first_record_stays_the_first():
 
 def test_keys_are_forgotten_by_the_stamps_of_producers():
     log = new_log(window_ms=1_000)
-    leader = PartitionLeader(log.machine)
+    leader = ProduceAdmission(log.machine)
     assert not leader.wants_stamp(5_000)
     log.append(keys=[A])
     assert leader.wants_stamp(5_000), "nothing else would tell the time"
@@ -63,7 +63,7 @@ def under_way():
     """A and B stored at 0 and 1, C under way at 2."""
     log = new_log()
     log.append(keys=[A, B])
-    leader = PartitionLeader(log.machine)
+    leader = ProduceAdmission(log.machine)
     assert leader.admit(facts(keys=[C]), "third") == Assigned(2)
     return log, leader
 
@@ -121,7 +121,7 @@ def test_the_sequence_is_judged_before_the_keys():
     log, leader = under_way()
     log.append(keys=[C])
     log.append(producer=7, keys=[D])
-    leader = PartitionLeader(log.machine)
+    leader = ProduceAdmission(log.machine)
     assert leader.admit(facts(keys=[D], producer=7), "again") == Duplicate(3)
 
 
@@ -144,6 +144,6 @@ def test_a_retracted_batch_takes_its_keys_along():
 def test_the_next_leader_knows_what_survived():
     log, leader = under_way()
     leader.end()
-    leader = PartitionLeader(log.machine)
+    leader = ProduceAdmission(log.machine)
     assert leader.admit(facts(keys=[C]), "now") == Assigned(2)
     assert leader.admit(facts(keys=[B]), "now") == Duplicate(1)

@@ -16,10 +16,10 @@ from flotilla.partition.commands.partition_commands import (
     decode_command,
     encode_command,
 )
-from flotilla.partition.leader.produce_admission import PartitionLeader
+from flotilla.partition.leader.produce_admission import ProduceAdmission
 from flotilla.partition.state import transactions
 from flotilla.partition.state.machine import PartitionMachine
-from flotilla.partition.state.transactions import Concluded, Ended, Published, Shown, Staging, publisher_id
+from flotilla.partition.state.transactions import Concluded, Ended, Published, Staging, VisibleBatch, publisher_id
 from flotilla.raft.messages import DATA, Entry
 from flotilla.types.errors import CorruptionError, InvalidArgumentError, OverloadedError, TransactionEndedError
 from tests.unit.partition.batches import TERM, Log, batch, describe, new_log
@@ -82,7 +82,7 @@ def test_the_last_part_shows_all_of_them():
         (4, 1, 0, 7),
     ]
     assert (machine.next_offset, machine.end_offset, machine.index.count) == (5, 5, 5)
-    assert machine.transactions.ended["t"] == Ended("t", (Shown(9, 0, 2), Shown(9, 2, 4)))
+    assert machine.transactions.ended["t"] == Ended("t", (VisibleBatch(9, 0, 2), VisibleBatch(9, 2, 4)))
     assert not machine.transactions.open
     assert log.append() == 5
 
@@ -98,7 +98,7 @@ def test_a_snapshot_holds_a_transaction_at_every_step(stored):
     log.machine = restored(log.machine)
     for _ in range(2 - stored):
         store_again(log, "t")
-    assert log.machine.transactions.ended["t"] == Ended("t", (Shown(9, 0, 0), Shown(9, 1, 1)))
+    assert log.machine.transactions.ended["t"] == Ended("t", (VisibleBatch(9, 0, 0), VisibleBatch(9, 1, 1)))
     assert log.machine.next_offset == 2
     restored(log.machine)
 
@@ -227,7 +227,7 @@ class Partition(RuleBasedStateMachine):
         self.new_leader()
 
     def new_leader(self) -> None:
-        self.leader = PartitionLeader(self.machine)
+        self.leader = ProduceAdmission(self.machine)
         self.stored: dict[str, None] = {}
         partial = self.machine.transactions.partial
         if partial is not None:

@@ -17,12 +17,12 @@ from tests.unit.partition.leading import GROUP, Leading, offsets, runs
 def test_a_poll_leases_what_there_is_and_an_ack_settles_it() -> None:
     here = Leading()
     here.append(5)
-    grants = here.poll(3)
-    assert runs(grants) == [(0, 3)]
-    assert grants[0].attempt == 1
+    leases = here.poll(3)
+    assert runs(leases) == [(0, 3)]
+    assert leases[0].attempt == 1
     assert runs(here.poll(10)) == [(3, 5)]
     assert here.poll() == []
-    assert here.settle(grants) == []
+    assert here.settle(leases) == []
     assert here.state(0) == states.SETTLING
     here.flush()
     assert here.state(0) == states.ACKED
@@ -57,11 +57,11 @@ def test_what_was_appended_before_the_leader_began_is_delivered() -> None:
 def test_one_message_of_many_can_be_acked() -> None:
     here = Leading()
     here.append(5)
-    (grant,) = here.poll()
-    assert here.settle([LeaseRange(grant.lease_id, 2, 3)]) == []
+    (lease,) = here.poll()
+    assert here.settle([LeaseRange(lease.lease_id, 2, 3)]) == []
     here.flush()
     assert [here.state(offset) for offset in range(5)] == [states.LEASED] * 2 + [states.ACKED] + [states.LEASED] * 2
-    assert here.settle([grant]) == [LeaseRange(grant.lease_id, 2, 3)], "it is settled, and cannot be settled again"
+    assert here.settle([lease]) == [LeaseRange(lease.lease_id, 2, 3)], "it is settled, and cannot be settled again"
     here.flush()
     assert here.floor == 5
 
@@ -71,8 +71,8 @@ def test_settlements_of_all_groups_share_a_command() -> None:
     here.open("other")
     here.append(2)
     here.settle(here.poll())
-    grants = here.poll(group="other")
-    here.leader.settle("other", ACK, [LeaseRange(*grants[0][:3])], "", -1, here.now_ms)
+    leases = here.poll(group="other")
+    here.leader.settle("other", ACK, [LeaseRange(*leases[0][:3])], "", -1, here.now_ms)
     (command,) = here.take()
     assert [each.group for each in command.groups] == ["g", "other"]
 
@@ -80,9 +80,9 @@ def test_settlements_of_all_groups_share_a_command() -> None:
 def test_acks_one_by_one_are_one_run_in_the_command() -> None:
     here = Leading()
     here.append(100)
-    (grant,) = here.poll()
+    (lease,) = here.poll()
     for offset in (*range(50, 100), *range(50)):
-        here.settle([LeaseRange(grant.lease_id, offset, offset + 1)])
+        here.settle([LeaseRange(lease.lease_id, offset, offset + 1)])
     (command,) = here.take()
     assert command.groups[0].acked == ((0, 100),)
 
@@ -90,8 +90,8 @@ def test_acks_one_by_one_are_one_run_in_the_command() -> None:
 def test_a_command_has_bounds() -> None:
     here = Leading()
     here.append(20_000)
-    (grant,) = here.poll(20_000)
-    here.settle([LeaseRange(grant.lease_id, offset, offset + 1) for offset in range(0, 20_000, 2)])
+    (lease,) = here.poll(20_000)
+    here.settle([LeaseRange(lease.lease_id, offset, offset + 1) for offset in range(0, 20_000, 2)])
     commands = here.take()
     assert [len(command.groups[0].acked) for command in commands] == [8_192, 1_808]
     for command in commands:
@@ -102,7 +102,7 @@ def test_a_command_has_bounds() -> None:
 def test_a_group_that_does_not_exist() -> None:
     here = Leading()
     held = [LeaseRange(1 << 40 | 1, 0, 1)]
-    assert not here.leader.open("nobody")
+    assert not here.leader.has_group("nobody")
     assert here.leader.settle("nobody", ACK, held, "", -1, here.now_ms) == held
     assert here.leader.extend("nobody", "m", held, 100, here.now_ms) == held
     assert not here.leader.has_ready("nobody", here.now_ms)
@@ -128,8 +128,8 @@ def test_a_lease_that_runs_out_counts_as_a_failure_and_the_message_comes_again()
     assert here.explain(0).reason == "lease expired"
     assert here.poll() == []
     assert here.pass_ms(100)
-    (grant,) = here.poll()
-    assert grant.attempt == 2
+    (lease,) = here.poll()
+    assert lease.attempt == 2
 
 
 def test_an_ack_after_the_lease_ran_out_is_honoured_while_nobody_else_has_the_message() -> None:
@@ -137,12 +137,12 @@ def test_an_ack_after_the_lease_ran_out_is_honoured_while_nobody_else_has_the_me
     for flushes, waits_ms in ((False, 0), (True, 0), (True, 200)):
         here = Leading()
         here.append(1)
-        grants = here.poll(visibility_ms=100)
+        leases = here.poll(visibility_ms=100)
         here.pass_ms(100)
         if flushes:
             here.flush()
         here.pass_ms(waits_ms)
-        assert here.settle(grants) == []
+        assert here.settle(leases) == []
         assert here.poll() == []
         here.flush()
         assert here.state(0) == states.ACKED
@@ -153,10 +153,10 @@ def test_an_ack_after_the_lease_ran_out_is_honoured_while_nobody_else_has_the_me
 def test_an_ack_after_its_failure_was_taken_by_the_log_is_honoured() -> None:
     here = Leading()
     here.append(1)
-    grants = here.poll(visibility_ms=100)
+    leases = here.poll(visibility_ms=100)
     here.pass_ms(100)
     (failure,) = here.take()
-    assert here.settle(grants) == []
+    assert here.settle(leases) == []
     (ack,) = here.take()
     here.commit(failure)
     assert here.state(0) == states.SETTLING
@@ -186,11 +186,11 @@ def test_only_an_ack_counts_after_a_lease_ran_out(kind: int) -> None:
     """The failure has been counted, and counting it twice would cost the message an attempt."""
     here = Leading()
     here.append(1)
-    grants = here.poll(visibility_ms=100)
+    leases = here.poll(visibility_ms=100)
     here.pass_ms(100)
     here.flush()
     here.pass_ms(200)
-    assert here.settle(grants, kind) == [LeaseRange(grants[0].lease_id, 0, 1)]
+    assert here.settle(leases, kind) == [LeaseRange(leases[0].lease_id, 0, 1)]
     assert here.attempts(0) == 1
 
 
@@ -217,8 +217,8 @@ def test_a_lease_id_that_nobody_gave_out_is_refused(lease_id: int) -> None:
 def test_what_is_not_in_the_log_is_refused() -> None:
     here = Leading()
     here.append(2)
-    (grant,) = here.poll()
-    assert here.settle([LeaseRange(grant.lease_id, 0, 10)]) == [LeaseRange(grant.lease_id, 2, 10)]
+    (lease,) = here.poll()
+    assert here.settle([LeaseRange(lease.lease_id, 0, 10)]) == [LeaseRange(lease.lease_id, 2, 10)]
 
 
 # Extending.
@@ -227,9 +227,9 @@ def test_what_is_not_in_the_log_is_refused() -> None:
 def test_extending_moves_the_deadline_of_what_is_named() -> None:
     here = Leading()
     here.append(3)
-    (grant,) = here.poll(visibility_ms=100)
+    (lease,) = here.poll(visibility_ms=100)
     here.pass_ms(50)
-    assert here.leader.extend(GROUP, "m", [LeaseRange(grant.lease_id, 1, 2)], 100, here.now_ms) == []
+    assert here.leader.extend(GROUP, "m", [LeaseRange(lease.lease_id, 1, 2)], 100, here.now_ms) == []
     here.pass_ms(50)
     assert [here.state(offset) for offset in range(3)] == [states.SETTLING, states.LEASED, states.SETTLING]
     here.pass_ms(50)
@@ -240,14 +240,14 @@ def test_a_lease_cannot_be_extended_beyond_its_bound() -> None:
     here = Leading()
     here.set(lease_ms_max=1_000)
     here.append(1)
-    grants = here.poll(visibility_ms=600)
+    leases = here.poll(visibility_ms=600)
     here.pass_ms(500)
-    assert here.extend(grants, 600) == []
+    assert here.extend(leases, 600) == []
     here.pass_ms(499)
     assert here.state(0) == states.LEASED
     here.pass_ms(1)
     assert here.state(0) == states.SETTLING
-    assert here.extend(grants) == [LeaseRange(grants[0].lease_id, 0, 1)]
+    assert here.extend(leases) == [LeaseRange(leases[0].lease_id, 0, 1)]
 
 
 def test_a_lease_that_is_beyond_its_bound_is_refused_before_anybody_has_looked() -> None:
@@ -255,9 +255,9 @@ def test_a_lease_that_is_beyond_its_bound_is_refused_before_anybody_has_looked()
     here = Leading()
     here.set(lease_ms_max=1_000)
     here.append(1)
-    grants = here.poll(visibility_ms=600)
+    leases = here.poll(visibility_ms=600)
     here.now_ms += 1_000
-    assert here.extend(grants, 600) == [LeaseRange(grants[0].lease_id, 0, 1)]
+    assert here.extend(leases, 600) == [LeaseRange(leases[0].lease_id, 0, 1)]
 
 
 def test_visibility_is_bounded_by_the_longest_lease() -> None:
@@ -289,8 +289,8 @@ def test_backoff_doubles_with_jitter_and_stops_at_its_bound() -> None:
 def test_a_delay_of_the_member_overrides_the_backoff() -> None:
     here = Leading()
     here.append(2)
-    grants = here.poll(1)
-    here.settle(grants, FAIL, delay_ms=0)
+    leases = here.poll(1)
+    here.settle(leases, FAIL, delay_ms=0)
     here.flush()
     again = here.poll(1)
     assert (runs(again), again[0].attempt) == ([(0, 1)], 2)
@@ -307,9 +307,9 @@ def test_giving_back_is_not_counted_and_needs_no_log() -> None:
     here.append(2)
     here.settle(here.poll(), RELEASE)
     assert here.take() == []
-    grants = here.poll()
-    assert (runs(grants), grants[0].attempt) == ([(0, 2)], 1)
-    here.settle(grants, RELEASE, delay_ms=50)
+    leases = here.poll()
+    assert (runs(leases), leases[0].attempt) == ([(0, 2)], 1)
+    here.settle(leases, RELEASE, delay_ms=50)
     assert here.poll() == []
     here.pass_ms(50)
     assert runs(here.poll()) == [(0, 2)]
@@ -318,13 +318,13 @@ def test_giving_back_is_not_counted_and_needs_no_log() -> None:
 def test_messages_of_different_attempts_come_in_grants_of_their_own() -> None:
     here = Leading()
     here.append(4)
-    (grant,) = here.poll()
-    here.settle([LeaseRange(grant.lease_id, 1, 2)], FAIL, delay_ms=0)
-    here.settle([LeaseRange(grant.lease_id, 0, 1), LeaseRange(grant.lease_id, 2, 4)], RELEASE)
+    (lease,) = here.poll()
+    here.settle([LeaseRange(lease.lease_id, 1, 2)], FAIL, delay_ms=0)
+    here.settle([LeaseRange(lease.lease_id, 0, 1), LeaseRange(lease.lease_id, 2, 4)], RELEASE)
     here.flush()
-    grants = here.poll()
-    assert [(each.first, each.end, each.attempt) for each in grants] == [(0, 1, 1), (1, 2, 2), (2, 4, 1)]
-    assert len({each.lease_id for each in grants}) == 1
+    leases = here.poll()
+    assert [(each.first, each.end, each.attempt) for each in leases] == [(0, 1, 1), (1, 2, 2), (2, 4, 1)]
+    assert len({each.lease_id for each in leases}) == 1
 
 
 def test_the_last_attempt_makes_a_dead_letter() -> None:
@@ -364,8 +364,8 @@ def test_a_message_can_have_a_bound_of_its_own() -> None:
 def test_the_caller_may_tell_the_bound_of_each_message() -> None:
     here = Leading()
     here.append(3)
-    (grant,) = here.poll()
-    held = [LeaseRange(grant.lease_id, 0, 3)]
+    (lease,) = here.poll()
+    held = [LeaseRange(lease.lease_id, 0, 3)]
     here.leader.settle(GROUP, FAIL, held, "", 0, here.now_ms, lambda offset: 1 if offset == 1 else 5)
     here.flush()
     assert [death.offset for death in here.leader.deaths(GROUP, 10)] == [1]
@@ -411,8 +411,8 @@ def test_messages_that_are_too_old_end_as_expired() -> None:
 def test_grants_that_were_not_sent_come_again_as_if_nothing_had_been() -> None:
     here = Leading()
     here.append(5)
-    grants = here.poll()
-    here.leader.give_back(GROUP, [grants[0]._replace(first=2)], here.now_ms)
+    leases = here.poll()
+    here.leader.release_unsent(GROUP, [leases[0]._replace(first=2)], here.now_ms)
     again = here.poll()
     assert (runs(again), again[0].attempt) == ([(2, 5)], 1)
 
@@ -435,13 +435,13 @@ def test_the_leases_of_a_lost_consumer_end_early() -> None:
 def test_a_refused_ack_is_leased_as_before() -> None:
     here = Leading()
     here.append(2)
-    grants = here.poll(visibility_ms=100)
-    here.settle(grants)
+    leases = here.poll(visibility_ms=100)
+    here.settle(leases)
     (command,) = here.take()
     here.leader.failed(command)
     assert [here.state(offset) for offset in range(2)] == [states.LEASED] * 2
     assert here.poll() == []
-    assert here.settle(grants) == [], "the member can ask again"
+    assert here.settle(leases) == [], "the member can ask again"
     here.flush()
     assert here.floor == 2
 
@@ -475,11 +475,11 @@ def test_a_refused_failure_of_a_lost_lease_is_told_again() -> None:
 def test_a_refused_late_ack_leaves_the_message_ready() -> None:
     here = Leading()
     here.append(1)
-    grants = here.poll(visibility_ms=100)
+    leases = here.poll(visibility_ms=100)
     here.pass_ms(100)
     here.flush()
     here.pass_ms(200)
-    here.settle(grants)
+    here.settle(leases)
     (command,) = here.take()
     here.leader.failed(command)
     assert here.state(0) == states.READY
@@ -491,10 +491,10 @@ def test_a_refused_late_ack_of_what_is_failing_leaves_it_failing(is_failure_refu
     """Its failure is under way and not in the log yet: ready now would be before its time."""
     here = Leading()
     here.append(1)
-    grants = here.poll(visibility_ms=100)
+    leases = here.poll(visibility_ms=100)
     here.pass_ms(100)
     (failure,) = here.take()
-    assert here.settle(grants) == []
+    assert here.settle(leases) == []
     (ack,) = here.take()
     if is_failure_refused:
         here.leader.failed(failure)
@@ -515,11 +515,11 @@ def test_a_refused_late_ack_of_what_is_failing_leaves_it_failing(is_failure_refu
 def test_a_paused_group_gets_nothing_but_can_settle() -> None:
     here = Leading()
     here.append(2)
-    grants = here.poll(1)
+    leases = here.poll(1)
     here.set(paused=1)
     assert here.poll() == []
     assert not here.leader.has_ready(GROUP, here.now_ms)
-    assert here.settle(grants) == []
+    assert here.settle(leases) == []
     here.flush()
     assert here.floor == 1
     here.set(paused=0)

@@ -19,10 +19,10 @@ from flotilla.partition.leader.delays import Delays
 from flotilla.partition.leader.group_delivery import (
     CONSUMER_LOST,
     LEASE_EXPIRED,
-    Ending,
-    Grant,
     GroupDelivery,
     LastAttemptOf,
+    LeasedMessages,
+    Outcome,
 )
 from flotilla.partition.leader.key_order import KeysOf
 from flotilla.partition.leader.leases import NUMBER_BITS, LeaseIds
@@ -86,11 +86,11 @@ class QueueLeader:
         self._timers: list[tuple[int, str]] = []
         #: Groups with something in their outbox, and groups that may want tokens.
         self._posting: dict[str, GroupDelivery] = {}
-        self._thirsty: dict[str, GroupDelivery] = {}
+        self._token_seekers: dict[str, GroupDelivery] = {}
         #: Groups that have more to read of what is due: one of them goes on in each turn.
-        self._behind: dict[str, GroupDelivery] = {}
+        self._reading: dict[str, GroupDelivery] = {}
         #: Commands that were taken and of which nobody has told what became of them.
-        self._under_way: list[tuple[SettleRuns, list[tuple[GroupDelivery, list[Piece]]]]] = []
+        self._in_flight: list[tuple[SettleRuns, list[tuple[GroupDelivery, list[Piece]]]]] = []
         self._staging: list[tuple[StageSettlement, GroupDelivery, list[Piece]]] = []
 
     # Groups.
@@ -99,7 +99,7 @@ class QueueLeader:
         """The queue groups of the partition, in the order of names."""
         return sorted(self._machine.groups)
 
-    def open(self, group: str) -> bool:
+    def has_group(self, group: str) -> bool:
         """Whether the group exists; if not, an OpenGroup is to be proposed first. All else needs an open group."""
         return group in self._machine.groups
 
@@ -112,8 +112,8 @@ class QueueLeader:
         if group is not None:
             del self._groups[name]
             self._posting.pop(name, None)
-            self._thirsty.pop(name, None)
-            self._behind.pop(name, None)
+            self._token_seekers.pop(name, None)
+            self._reading.pop(name, None)
         if state is None:
             return None
         group = GroupDelivery(
@@ -146,9 +146,9 @@ class QueueLeader:
         if group.outbox:
             self._posting[group.name] = group
         if group.due.is_reading:
-            self._behind[group.name] = group
+            self._reading[group.name] = group
 
-    def _hear(self, now_ms: int) -> int:
+    def _clock(self, now_ms: int) -> int:
         """Time does not go back here, whatever a clock does."""
         self._now_ms = max(now_ms, self._now_ms)
         return self._now_ms
@@ -163,15 +163,15 @@ class QueueLeader:
         visibility_ms: int,
         now_ms: int,
         keys_of: KeysOf | None = None,
-        wish: TypeFilter | None = None,
-    ) -> list[Grant]:
+        type_filter: TypeFilter | None = None,
+    ) -> list[LeasedMessages]:
         """Leases up to so many messages, all under one lease. With `keys_of` in the order of keys.
 
         visibility_ms 0: as the group says. Nothing while the group is paused, has no tokens, or is inside its grace.
         Raises NotFoundError. For at most once, settle what came at once and deliver it when that has committed.
         """
         assert max_messages > 0
-        now_ms = self._hear(now_ms)
+        now_ms = self._clock(now_ms)
         found = self._get(group)
         rules = self._rules_of(group)
         if rules.paused:
@@ -179,25 +179,25 @@ class QueueLeader:
             return []
         lasts_ms = min(visibility_ms or rules.visibility_ms, rules.lease_ms_max)
         self._limit(found, rules, now_ms)
-        grants = found.take(member, max_messages, now_ms + lasts_ms, now_ms, keys_of, wish)
+        leases = found.take(member, max_messages, now_ms + lasts_ms, now_ms, keys_of, type_filter)
         self._watch(found)
-        return grants
+        return leases
 
     def _limit(self, group: GroupDelivery, rules: GroupRules, now_ms: int) -> None:
-        group.pacing.configure(rules.rate_limit_per_minute, rules.rate_limit_burst, now_ms)
+        group.rate_limit.configure(rules.rate_limit_per_minute, rules.rate_limit_burst, now_ms)
         if rules.rate_limit_per_minute:
-            self._thirsty[group.name] = group
+            self._token_seekers[group.name] = group
 
-    def give_back(self, group: str, grants: Sequence[Grant], now_ms: int) -> None:
+    def release_unsent(self, group: str, leases: Sequence[LeasedMessages], now_ms: int) -> None:
         """Granted by `poll` just now and not sent after all: deliverable at once, uncounted, tokens returned."""
-        self._hear(now_ms)
+        self._clock(now_ms)
         found = self._find(group)
         if found is not None:
-            found.give_back(grants)
+            found.release_unsent(leases)
 
     def expire(self, group: str, first: Offset, end: Offset, now_ms: int) -> None:
         """Granted just now, and found to be older than their time to live: they end as expired, tokens returned."""
-        self._hear(now_ms)
+        self._clock(now_ms)
         found = self._find(group)
         if found is not None:
             found.expire(first, end)
@@ -215,7 +215,7 @@ class QueueLeader:
 
     def has_ready(self, group: str, now_ms: int) -> bool:
         """Whether a poll would get anything now. False for a group that does not exist, or has to read on first."""
-        now_ms = self._hear(now_ms)
+        now_ms = self._clock(now_ms)
         found = self._find(group)
         if found is None:
             return False
@@ -223,12 +223,12 @@ class QueueLeader:
         if rules.paused or not self._has_ready(found, now_ms):
             return False
         self._limit(found, rules, now_ms)
-        return found.pacing.available(now_ms, 1) > 0
+        return found.rate_limit.available(now_ms, 1) > 0
 
     def best_priority(self, group: str, now_ms: int) -> int:
         """The highest of what is ready, apart from rate limits and pauses; -1: nothing is, or no such group."""
         found = self._find(group)
-        return found.lanes.best_priority() if found is not None and self._has_ready(found, self._hear(now_ms)) else -1
+        return found.ready.best_priority() if found is not None and self._has_ready(found, self._clock(now_ms)) else -1
 
     def _has_ready(self, group: GroupDelivery, now_ms: int) -> bool:
         is_ready = group.has_ready(now_ms)
@@ -236,27 +236,27 @@ class QueueLeader:
         self._watch(group)
         return is_ready
 
-    def has_unseen(self, group: str, wish: TypeFilter) -> bool:
-        """Whether there is something ready that polls with this wish have not looked at."""
+    def has_unseen(self, group: str, type_filter: TypeFilter) -> bool:
+        """Whether there is something ready that polls with this type_filter have not looked at."""
         found = self._find(group)
-        return found is not None and found.lanes.branch(wish.types).has_any()
+        return found is not None and found.ready.branch(type_filter.types).has_any()
 
     def retry_after_ms(self, group: str, now_ms: int) -> int:
         """Until the rate limit lets the next message go; 0 without one, or when a token is there."""
         found = self._find(group)
-        return 0 if found is None else found.pacing.next_token_ms(self._hear(now_ms))
+        return 0 if found is None else found.rate_limit.next_token_ms(self._clock(now_ms))
 
     def take_tokens(self, group: str, wanted: int, now_ms: int) -> int:
         """Spends tokens of the rate limit for messages of other partitions; tells how many. Raises NotFoundError."""
-        now_ms = self._hear(now_ms)
+        now_ms = self._clock(now_ms)
         found = self._get(group)
         rules = self._rules_of(group)
         if rules.rate_limit_per_minute:
-            self._thirsty[group] = found
-        found.pacing.configure(rules.rate_limit_per_minute, rules.rate_limit_burst, now_ms)
-        granted = found.pacing.available(now_ms, wanted)
-        found.pacing.take(granted, now_ms)
-        return granted
+            self._token_seekers[group] = found
+        found.rate_limit.configure(rules.rate_limit_per_minute, rules.rate_limit_burst, now_ms)
+        taken = found.rate_limit.available(now_ms, wanted)
+        found.rate_limit.take(taken, now_ms)
+        return taken
 
     # Ends of leases.
 
@@ -264,7 +264,7 @@ class QueueLeader:
         self,
         group: str,
         kind: int,
-        held: Sequence[LeaseRange],
+        ranges: Sequence[LeaseRange],
         reason: str,
         delay_ms: int,
         now_ms: int,
@@ -274,38 +274,38 @@ class QueueLeader:
         """Ends leases; tells which were refused. All but a RELEASE is in the outbox now: answer when it has committed.
 
         Without `last_attempt_of` the group's bound and what `limit_deliveries` told hold. With `members`, one for each
-        of `held`, a lease id of 0 stands for what the member holds.
+        of `ranges`, a lease id of 0 stands for what the member holds.
         """
-        now_ms = self._hear(now_ms)
+        now_ms = self._clock(now_ms)
         found = self._find(group)
         if found is None:
-            return list(held)
+            return list(ranges)
         rules = self._rules_of(group)
         if members:
             # A late ack is welcome at any time. Late failures count until leases of the last leader have run out,
             # and have been counted for that.
             is_earlier = kind == ACK or now_ms < self._began_ms + rules.visibility_ms
-            held = _named(found, held, members, is_earlier=is_earlier)
-        ending = Ending(kind, now_ms, rules, _shortened(reason), delay_ms, last_attempt_of)
-        refused = found.settle(held, ending)
+            ranges = _under_leases(found, ranges, members, is_earlier=is_earlier)
+        outcome = Outcome(kind, now_ms, rules, _shortened(reason), delay_ms, last_attempt_of)
+        refused = found.settle(ranges, outcome)
         self._watch(found)
         return refused
 
     def stage(
-        self, transaction_id: str, group: str, held: Sequence[LeaseRange], now_ms: int
+        self, transaction_id: str, group: str, ranges: Sequence[LeaseRange], now_ms: int
     ) -> tuple[StageSettlement | None, list[LeaseRange]]:
         """Ends leases for a transaction, which decides what becomes of the messages: all of them, or none.
 
         The command is to be proposed; tell by `staged` what became of it. None without anything refused: all of it
         was staged before. Raises NotFoundError, and UnavailableError while an earlier request is under way.
         """
-        now_ms = self._hear(now_ms)
+        now_ms = self._clock(now_ms)
         found = self._get(group)
         if any(known.transaction_id == transaction_id and other is found for known, other, _ in self._staging):
             raise UnavailableError(f"acks of transaction {transaction_id} are being staged")
-        if all(self._has_staged(transaction_id, found, one) for one in held):
+        if all(self._has_staged(transaction_id, found, one) for one in ranges):
             return None, []
-        pieces, refused = found.stage(held, self._rules_of(group), now_ms)
+        pieces, refused = found.stage(ranges, self._rules_of(group), now_ms)
         self._watch(found)
         if refused:
             return None, refused
@@ -314,10 +314,10 @@ class QueueLeader:
         self._staging.append((command, found, pieces))
         return command, []
 
-    def _has_staged(self, transaction_id: str, group: GroupDelivery, held: LeaseRange) -> bool:
-        staged = self._machine.transactions.staged_acks(group.name, group.generation, held.first, held.end)
+    def _has_staged(self, transaction_id: str, group: GroupDelivery, ranges: LeaseRange) -> bool:
+        staged = self._machine.transactions.staged_acks(group.name, group.generation, ranges.first, ranges.end)
         known = [high - low for low, high, other in staged if other == transaction_id]
-        return sum(known) == held.end - held.first
+        return sum(known) == ranges.end - ranges.first
 
     def staged(self, command: StageSettlement, *, is_refused: bool) -> None:
         """The command of `stage` was applied; or refused, and will never be: what it names is leased again."""
@@ -335,22 +335,24 @@ class QueueLeader:
             self._watch(found)
 
     def extend(
-        self, group: str, member: str, held: Sequence[LeaseRange], visibility_ms: int, now_ms: int
+        self, group: str, member: str, ranges: Sequence[LeaseRange], visibility_ms: int, now_ms: int
     ) -> list[LeaseRange]:
         """Leases last visibility_ms from now; tells which were refused. Leases of earlier terms are adopted."""
-        now_ms = self._hear(now_ms)
+        now_ms = self._clock(now_ms)
         found = self._find(group)
         if found is None:
-            return list(held)
+            return list(ranges)
         rules = self._rules_of(group)
-        held = _named(found, held, [member] * len(held), is_earlier=now_ms < self._began_ms + rules.visibility_ms)
-        refused = found.extend(member, held, visibility_ms or rules.visibility_ms, now_ms, rules.lease_ms_max)
+        ranges = _under_leases(
+            found, ranges, [member] * len(ranges), is_earlier=now_ms < self._began_ms + rules.visibility_ms
+        )
+        refused = found.extend(member, ranges, visibility_ms or rules.visibility_ms, now_ms, rules.lease_ms_max)
         self._watch(found)
         return refused
 
     def release_member(self, member: str, now_ms: int) -> bool:
         """A consumer is gone: its leases in all groups end as failed. Whether it had any."""
-        now_ms = self._hear(now_ms)
+        now_ms = self._clock(now_ms)
         had_any = False
         for name in list(self._groups):
             found = self._find(name)
@@ -359,8 +361,8 @@ class QueueLeader:
                 had_any = True
         return had_any
 
-    def _unasked(self, group: str, reason: str, now_ms: int) -> Ending:
-        return Ending(FAIL, now_ms, self._rules_of(group), reason, BY_BACKOFF, is_unasked=True)
+    def _unasked(self, group: str, reason: str, now_ms: int) -> Outcome:
+        return Outcome(FAIL, now_ms, self._rules_of(group), reason, BY_BACKOFF, is_unasked=True)
 
     # Time.
 
@@ -368,9 +370,9 @@ class QueueLeader:
         """Runs out leases, and brings what is due, of all a bounded part. Whether anything became ready; look into
         the outbox too.
         """
-        now_ms = self._hear(now_ms)
+        now_ms = self._clock(now_ms)
         is_ready = self._delays.advance(now_ms, self._machine.log_start)
-        if self._behind and self._read_on():
+        if self._reading and self._read_on():
             is_ready = True
         if len(self._delays) > self._due_checked_at:
             self._forget_due()
@@ -389,8 +391,8 @@ class QueueLeader:
 
     def _read_on(self) -> bool:
         """Of the groups that have more to read, the one that has waited longest does. Whether anything became ready."""
-        name, group = next(iter(self._behind.items()))
-        del self._behind[name]
+        name, group = next(iter(self._reading.items()))
+        del self._reading[name]
         if self._find(name) is not group:
             return False
         is_ready = group.due.read()
@@ -408,7 +410,7 @@ class QueueLeader:
 
         Now: one call has done as much as it may, and there is more.
         """
-        if self._behind:
+        if self._reading:
             return now_ms
         times = [self._timers[0][0]] if self._timers else []
         due_ms = self._delays.next_due_ms()
@@ -420,7 +422,7 @@ class QueueLeader:
 
     def take_outbox(self, now_ms: int) -> SettleRuns | None:
         """What is to be proposed now. One command has bounds: take until None comes."""
-        self._hear(now_ms)
+        self._clock(now_ms)
         settlements: list[GroupSettlement] = []
         parts: list[tuple[GroupDelivery, list[Piece]]] = []
         room = _PIECES_MAX
@@ -436,7 +438,7 @@ class QueueLeader:
         if not parts:
             return None
         command = SettleRuns(now_ms, tuple(settlements))
-        self._under_way.append((command, parts))
+        self._in_flight.append((command, parts))
         return command
 
     def committed(self, command: SettleRuns) -> None:
@@ -452,9 +454,9 @@ class QueueLeader:
             self._watch_known(group)
 
     def _pop(self, command: SettleRuns) -> list[tuple[GroupDelivery, list[Piece]]]:
-        for at, (known, parts) in enumerate(self._under_way):
+        for at, (known, parts) in enumerate(self._in_flight):
             if known is command:
-                del self._under_way[at]
+                del self._in_flight[at]
                 return parts
         raise AssertionError("a command that is not under way")
 
@@ -465,14 +467,14 @@ class QueueLeader:
 
     def take_reservations(self, now_ms: int) -> list[ReserveTokens]:
         """Tokens that groups want to have reserved, to be proposed now; when applied they are seen by themselves."""
-        if not self._thirsty:
+        if not self._token_seekers:
             return []
         wanted = []
-        for name, group in self._thirsty.items():
-            tat_us = group.pacing.wanted_reservation(now_ms)
+        for name, group in self._token_seekers.items():
+            tat_us = group.rate_limit.wanted_reservation(now_ms)
             if tat_us is not None:
                 wanted.append(ReserveTokens(name, tat_us, now_ms))
-        self._thirsty.clear()
+        self._token_seekers.clear()
         return wanted
 
     def applied(self, facts: BatchFacts) -> None:
@@ -494,7 +496,7 @@ class QueueLeader:
         Without `reads_due`, messages that came due since the last `advance` still count as delayed.
         """
         found = self._get(group)
-        now_ms = self._hear(now_ms)
+        now_ms = self._clock(now_ms)
         if reads_due:
             self._has_ready(found, now_ms)
         return GroupView(found, self._machine, self._delays, self._rules_of(group), now_ms)
@@ -511,16 +513,16 @@ def _runs_of(pieces: list[Piece]) -> tuple[Run, ...]:
     return tuple(runs)
 
 
-def _named(
-    group: GroupDelivery, held: Sequence[LeaseRange], members: Sequence[str], *, is_earlier: bool
+def _under_leases(
+    group: GroupDelivery, ranges: Sequence[LeaseRange], members: Sequence[str], *, is_earlier: bool
 ) -> list[LeaseRange]:
     """All under lease ids: those of their members where there was none."""
     found: list[LeaseRange] = []
-    for run, member in zip(held, members, strict=True):
+    for run, member in zip(ranges, members, strict=True):
         if run.lease_id:
             found.append(run)
         else:
-            found += group.named(run, member, is_earlier=is_earlier)
+            found += group.ranges_of(run, member, is_earlier=is_earlier)
     return found
 
 
