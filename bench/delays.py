@@ -82,7 +82,7 @@ class Timers:
 
     async def _take(self, client: AsyncClient, count: int) -> list[float]:
         found: list[float] = []
-        async with client.consumer(_TOPIC, group=_GROUP) as consumer:
+        async with client.queue(_TOPIC, group=_GROUP) as consumer:
             while len(found) < count:
                 message = await asyncio.wait_for(anext(consumer), _SILENCE_S)
                 found.append(_now_ms() - message.deliver_at_ms)

@@ -90,7 +90,7 @@ class Load:
         """The leases stay until the client is closed."""
         for first in range(0, count, _FILL_COUNT):
             self._client.produce_many(_TOPIC, [_PAYLOAD] * min(_FILL_COUNT, count - first))
-        consumer = self._client.consumer(_TOPIC, group=_GROUP, visibility_ms=_LEASE_MS)
+        consumer = self._client.queue(_TOPIC, group=_GROUP, visibility_ms=_LEASE_MS)
         left = count
         while left > 0:
             left -= len(consumer.poll(min(_LEASE_COUNT, left)))
@@ -105,7 +105,7 @@ class Load:
         with (
             ThreadPoolExecutor(1) as producing,
             Client(self._servers) as other,
-            self._client.consumer(_TOPIC, group=_GROUP) as consumer,
+            self._client.queue(_TOPIC, group=_GROUP) as consumer,
         ):
             while time.monotonic() < began + seconds:
                 sending = producing.submit(workloads.produce_pipelined, other, _TOPIC, _PAYLOAD, _STEP_COUNT)

@@ -53,7 +53,7 @@ class Handlers:
         return count / (time.perf_counter() - began)
 
     def pair_rate(self, count: int, *, wait: bool) -> float:
-        with self._client.consumer(_TOPIC, group=self._group()) as consumer:
+        with self._client.queue(_TOPIC, group=self._group()) as consumer:
             for at in range(_WARM + count):
                 if at == _WARM:
                     began = time.perf_counter()
@@ -78,7 +78,7 @@ class Handlers:
 
         async with (
             AsyncClient(self._servers) as client,
-            client.consumer(_TOPIC, group=self._group(), prefetch=_LARGE_PREFETCH) as consumer,
+            client.queue(_TOPIC, group=self._group(), prefetch=_LARGE_PREFETCH) as consumer,
         ):
             await (await anext(consumer)).ack()
             began = time.perf_counter()
@@ -89,7 +89,7 @@ class Handlers:
 
     def iterating_s(self, count: int, settings: QueueSettings) -> float:
         """Processor time of this process for each message."""
-        with self._client.consumer(_TOPIC, group=self._group(), **settings) as consumer:
+        with self._client.queue(_TOPIC, group=self._group(), **settings) as consumer:
             began = time.process_time()
             for number, message in enumerate(consumer, 1):
                 with message:

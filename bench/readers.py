@@ -40,7 +40,7 @@ def _wait_replicas(client: Client, count: int) -> None:
     for _ in range(READERS):
         while True:
             try:
-                reader = client.consumer(_TOPIC, mode="manual", offset=count - 1, read_from="spread", linearizable=True)
+                reader = client.reader(_TOPIC, offset=count - 1, read_from="spread", linearizable=True)
                 found = reader.poll(1, wait_ms=5_000)
                 reader.close()
                 if found:

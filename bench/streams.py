@@ -73,7 +73,7 @@ async def _round(servers: list[str], group: str) -> tuple[float, float]:
     async with AsyncClient(servers, timeout_ms=60_000) as client, AsyncClient(servers, timeout_ms=60_000) as other:
 
         def join(by: AsyncClient) -> Member:
-            member = Member(by.consumer(_TOPIC, group=group, mode="stream", start="latest"))
+            member = Member(by.stream(_TOPIC, group=group, start="latest"))
             tasks.append(asyncio.create_task(member.work()))
             return member
 

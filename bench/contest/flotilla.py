@@ -88,14 +88,14 @@ class FlotillaContestant(FlotillaSubject):
 
     def read_back(self, topic: str) -> Iterator[bytes]:
         end = self.client.list_offsets(topic, 0, "latest")
-        with self.client.consumer(topic, mode="manual", offset="earliest") as consumer:
+        with self.client.reader(topic, offset="earliest") as consumer:
             while consumer.positions()[0] < end:
                 yield from (message.payload for message in consumer.poll(_READ_COUNT))
 
 
 def _consume(servers: list[str], topic: str, tally: Tally) -> None:
     """One worker of a drain: what came together is acknowledged together, and a majority has that on disk."""
-    with Client(servers) as client, client.consumer(topic, group="workers") as consumer:
+    with Client(servers) as client, client.queue(topic, group="workers") as consumer:
         client.metadata([topic])
         tally.begin()
         while not tally.is_done:

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from flotilla.client.queue.outcome import Retry as Retry
     from flotilla.client.queue.sync import QueueConsumer as QueueConsumer
     from flotilla.client.queue.sync import QueueMessage as QueueMessage
-    from flotilla.client.reader.aio import AsyncConsumer as AsyncConsumer
+    from flotilla.client.reader.aio import AsyncReader as AsyncReader
     from flotilla.client.reader.message import Message as Message
-    from flotilla.client.reader.sync import Consumer as Consumer
+    from flotilla.client.reader.sync import Reader as Reader
     from flotilla.client.stream.aio import AsyncStreamConsumer as AsyncStreamConsumer
     from flotilla.client.stream.sync import StreamConsumer as StreamConsumer
     from flotilla.client.transaction.aio import AsyncTransaction as AsyncTransaction
@@ -65,15 +65,14 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "AsyncClient": "client.async_client",
-    "AsyncConsumer": "client.reader.aio",
     "AsyncDeadLetters": "client.admin.dead_letters",
     "AsyncProducer": "client.producer.aio",
     "AsyncQueueConsumer": "client.queue.aio",
     "AsyncQueueMessage": "client.queue.aio",
+    "AsyncReader": "client.reader.aio",
     "AsyncStreamConsumer": "client.stream.aio",
     "AsyncTransaction": "client.transaction.aio",
     "Client": "client.client",
-    "Consumer": "client.reader.sync",
     "DeadLetter": "client.admin.dead_letter",
     "DeadLetters": "client.admin.dead_letters",
     "GroupInfo": "client.admin.group_info",
@@ -81,6 +80,7 @@ _HOMES = {
     "Producer": "client.producer.sync",
     "QueueConsumer": "client.queue.sync",
     "QueueMessage": "client.queue.sync",
+    "Reader": "client.reader.sync",
     "Receipt": "client.producer._batch",
     "Record": "types.records",
     "Redriven": "client.admin.dead_letters",

@@ -6,7 +6,7 @@ retention are the real ones. Only its time can be moved, so that a delay of seve
     def test_the_third_attempt_comes_a_week_later():
         with LocalBroker() as broker, broker.client() as client:
             client.produce("orders", b"1", delay_ms=7 * DAY_MS)
-            with client.consumer("orders", group="workers") as consumer:
+            with client.queue("orders", group="workers") as consumer:
                 assert consumer.poll(wait_ms=0) == []
                 broker.advance(days=7)
                 assert [message.payload for message in consumer.poll()] == [b"1"]

@@ -20,11 +20,9 @@ from flotilla.types.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from flotilla.client.client import Client
-    from flotilla.client.queue.options import QueueSettings
     from flotilla.client.queue.sync import QueueMessage
     from flotilla.client.reader.message import Message
-    from flotilla.client.reader.sync import Consumer
-    from flotilla.client.stream.options import StreamSettings
+    from flotilla.client.reader.sync import Reader
 
 #: How long one look for news may take; Ctrl-C is noticed in between at the latest.
 _WAIT_MS = 1_000
@@ -98,13 +96,10 @@ def _taken(
     is_following: bool,
 ) -> Iterator[list["QueueMessage"]]:
     """Of a queue group. Each batch is acknowledged when the next is asked for: by then it has been written."""
-    settings: QueueSettings = {"partitions": partitions or None}
-    if begin.timestamp_ms is not None:
-        settings["timestamp_ms"] = begin.timestamp_ms
-    elif begin.offset is not None:
-        settings["start"] = begin.offset
     left = sys.maxsize if count is None else count
-    with client.consumer(topic, group=group, **settings) as consumer:
+    with client.queue(
+        topic, group, start=begin.offset, timestamp_ms=begin.timestamp_ms, partitions=partitions or None
+    ) as consumer:
         while left:
             messages = consumer.poll(min(left, _POLL_MESSAGES), wait_ms=_WAIT_MS)
             if not messages and not is_following:
@@ -118,13 +113,10 @@ def _streamed(
     client: "Client", topic: str, group: str, begin: StartPoint, count: int | None, *, is_following: bool
 ) -> Iterator[list["Message"]]:
     """Of a stream group. Each batch is committed when the next is asked for: by then it has been written."""
-    settings: StreamSettings = {"skip_removed": True}
-    if begin.timestamp_ms is not None:
-        settings["timestamp_ms"] = begin.timestamp_ms
-    elif begin.offset is not None:
-        settings["start"] = begin.offset
     left = sys.maxsize if count is None else count
-    with client.consumer(topic, group=group, mode="stream", **settings) as consumer:
+    with client.stream(
+        topic, group, start=begin.offset, timestamp_ms=begin.timestamp_ms, skip_removed=True
+    ) as consumer:
         while left:
             messages = consumer.poll(min(left, _POLL_MESSAGES), wait_ms=_WAIT_MS)
             if not messages and not is_following:
@@ -137,9 +129,8 @@ def _streamed(
 def _read(
     client: "Client", topic: str, begin: StartPoint, partitions: list[int], count: int | None, *, is_following: bool
 ) -> Iterator[list["Message"]]:
-    consumer = client.consumer(
+    consumer = client.reader(
         topic,
-        mode="manual",
         offset=begin.offset,
         timestamp_ms=begin.timestamp_ms,
         partitions=partitions or None,
@@ -148,12 +139,12 @@ def _read(
     yield from _messages(consumer, None if is_following else _ends(client, consumer), count)
 
 
-def _ends(client: "Client", consumer: "Consumer") -> dict[int, int]:
+def _ends(client: "Client", consumer: "Reader") -> dict[int, int]:
     """For each partition the offset at which to stop."""
     return {number: client.list_offsets(consumer.topic, number, "latest") for number in consumer.positions()}
 
 
-def _messages(consumer: "Consumer", ends: Mapping[int, int] | None, count: int | None) -> Iterator[list["Message"]]:
+def _messages(consumer: "Reader", ends: Mapping[int, int] | None, count: int | None) -> Iterator[list["Message"]]:
     left = sys.maxsize if count is None else count
     while left and (ends is None or _is_behind(consumer.positions(), ends)):
         messages = consumer.poll(min(left, 1_000), wait_ms=_WAIT_MS)

@@ -1,25 +1,58 @@
-"""What both shells are made from: addresses, a session and its chance."""
+"""Parts that both clients are made from: addresses, a session, time limits, and methods that take many options."""
 
+import inspect
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from random import Random, SystemRandom
-from typing import Literal, TypeAlias, TypedDict
+from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, TypeVar
 
 from flotilla.client._core.asyncio_network import now_ms
-from flotilla.client._core.positions import Start
 from flotilla.client._core.session import Session, SessionOptions
-from flotilla.client.reader._core import ReaderOptions
-from flotilla.client.reader._replica_choice import LEADER, READ_FROM
 from flotilla.types.address import Address, parse_address
 from flotilla.types.errors import InvalidArgumentError
-from flotilla.types.limits import MIB
 from flotilla.types.version import __version__
-
-Mode: TypeAlias = Literal["queue", "stream", "manual"]
-ReadFrom: TypeAlias = Literal["leader", "nearest", "spread"]
 
 PORT_DEFAULT = 7600
 TIMEOUT_MS_DEFAULT = 30_000
+
+P = ParamSpec("P")
+Shell = TypeVar("Shell")
+Chosen = TypeVar("Chosen")
+Made = TypeVar("Made")
+
+
+class Subscription(NamedTuple, Generic[Chosen]):
+    """What to read, for which group, and how."""
+
+    topic: str
+    group: str
+    options: Chosen
+
+
+def takes(
+    choose: Callable[P, Chosen],
+) -> Callable[[Callable[[Shell, Chosen], Made]], Callable[Concatenate[Shell, P], Made]]:
+    """A method of a client with the parameters and the documentation of `choose`; it gets what `choose` returns.
+
+    So a list of options stands once for both clients. A `timeout_ms` of None becomes the client's own.
+    """
+
+    def decorate(make: Callable[[Shell, Chosen], Made]) -> Callable[Concatenate[Shell, P], Made]:
+        @wraps(make)
+        def method(shell: Shell, /, *args: P.args, **kwargs: P.kwargs) -> Made:
+            default_ms: int = shell._timeout_ms  # type: ignore[attr-defined]
+            limits: dict[str, Any] = {"timeout_ms": read_timeout(kwargs.get("timeout_ms"), default_ms)}  # type: ignore[arg-type]
+            kwargs.update(limits)
+            return make(shell, choose(*args, **kwargs))
+
+        own, others = inspect.signature(make), inspect.signature(choose)
+        me = next(iter(own.parameters.values()))
+        method.__signature__ = own.replace(parameters=[me, *others.parameters.values()])  # type: ignore[attr-defined]
+        method.__doc__ = choose.__doc__
+        return method
+
+    return decorate
 
 
 def read_addresses(given: str | Sequence[str]) -> list[Address]:
@@ -58,60 +91,3 @@ def read_timeout(timeout_ms: int | None, default_ms: int) -> int:
     if limit_ms < 1:
         raise InvalidArgumentError("timeout_ms is at least 1")
     return limit_ms
-
-
-class ReadSettings(TypedDict, total=False):
-    """What may be said of a manual reader beside its topic."""
-
-    #: Whose committed offsets are meant.
-    group: str
-    #: Where to begin: a number, earliest or latest;
-    offset: Start | None
-    #: or the first record at or after a time. Neither: where the group committed, else at the oldest record.
-    timestamp_ms: int | None
-    #: All, unless some are named.
-    partitions: Sequence[int] | None
-    #: Go on with what is left when retention has removed what would be next, instead of raising.
-    skip_removed: bool
-    #: Who answers: whoever leads a partition, the nearest replica, or for each reader another one.
-    read_from: ReadFrom
-    #: See everything that was acknowledged before, at the price of a question to a quorum for each fetch.
-    linearizable: bool
-    fetch_bytes: int
-    buffer_bytes_max: int
-    timeout_ms: int | None
-
-
-def reader_options(settings: ReadSettings) -> ReaderOptions:
-    """How to read. Raises InvalidArgumentError."""
-    unknown = sorted(settings.keys() - ReadSettings.__annotations__.keys())
-    if unknown:
-        raise InvalidArgumentError(f"a manual reader knows no {', '.join(unknown)}")
-    if settings.get("offset") is not None and settings.get("timestamp_ms") is not None:
-        raise InvalidArgumentError("a consumer begins at an offset or at a time, not at both")
-    fetch_bytes = settings.get("fetch_bytes", 1 * MIB)
-    buffer_bytes_max = settings.get("buffer_bytes_max", 32 * MIB)
-    if fetch_bytes < 1 or buffer_bytes_max < 1:
-        raise InvalidArgumentError("fetch_bytes and buffer_bytes_max are at least 1")
-    return ReaderOptions(
-        fetch_bytes,
-        buffer_bytes_max,
-        skip_removed=settings.get("skip_removed", False),
-        read_from=read_replicas(settings.get("read_from")),
-        is_linearizable=settings.get("linearizable", False),
-    )
-
-
-def read_replicas(read_from: str | None) -> str:
-    """Who answers a reader. Raises InvalidArgumentError."""
-    if read_from is None:
-        return LEADER
-    if read_from not in READ_FROM:
-        raise InvalidArgumentError(f"read_from is {', '.join(READ_FROM[:-1])} or {READ_FROM[-1]}, not {read_from!r}")
-    return read_from
-
-
-def check_mode(mode: str) -> None:
-    """Raises InvalidArgumentError."""
-    if mode not in ("queue", "stream", "manual"):
-        raise InvalidArgumentError(f"a mode is queue, stream or manual, not {mode!r}")

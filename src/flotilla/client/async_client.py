@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Literal, Self, Unpack, cast, overload
+from typing import Self, TypeVar, Unpack
 
 from flotilla.client._core.asyncio_network import Network
 from flotilla.client._core.calls import ONCE, READ, REPEATABLE
@@ -13,14 +13,12 @@ from flotilla.client._core.routes import ANY, CONTROLLER, Route
 from flotilla.client._core.session import no_topic
 from flotilla.client._options import (
     TIMEOUT_MS_DEFAULT,
-    Mode,
-    ReadSettings,
-    check_mode,
+    Subscription,
     new_session,
     read_addresses,
     read_settings,
     read_timeout,
-    reader_options,
+    takes,
 )
 from flotilla.client.admin.dead_letters import AsyncDeadLetters
 from flotilla.client.admin.group_info import GroupInfo
@@ -31,11 +29,12 @@ from flotilla.client.producer._core import ProducerOptions
 from flotilla.client.producer._record_fields import RecordFields
 from flotilla.client.producer.aio import AsyncProducer
 from flotilla.client.queue.aio import AsyncQueueConsumer
-from flotilla.client.queue.options import QueueSettings, StartAt, read_queue_settings
-from flotilla.client.reader.aio import AsyncConsumer
+from flotilla.client.queue.options import QueueOptions, StartAt, queue_parameters
+from flotilla.client.reader.aio import AsyncReader
 from flotilla.client.reader.message import Message
+from flotilla.client.reader.options import ReaderPlan, reader_parameters
 from flotilla.client.stream.aio import AsyncStreamConsumer
-from flotilla.client.stream.options import StreamSettings, read_stream_settings
+from flotilla.client.stream.options import StreamOptions, stream_parameters
 from flotilla.client.transaction._core import Committed
 from flotilla.client.transaction.aio import AsyncTransaction, abort_transaction, commit_together, commit_transaction
 from flotilla.types.errors import (
@@ -74,6 +73,8 @@ from flotilla.types.operations.cluster import (
 from flotilla.types.operations.queue import Explanation, GroupReset
 from flotilla.types.records import Record
 
+Consumer = TypeVar("Consumer", AsyncReader, AsyncQueueConsumer, AsyncStreamConsumer)
+
 
 class AsyncClient:
     """A client of a Flotilla cluster, for coroutines of one event loop.
@@ -100,9 +101,7 @@ class AsyncClient:
         self._network: Network | None = None
         #: For `produce`, by topic.
         self._own_producers: dict[str, AsyncProducer] = {}
-        self._consumers: dict[AsyncConsumer, None] = {}
-        self._queue_consumers: dict[AsyncQueueConsumer, None] = {}
-        self._stream_consumers: dict[AsyncStreamConsumer, None] = {}
+        self._consumers: dict[AsyncReader | AsyncQueueConsumer | AsyncStreamConsumer, None] = {}
         self._is_closed = False
 
     # Topics.
@@ -277,40 +276,17 @@ class AsyncClient:
 
     # Consuming.
 
-    @overload
-    def consumer(self, topic: str, *, mode: Literal["manual"], **settings: Unpack[ReadSettings]) -> AsyncConsumer: ...
+    @takes(queue_parameters)
+    def queue(self, subscription: Subscription[QueueOptions]) -> AsyncQueueConsumer:
+        return self._keep(AsyncQueueConsumer(self._opened(), subscription, self._forget))
 
-    @overload
-    def consumer(
-        self, topic: str, *, group: str, mode: Literal["queue"] = "queue", **settings: Unpack[QueueSettings]
-    ) -> AsyncQueueConsumer: ...
+    @takes(stream_parameters)
+    def stream(self, subscription: Subscription[StreamOptions]) -> AsyncStreamConsumer:
+        return self._keep(AsyncStreamConsumer(self._opened(), subscription, self._forget))
 
-    @overload
-    def consumer(
-        self, topic: str, *, group: str, mode: Literal["stream"], **settings: Unpack[StreamSettings]
-    ) -> AsyncStreamConsumer: ...
-
-    def consumer(
-        self, topic: str, *, mode: Mode = "queue", **settings: Any
-    ) -> AsyncConsumer | AsyncQueueConsumer | AsyncStreamConsumer:
-        """A reader of a topic: a member of a queue group or, by its `mode`, of a stream group, or a manual reader.
-
-        Members of a queue group share the messages of the topic: each is leased to one of them until it is settled, and
-        delivered again if it is not; other groups get everything, too. What can be said is listed in `QueueSettings`.
-
-        Members of a stream group share its partitions: each is read by one of them, in order, from where the group last
-        committed. They move when members come and go, and those that stay are not interrupted. What can be said is
-        listed in `StreamSettings`.
-
-        A manual reader begins at `offset` (a number, earliest or latest), or at the first record at or after
-        `timestamp_ms`; if neither is given, where `group` last committed, else at the oldest record. It reads all
-        partitions, or those named. When retention has removed what would be next it raises OffsetOutOfRangeError, or
-        goes on with what is left if `skip_removed` is set. What can be said is listed in `ReadSettings`.
-        """
-        check_mode(mode)
-        if mode == "manual":
-            return self._reader(topic, cast(ReadSettings, settings))
-        return self._stream_consumer(topic, settings) if mode == "stream" else self._queue_consumer(topic, settings)
+    @takes(reader_parameters)
+    def reader(self, plan: Subscription[ReaderPlan]) -> AsyncReader:
+        return self._keep(AsyncReader(self._opened(), plan, self._forget))
 
     async def list_offsets(
         self,
@@ -544,10 +520,10 @@ class AsyncClient:
 
     async def _close_all(self, timeout_ms: int | None) -> None:
         limit = TimeLimit(timeout_ms)
-        members: list[AsyncQueueConsumer | AsyncStreamConsumer] = [*self._queue_consumers, *self._stream_consumers]
-        closing = [consumer.close(timeout_ms=timeout_ms) for consumer in members]
-        for consumer in list(self._consumers):
-            await consumer.close()
+        closing = [
+            consumer.close() if isinstance(consumer, AsyncReader) else consumer.close(timeout_ms=timeout_ms)
+            for consumer in list(self._consumers)
+        ]
         # Producers last: a handler that is being drained may still send something.
         outcomes = await asyncio.gather(*closing, return_exceptions=True)
         sending = [producer.close(timeout_ms=limit.left_ms) for producer in list(self._producers)]
@@ -556,33 +532,6 @@ class AsyncClient:
                 raise outcome
 
     # Inside.
-
-    def _reader(self, topic: str, settings: ReadSettings) -> AsyncConsumer:
-        consumer = AsyncConsumer(
-            self._opened(),
-            topic,
-            group=settings.get("group", ""),
-            offset=settings.get("offset"),
-            timestamp_ms=settings.get("timestamp_ms"),
-            partitions=settings.get("partitions"),
-            options=reader_options(settings),
-            timeout_ms=self._limit_ms(settings.get("timeout_ms")),
-            closed=self._forget_consumer,
-        )
-        self._consumers[consumer] = None
-        return consumer
-
-    def _queue_consumer(self, topic: str, settings: dict[str, Any]) -> AsyncQueueConsumer:
-        group, options = read_queue_settings(settings, self._timeout_ms)
-        consumer = AsyncQueueConsumer(self._opened(), topic, group, options, self._forget_queue_consumer)
-        self._queue_consumers[consumer] = None
-        return consumer
-
-    def _stream_consumer(self, topic: str, settings: dict[str, Any]) -> AsyncStreamConsumer:
-        group, options = read_stream_settings(settings, self._timeout_ms)
-        consumer = AsyncStreamConsumer(self._opened(), topic, group, options, self._forget_stream_consumer)
-        self._stream_consumers[consumer] = None
-        return consumer
 
     def _groups(self, topic: str, timeout_ms: int | None) -> Groups:
         return Groups(self._opened(), topic, self._limit_ms(timeout_ms))
@@ -630,11 +579,9 @@ class AsyncClient:
     def _forget_producer(self, producer: AsyncProducer) -> None:
         self._producers.pop(producer, None)
 
-    def _forget_consumer(self, consumer: AsyncConsumer) -> None:
+    def _keep(self, consumer: Consumer) -> Consumer:
+        self._consumers[consumer] = None
+        return consumer
+
+    def _forget(self, consumer: AsyncReader | AsyncQueueConsumer | AsyncStreamConsumer) -> None:
         self._consumers.pop(consumer, None)
-
-    def _forget_queue_consumer(self, consumer: AsyncQueueConsumer) -> None:
-        self._queue_consumers.pop(consumer, None)
-
-    def _forget_stream_consumer(self, consumer: AsyncStreamConsumer) -> None:
-        self._stream_consumers.pop(consumer, None)

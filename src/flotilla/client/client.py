@@ -8,7 +8,7 @@ import threading
 import weakref
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar, Unpack, cast, overload
+from typing import Any, Self, TypeVar, Unpack
 
 from flotilla.client._core.asyncio_network import Network
 from flotilla.client._core.closing import TimeLimit, leaving
@@ -16,12 +16,10 @@ from flotilla.client._core.loop_thread import LoopThread
 from flotilla.client._core.positions import Start
 from flotilla.client._options import (
     TIMEOUT_MS_DEFAULT,
-    Mode,
-    ReadSettings,
-    check_mode,
+    Subscription,
     full_name,
     read_timeout,
-    reader_options,
+    takes,
 )
 from flotilla.client.admin.dead_letters import DeadLetters
 from flotilla.client.admin.group_info import GroupInfo
@@ -32,11 +30,12 @@ from flotilla.client.producer._core import ProducerOptions
 from flotilla.client.producer._direct_connection import DirectConnections
 from flotilla.client.producer._record_fields import RecordFields
 from flotilla.client.producer.sync import Producer
-from flotilla.client.queue.options import QueueSettings, StartAt, read_queue_settings
+from flotilla.client.queue.options import QueueOptions, StartAt, queue_parameters
 from flotilla.client.queue.sync import QueueConsumer
 from flotilla.client.reader.message import Message
-from flotilla.client.reader.sync import Consumer
-from flotilla.client.stream.options import StreamSettings, read_stream_settings
+from flotilla.client.reader.options import ReaderPlan, reader_parameters
+from flotilla.client.reader.sync import Reader
+from flotilla.client.stream.options import StreamOptions, stream_parameters
 from flotilla.client.stream.sync import StreamConsumer
 from flotilla.client.transaction._core import Committed
 from flotilla.client.transaction.sync import Transaction
@@ -49,6 +48,7 @@ from flotilla.types.operations.queue import Explanation, GroupReset
 from flotilla.types.records import Record
 
 Result = TypeVar("Result")
+Consumer = TypeVar("Consumer", Reader, QueueConsumer, StreamConsumer)
 
 
 class Client:
@@ -84,9 +84,7 @@ class Client:
         self._own_producers: dict[str, Producer] = {}
         #: Whatever has to be closed with the client.
         self._producers: dict[Producer, None] = {}
-        self._consumers: dict[Consumer, None] = {}
-        self._queue_consumers: dict[QueueConsumer, None] = {}
-        self._stream_consumers: dict[StreamConsumer, None] = {}
+        self._consumers: dict[Reader | QueueConsumer | StreamConsumer, None] = {}
 
     # Topics.
 
@@ -269,40 +267,17 @@ class Client:
 
     # Consuming.
 
-    @overload
-    def consumer(self, topic: str, *, mode: Literal["manual"], **settings: Unpack[ReadSettings]) -> Consumer: ...
+    @takes(queue_parameters)
+    def queue(self, subscription: Subscription[QueueOptions]) -> QueueConsumer:
+        return self._keep(QueueConsumer(*self._opened(), subscription, self._forget))
 
-    @overload
-    def consumer(
-        self, topic: str, *, group: str, mode: Literal["queue"] = "queue", **settings: Unpack[QueueSettings]
-    ) -> QueueConsumer: ...
+    @takes(stream_parameters)
+    def stream(self, subscription: Subscription[StreamOptions]) -> StreamConsumer:
+        return self._keep(StreamConsumer(*self._opened(), subscription, self._forget))
 
-    @overload
-    def consumer(
-        self, topic: str, *, group: str, mode: Literal["stream"], **settings: Unpack[StreamSettings]
-    ) -> StreamConsumer: ...
-
-    def consumer(
-        self, topic: str, *, mode: Mode = "queue", **settings: Any
-    ) -> Consumer | QueueConsumer | StreamConsumer:
-        """A reader of a topic: a member of a queue group or, by its `mode`, of a stream group, or a manual reader.
-
-        Members of a queue group share the messages of the topic: each is leased to one of them until it is settled, and
-        delivered again if it is not; other groups get everything, too. What can be said is listed in `QueueSettings`.
-
-        Members of a stream group share its partitions: each is read by one of them, in order, from where the group last
-        committed. They move when members come and go, and those that stay are not interrupted. What can be said is
-        listed in `StreamSettings`.
-
-        A manual reader begins at `offset` (a number, earliest or latest), or at the first record at or after
-        `timestamp_ms`; if neither is given, where `group` last committed, else at the oldest record. It reads all
-        partitions, or those named. When retention has removed what would be next it raises OffsetOutOfRangeError, or
-        goes on with what is left if `skip_removed` is set. What can be said is listed in `ReadSettings`.
-        """
-        check_mode(mode)
-        if mode == "manual":
-            return self._reader(topic, cast(ReadSettings, settings))
-        return self._stream_consumer(topic, settings) if mode == "stream" else self._queue_consumer(topic, settings)
+    @takes(reader_parameters)
+    def reader(self, plan: Subscription[ReaderPlan]) -> Reader:
+        return self._keep(Reader(*self._opened(), plan, self._forget))
 
     def list_offsets(
         self,
@@ -546,53 +521,17 @@ class Client:
 
     def _close_all(self, timeout_ms: int | None) -> None:
         limit = TimeLimit(timeout_ms)
-        for consumer in list(self._consumers):
-            consumer.close()
         first: FlotillaError | None = None
         # Producers last: a handler that is being drained may still send something.
-        closing: list[QueueConsumer | StreamConsumer | Producer]
-        closing = [*self._queue_consumers, *self._stream_consumers, *self._producers]
-        for each in closing:
+        for each in [*self._consumers, *self._producers]:
             try:
-                each.close(timeout_ms=limit.left_ms)
+                each.close() if isinstance(each, Reader) else each.close(timeout_ms=limit.left_ms)
             except FlotillaError as error:
                 first = first or error
         if first is not None:
             raise first
 
     # Inside.
-
-    def _reader(self, topic: str, settings: ReadSettings) -> Consumer:
-        options = reader_options(settings)
-        thread, network = self._opened()
-        consumer = Consumer(
-            thread,
-            network,
-            topic,
-            group=settings.get("group", ""),
-            offset=settings.get("offset"),
-            timestamp_ms=settings.get("timestamp_ms"),
-            partitions=settings.get("partitions"),
-            options=options,
-            timeout_ms=self._limit_ms(settings.get("timeout_ms")),
-            closed=self._forget_consumer,
-        )
-        self._consumers[consumer] = None
-        return consumer
-
-    def _queue_consumer(self, topic: str, settings: dict[str, Any]) -> QueueConsumer:
-        group, options = read_queue_settings(settings, self._timeout_ms)
-        thread, network = self._opened()
-        consumer = QueueConsumer(thread, network, topic, group, options, self._forget_queue_consumer)
-        self._queue_consumers[consumer] = None
-        return consumer
-
-    def _stream_consumer(self, topic: str, settings: dict[str, Any]) -> StreamConsumer:
-        group, options = read_stream_settings(settings, self._timeout_ms)
-        thread, network = self._opened()
-        consumer = StreamConsumer(thread, network, topic, group, options, self._forget_stream_consumer)
-        self._stream_consumers[consumer] = None
-        return consumer
 
     def _opened(self) -> tuple[LoopThread, Network]:
         with self._lock:
@@ -637,14 +576,12 @@ class Client:
     def _forget_producer(self, producer: Producer) -> None:
         self._producers.pop(producer, None)
 
-    def _forget_consumer(self, consumer: Consumer) -> None:
+    def _keep(self, consumer: Consumer) -> Consumer:
+        self._consumers[consumer] = None
+        return consumer
+
+    def _forget(self, consumer: Reader | QueueConsumer | StreamConsumer) -> None:
         self._consumers.pop(consumer, None)
-
-    def _forget_queue_consumer(self, consumer: QueueConsumer) -> None:
-        self._queue_consumers.pop(consumer, None)
-
-    def _forget_stream_consumer(self, consumer: StreamConsumer) -> None:
-        self._stream_consumers.pop(consumer, None)
 
 
 async def _network(client: AsyncClient) -> Network:

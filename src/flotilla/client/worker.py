@@ -102,7 +102,7 @@ class Worker:
         threads = None if self._is_async else ThreadPoolExecutor(self.concurrency, f"flotilla-worker-{self.topic}")
         try:
             settings: QueueSettings = {"prefetch": self.concurrency, **self._settings}
-            consumer = client.consumer(self.topic, group=self.group, **settings)
+            consumer = client.queue(self.topic, group=self.group, **settings)
             await self._work(consumer, self._stopping, threads)
         finally:
             self._loop = None

@@ -118,7 +118,7 @@ async def read_all(client: AsyncClient, topic: str, *, seconds: float = WAIT_S_M
     partitions = [partition.number for partition in (await client.describe_topic(topic)).partitions]
     ends = {number: await client.list_offsets(topic, number, "latest") for number in partitions}
     messages: list[Message] = []
-    async with asyncio.timeout(seconds), client.consumer(topic, mode="manual", offset="earliest") as consumer:
+    async with asyncio.timeout(seconds), client.reader(topic, offset="earliest") as consumer:
         while any(position < ends[number] for number, position in (await consumer.positions()).items()):
             messages += await consumer.poll(10_000)
     return messages

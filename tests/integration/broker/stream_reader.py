@@ -30,10 +30,9 @@ def main(addresses: str, topic: str, group: str, session_ms: str) -> None:
     threading.Thread(target=watch, daemon=True).start()
     with (
         Client(addresses) as client,
-        client.consumer(
+        client.stream(
             topic,
             group=group,
-            mode="stream",
             session_ms=int(session_ms),
             on_assign=lambda partitions: note(assigned=partitions),
             on_revoke=lambda partitions, lost: note(revoked=partitions, lost=lost),

@@ -39,7 +39,7 @@ def test_every_replica_serves_and_a_paused_one_is_passed_over(cluster: BrokerClu
             assert isinstance(served, Fetched)
             assert sum(parse_header(batch).count for batch in served.batches) == 100
 
-        readers = [client.consumer(topic, mode="manual", offset=0, read_from="spread") for _ in range(3)]
+        readers = [client.reader(topic, offset=0, read_from="spread") for _ in range(3)]
         seen: list[list[int]] = [[], [], []]
 
         async def read_to(end: int) -> None:

@@ -37,7 +37,7 @@ def test_many_producers_and_a_reader_that_follows_them(cluster: BrokerCluster) -
         seen: dict[tuple[int, int], bytes] = {}
 
         async def follow() -> None:
-            async with client.consumer("stream", mode="manual", offset="earliest") as consumer:
+            async with client.reader("stream", offset="earliest") as consumer:
                 async for message in consumer:
                     assert (message.partition, message.offset) not in seen
                     seen[message.partition, message.offset] = message.payload
@@ -61,7 +61,7 @@ def test_replay_and_seek(cluster: BrokerCluster) -> None:
         await client.create_topic("history", partitions=1)
         for number in range(10):
             await client.produce("history", b"%d" % number, timestamp_ms=1_000_000 + 1_000 * number)
-        async with client.consumer("history", mode="manual", offset="earliest") as consumer:
+        async with client.reader("history", offset="earliest") as consumer:
 
             async def take(count: int) -> list[bytes]:
                 messages: list[bytes] = []
@@ -93,7 +93,7 @@ def test_a_group_goes_on_where_it_committed_and_never_moves_back_by_itself(clust
     async def scenario(cluster: BrokerCluster, client: AsyncClient) -> None:
         await client.create_topic("work", partitions=1)
         await client.produce_many("work", [b"%d" % number for number in range(10)])
-        async with client.consumer("work", mode="manual", group="billing") as consumer:
+        async with client.reader("work", group="billing") as consumer:
             assert await consumer.committed() == {0: None}
             assert len(await consumer.poll(6)) == 6
             assert await consumer.commit() == {0: 6}
@@ -102,7 +102,7 @@ def test_a_group_goes_on_where_it_committed_and_never_moves_back_by_itself(clust
         # The position is replicated: it outlives the node that took it.
         leader = await cluster.leader("work")
         await leader.kill()
-        async with client.consumer("work", mode="manual", group="billing") as consumer:
+        async with client.reader("work", group="billing") as consumer:
             assert [message.payload for message in await consumer.poll(10)] == [b"6", b"7", b"8", b"9"]
         assert await client.committed_offset("billing", "work", 0) == 6
         assert await client.commit_offset("billing", "work", 0, 2, reset=True) == 2

@@ -13,8 +13,8 @@ def test_what_is_held_through_a_failover_is_not_delivered_again(cluster: BrokerC
         await client.create_topic("held", partitions=1)
         await client.produce_many("held", [b"%d" % number for number in range(20)])
         async with (
-            client.consumer("held", group="workers") as holder,
-            client.consumer("held", group="workers") as other,
+            client.queue("held", group="workers") as holder,
+            client.queue("held", group="workers") as other,
         ):
             held = await holder.poll(10)
             leader = await cluster.leader("held")
@@ -40,7 +40,7 @@ def test_attempts_are_counted_across_failovers_and_the_dead_are_buried_once(clus
     async def scenario(cluster: BrokerCluster, client: AsyncClient) -> None:
         await client.create_topic("poisoned", partitions=1, max_deliveries=3, nack_backoff_ms=10)
         await client.produce("poisoned", b"poison", key=b"k", priority=5)
-        async with client.consumer("poisoned", group="workers") as consumer:
+        async with client.queue("poisoned", group="workers") as consumer:
             for attempt in (1, 2, 3):
                 (message,) = await consumer.poll(1, wait_ms=20_000)
                 assert message.attempt == attempt
@@ -69,7 +69,7 @@ def test_retention_never_removes_what_a_holder_needs(cluster: BrokerCluster) -> 
     async def scenario(cluster: BrokerCluster, client: AsyncClient) -> None:
         await client.create_topic("trimmed", partitions=1)
         await client.alter_group("trimmed", "archive", holds_retention=1)
-        async with client.consumer("trimmed", group="archive") as archive:
+        async with client.queue("trimmed", group="archive") as archive:
             await client.produce_many("trimmed", [bytes(100)] * 1_000)
             messages = await archive.poll(1_000)
             await client.alter_topic("trimmed", retention_messages=100)

@@ -61,7 +61,7 @@ def test_each_message_makes_one_product_whoever_dies(cluster: BrokerCluster) -> 
     count = 120
 
     async def work(client: AsyncClient, is_over: asyncio.Event) -> None:
-        async with client.consumer(INPUT, group="makers") as consumer:
+        async with client.queue(INPUT, group="makers") as consumer:
             while not is_over.is_set():
                 messages: list[AsyncQueueMessage] = []
                 try:

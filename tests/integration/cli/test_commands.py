@@ -179,7 +179,7 @@ def test_a_stream_group_is_moved_and_deleted_on_the_command_line(flotilla, clust
     assert moved == planned
     assert len(flotilla(*read).stdout.split()) == 6
 
-    with Client(cluster.servers) as client, client.consumer("moved", group="shared", mode="stream") as consumer:
+    with Client(cluster.servers) as client, client.stream("moved", group="shared") as consumer:
         # It joins in the background.
         while not client.describe_group("moved", "shared").stream.members:
             consumer.poll(1, wait_ms=20)

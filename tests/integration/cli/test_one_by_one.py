@@ -47,5 +47,5 @@ def test_records_one_by_one_survive_their_leaders(tmp_path: Path) -> None:
                 cluster.restart_node(leader)
                 cluster.wait_ready()
             assert client.list_offsets("orders", 0, "latest") == len(sent)
-            with client.consumer("orders", mode="manual", offset=0) as consumer:
+            with client.reader("orders", offset=0) as consumer:
                 assert [next(consumer).payload for _ in sent] == sent

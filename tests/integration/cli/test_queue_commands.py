@@ -118,7 +118,7 @@ def test_single_messages_are_looked_at_explained_and_taken_back(flotilla, asked)
 
 def test_dead_letters_are_listed_looked_at_sent_again_and_thrown_away(flotilla, asked, cluster: LocalCluster):
     produce(flotilla, "deadly", "timeout", "garbage")
-    with Client(cluster.servers) as client, client.consumer("deadly", group="g") as consumer:
+    with Client(cluster.servers) as client, client.queue("deadly", group="g") as consumer:
         for message in consumer.poll(2):
             message.reject(reason=f"because of {message.payload.decode()}")
 
@@ -150,7 +150,7 @@ def test_dead_letters_are_listed_looked_at_sent_again_and_thrown_away(flotilla, 
 
 def test_dead_letters_outlive_their_topic(flotilla, asked, cluster: LocalCluster):
     produce(flotilla, "origin", "garbage")
-    with Client(cluster.servers) as client, client.consumer("origin", group="g") as consumer:
+    with Client(cluster.servers) as client, client.queue("origin", group="g") as consumer:
         for message in consumer.poll(1):
             message.reject(reason="no")
     eventually(lambda: asked("dlq", "list", "origin", "-g", "g"))

@@ -194,7 +194,7 @@ def test_groups(topic: Topic) -> None:
 def test_a_stream_group_is_moved_and_deleted_when_nobody_is_in_it(topic: Topic, broker: LocalBroker) -> None:
     topic.produce("a", "b")
     path = f"/v1/topics/{topic.name}/groups/s"
-    with broker.client() as client, client.consumer(topic.name, group="s", mode="stream") as consumer:
+    with broker.client() as client, client.stream(topic.name, group="s") as consumer:
         assert next(consumer).offset == 0
         consumer.commit()
         assert topic.get("/groups")["groups"] == [{"group": "s", "kind": "stream"}]
@@ -213,7 +213,7 @@ def test_a_stream_group_is_moved_and_deleted_when_nobody_is_in_it(topic: Topic, 
     assert topic.get("/groups/s")["stream"]["members"] == []
     moved = topic.post("groups/s/reset", start={"at": "earliest"}, partitions=[0])
     assert [(move["partition"], move["to_offset"]) for move in moved["partitions"]] == [(0, 0)]
-    with broker.client() as client, client.consumer(topic.name, group="s", mode="stream") as consumer:
+    with broker.client() as client, client.stream(topic.name, group="s") as consumer:
         assert next(consumer).offset == 0
     assert topic.http.delete(path).json() == {"group": "s"}
     assert topic.http.get(path).status_code == 404

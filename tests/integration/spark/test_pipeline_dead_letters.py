@@ -33,7 +33,7 @@ def bury(client: Client, topic: str, count: int) -> None:
     for number in range(count):
         client.produce(topic, b"%d" % number, key=b"k%d" % (number % 5), headers={"own": str(number)}, priority=3)
     left = count
-    with client.consumer(topic, group=GROUP) as consumer:
+    with client.queue(topic, group=GROUP) as consumer:
         while left:
             for message in consumer.poll(max_messages=64, wait_ms=10_000):
                 number = int(message.payload)
@@ -82,7 +82,7 @@ def test_triage_and_a_redrive_that_is_repeated_and_broken(
     assert redrive(spark, chosen, RedriveOptions(servers, str(tmp_path / "another"))).sent == 0
 
     back = []
-    with client.consumer(name, group=GROUP) as consumer:
+    with client.queue(name, group=GROUP) as consumer:
         while len(back) < 10:
             back += consumer.poll(max_messages=64, wait_ms=10_000)
         assert consumer.poll(max_messages=1, wait_ms=500) == []

@@ -46,7 +46,7 @@ def test_every_column_that_can_be_written(spark: Any, client: Client, servers: s
     assert places["three"] == partition_of(b"k", 3)
     assert {row.timestamp.replace(tzinfo=UTC) for row in table.collect()} == {made}
     # What is to be delivered later is not, though everything else is.
-    with client.consumer(name, group="workers", start="earliest") as consumer:
+    with client.queue(name, group="workers", start="earliest") as consumer:
         assert [message.payload for message in consumer.poll(10, wait_ms=5_000)] == [b"three"]
 
 

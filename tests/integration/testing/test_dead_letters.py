@@ -16,7 +16,7 @@ def broker():
 
 def rejected(client, count, group="g"):
     """So many messages die, for the reason that is their payload."""
-    with client.consumer(TOPIC, group=group) as consumer:
+    with client.queue(TOPIC, group=group) as consumer:
         for message in consumer.poll(100):
             message.reject(reason=message.payload.decode())
     letters = client.dead_letters(TOPIC, group)
@@ -50,7 +50,7 @@ def test_a_message_that_is_sent_again_has_its_own_bound_on_deliveries(client):
     client.produce(TOPIC, b"1", key=b"k", headers={"mine": b"1"}, priority=3, content_type=2, max_deliveries=2)
     letters = client.dead_letters(TOPIC, "g")
     for redriven in range(2):
-        with client.consumer(TOPIC, group="g") as consumer:
+        with client.queue(TOPIC, group="g") as consumer:
             for attempt in (1, 2):
                 (message,) = consumer.poll()
                 assert (message.key, message.priority, message.content_type) == (b"k", 3, 2)
@@ -66,7 +66,7 @@ def test_a_time_to_live_counts_anew_when_a_message_is_sent_again(broker, client)
     letters = rejected(client, 1)
     assert letters.list()[0].ttl_ms == HOUR_MS
     assert letters.redrive().done == 1
-    with client.consumer(TOPIC, group="g") as consumer:
+    with client.queue(TOPIC, group="g") as consumer:
         broker.advance(minutes=30)
         (message,) = consumer.poll()
         message.release()
@@ -77,9 +77,9 @@ def test_a_time_to_live_counts_anew_when_a_message_is_sent_again(broker, client)
 
 def test_every_group_of_the_topic_gets_what_is_sent_again(client):
     client.produce(TOPIC, b"1")
-    with client.consumer(TOPIC, group="other") as other:
+    with client.queue(TOPIC, group="other") as other:
         other.ack(other.poll())
         assert rejected(client, 1).redrive().done == 1
         for group in ("g", "other"):
-            with client.consumer(TOPIC, group=group) as consumer:
+            with client.queue(TOPIC, group=group) as consumer:
                 assert payloads(consumer.poll()) == [b"1"]

@@ -25,7 +25,7 @@ def test_a_holder_gets_everything_that_came_before_its_first_poll_and_holds_noth
     eventually(lambda: client.list_offsets("control", 0, "earliest") == 90)
     broker.advance(minutes=1)
     assert client.list_offsets("orders", 0, "earliest") == 0
-    with client.consumer("orders", group="archive") as archive:
+    with client.queue("orders", group="archive") as archive:
         assert payloads(archive.poll(1_000)) == sent
     client.delete_group("orders", "archive")
     broker.advance(minutes=1)

@@ -18,7 +18,7 @@ def broker():
 def test_a_delay_of_a_week_is_over_when_the_clock_is_turned(broker, client):
     client.produce("orders", b"later", delay_ms=7 * DAY_MS)
     client.produce("orders", b"now")
-    with client.consumer("orders", group="workers") as consumer:
+    with client.queue("orders", group="workers") as consumer:
         (message,) = consumer.poll()
         assert message.payload == b"now"
         message.ack()
@@ -32,7 +32,7 @@ def test_a_message_fails_its_way_through_a_backoff_of_hours_to_the_dead_letters(
     backoff = {"nack_backoff_ms": HOUR_MS, "nack_backoff_max_ms": 8 * HOUR_MS}
     client.create_topic("orders", max_deliveries=3, **backoff)
     client.produce("orders", b"poison", key=b"k")
-    with client.consumer("orders", group="workers") as consumer:
+    with client.queue("orders", group="workers") as consumer:
         for attempt in (1, 2, 3):
             (message,) = consumer.poll()
             assert message.attempt == attempt
@@ -47,8 +47,8 @@ def test_a_message_fails_its_way_through_a_backoff_of_hours_to_the_dead_letters(
 def test_a_lease_that_runs_out_is_somebody_elses(broker, client):
     client.produce("orders", b"1")
     with (
-        client.consumer("orders", group="workers", visibility_ms=HOUR_MS) as slow,
-        client.consumer("orders", group="workers") as quick,
+        client.queue("orders", group="workers", visibility_ms=HOUR_MS) as slow,
+        client.queue("orders", group="workers") as quick,
     ):
         (held,) = slow.poll()
         broker.advance(hours=2)
@@ -74,7 +74,7 @@ def test_what_retention_has_trimmed_leaves_the_disk():
             return client.list_offsets("orders", 0, "earliest") == 7_900 and size_of(folder) < 2_000_000
 
         assert eventually(is_trimmed)
-        with client.consumer("orders", mode="manual", offset="earliest") as reader:
+        with client.reader("orders", offset="earliest") as reader:
             assert reader.poll(1)[0].offset == 7_900
 
 

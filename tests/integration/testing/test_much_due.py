@@ -18,7 +18,7 @@ def broker(monkeypatch):
 def test_all_that_is_due_is_ready(broker, client):
     client.create_topic("orders", partitions=1)
     client.produce("orders", b"at once")
-    with client.consumer("orders", group="workers") as consumer:
+    with client.queue("orders", group="workers") as consumer:
         consumer.ack(consumer.poll(1, wait_ms=10_000))
     with client.producer("orders") as producer:
         for number in range(COUNT):
@@ -26,5 +26,5 @@ def test_all_that_is_due_is_ready(broker, client):
     broker.advance(hours=2)
     told = client.describe_group("orders", "workers")
     assert (told.ready, told.delayed) == (COUNT, 0)
-    with client.consumer("orders", group="workers") as consumer:
+    with client.queue("orders", group="workers") as consumer:
         assert len(consumer.poll(COUNT, wait_ms=0)) == COUNT

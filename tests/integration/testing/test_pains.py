@@ -37,7 +37,7 @@ def drain(consumer, wait_ms=0):
 
 def test_a_delay_longer_than_the_visibility_timeout_is_delivered_once(broker, client, topic):
     client.produce(topic, b"tomorrow", delay_ms=DAY_MS)
-    with client.consumer(topic, group="g", visibility_ms=30_000) as consumer:
+    with client.queue(topic, group="g", visibility_ms=30_000) as consumer:
         for _ in range(24):
             assert consumer.poll(wait_ms=0) == []
             broker.advance(hours=1)
@@ -51,8 +51,8 @@ def test_a_delay_longer_than_the_visibility_timeout_is_delivered_once(broker, cl
 def test_a_long_handler_keeps_its_message(broker, client, topic):
     client.produce(topic, b"1")
     with (
-        client.consumer(topic, group="g", visibility_ms=4_000) as slow,
-        client.consumer(topic, group="g", visibility_ms=4_000) as other,
+        client.queue(topic, group="g", visibility_ms=4_000) as slow,
+        client.queue(topic, group="g", visibility_ms=4_000) as other,
     ):
         (message,) = slow.poll()
         # Real time: the lease is renewed by the client while the message is in somebody's hands.
@@ -63,7 +63,7 @@ def test_a_long_handler_keeps_its_message(broker, client, topic):
 def test_parallelism_is_not_bound_to_the_partition_count(client, topic):
     client.create_topic(topic, partitions=1)
     client.produce_many(topic, [b"%d" % number for number in range(10)])
-    consumers = [client.consumer(topic, group="g") for _ in range(10)]
+    consumers = [client.queue(topic, group="g") for _ in range(10)]
     held = [consumer.poll(1) for consumer in consumers]
     assert sorted(payloads(message for (message,) in held)) == [b"%d" % number for number in range(10)]
     for consumer in consumers:
@@ -73,7 +73,7 @@ def test_parallelism_is_not_bound_to_the_partition_count(client, topic):
 def test_a_poison_message_neither_blocks_nor_loops_nor_vanishes(broker, client, topic):
     client.create_topic(topic, max_deliveries=2)
     client.produce_many(topic, [b"poison", b"good"])
-    with client.consumer(topic, group="g") as consumer:
+    with client.queue(topic, group="g") as consumer:
         done = []
         while len(done) < 1 or client.describe_group(topic, "g").dead_total < 1:
             for message in consumer.poll(10, wait_ms=100):
@@ -90,7 +90,7 @@ def test_a_poison_message_neither_blocks_nor_loops_nor_vanishes(broker, client, 
 
 def test_a_bare_nack_does_not_burn_all_attempts_in_milliseconds(broker, client, topic):
     client.produce(topic, b"1")
-    with client.consumer(topic, group="g") as consumer:
+    with client.queue(topic, group="g") as consumer:
         (message,) = consumer.poll()
         message.nack()
         assert consumer.poll(wait_ms=0) == []
@@ -113,7 +113,7 @@ def test_a_bare_nack_does_not_burn_all_attempts_in_milliseconds(broker, client, 
 def test_redrive_is_one_call_with_filters_and_a_guard_against_loops(broker, client, topic):
     client.create_topic(topic, max_deliveries=1)
     client.produce_many(topic, [b"timeout", b"garbage"])
-    with client.consumer(topic, group="g") as consumer:
+    with client.queue(topic, group="g") as consumer:
         for message in consumer.poll(10):
             message.reject(reason=f"because of {message.payload.decode()}")
         letters = client.dead_letters(topic, "g")
@@ -137,7 +137,7 @@ def test_redrive_is_one_call_with_filters_and_a_guard_against_loops(broker, clie
 def test_a_low_priority_is_not_starved(client, topic):
     client.produce_many(topic, [b"0"] * 30, priority=0)
     low = []
-    with client.consumer(topic, group="g") as consumer:
+    with client.queue(topic, group="g") as consumer:
         for _ in range(4):
             # More of the high ones than anybody takes away: they alone would keep the group busy for ever.
             client.produce_many(topic, [b"7"] * 100, priority=7)
@@ -155,7 +155,7 @@ def test_a_rate_limit_holds_for_all_workers_together(broker, client, topic):
 
     def delivered():
         # New ones each time: who has been told to wait for a token does so by a clock that nobody turns.
-        with client.consumer(topic, group="g") as one, client.consumer(topic, group="g") as other:
+        with client.queue(topic, group="g") as one, client.queue(topic, group="g") as other:
             return drain(one, wait_ms=100) + drain(other, wait_ms=100)
 
     for _ in range(5):
@@ -182,8 +182,8 @@ def test_a_worker_holds_no_more_than_it_can_work_on(broker, client, topic):
 def test_a_late_ack_counts_while_nobody_else_has_the_message(broker, client, topic):
     client.produce_many(topic, [b"1", b"2"])
     with (
-        client.consumer(topic, group="g", visibility_ms=MINUTE_MS) as late,
-        client.consumer(topic, group="g") as other,
+        client.queue(topic, group="g", visibility_ms=MINUTE_MS) as late,
+        client.queue(topic, group="g") as other,
     ):
         first, second = late.poll(2)
         broker.advance(minutes=2)
@@ -201,7 +201,7 @@ def test_what_is_cancelled_is_never_delivered(broker, client, topic):
     client.produce(topic, b"kept")
     assert len(client.cancel(topic, idempotency_key="order-1")) == 1
     assert client.cancel(topic, receipt.partition, offset=receipt.offset) == [(receipt.partition, receipt.offset)]
-    with client.consumer(topic, group="g") as consumer:
+    with client.queue(topic, group="g") as consumer:
         assert payloads(drain(consumer, wait_ms=200)) == [b"kept"]
         broker.advance(hours=2)
         assert drain(consumer) == []
@@ -213,7 +213,7 @@ def test_the_idempotency_key_of_a_cancelled_message_stays_taken(client, topic):
     again = client.produce(topic, b"1", idempotency_key="order-7")
     assert (again.offset, again.duplicate) == (first.offset, True)
     client.produce(topic, b"2", idempotency_key="order-8")
-    with client.consumer(topic, group="g") as consumer:
+    with client.queue(topic, group="g") as consumer:
         assert payloads(drain(consumer, wait_ms=200)) == [b"2"]
 
 
@@ -221,7 +221,7 @@ def test_a_repeated_idempotency_key_is_stored_once_and_answers_with_the_first_of
     first = client.produce(topic, b"1", idempotency_key="order-42")
     again = client.produce(topic, b"1", idempotency_key="order-42")
     assert (again.offset, again.duplicate, first.duplicate) == (first.offset, True, False)
-    with client.consumer(topic, group="g") as consumer:
+    with client.queue(topic, group="g") as consumer:
         assert payloads(drain(consumer, wait_ms=200)) == [b"1"]
 
 
@@ -229,7 +229,7 @@ def test_a_stuck_key_blocks_nobody_else(client, topic):
     for number in range(3):
         client.produce(topic, b"a%d" % number, key=b"a", partition=0)
         client.produce(topic, b"b%d" % number, key=b"b", partition=0)
-    with client.consumer(topic, group="g", ordered="key") as consumer:
+    with client.queue(topic, group="g", ordered="key") as consumer:
         found = []
         stuck = None
         while len(found) < 3:
@@ -248,7 +248,7 @@ def test_a_stuck_key_blocks_nobody_else(client, topic):
 
 def test_looking_at_a_message_does_not_change_it(client, topic):
     client.produce_many(topic, [b"1", b"2"])
-    with client.consumer(topic, group="g") as consumer:
+    with client.queue(topic, group="g") as consumer:
         (held,) = consumer.poll(1)
         before = client.describe_group(topic, "g")
         partition = held.partition
@@ -264,7 +264,7 @@ def test_looking_at_a_message_does_not_change_it(client, topic):
 
 def test_at_most_once_is_never_delivered_twice(broker, client, topic):
     client.produce_many(topic, [b"1", b"2"])
-    with client.consumer(topic, group="g", ack_mode="auto") as consumer:
+    with client.queue(topic, group="g", ack_mode="auto") as consumer:
         first = consumer.poll(1)
         broker.advance(days=1)
         second = consumer.poll(10)
@@ -278,14 +278,14 @@ def test_what_has_expired_is_not_delivered(broker, client, topic):
     client.produce(topic, b"stale", ttl_ms=MINUTE_MS)
     client.produce(topic, b"fresh", ttl_ms=1_000 * DAY_MS)
     broker.advance(hours=1)
-    with client.consumer(topic, group="g") as consumer:
+    with client.queue(topic, group="g") as consumer:
         assert payloads(drain(consumer, wait_ms=200)) == [b"fresh"]
     assert client.describe_group(topic, "g").expired_total == 1
 
 
 def test_a_group_can_be_rewound_and_paused(client, topic):
     client.produce_many(topic, [b"1", b"2"])
-    with client.consumer(topic, group="g") as consumer:
+    with client.queue(topic, group="g") as consumer:
         assert payloads(drain(consumer, wait_ms=200)) == [b"1", b"2"]
         moves = client.reset_group(topic, "g", "earliest", dry_run=True)
         assert [(move.from_offset, move.to_offset) for move in moves.values()] == [(2, 0)]
@@ -305,12 +305,12 @@ def test_a_deleted_group_is_gone_with_its_settings(client, topic):
     client.create_topic(topic, partitions=3)
     for partition in range(3):
         client.produce(topic, b"%d" % partition, partition=partition)
-    with client.consumer(topic, group="g") as consumer:
+    with client.queue(topic, group="g") as consumer:
         assert len(drain(consumer, wait_ms=200)) == 3
     client.alter_group(topic, "g", paused=1, holds_retention=1)
     client.delete_group(topic, "g")
     assert client.alter_group(topic, "g") == {}
-    with client.consumer(topic, group="g") as consumer:
+    with client.queue(topic, group="g") as consumer:
         found = []
         while len(found) < 3:
             found += payloads(consumer.poll(10))

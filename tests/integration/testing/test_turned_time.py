@@ -24,7 +24,7 @@ def broker():
 
 
 def drain(client, topic="orders"):
-    with client.consumer(topic, group="workers") as consumer:
+    with client.queue(topic, group="workers") as consumer:
         messages = consumer.poll(100, wait_ms=0)
         consumer.ack(messages)
         return sorted(payloads(messages))
@@ -128,7 +128,7 @@ def test_the_grpc_door_counts_from_the_turned_time():
 def test_a_lease_that_has_run_out_has_failed_when_the_clock_was_turned(broker, client):
     client.create_topic("orders", max_deliveries=1_000, nack_backoff_ms=0)
     client.produce("orders", b"1")
-    with client.consumer("orders", group="workers", visibility_ms=HOUR_MS) as consumer:
+    with client.queue("orders", group="workers", visibility_ms=HOUR_MS) as consumer:
         for failures in range(1, ROUNDS + 1):
             (message,) = consumer.poll()
             assert message.attempt == failures
@@ -139,7 +139,7 @@ def test_a_lease_that_has_run_out_has_failed_when_the_clock_was_turned(broker, c
 def test_a_message_is_among_the_dead_when_the_lease_of_its_last_attempt_has_run_out(broker, client):
     client.create_topic("orders", max_deliveries=1)
     letters = client.dead_letters("orders", "workers")
-    with client.consumer("orders", group="workers", visibility_ms=HOUR_MS) as consumer:
+    with client.queue("orders", group="workers", visibility_ms=HOUR_MS) as consumer:
         for deaths in range(1, ROUNDS + 1):
             client.produce("orders", b"%d" % deaths)
             (message,) = consumer.poll()
@@ -154,7 +154,7 @@ def test_many_partitions_have_done_what_is_due(broker, client):
     client.create_topic("orders", partitions=16, max_deliveries=1_000, nack_backoff_ms=0)
     for number in range(16):
         client.produce("orders", b"%d" % number, partition=number)
-    with client.consumer("orders", group="workers", visibility_ms=HOUR_MS) as consumer:
+    with client.queue("orders", group="workers", visibility_ms=HOUR_MS) as consumer:
         for rounds in range(1, 6):
             held = 0
             while held < 16:
@@ -191,7 +191,7 @@ def test_turning_ends_though_others_go_on(broker, client):
     busy = Thread(target=produce)
     busy.start()
     try:
-        with client.consumer("orders", group="workers", visibility_ms=HOUR_MS) as consumer:
+        with client.queue("orders", group="workers", visibility_ms=HOUR_MS) as consumer:
             for _ in range(5):
                 held = len(consumer.poll(10))
                 failed = client.describe_group("orders", "workers").failed_total

@@ -26,7 +26,7 @@ def texts(history):
 
 
 def fail_thrice(broker, client, topic):
-    with client.consumer(topic, group="g", visibility_ms=30_000) as consumer:
+    with client.queue(topic, group="g", visibility_ms=30_000) as consumer:
         for reason in ("no stock", "no money"):
             (message,) = consumer.poll(1, wait_ms=5_000)
             message.nack(reason=reason, delay_ms=60_000)
@@ -49,7 +49,7 @@ THRICE = [
 def test_a_life_that_ends_well(broker, client):
     client.produce("well", b"1")
     fail_thrice(broker, client, "well")
-    with client.consumer("well", group="g") as consumer:
+    with client.queue("well", group="g") as consumer:
         consumer.ack(consumer.poll(1, wait_ms=60_000))
     found = client.explain("well", 0, 0, "g")
     assert (found.state, texts(found.history)) == ("acked", [*THRICE, "acknowledged"])
@@ -63,7 +63,7 @@ def test_a_life_that_ends_badly_and_what_is_printed_of_it(broker, client):
     assert printed[0].endswith("for g, 3 failed attempts")
     assert texts([line.removeprefix("  ") for line in printed[1:-1]]) == THRICE
     assert printed[-1].startswith("next")
-    with client.consumer("badly", group="g") as consumer:
+    with client.queue("badly", group="g") as consumer:
         (message,) = consumer.poll(1, wait_ms=60_000)
         message.reject(reason="never")
     buried = eventually(lambda: (found := client.explain("badly", 0, 0, "g")).state == "dead" and found)

@@ -15,8 +15,8 @@ from flotilla.client.producer.aio import AsyncDelivery, AsyncProducer
 from flotilla.client.producer.sync import Producer, SyncDelivery
 from flotilla.client.queue.aio import AsyncQueueConsumer, AsyncQueueMessage
 from flotilla.client.queue.sync import QueueConsumer, QueueMessage
-from flotilla.client.reader.aio import AsyncConsumer
-from flotilla.client.reader.sync import Consumer
+from flotilla.client.reader.aio import AsyncReader
+from flotilla.client.reader.sync import Reader
 from flotilla.client.stream.aio import AsyncStreamConsumer
 from flotilla.client.stream.sync import StreamConsumer
 from flotilla.client.transaction.aio import AsyncTransaction
@@ -25,7 +25,7 @@ from flotilla.frontends.tcp.server import TcpServer
 from tests.unit.client.broker import MemoryCluster
 
 _WRAPPED = (
-    AsyncConsumer,
+    AsyncReader,
     AsyncDeadLetters,
     AsyncDelivery,
     AsyncProducer,
@@ -33,7 +33,7 @@ _WRAPPED = (
     AsyncQueueMessage,
     AsyncStreamConsumer,
     AsyncTransaction,
-    Consumer,
+    Reader,
     DeadLetters,
     Producer,
     QueueConsumer,

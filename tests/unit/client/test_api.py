@@ -10,19 +10,19 @@ import pytest
 import flotilla
 from flotilla import (
     AsyncClient,
-    AsyncConsumer,
     AsyncDeadLetters,
     AsyncProducer,
     AsyncQueueConsumer,
     AsyncQueueMessage,
+    AsyncReader,
     AsyncStreamConsumer,
     AsyncTransaction,
     Client,
-    Consumer,
     DeadLetters,
     Producer,
     QueueConsumer,
     QueueMessage,
+    Reader,
     StreamConsumer,
     Transaction,
 )
@@ -33,7 +33,7 @@ from flotilla.types.errors import ALL_ERRORS
 PAIRS = [
     (Client, AsyncClient),
     (Producer, AsyncProducer),
-    (Consumer, AsyncConsumer),
+    (Reader, AsyncReader),
     (SyncDelivery, AsyncDelivery),
     (QueueConsumer, AsyncQueueConsumer),
     (QueueMessage, AsyncQueueMessage),

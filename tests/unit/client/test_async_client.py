@@ -27,8 +27,8 @@ def run(work) -> None:
     [
         (Produce, lambda client: client.produce("orders", b"x")),
         (GetMetadata, lambda client: client.topics()),
-        (Fetch, lambda client: anext(client.consumer("orders", mode="manual"))),
-        (Fetch, lambda client: client.consumer("orders", mode="manual").poll(wait_ms=60_000)),
+        (Fetch, lambda client: anext(client.reader("orders"))),
+        (Fetch, lambda client: client.reader("orders").poll(wait_ms=60_000)),
     ],
 )
 def test_a_call_can_be_cancelled(doors, kind, action):
@@ -65,7 +65,7 @@ def test_records_of_many_tasks_travel_together(doors):
     [
         (Produce, lambda client: client.produce("orders", b"x"), OutcomeUnknownError),
         (GetMetadata, lambda client: client.topics(), ConnectionClosedError),
-        (Fetch, lambda client: anext(client.consumer("orders", mode="manual")), ConnectionClosedError),
+        (Fetch, lambda client: anext(client.reader("orders")), ConnectionClosedError),
     ],
 )
 def test_closing_ends_the_waits_of_other_tasks(doors, kind, action, error):

@@ -47,8 +47,8 @@ def interrupt_when(event: threading.Event) -> threading.Thread:
         (Produce, lambda client: client.produce("orders", b"x")),
         (Produce, lambda client: client.produce_many("orders", [b"x"])),
         (GetMetadata, lambda client: client.topics()),
-        (Fetch, lambda client: next(client.consumer("orders", mode="manual"))),
-        (Fetch, lambda client: client.consumer("orders", mode="manual").poll(wait_ms=60_000)),
+        (Fetch, lambda client: next(client.reader("orders"))),
+        (Fetch, lambda client: client.reader("orders").poll(wait_ms=60_000)),
     ],
 )
 def test_an_interrupt_ends_a_wait_and_leaves_a_client_that_can_be_closed(doors, kind, action):
@@ -103,7 +103,7 @@ def test_an_interrupt_in_a_with_block_ends_in_time(doors, caplog):
     [
         (Produce, lambda client: client.produce("orders", b"x"), OutcomeUnknownError),
         (GetMetadata, lambda client: client.topics(), ConnectionClosedError),
-        (Fetch, lambda client: next(client.consumer("orders", mode="manual")), ConnectionClosedError),
+        (Fetch, lambda client: next(client.reader("orders")), ConnectionClosedError),
     ],
 )
 def test_closing_ends_the_waits_of_other_threads(doors, kind, action, errors):

@@ -47,8 +47,8 @@ def test_a_reader_of_a_whole_topic_also_reads_the_partitions_that_it_gets_later(
     monkeypatch.setattr(feed, "REFRESH_MS", 0)
     client = connect()
     client.create_topic("orders", partitions=1)
-    consumer = client.consumer("orders", mode="manual", offset="earliest")
-    named = client.consumer("orders", mode="manual", offset="earliest", partitions=[0])
+    consumer = client.reader("orders", offset="earliest")
+    named = client.reader("orders", offset="earliest", partitions=[0])
     client.produce("orders", b"one", partition=0)
     assert [message.payload for message in consumer.poll(wait_ms=5_000)] == [b"one"]
     assert [message.payload for message in named.poll(wait_ms=5_000)] == [b"one"]
@@ -71,9 +71,9 @@ def test_an_offset_is_not_negative(connect, offset):
     client = connect()
     client.create_topic("orders")
     with pytest.raises(InvalidArgumentError, match="is no offset"):
-        client.consumer("orders", mode="manual", offset=offset).poll(wait_ms=0)
+        client.reader("orders", offset=offset).poll(wait_ms=0)
     with pytest.raises(InvalidArgumentError, match="is no offset"):
-        client.consumer("orders", mode="manual").seek(offset)
+        client.reader("orders").seek(offset)
     with pytest.raises(InvalidArgumentError, match="is no offset"):
         client.list_offsets("orders", 0, offset)
 
@@ -181,7 +181,7 @@ def test_compression(connect, doors, compression):
         producer.send(payload).result()
     size = len(doors.cluster.topics["orders"][0].batches[0])
     assert size > len(payload) if compression == "none" else size < len(payload)
-    assert client.consumer("orders", mode="manual").poll()[0].payload == payload
+    assert client.reader("orders").poll()[0].payload == payload
 
 
 def test_leaving_a_producer_sends_the_rest(connect, doors):
@@ -292,7 +292,7 @@ def test_reading_from_the_beginning(connect, doors):
     client = connect()
     client.produce("orders", b"one", key=b"k", headers={"a": "1"}, priority=3, content_type=2, timestamp_ms=77)
     client.produce_many("orders", [b"two", b"three"])
-    with client.consumer("orders", mode="manual", offset=0) as consumer:
+    with client.reader("orders", offset=0) as consumer:
         first = consumer.poll(1)[0]
         assert first == ("orders", 0, 0, b"one", b"k", (("a", b"1"),), 77, 3, 2)
         assert [message.payload for message in consumer.take(2)] == [b"two", b"three"]
@@ -307,17 +307,17 @@ def test_reading_all_partitions(connect, doors):
     client = connect()
     for number in range(30):
         client.produce("orders", b"%d" % number, partition=number % 3)
-    consumer = client.consumer("orders", mode="manual")
+    consumer = client.reader("orders")
     found = []
     while len(found) < 30:
         found += consumer.poll(4)
     assert sorted(int(message.payload) for message in found) == list(range(30))
     for partition in range(3):
         assert [m.offset for m in found if m.partition == partition] == list(range(10))
-    some = client.consumer("orders", mode="manual", partitions=[2], offset=7)
+    some = client.reader("orders", partitions=[2], offset=7)
     assert [message.offset for message in some.take(3)] == [7, 8, 9]
     with pytest.raises(InvalidArgumentError):
-        client.consumer("orders", mode="manual", partitions=[3]).poll()
+        client.reader("orders", partitions=[3]).poll()
 
 
 @pytest.mark.parametrize(
@@ -329,7 +329,7 @@ def test_where_a_reader_begins(connect, doors, start, first):
     client = connect()
     for number in range(6):
         client.produce("orders", b"x", timestamp_ms=1_000 + number)
-    assert client.consumer("orders", mode="manual", **start).positions() == {0: first}
+    assert client.reader("orders", **start).positions() == {0: first}
 
 
 def test_seeking_is_replaying(connect, doors):
@@ -337,7 +337,7 @@ def test_seeking_is_replaying(connect, doors):
     client = connect()
     for number in range(5):
         client.produce("orders", b"%d" % number, timestamp_ms=1_000 + number)
-    consumer = client.consumer("orders", mode="manual")
+    consumer = client.reader("orders")
     assert [message.offset for message in consumer.take(5)] == [0, 1, 2, 3, 4]
     consumer.seek(3)
     assert [message.offset for message in consumer.take(2)] == [3, 4]
@@ -357,18 +357,18 @@ def test_committing_and_going_on(connect, doors):
     doors.cluster.create("orders")
     client = connect()
     client.produce_many("orders", [b"a", b"b", b"c"])
-    with client.consumer("orders", group="billing", mode="manual") as consumer:
+    with client.reader("orders", group="billing") as consumer:
         assert consumer.committed() == {0: None}
         consumer.take(2)
         assert consumer.commit() == {0: 2}
         assert consumer.committed() == {0: 2}
-    assert client.consumer("orders", group="billing", mode="manual").poll()[0].payload == b"c"
+    assert client.reader("orders", group="billing").poll()[0].payload == b"c"
     assert client.committed_offset("billing", "orders", 0) == 2
     assert client.commit_offset("billing", "orders", 0, 1) == 2
     assert client.commit_offset("billing", "orders", 0, 1, reset=True) == 1
     assert client.committed_offset("nobody", "orders", 0) is None
     with pytest.raises(InvalidArgumentError, match="group"):
-        client.consumer("orders", mode="manual").commit()
+        client.reader("orders").commit()
 
 
 def test_what_retention_removed(connect, doors):
@@ -378,10 +378,10 @@ def test_what_retention_removed(connect, doors):
         client.produce("orders", b"%d" % number)
     doors.cluster.topics["orders"][0].trim(4)
     with pytest.raises(OffsetOutOfRangeError):
-        client.consumer("orders", mode="manual", offset=1).poll()
-    lenient = client.consumer("orders", mode="manual", offset=1, skip_removed=True)
+        client.reader("orders", offset=1).poll()
+    lenient = client.reader("orders", offset=1, skip_removed=True)
     assert [message.offset for message in lenient.take(2)] == [4, 5]
-    beyond = client.consumer("orders", mode="manual", offset=99, skip_removed=True)
+    beyond = client.reader("orders", offset=99, skip_removed=True)
     with pytest.raises(OffsetOutOfRangeError):
         beyond.poll()
 
@@ -391,7 +391,7 @@ def test_the_next_messages_are_fetched_while_the_application_works(connect, door
     client = connect()
     for number in range(3):
         client.produce("orders", b"x" * 600 + b"%d" % number)
-    consumer = client.consumer("orders", mode="manual", fetch_bytes=800)
+    consumer = client.reader("orders", fetch_bytes=800)
     consumer.poll(1)
     for _ in range(1_000):
         # A turn of the client's loop, and of the broker's.
@@ -414,18 +414,16 @@ def test_offsets(connect, doors):
 
 
 def test_what_is_not_offered_is_said(connect):
-    with pytest.raises(InvalidArgumentError, match="stream or manual"):
-        connect().consumer("orders", group="workers", mode="steam")
-    with pytest.raises(InvalidArgumentError, match="visibility_ms"):
-        connect().consumer("orders", mode="manual", visibility_ms=30_000)
+    with pytest.raises(TypeError, match="visibility_ms"):
+        connect().reader("orders", visibility_ms=30_000)
     with pytest.raises(InvalidArgumentError):
-        connect().consumer("orders", mode="manual", offset=0, timestamp_ms=0)
+        connect().reader("orders", offset=0, timestamp_ms=0)
 
 
 def test_nothing_goes_on_after_the_end(connect, doors):
     doors.cluster.create("orders")
     client = connect()
-    consumer = client.consumer("orders", mode="manual")
+    consumer = client.reader("orders")
     consumer.poll(wait_ms=1)
     producer = client.producer("orders")
     client.close()
@@ -435,7 +433,7 @@ def test_nothing_goes_on_after_the_end(connect, doors):
         lambda: client.produce("orders", b"x"),
         lambda: producer.send(b"x"),
         consumer.poll,
-        lambda: client.consumer("orders", mode="manual"),
+        lambda: client.reader("orders"),
     ):
         with pytest.raises(ConnectionClosedError):
             action()

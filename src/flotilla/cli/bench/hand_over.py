@@ -161,7 +161,7 @@ async def _next_leader(client: AsyncClient, topic: str, before: NodeId, wait_s: 
 async def _read_back(client: AsyncClient, topic: str, ledger: Ledger) -> None:
     end = await client.list_offsets(topic, _PARTITION, "latest")
     position = 0
-    async with client.consumer(topic, mode="manual", offset=0, partitions=[_PARTITION]) as consumer:
+    async with client.reader(topic, offset=0, partitions=[_PARTITION]) as consumer:
         while position < end:
             messages = await consumer.poll(_POLL_MESSAGES, wait_ms=_SILENCE_MS)
             if not messages:

@@ -69,7 +69,7 @@ def produce_in_bulk(client: Client, topic: str, payload: bytes, count: int) -> f
 
 def replay(client: Client, topic: str, count: int) -> float:
     """Messages a second that a manual reader makes of what is stored, from the oldest on."""
-    with client.consumer(topic, mode="manual", offset="earliest") as consumer:
+    with client.reader(topic, offset="earliest") as consumer:
         read = 0
         started = perf_counter()
         while read < count:
@@ -124,7 +124,7 @@ async def _send(client: AsyncClient, topic: str, payload_bytes: int, rate: int, 
 
 async def _read(client: AsyncClient, topic: str, start: int, count: int) -> list[float]:
     durations: list[float] = []
-    async with client.consumer(topic, mode="manual", offset=start, partitions=[0]) as consumer:
+    async with client.reader(topic, offset=start, partitions=[0]) as consumer:
         while len(durations) < count:
             messages = await consumer.poll(_POLL_MESSAGES, wait_ms=_SILENCE_MS)
             if not messages:
@@ -136,7 +136,7 @@ async def _read(client: AsyncClient, topic: str, start: int, count: int) -> list
 
 async def _work_off(client: AsyncClient, topic: str, start: int, count: int) -> list[float]:
     durations: list[float] = []
-    async with client.consumer(topic, group="workers", start=start) as consumer:
+    async with client.queue(topic, group="workers", start=start) as consumer:
         async for message in consumer:
             durations.append(perf_counter() - _SENT_AT.unpack_from(message.payload)[0])
             await message.ack(wait=False)

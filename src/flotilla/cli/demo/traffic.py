@@ -127,7 +127,7 @@ class Traffic:
                 stretch.ended = time.monotonic()
 
     async def _read(self) -> None:
-        async with self._client.consumer(self._topic, mode="manual", offset=0) as consumer:
+        async with self._client.reader(self._topic, offset=0) as consumer:
             while True:
                 for message in await consumer.poll(5_000, wait_ms=_POLL_MS):
                     self.ledger.note_read(int(message.payload), Place(message.partition, message.offset))

@@ -24,10 +24,8 @@ from flotilla.types.errors import FlotillaError, InvalidArgumentError
 
 if TYPE_CHECKING:
     from flotilla.client.client import Client
-    from flotilla.client.queue.options import QueueSettings
     from flotilla.client.queue.sync import QueueMessage
     from flotilla.client.reader.message import Message
-    from flotilla.client.stream.options import StreamSettings
 
 PROMPT = "flotilla> "
 _HISTORY_LINES_MAX = 10_000
@@ -138,27 +136,20 @@ class ShellSession:
     def _queue(self, topic: str, group: str, begin: StartPoint | None) -> Reading:
         if not group:
             raise InvalidArgumentError("a queue is read as a group: subscribe TOPIC group=NAME")
-        settings: QueueSettings = {}
-        if begin is not None and begin.timestamp_ms is not None:
-            settings["timestamp_ms"] = begin.timestamp_ms
-        elif begin is not None and begin.offset is not None:
-            settings["start"] = begin.offset
-        return QueueReading(self._client.consumer(topic, group=group, **settings), topic, group)
+        begin = begin or StartPoint()
+        made = self._client.queue(topic, group, start=begin.offset, timestamp_ms=begin.timestamp_ms)
+        return QueueReading(made, topic, group)
 
     def _stream_group(self, topic: str, group: str, begin: StartPoint | None) -> Reading:
         if not group:
             raise InvalidArgumentError("a stream is shared by a group: subscribe TOPIC group=NAME")
-        settings: StreamSettings = {"skip_removed": True}
-        if begin is not None and begin.timestamp_ms is not None:
-            settings["timestamp_ms"] = begin.timestamp_ms
-        elif begin is not None and begin.offset is not None:
-            settings["start"] = begin.offset
-        return StreamReading(self._client.consumer(topic, group=group, mode="stream", **settings))
+        begin = begin or StartPoint()
+        made = self._client.stream(topic, group, start=begin.offset, timestamp_ms=begin.timestamp_ms, skip_removed=True)
+        return StreamReading(made)
 
     def _manual(self, topic: str, group: str, begin: StartPoint | None) -> Reading:
-        made = self._client.consumer(
+        made = self._client.reader(
             topic,
-            mode="manual",
             group=group,
             offset=begin.offset if begin else None,
             timestamp_ms=begin.timestamp_ms if begin else None,

@@ -7,7 +7,7 @@ from flotilla.types.errors import InvalidArgumentError
 if TYPE_CHECKING:
     from flotilla.client.queue.sync import QueueConsumer, QueueMessage
     from flotilla.client.reader.message import Message
-    from flotilla.client.reader.sync import Consumer
+    from flotilla.client.reader.sync import Reader
     from flotilla.client.stream.sync import StreamConsumer
 
 #: How long one look for news may take; Ctrl-C is noticed in between at the latest.
@@ -36,7 +36,7 @@ class Reading(Protocol):
 class ManualReading:
     """Offsets, and nothing else."""
 
-    def __init__(self, consumer: "Consumer", group: str) -> None:
+    def __init__(self, consumer: "Reader", group: str) -> None:
         self._consumer = consumer
         self._group = group
 

@@ -173,8 +173,8 @@ class AsyncDeadLetters:
     # Working off.
 
     async def _work(self, run: "_Run", send: Callable[[Letters], Coroutine[Any, Any, None]] | None) -> Redriven:
-        consumer = self._client.consumer(
-            self.topic, group=REDRIVE_GROUP, max_lease_ms=_LEASE_MS_MAX, timeout_ms=self._timeout_ms
+        consumer = self._client.queue(
+            self.topic, group=REDRIVE_GROUP, lease_ms_max=_LEASE_MS_MAX, timeout_ms=self._timeout_ms
         )
         async with consumer:
             empty_polls = 0

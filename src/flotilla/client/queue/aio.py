@@ -6,6 +6,7 @@ from typing import Any, Self
 
 from flotilla.client._core.asyncio_network import Network
 from flotilla.client._core.closing import leaving
+from flotilla.client._options import Subscription
 from flotilla.client.queue._loop import QueueLoop
 from flotilla.client.queue.message import Leased, masks_of
 from flotilla.client.queue.options import QueueOptions
@@ -53,16 +54,15 @@ class AsyncQueueMessage(Leased["AsyncQueueConsumer"]):
 
 
 class AsyncQueueConsumer:
-    """Made by `AsyncClient.consumer`: iterate it, or poll it. It has no end but `close`."""
+    """Made by `AsyncClient.queue`: iterate it, or poll it. It has no end but `close`."""
 
     def __init__(
         self,
         network: Network,
-        topic: str,
-        group: str,
-        options: QueueOptions,
+        subscription: Subscription[QueueOptions],
         closed: Callable[["AsyncQueueConsumer"], None],
     ) -> None:
+        topic, group, options = subscription
         self.topic = topic
         self.group = group
         self._closed = closed

@@ -1,10 +1,11 @@
-"""How a queue consumer is to work, as people write it and as its core reads it."""
+"""The options of a queue consumer: as `queue` takes them, and as its core uses them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, TypeAlias, TypedDict, cast
+from typing import Literal, TypeAlias, TypedDict
 
+from flotilla.client._options import TIMEOUT_MS_DEFAULT, Subscription
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.limits import MIB, TIME_MS_MAX
 from flotilla.types.operations import EARLIEST, LATEST
@@ -21,33 +22,22 @@ VISIBILITY_MS_DEFAULT = 30_000
 LONG_POLL_MS = 5_000
 #: How long a message may be held by renewals that nobody asked for: a handler that takes longer is taken for stuck.
 LEASE_MS_DEFAULT = 3_600_000
+FETCH_BYTES_DEFAULT = 8 * MIB
 
 
 class QueueSettings(TypedDict, total=False):
-    """What may be said of a queue consumer beside its topic and group."""
+    """The keyword arguments of `queue`, for callers that pass them on."""
 
-    #: Where a group begins that has never been here; one that has goes on where it was.
-    start: StartAt
-    #: The same by a time of day in milliseconds.
-    timestamp_ms: int
-    #: All, unless some are named.
+    start: StartAt | None
+    timestamp_ms: int | None
     partitions: Sequence[int] | None
-    #: How long a lease lasts without a renewal; as the group is set, unless said otherwise.
     visibility_ms: int | None
-    #: Iterating: messages that may be here and not settled, those in handlers included. Unless it is said, as many
-    #: as are handled in a moment: 16 at first, and more for a quick handler.
-    prefetch: int
-    #: False: iterating asks for messages only when it has none left, and not ahead of that.
+    prefetch: int | None
     push: bool
-    #: "auto": a message is acknowledged before it leaves the broker, and never delivered twice.
     ack_mode: Literal["manual", "auto"]
-    #: "key": messages of one key go to one consumer at a time, in their order.
     ordered: Literal["none", "key"]
-    #: For how long leases are renewed by themselves.
-    max_lease_ms: int
-    #: Of one answer.
-    max_bytes: int
-    #: Until an attempt to settle, or to reach anybody at all, is given up.
+    lease_ms_max: int
+    fetch_bytes: int
     timeout_ms: int | None
 
 
@@ -63,43 +53,65 @@ class QueueOptions:
     is_auto_ack: bool = False
     is_ordered_by_key: bool = False
     lease_ms_max: int = LEASE_MS_DEFAULT
-    bytes_max: int = 8 * MIB
+    bytes_max: int = FETCH_BYTES_DEFAULT
     timeout_ms: int = 30_000
     long_poll_ms: int = LONG_POLL_MS
 
 
-def read_queue_settings(settings: dict[str, Any], timeout_ms: int) -> tuple[str, QueueOptions]:
-    """The group, and how to work for it; `timeout_ms` holds unless another is said. Raises InvalidArgumentError."""
-    others = dict(settings)
-    group = others.pop("group", "")
-    limit_ms = _at_least(1, "timeout_ms", others.get("timeout_ms")) or timeout_ms
-    return group, queue_options(cast(QueueSettings, others), limit_ms)
+def queue_parameters(
+    topic: str,
+    group: str,
+    *,
+    start: StartAt | None = None,
+    timestamp_ms: int | None = None,
+    partitions: Sequence[int] | None = None,
+    visibility_ms: int | None = None,
+    prefetch: int | None = None,
+    push: bool = True,
+    ack_mode: Literal["manual", "auto"] = "manual",
+    ordered: Literal["none", "key"] = "none",
+    lease_ms_max: int = LEASE_MS_DEFAULT,
+    fetch_bytes: int = FETCH_BYTES_DEFAULT,
+    timeout_ms: int | None = None,
+) -> Subscription[QueueOptions]:
+    """A member of a queue group: its members share the messages of the topic.
 
+    Each message is leased to one member until it is settled, and delivered again if it is not. Other groups get every
+    message, too.
 
-def queue_options(settings: QueueSettings, timeout_ms: int) -> QueueOptions:
-    """Raises InvalidArgumentError."""
-    unknown = sorted(settings.keys() - QueueSettings.__annotations__.keys())
-    if unknown:
-        raise InvalidArgumentError(f"a queue consumer knows no {', '.join(unknown)}")
-    ack_mode = settings.get("ack_mode", "manual")
-    ordered = settings.get("ordered", "none")
+    start: where a new group begins: an offset, a datetime with a time zone, "earliest" (the default) or "latest". A
+        group that exists goes on where it was.
+    timestamp_ms: the same as a time in milliseconds since 1970.
+    partitions: the partitions to take messages from. None: all.
+    visibility_ms: how long a lease lasts without a renewal. None: as the group is set, 30 s by default.
+    prefetch: unsettled messages that an iteration may hold, those in handlers included. None: adapts to the speed of
+        the handler, from 16 on.
+    push: False: an iteration asks for messages only when it has none left, not ahead of that.
+    ack_mode: "auto": the broker acknowledges a message before it sends it, and never delivers it twice.
+    ordered: "key": messages of one key go to one member at a time, in their order.
+    lease_ms_max: for how long unsettled messages are renewed by themselves; one hour.
+    fetch_bytes: of one answer; 8 MiB.
+    timeout_ms: of each request. None: the client's.
+    """
+    if not group:
+        raise InvalidArgumentError("a queue is read by a group: queue(topic, group=...)")
     if ack_mode not in ("manual", "auto"):
         raise InvalidArgumentError(f"ack_mode is manual or auto, not {ack_mode!r}")
     if ordered not in ("none", "key"):
         raise InvalidArgumentError(f"ordered is none or key, not {ordered!r}")
-    partitions = settings.get("partitions")
-    return QueueOptions(
-        start=read_start(settings.get("start"), settings.get("timestamp_ms")),
+    options = QueueOptions(
+        start=read_start(start, timestamp_ms),
         partitions=None if partitions is None else tuple(dict.fromkeys(partitions)),
-        visibility_ms=_at_least(1, "visibility_ms", settings.get("visibility_ms")) or 0,
-        prefetch=_at_least(1, "prefetch", settings.get("prefetch")),
-        is_push=settings.get("push", True),
+        visibility_ms=0 if visibility_ms is None else _at_least(1, "visibility_ms", visibility_ms),
+        prefetch=None if prefetch is None else _at_least(1, "prefetch", prefetch),
+        is_push=push,
         is_auto_ack=ack_mode == "auto",
         is_ordered_by_key=ordered == "key",
-        lease_ms_max=_at_least(1, "max_lease_ms", settings.get("max_lease_ms")) or LEASE_MS_DEFAULT,
-        bytes_max=_at_least(1, "max_bytes", settings.get("max_bytes")) or 8 * MIB,
-        timeout_ms=timeout_ms,
+        lease_ms_max=_at_least(1, "lease_ms_max", lease_ms_max),
+        bytes_max=_at_least(1, "fetch_bytes", fetch_bytes),
+        timeout_ms=timeout_ms or TIMEOUT_MS_DEFAULT,
     )
+    return Subscription(topic, group, options)
 
 
 def read_start(start: StartAt | None, timestamp_ms: int | None = None) -> Start:
@@ -132,7 +144,7 @@ def _checked_time(value: int) -> int:
     return value
 
 
-def _at_least(least: int, name: str, value: int | None) -> int | None:
-    if value is not None and value < least:
+def _at_least(least: int, name: str, value: int) -> int:
+    if value < least:
         raise InvalidArgumentError(f"{name} is at least {least}")
     return value

@@ -12,6 +12,7 @@ from typing import Any, Protocol, Self
 from flotilla.client._core.asyncio_network import Network
 from flotilla.client._core.closing import leaving
 from flotilla.client._core.loop_thread import Gate, LoopThread
+from flotilla.client._options import Subscription
 from flotilla.client.queue._loop import QueueLoop, consumer_closed
 from flotilla.client.queue.message import Leased, masks_of
 from flotilla.client.queue.options import QueueOptions
@@ -68,17 +69,16 @@ class QueueMessage(Leased[Settler]):
 
 
 class QueueConsumer:
-    """Made by `Client.consumer`: iterate it, or poll it. It has no end but `close`."""
+    """Made by `Client.queue`: iterate it, or poll it. It has no end but `close`."""
 
     def __init__(
         self,
         thread: LoopThread,
         network: Network,
-        topic: str,
-        group: str,
-        options: QueueOptions,
+        subscription: Subscription[QueueOptions],
         closed: Callable[["QueueConsumer"], None],
     ) -> None:
+        topic, group, options = subscription
         self.topic = topic
         self.group = group
         self._thread = thread

@@ -1,50 +1,46 @@
-"""A manual reader for threads: messages from an offset or a time on, committed when the application says so.
+"""A reader for threads: messages from an offset or a time on, committed when the application says so.
 
 Messages are decoded in the caller's thread; fetches are made by the client's thread, also while the
 application works.
 """
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
 from flotilla.client._core.asyncio_network import Network, now_ms
 from flotilla.client._core.loop_thread import WAIT_MS_MAX, LoopThread
 from flotilla.client._core.positions import Start
-from flotilla.client.reader._core import ReaderCore, ReaderOptions
+from flotilla.client._options import Subscription
+from flotilla.client.reader._core import ReaderCore
 from flotilla.client.reader._loop import ReaderLoop
 from flotilla.client.reader.message import Message
+from flotilla.client.reader.options import ReaderPlan
 from flotilla.types.errors import ConnectionClosedError
 from flotilla.types.ids import Offset
 
 
-class Consumer:
-    """Made by `Client.consumer`. For one thread at a time: iterate it, or poll it. It has no end but `close`."""
+class Reader:
+    """Made by `Client.reader`. For one thread at a time: iterate it, or poll it. It has no end but `close`."""
 
     def __init__(
         self,
         thread: LoopThread,
         network: Network,
-        topic: str,
-        *,
-        group: str,
-        offset: Start | None,
-        timestamp_ms: int | None,
-        partitions: Sequence[int] | None,
-        options: ReaderOptions,
-        timeout_ms: int,
-        closed: Callable[["Consumer"], None],
+        plan: Subscription[ReaderPlan],
+        closed: Callable[["Reader"], None],
     ) -> None:
+        topic, group, chosen = plan
         self.topic = topic
         self._thread = thread
-        self._start = (partitions, offset, timestamp_ms)
-        self._options = options
+        self._start = (chosen.partitions, chosen.offset, chosen.timestamp_ms)
+        self._options = chosen.options
         self._closed = closed
         self._reader: ReaderCore | None = None
         #: Set when something has arrived since it was last looked at.
         self._news = threading.Event()
-        self._feed = ReaderLoop(network, topic, group, timeout_ms, self._news.set, options.read_from)
+        self._feed = ReaderLoop(network, topic, group, chosen.timeout_ms, self._news.set, chosen.options.read_from)
         self._is_closed = False
 
     def poll(self, max_messages: int = 500, *, wait_ms: int = 1_000) -> list[Message]:
@@ -140,5 +136,5 @@ class Consumer:
 
     def _check_open(self) -> None:
         if self._is_closed:
-            raise ConnectionClosedError("the consumer is closed")
+            raise ConnectionClosedError("the reader is closed")
         self._thread.check()

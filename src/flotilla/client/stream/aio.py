@@ -13,6 +13,7 @@ from typing import Any, Self
 from flotilla.client._core.asyncio_network import Network, now_ms
 from flotilla.client._core.closing import TimeLimit, leaving
 from flotilla.client._core.positions import Start
+from flotilla.client._options import Subscription
 from flotilla.client.reader.message import Message
 from flotilla.client.stream._core import Recall
 from flotilla.client.stream._loop import StreamLoop
@@ -26,16 +27,15 @@ _TURN_MESSAGES = 64
 
 
 class AsyncStreamConsumer:
-    """Made by `AsyncClient.consumer`. For one task at a time: iterate it, or poll it. It has no end but `close`."""
+    """Made by `AsyncClient.stream`. For one task at a time: iterate it, or poll it. It has no end but `close`."""
 
     def __init__(
         self,
         network: Network,
-        topic: str,
-        group: str,
-        options: StreamOptions,
+        subscription: Subscription[StreamOptions],
         closed: Callable[["AsyncStreamConsumer"], None],
     ) -> None:
+        topic, group, options = subscription
         self.topic = topic
         self.group = group
         self._options = options

@@ -1,12 +1,13 @@
-"""How a member of a stream group is to work, as people write it and as its core reads it."""
+"""The options of a stream consumer: as `stream` takes them, and as its core uses them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, TypedDict, cast
+from typing import Any, Literal, TypeAlias
 
-from flotilla.client._options import ReadFrom, ReadSettings, read_timeout, reader_options
+from flotilla.client._options import TIMEOUT_MS_DEFAULT, Subscription
 from flotilla.client.queue.options import StartAt, read_start
 from flotilla.client.reader._core import ReaderOptions
+from flotilla.client.reader.options import BUFFER_BYTES_DEFAULT, FETCH_BYTES_DEFAULT, ReadFrom, fetch_options
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.operations.queue import FROM_EARLIEST, Start
 from flotilla.types.operations.stream import SESSION_MS_MAX, SESSION_MS_MIN, STRATEGIES
@@ -19,33 +20,6 @@ OnAssign: TypeAlias = Callable[[list[int]], Any]
 #: Called with partitions before they are given up, and False: it may commit. Or, when they were taken away without
 #: asking, with True: others may work on them already, and nothing can be committed.
 OnRevoke: TypeAlias = Callable[[list[int], bool], Any]
-
-
-class StreamSettings(TypedDict, total=False):
-    """What may be said of a member of a stream group beside its topic and group."""
-
-    #: Where the group begins in a partition of which it has committed nothing.
-    start: StartAt
-    #: The same by a time of day in milliseconds.
-    timestamp_ms: int
-    #: How partitions are spread; the group's first member decides.
-    strategy: Literal["sticky", "round-robin"]
-    #: A member that is silent for so long is taken out of the group; the group's first member decides.
-    session_ms: int
-    #: Called in the thread or task that polls; for AsyncClient they may be coroutine functions.
-    on_assign: OnAssign | None
-    on_revoke: OnRevoke | None
-    #: Commit so often what was handled, and whenever partitions are given up. None: only `commit` does.
-    auto_commit_ms: int | None
-    #: An application that does not ask for more for so long loses the partitions that others shall have.
-    max_poll_ms: int
-    #: Go on with what is left when retention has removed what would be next, instead of raising.
-    skip_removed: bool
-    #: Who answers: whoever leads a partition, the nearest replica, or for each reader another one.
-    read_from: ReadFrom
-    fetch_bytes: int
-    buffer_bytes_max: int
-    timeout_ms: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,46 +37,67 @@ class StreamOptions:
     timeout_ms: int = 30_000
 
 
-#: Settings that a member shares with a manual reader.
-_READING = ("skip_removed", "read_from", "fetch_bytes", "buffer_bytes_max")
+def stream_parameters(
+    topic: str,
+    group: str,
+    *,
+    start: StartAt | None = None,
+    timestamp_ms: int | None = None,
+    strategy: Literal["sticky", "round-robin"] | None = None,
+    session_ms: int | None = None,
+    on_assign: OnAssign | None = None,
+    on_revoke: OnRevoke | None = None,
+    auto_commit_ms: int | None = None,
+    poll_ms_max: int = POLL_MS_DEFAULT,
+    skip_removed: bool = False,
+    read_from: ReadFrom = "leader",
+    fetch_bytes: int = FETCH_BYTES_DEFAULT,
+    buffer_bytes_max: int = BUFFER_BYTES_DEFAULT,
+    timeout_ms: int | None = None,
+) -> Subscription[StreamOptions]:
+    """A member of a stream group: its members share the partitions of the topic.
 
+    Each partition is read by one member, in order, from where the group last committed. Partitions move when members
+    come and go; a member keeps the others without an interruption.
 
-def read_stream_settings(settings: dict[str, Any], timeout_ms: int) -> tuple[str, StreamOptions]:
-    """The group, and how to work for it; `timeout_ms` holds unless another is said. Raises InvalidArgumentError."""
-    others = dict(settings)
-    group = others.pop("group", "")
+    start: where the group begins in a partition without a commit: an offset, a datetime with a time zone, "earliest"
+        (the default) or "latest".
+    timestamp_ms: the same as a time in milliseconds since 1970.
+    strategy: how partitions are spread: "sticky" or "round-robin". The first member decides; None: as the group has
+        it, else sticky.
+    session_ms: a member that is silent for this long leaves the group. The first member decides; None: as the group
+        has it, else 30 s.
+    on_assign: called with the partitions that are read from now on; it may seek. It runs in the thread or task that
+        polls; for an AsyncClient it may be a coroutine function.
+    on_revoke: called with partitions before they are given up, and False: it may commit. When the group took them
+        without asking, with True: another member may read them already, and a commit is refused.
+    auto_commit_ms: how often to commit what was handled, and whenever partitions are given up. None: only `commit`
+        does.
+    poll_ms_max: a member that does not poll for this long loses partitions that others wait for; five minutes.
+    skip_removed: True: go on with the oldest record left when retention has removed the next one.
+        False: raise OffsetOutOfRangeError.
+    read_from: which replica answers: "leader", "nearest" to the client, or "spread", another one for each reader.
+    fetch_bytes: of one answer; 1 MiB.
+    buffer_bytes_max: fetched ahead of the application, in all; 32 MiB.
+    timeout_ms: of each request. None: the client's.
+    """
     if not group:
-        raise InvalidArgumentError(
-            'a member of a stream group needs a group: consumer(topic, group=..., mode="stream")'
-        )
-    return group, stream_options(cast(StreamSettings, others), timeout_ms)
-
-
-def stream_options(settings: StreamSettings, timeout_ms: int) -> StreamOptions:
-    """Raises InvalidArgumentError."""
-    unknown = sorted(settings.keys() - StreamSettings.__annotations__.keys())
-    if unknown:
-        raise InvalidArgumentError(f"a member of a stream group knows no {', '.join(unknown)}")
-    strategy = settings.get("strategy", "")
-    if strategy and strategy not in STRATEGIES:
+        raise InvalidArgumentError("a stream is shared by a group: stream(topic, group=...)")
+    if strategy is not None and strategy not in STRATEGIES:
         raise InvalidArgumentError(f"a strategy is {' or '.join(STRATEGIES)}, not {strategy!r}")
-    session_ms = settings.get("session_ms", 0)
-    if session_ms and not SESSION_MS_MIN <= session_ms <= SESSION_MS_MAX:
+    if session_ms is not None and not SESSION_MS_MIN <= session_ms <= SESSION_MS_MAX:
         raise InvalidArgumentError(f"session_ms is between {SESSION_MS_MIN} and {SESSION_MS_MAX}")
-    auto_commit_ms = settings.get("auto_commit_ms")
-    poll_ms_max = settings.get("max_poll_ms", POLL_MS_DEFAULT)
     if (auto_commit_ms is not None and auto_commit_ms < 1) or poll_ms_max < 1:
-        raise InvalidArgumentError("auto_commit_ms and max_poll_ms are at least 1")
-    return StreamOptions(
-        start=read_start(settings.get("start"), settings.get("timestamp_ms")),
-        strategy=strategy,
-        session_ms=session_ms,
-        on_assign=settings.get("on_assign"),
-        on_revoke=settings.get("on_revoke"),
+        raise InvalidArgumentError("auto_commit_ms and poll_ms_max are at least 1")
+    options = StreamOptions(
+        start=read_start(start, timestamp_ms),
+        strategy=strategy or "",
+        session_ms=session_ms or 0,
+        on_assign=on_assign,
+        on_revoke=on_revoke,
         auto_commit_ms=auto_commit_ms or 0,
         poll_ms_max=poll_ms_max,
-        reader=reader_options(
-            cast(ReadSettings, {name: value for name, value in settings.items() if name in _READING})
-        ),
-        timeout_ms=read_timeout(settings.get("timeout_ms"), timeout_ms),
+        reader=fetch_options(fetch_bytes, buffer_bytes_max, read_from, skip_removed=skip_removed),
+        timeout_ms=timeout_ms or TIMEOUT_MS_DEFAULT,
     )
+    return Subscription(topic, group, options)

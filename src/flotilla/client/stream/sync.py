@@ -14,6 +14,7 @@ from flotilla.client._core.asyncio_network import Network, now_ms
 from flotilla.client._core.closing import TimeLimit, leaving
 from flotilla.client._core.loop_thread import WAIT_MS_MAX, LoopThread
 from flotilla.client._core.positions import Start
+from flotilla.client._options import Subscription
 from flotilla.client.reader.message import Message
 from flotilla.client.stream._core import Recall
 from flotilla.client.stream._loop import StreamLoop
@@ -24,17 +25,16 @@ from flotilla.types.ids import Offset
 
 
 class StreamConsumer:
-    """Made by `Client.consumer`. For one thread at a time: iterate it, or poll it. It has no end but `close`."""
+    """Made by `Client.stream`. For one thread at a time: iterate it, or poll it. It has no end but `close`."""
 
     def __init__(
         self,
         thread: LoopThread,
         network: Network,
-        topic: str,
-        group: str,
-        options: StreamOptions,
+        subscription: Subscription[StreamOptions],
         closed: Callable[["StreamConsumer"], None],
     ) -> None:
+        topic, group, options = subscription
         self.topic = topic
         self.group = group
         self._thread = thread

@@ -99,7 +99,7 @@ def _open_groups(letters: "DataFrame", servers: str) -> None:
     topics = [row.dlq for row in letters.select("dlq").distinct().collect()]
     with Client(servers, name="redrive") as client:
         for topic in topics:
-            with client.consumer(topic, group=REDRIVE_GROUP) as consumer:
+            with client.queue(topic, group=REDRIVE_GROUP) as consumer:
                 consumer.poll(1, wait_ms=0)
 
 

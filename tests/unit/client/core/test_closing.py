@@ -89,7 +89,7 @@ def test_an_interrupted_client(connect, doors, caplog):
 def test_an_interrupted_queue_consumer(connect, doors, caplog, is_client_left):
     client = connect()
     client.produce_many("orders", [b"x", b"y"])
-    consumer = client.consumer("orders", group="workers")
+    consumer = client.queue("orders", group="workers")
     found = consumer.poll(2)
     assert len(found) == 2
     fall_silent(doors)
@@ -110,7 +110,7 @@ def test_an_interrupted_stream_consumer(connect, doors, caplog, is_client_left):
 
     doors.run(fill())
     client = connect()
-    consumer = client.consumer("orders", group="billing", mode="stream", auto_commit_ms=60_000)
+    consumer = client.stream("orders", group="billing", auto_commit_ms=60_000)
     while not consumer.poll(1, wait_ms=20_000):
         pass
     # Whoever asks for more has handled what was there.

@@ -182,7 +182,7 @@ def fetches(doors: Doors) -> list[tuple[int, Fetch]]:
 @pytest.mark.parametrize("read_from", ["nearest", "spread"])
 def test_readers_are_served_by_replicas(connect: Callable[..., Shell], doors: Doors, read_from: str) -> None:
     client = connect()
-    readers = [client.consumer(TOPIC, mode="manual", offset=0, read_from=read_from) for _ in range(3)]
+    readers = [client.reader(TOPIC, offset=0, read_from=read_from) for _ in range(3)]
     assert [first_records(reader) for reader in readers] == [[0, 1, 2]] * 3
     served = fetches(doors)
     assert all(request.is_any_replica and request.wait_ms <= 1_000 for _, request in served)
@@ -195,7 +195,7 @@ def test_a_replica_that_is_behind_is_passed_over(connect: Callable[..., Shell], 
     doors.cluster.behind = {2}
     doors.cluster.moved = {3}
     client = connect()
-    readers = [client.consumer(TOPIC, mode="manual", offset=0, read_from="spread") for _ in range(3)]
+    readers = [client.reader(TOPIC, offset=0, read_from="spread") for _ in range(3)]
     assert [first_records(reader) for reader in readers] == [[0, 1, 2]] * 3
     assert {node for node, _ in fetches(doors)} == {1, 2, 3}
 
@@ -203,7 +203,7 @@ def test_a_replica_that_is_behind_is_passed_over(connect: Callable[..., Shell], 
 def test_when_all_are_behind_the_leader_answers(connect: Callable[..., Shell], doors: Doors) -> None:
     assert isinstance(doors.cluster, ReplicatedCluster)
     doors.cluster.behind = {1, 2, 3}
-    reader = connect().consumer(TOPIC, mode="manual", offset=0, read_from="spread")
+    reader = connect().reader(TOPIC, offset=0, read_from="spread")
     assert first_records(reader) == [0, 1, 2]
     served = fetches(doors)
     assert {node for node, request in served if request.is_any_replica} == {1, 2, 3}
@@ -212,7 +212,7 @@ def test_when_all_are_behind_the_leader_answers(connect: Callable[..., Shell], d
 
 def test_a_broker_that_is_gone_is_passed_over(connect: Callable[..., Shell], doors: Doors) -> None:
     client = connect()
-    readers = [client.consumer(TOPIC, mode="manual", offset=0, read_from="spread") for _ in range(3)]
+    readers = [client.reader(TOPIC, offset=0, read_from="spread") for _ in range(3)]
     assert [first_records(reader, 1) for reader in readers] == [[0]] * 3
     doors.shut(3)
 
@@ -224,7 +224,7 @@ def test_a_broker_that_is_gone_is_passed_over(connect: Callable[..., Shell], doo
 
 
 def test_an_offset_that_does_not_exist_is_told_by_whoever_knows(connect: Callable[..., Shell], doors: Doors) -> None:
-    reader = connect().consumer(TOPIC, mode="manual", offset=9, read_from="spread")
+    reader = connect().reader(TOPIC, offset=9, read_from="spread")
     with pytest.raises(OffsetOutOfRangeError):
         reader.poll(wait_ms=5_000)
 
@@ -232,14 +232,14 @@ def test_an_offset_that_does_not_exist_is_told_by_whoever_knows(connect: Callabl
 def test_linearizable_goes_with_every_fetch(connect: Callable[..., Shell], doors: Doors) -> None:
     client = connect()
     for read_from in ("leader", "spread"):
-        reader = client.consumer(TOPIC, mode="manual", offset=0, read_from=read_from, linearizable=True)
+        reader = client.reader(TOPIC, offset=0, read_from=read_from, linearizable=True)
         assert first_records(reader) == [0, 1, 2]
     assert all(request.is_linearizable for _, request in fetches(doors))
 
 
 def test_who_cannot_answer(connect: Callable[..., Shell]) -> None:
     with pytest.raises(InvalidArgumentError, match="nearest"):
-        connect().consumer(TOPIC, mode="manual", read_from="mars")
+        connect().reader(TOPIC, read_from="mars")
 
 
 def test_a_replica_that_stops_speaking_does_not_hold_its_readers_for_long(cluster: ReplicatedCluster) -> None:

@@ -51,7 +51,7 @@ def fill(doors: Doors) -> Callable[..., None]:
 
 
 def consumer(client: Shell, **settings: Any) -> Shell:
-    return client.consumer(TOPIC, group=GROUP, mode="stream", **settings)
+    return client.stream(TOPIC, group=GROUP, **settings)
 
 
 def read(count: int, *consumers: Shell) -> list[Message]:
@@ -332,8 +332,7 @@ def test_a_callback_that_fails_is_heard_of_and_the_partition_goes_all_the_same(c
         {"strategy": "even"},
         {"session_ms": 1},
         {"auto_commit_ms": 0},
-        {"max_poll_ms": 0},
-        {"visibility_ms": 1},
+        {"poll_ms_max": 0},
         {"read_from": "mars"},
         {"start": -1},
         {"group": ""},
@@ -341,7 +340,7 @@ def test_a_callback_that_fails_is_heard_of_and_the_partition_goes_all_the_same(c
 )
 def test_settings_that_make_no_sense(connect, settings: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgumentError):
-        connect().consumer(TOPIC, mode="stream", **{"group": GROUP, **settings})
+        connect().stream(TOPIC, **{"group": GROUP, **settings})
 
 
 def test_a_group_that_cannot_be_joined(connect, cluster: StreamCluster) -> None:

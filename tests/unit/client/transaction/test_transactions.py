@@ -142,7 +142,7 @@ def test_messages_are_done_with_the_transaction_that_acknowledges_them(client, n
     orders, products = names
     for number in range(4):
         client.produce(orders, b"%d" % number, partition=number % 2)
-    with client.consumer(orders, group="workers") as consumer:
+    with client.queue(orders, group="workers") as consumer:
         messages: list[Any] = []
         while len(messages) < 4:
             messages += consumer.poll(4)
@@ -159,7 +159,7 @@ def test_messages_are_done_with_the_transaction_that_acknowledges_them(client, n
 
 def test_before_they_are_staged_an_exception_leaves_messages_with_their_consumer(client, names):
     client.produce(names[0], b"1", partition=0)
-    with client.consumer(names[0], group="workers") as consumer:
+    with client.queue(names[0], group="workers") as consumer:
         (message,) = consumer.poll(1)
 
         def fail() -> None:
@@ -179,7 +179,7 @@ def test_before_they_are_staged_an_exception_leaves_messages_with_their_consumer
 
 def test_after_they_are_staged_an_abort_gives_messages_back(client, names):
     client.produce(names[0], b"1", partition=0)
-    with client.consumer(names[0], group="workers") as consumer:
+    with client.queue(names[0], group="workers") as consumer:
         (message,) = consumer.poll(1)
         txn = client.transaction()
         txn.ack(message)
@@ -195,7 +195,7 @@ def test_after_they_are_staged_an_abort_gives_messages_back(client, names):
 def test_a_message_that_is_somebody_elses_aborts_all_of_it(client, names):
     for number in range(2):
         client.produce(names[0], b"%d" % number, partition=0)
-    with client.consumer(names[0], group="workers") as consumer:
+    with client.queue(names[0], group="workers") as consumer:
         first, second = consumer.poll(2)
         txn = client.transaction()
         txn.ack(first, second)
