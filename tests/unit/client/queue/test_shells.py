@@ -455,13 +455,13 @@ def test_redrive_sends_again_what_is_meant_and_leaves_the_rest(client, doors):
 def test_what_a_redrive_passes_over_is_kept_for_as_long_as_may_be_and_no_longer_than_needed(client, doors, monkeypatch):
     letters = kill(client, doors, (b"a", {}), (b"b", {}))
     asked = []
-    consumer = AsyncClient.consumer
+    consumer = AsyncClient.queue
 
     def noted(self, topic, **settings):
         asked.append(settings.get("lease_ms_max"))
         return consumer(self, topic, **settings)
 
-    monkeypatch.setattr(AsyncClient, "consumer", noted)
+    monkeypatch.setattr(AsyncClient, "queue", noted)
     began = time.monotonic()
     assert letters.redrive(reason="bad b", rate_per_second=0.01, limit=1).done == 1
     # It does not wait for a next one with the first in its hands.
