@@ -100,6 +100,8 @@ BAD_IMPORTS = [
     ("storage/store.py", "from google.protobuf.message import Message"),
     ("raft/node.py", "import crc32c"),
     ("broker/broker.py", "import typer"),
+    ("frontends/http/http1/head.py", "from flotilla.types.limits import KIB"),
+    ("frontends/http/http1/head.py", "from flotilla.frontends.http.framework.errors import refusal"),
     ("strange/thing.py", "import struct"),
 ]
 
@@ -117,6 +119,7 @@ GOOD_IMPORTS = [
     ("cli/sim.py", "from flotilla.sim.devices.world import World\nimport typer"),
     ("cli/app.py", "from flotilla.types.version import __version__\nfrom flotilla.cli.sim import sim"),
     ("client/session.py", "from flotilla.codec.frames import FrameReader"),
+    ("frontends/http/http1/body.py", "from flotilla.frontends.http.http1.head import Head"),
     ("server.py", "from flotilla.storage.store import NodeStore\nfrom flotilla.runtime.driver import Driver"),
 ]
 

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from flotilla.broker.observability.status import NodeStatus
 from flotilla.client._core.asyncio_network import time_of_day_ms
 from flotilla.frontends.http.app import make_app
-from flotilla.frontends.http.framework.response import App
+from flotilla.frontends.http.framework.errors import malformed
+from flotilla.frontends.http.http1.asgi import App
 from flotilla.frontends.http.http1.connection import IDLE_MS_MAX, Connection
 from flotilla.gateway.gateway import Gateway
 
@@ -32,7 +33,7 @@ class HttpServer:
         """Listens; returns the port, which the system chose if `port` is 0. Raises OSError."""
         loop = asyncio.get_running_loop()
         self._listener = await loop.create_server(
-            lambda: Connection(self.app, self._open, self._idle_ms_max), host, port
+            lambda: Connection(self.app, self._open, self._idle_ms_max, malformed), host, port
         )
         bound: int = self._listener.sockets[0].getsockname()[1]
         return bound

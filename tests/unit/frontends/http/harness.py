@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from flotilla.frontends.http.framework.response import App
+from flotilla.frontends.http.http1.asgi import App
 from flotilla.frontends.http.http1.connection import IDLE_MS_MAX
 from flotilla.frontends.http.server import HttpServer
 from tests.unit.broker import lone_node

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from flotilla.frontends.http.framework.limits import BODY_BYTES_MAX
-from flotilla.frontends.http.framework.response import Receive, Response, Scope, Send
+from flotilla.frontends.http.framework.response import Response
 from flotilla.frontends.http.http1 import connection
+from flotilla.frontends.http.http1.asgi import Receive, Scope, Send
 from flotilla.frontends.http.server import HttpServer
 from flotilla.types.errors import DiskFullError, OverloadedError
 from tests.unit.frontends.http.harness import Door, run

@@ -6,7 +6,8 @@ a path does not have, a body that is too large) the status is HTTP's and the cod
 
 from collections.abc import Mapping
 
-from flotilla.frontends.http.framework.response import Response, Scope, json_response
+from flotilla.frontends.http.framework.response import JSON_TYPE, Response, json_response
+from flotilla.frontends.http.http1.asgi import Scope
 from flotilla.types.errors import (
     INVALID_ARGUMENT,
     NOT_FOUND,
@@ -46,6 +47,13 @@ def unrouted(scope: Scope, status: int, what: str, headers: Mapping[str, str] | 
     row = NOT_FOUND if status == 404 else INVALID_ARGUMENT
     message = f"{what}: {scope['method']} {scope['path'][:_PATH_CHARS_MAX]}"
     return error_response(row, message, status=status, headers=headers)
+
+
+def malformed(reason: str) -> tuple[str, bytes]:
+    """Media type and body for bytes that are no HTTP request."""
+    body = error_response(INVALID_ARGUMENT, reason).body
+    assert isinstance(body, bytes)
+    return JSON_TYPE, body
 
 
 def fault_response() -> Response:

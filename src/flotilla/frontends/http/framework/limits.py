@@ -9,7 +9,7 @@ from email.utils import formatdate
 from functools import lru_cache
 
 from flotilla.frontends.http.framework.errors import error_response
-from flotilla.frontends.http.framework.response import App, Message, Receive, Scope, Send
+from flotilla.frontends.http.http1.asgi import App, Message, Receive, Scope, Send
 from flotilla.types.errors import INVALID_ARGUMENT
 from flotilla.types.limits import CLIENT_FRAME_BYTES_MAX
 

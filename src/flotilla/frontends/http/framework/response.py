@@ -1,15 +1,10 @@
 """What an operation answers, as it goes out: a status, headers, and a body that is there or comes bit by bit."""
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import Any, Final, TypeAlias
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Final
 
-#: The words of ASGI, the contract with the protocol underneath.
-Scope: TypeAlias = dict[str, Any]
-Message: TypeAlias = dict[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[Message]]
-Send: TypeAlias = Callable[[Message], Awaitable[None]]
-App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+from flotilla.frontends.http.http1.asgi import Send
 
 JSON_TYPE: Final = "application/json"
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode

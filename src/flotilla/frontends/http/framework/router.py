@@ -18,8 +18,9 @@ from flotilla.frontends.http.framework.errors import (
     unrouted,
 )
 from flotilla.frontends.http.framework.operation import Answer, Call, Operation
-from flotilla.frontends.http.framework.response import JSON_TYPE, Receive, Response, Scope, Send, json_response
+from flotilla.frontends.http.framework.response import JSON_TYPE, Response, json_response
 from flotilla.frontends.http.framework.schema import checked, parsed, read_json
+from flotilla.frontends.http.http1.asgi import Receive, Scope, Send
 from flotilla.types.errors import INVALID_ARGUMENT, FlotillaError, InvalidArgumentError
 
 

@@ -3,12 +3,13 @@
 import re
 from typing import Final
 
-from flotilla.frontends.http.http1.head import CHUNKED, BadRequestError
+from flotilla.frontends.http.http1.head import CHUNKED, BadRequestError, parse_field
 
 #: The size of a chunk, and what may stand behind it, which nobody reads.
-_SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,8})[ \t]*(?:;[^\x00-\x08\x0a-\x1f\x7f]*)?")
+_SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,8})(?:;[^\x00-\x08\x0a-\x1f\x7f]*|[ \t]*)")
 _LINE_BYTES_MAX: Final = 256
 _TRAILERS_MAX: Final = 16
+_NOT_BEHIND: Final = (b"content-length", b"transfer-encoding", b"host")
 _END: Final = b"\r\n"
 
 
@@ -69,6 +70,9 @@ class Body:
             self.is_over = not line
             if self._trailers > _TRAILERS_MAX:
                 raise BadRequestError("too much stands behind the body")
+            # What they say is dropped; what a head must say, they must not.
+            if line and parse_field(line)[0] in _NOT_BEHIND:
+                raise BadRequestError("a header that says how to read the request stands behind its body")
             return True
         size = _SIZE.fullmatch(line)
         if size is None:

@@ -8,35 +8,49 @@ client has gone away is cancelled: nobody waits on behalf of nobody.
 """
 
 import asyncio
+from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast
 
-from flotilla.frontends.http.framework.response import App, Message
+from flotilla.frontends.http.http1.asgi import App, Message
 from flotilla.frontends.http.http1.body import Body
 from flotilla.frontends.http.http1.head import BadRequestError, Head, parse_head
-from flotilla.types.limits import KIB
 
 #: Clients of HTTP that are connected to one node.
 CONNECTION_COUNT_MAX = 1_024
 #: How long a connection may be without a request, or be sending the head of one, or not read its answer.
 IDLE_MS_MAX = 30_000
 #: Request line and headers of one request.
-HEAD_BYTES_MAX: Final = 32 * KIB
+HEAD_BYTES_MAX: Final = 32 * 1024
 #: What may wait to be understood; then nothing more is read for the moment.
-_BUFFER_BYTES_MAX: Final = 256 * KIB
+_BUFFER_BYTES_MAX: Final = 256 * 1024
 
 _HEAD_END: Final = b"\r\n\r\n"
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
-_REFUSAL: Final = '{"code":"INVALID_ARGUMENT","message":"%s","retryable":false}'
 _STATUS_LINES: Final = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus if status >= 200
 }
 
 
+#: Media type and body of the answer to bytes that are no request, made of the reason.
+Refuse: TypeAlias = Callable[[str], tuple[str, bytes]]
+
+
+def plain_refusal(reason: str) -> tuple[str, bytes]:
+    return "text/plain", reason.encode()
+
+
 class Connection(asyncio.Protocol):
-    def __init__(self, app: App, connections: "set[Connection]", idle_ms_max: int = IDLE_MS_MAX) -> None:
+    def __init__(
+        self,
+        app: App,
+        connections: "set[Connection]",
+        idle_ms_max: int = IDLE_MS_MAX,
+        refuse: Refuse = plain_refusal,
+    ) -> None:
         """Enters `connections` when it is made, and leaves them when it is gone."""
         self._app = app
+        self._refusal = refuse
         self._connections = connections
         self._idle_s_max = idle_ms_max / 1000
         self._loop = asyncio.get_running_loop()
@@ -184,8 +198,8 @@ class Connection(asyncio.Protocol):
         self._is_ending = True
         self._buffer.clear()
         if self._exchange is None or not self._exchange.is_begun:
-            body = (_REFUSAL % message).encode()
-            headers = f"content-type: application/json\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
+            media_type, body = self._refusal(message)
+            headers = f"content-type: {media_type}\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
             self._transport.write(_STATUS_LINES[status] + headers.encode() + body)
         if self.task is not None:
             self.task.cancel()

@@ -52,7 +52,7 @@ def parse_head(data: bytes) -> Head:
         raise BadRequestError("this is no HTTP request")
     headers: list[tuple[bytes, bytes]] = []
     for line in lines:
-        headers.append(_known_field(line) if len(line) <= _KNOWN_BYTES_MAX else _field(line))
+        headers.append(_known_field(line) if len(line) <= _KNOWN_BYTES_MAX else parse_field(line))
     raw_path, _, query = _origin(request[2]).partition(b"?")
     is_old = request[3] == b"0"
     words = _words(headers, b"connection")
@@ -71,7 +71,8 @@ def parse_head(data: bytes) -> Head:
     )
 
 
-def _field(line: bytes) -> tuple[bytes, bytes]:
+def parse_field(line: bytes) -> tuple[bytes, bytes]:
+    """Name, in small letters, and value of one header line. Raises BadRequestError."""
     field = _FIELD.fullmatch(line)
     if field is None:
         raise BadRequestError("a header cannot be read")
@@ -79,12 +80,18 @@ def _field(line: bytes) -> tuple[bytes, bytes]:
 
 
 #: A client says the same in every request.
-_known_field = lru_cache(maxsize=1_024)(_field)
+_known_field = lru_cache(maxsize=1_024)(parse_field)
 
 
 def _origin(target: bytes) -> bytes:
-    """The target without scheme and host, which those may say who believe to speak to a proxy."""
-    return target if target.startswith(b"/") else _ABSOLUTE.sub(b"", target, count=1) or b"/"
+    """The target without scheme and host, which a client sends that takes this server for a proxy."""
+    if target.startswith(b"/") or target == b"*":
+        return target
+    absolute = _ABSOLUTE.match(target)
+    if absolute is None:
+        raise BadRequestError("the target of a request is a path or a URL")
+    rest = target[absolute.end() :]
+    return rest if rest.startswith(b"/") else b"/" + rest
 
 
 def _values(headers: list[tuple[bytes, bytes]], name: bytes) -> list[bytes]:

@@ -4,7 +4,8 @@ import asyncio
 from typing import Any
 
 from flotilla.frontends.http.framework.limits import Guard
-from flotilla.frontends.http.framework.response import Message, Receive, Response, Scope, Send
+from flotilla.frontends.http.framework.response import Response
+from flotilla.frontends.http.http1.asgi import Message, Receive, Scope, Send
 
 
 async def body_of(receive: Receive) -> bytes:

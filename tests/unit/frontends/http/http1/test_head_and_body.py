@@ -35,6 +35,8 @@ def test_who_stays(text: bytes, is_kept_alive: bool) -> None:
 def test_other_ways_to_say_it() -> None:
     assert parse_head(b"GET http://here:7680/x?y HTTP/1.1\r\nHost: here").path == "/x"
     assert parse_head(b"GET http://here HTTP/1.1\r\nHost: here").path == "/"
+    assert parse_head(b"GET http://here?y HTTP/1.1\r\nHost: here").query == b"y"
+    assert parse_head(b"OPTIONS * HTTP/1.1\r\nHost: here").path == "*"
     assert parse_head(b"PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: Chunked").body_bytes == CHUNKED
     assert parse_head(b"PUT / HTTP/1.1\r\nHost: a\r\nExpect: 100-Continue").expects_continue
 
@@ -46,6 +48,8 @@ def test_other_ways_to_say_it() -> None:
         b"GET /",
         b"GET  / HTTP/1.1" + HOST,
         b"GET / HTTP/1.2" + HOST,
+        b"GET x HTTP/1.1" + HOST,
+        b"GET xhttp://a/ HTTP/1.1" + HOST,
         b"GET / HTTP/2.0" + HOST,
         b"G(T / HTTP/1.1" + HOST,
         b"GET /\x00 HTTP/1.1" + HOST,
@@ -124,6 +128,9 @@ def test_a_body_in_chunks_in_any_pieces(chunks: list[bytes], places: list[int]) 
         b"1\r\nab\r\n",
         b"1" * 300,
         b"0\r\n" + b"a: b\r\n" * 20,
+        b"0\r\nno field\r\n",
+        b"0\r\nContent-Length: 1\r\n",
+        b"1\t;x\r\n",
         b"1 \n",
     ],
 )
