@@ -12,11 +12,16 @@ import asyncio
 import socket
 from typing import Protocol, cast
 
-from flotilla.peers.frame_buffer import PING, Buffer, FrameBuffer, FrameTooLongError
+from flotilla.codec.frames import LENGTH_BYTES, Buffer, FrameReader
 from flotilla.peers.handshake import HANDSHAKE_BYTES_MAX
 from flotilla.types.address import Address
-from flotilla.types.limits import MIB, PEER_FRAME_BYTES_MAX
+from flotilla.types.errors import InvalidArgumentError
+from flotilla.types.limits import KIB, MIB, PEER_FRAME_BYTES_MAX
 
+#: An empty frame: nothing but a sign of life.
+PING = bytes(LENGTH_BYTES)
+#: One read receives at most this much of small frames.
+SCRATCH_BYTES = 128 * KIB
 #: Every connection is looked at this often; if it was not written to since, it gets a ping.
 CHECK_INTERVAL_MS = 300
 #: So many checks in a row without a byte from the other side, or without room for a byte to it, and it is
@@ -33,7 +38,7 @@ class ConnectionOwner(Protocol):
 
     def connection_made(self, connection: "Connection") -> None: ...
 
-    def frame_received(self, connection: "Connection", frame: bytes | bytearray) -> None: ...
+    def frame_received(self, connection: "Connection", frame: Buffer) -> None: ...
 
     def connection_writable(self, connection: "Connection") -> None: ...
 
@@ -45,7 +50,10 @@ class Connection(asyncio.BufferedProtocol):
         self._owner = owner
         self._transport: asyncio.Transport | None = None
         # Before the handshake nobody may send more than a handshake.
-        self._frames = FrameBuffer(HANDSHAKE_BYTES_MAX)
+        self._frames = FrameReader(HANDSHAKE_BYTES_MAX, bytes)
+        self._scratch = memoryview(bytearray(SCRATCH_BYTES))
+        #: The loop receives into the memory of a large frame, not into the scratch.
+        self._is_direct = False
         #: The handshake is done: messages may flow.
         self.is_open = False
         #: Cut or lost. Nothing is delivered from here on.
@@ -131,7 +139,9 @@ class Connection(asyncio.BufferedProtocol):
             self._owner.connection_made(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return self._frames.room()
+        room = self._frames.room()
+        self._is_direct = room is not None
+        return self._scratch if room is None else room
 
     def buffer_updated(self, nbytes: int) -> None:
         self._heard = True
@@ -139,13 +149,13 @@ class Connection(asyncio.BufferedProtocol):
         if self.is_closed:
             return
         try:
-            frames = self._frames.received(nbytes)
-        except FrameTooLongError as error:
+            frames = self._frames.feed(nbytes if self._is_direct else self._scratch[:nbytes])
+        except InvalidArgumentError as error:
             self.cut(str(error))
         else:
             self._deliver(frames)
 
-    def _deliver(self, frames: list[bytes | bytearray]) -> None:
+    def _deliver(self, frames: list[Buffer]) -> None:
         for frame in frames:
             if self.is_closed:
                 break

@@ -13,6 +13,7 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from flotilla.codec.frames import Buffer
 from flotilla.types.ids import NodeId
 
 PROTOCOL_VERSION_MIN = 1
@@ -82,7 +83,7 @@ def encode_hello(hello: Hello) -> bytes:
     return head + _DATA.pack(hello.data)
 
 
-def decode_hello(frame: bytes | bytearray) -> Hello:
+def decode_hello(frame: Buffer) -> Hello:
     if len(frame) < _HELLO.size or frame[:4] != _MAGIC:
         raise HandshakeError("not a hello")
     _, version_min, version_max, cluster, sender, to, incarnation = _HELLO.unpack_from(frame)
@@ -94,7 +95,7 @@ def encode_welcome(welcome: Welcome) -> bytes:
     return _WELCOME.pack(_MAGIC, welcome.verdict, welcome.version, welcome.sender)
 
 
-def decode_welcome(frame: bytes | bytearray) -> Welcome:
+def decode_welcome(frame: Buffer) -> Welcome:
     if len(frame) < _WELCOME.size or frame[:4] != _MAGIC:
         raise HandshakeError("not a welcome")
     _, verdict, version, sender = _WELCOME.unpack_from(frame)

@@ -14,7 +14,7 @@ import random
 from dataclasses import dataclass
 from typing import Protocol
 
-from flotilla.codec.frames import LENGTH_BYTES, frame_header
+from flotilla.codec.frames import LENGTH_BYTES, Buffer, frame_header
 from flotilla.codec.peer.frames import encode_frame, framed_bytes_max
 from flotilla.peers.connection import Connection
 from flotilla.peers.handshake import (
@@ -179,7 +179,7 @@ class Link:
         hello = encode_hello(self._hello)
         connection.write([frame_header(len(hello)), hello])
 
-    def frame_received(self, connection: Connection, frame: bytes | bytearray) -> None:
+    def frame_received(self, connection: Connection, frame: Buffer) -> None:
         if connection.is_open:
             # Messages of the peer come over the connection it dials itself.
             connection.cut("messages on the wrong connection")

@@ -7,7 +7,7 @@ and never after its first byte has left.
 
 from collections import deque
 
-from flotilla.peers.frame_buffer import Buffer
+from flotilla.codec.frames import Buffer
 
 
 class SendQueue:

@@ -10,7 +10,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import Protocol
 
-from flotilla.codec.frames import frame_header
+from flotilla.codec.frames import Buffer, frame_header
 from flotilla.codec.peer.frames import decode_frame
 from flotilla.peers.connection import Connection
 from flotilla.peers.handshake import (
@@ -116,7 +116,7 @@ class PeerServer:
         if len(self._strangers) > PEER_HANDSHAKE_COUNT_MAX:
             connection.cut("too many handshakes at once")
 
-    def frame_received(self, connection: Connection, frame: bytes | bytearray) -> None:
+    def frame_received(self, connection: Connection, frame: Buffer) -> None:
         if not connection.is_open:
             self._introduce(connection, frame)
             return
@@ -144,7 +144,7 @@ class PeerServer:
             del self._inside[peer]
             self._owner.peer_left(peer)
 
-    def _introduce(self, connection: Connection, frame: bytes | bytearray) -> None:
+    def _introduce(self, connection: Connection, frame: Buffer) -> None:
         try:
             hello = decode_hello(frame)
         except HandshakeError as error:

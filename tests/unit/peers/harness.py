@@ -8,8 +8,7 @@ from typing import Any
 import uvloop
 
 from flotilla.codec.frames import frame_header
-from flotilla.peers.connection import SILENT_CHECKS_MAX
-from flotilla.peers.frame_buffer import PING
+from flotilla.peers.connection import PING, SILENT_CHECKS_MAX
 from flotilla.peers.handshake import Hello, Welcome, decode_hello, decode_welcome, encode_hello, encode_welcome
 from flotilla.peers.network import PeerNetwork
 from flotilla.raft.messages import Append, Entry, Heartbeat, Message

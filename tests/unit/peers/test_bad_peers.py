@@ -10,8 +10,7 @@ import pytest
 from flotilla.codec.frames import frame_header
 from flotilla.codec.peer.frames import encode_frame
 from flotilla.peers import handshake
-from flotilla.peers.connection import SILENT_CHECKS_MAX
-from flotilla.peers.frame_buffer import PING
+from flotilla.peers.connection import PING, SILENT_CHECKS_MAX
 from flotilla.peers.handshake import Hello, Welcome, encode_hello
 from flotilla.peers.network import PeerNetwork
 from flotilla.raft.messages import Heartbeat

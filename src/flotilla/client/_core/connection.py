@@ -104,8 +104,7 @@ class ClientConnection(Generic[Token]):
         Raises the broker's own word when it ends the connection with one, and InvalidArgumentError when
         what it says cannot be understood.
         """
-        frames = self._frames.received(data) if isinstance(data, int) else self._frames.feed(data)
-        return self._answered([decode_response(frame) for frame in frames])
+        return self._answered([decode_response(frame) for frame in self._frames.feed(data)])
 
     def _answered(self, answers: list[tuple[int, Answer]]) -> list[tuple[Token, Reply | FlotillaError]]:
         answered: list[tuple[Token, Reply | FlotillaError]] = []

@@ -139,7 +139,7 @@ class Channel(asyncio.BufferedProtocol):
         self._owner.entered(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        room = self.connection.inbox.room()
+        room = self.connection.frames.room()
         self._is_direct = room is not None
         return self._scratch if room is None else room
 

@@ -27,8 +27,8 @@ from flotilla.codec.client.frames import (
     decode_request,
     encode_response,
 )
+from flotilla.codec.frames import DIRECT_BYTES_MIN, Buffer, FrameReader
 from flotilla.frontends.tcp.budget import ByteBudget, OutputBudget
-from flotilla.frontends.tcp.inbox import LARGE_BYTES_MIN, Inbox
 from flotilla.types import limits
 from flotilla.types.errors import FlotillaError, InvalidArgumentError, OverloadedError, UnavailableError
 from flotilla.types.ids import NodeId
@@ -82,7 +82,7 @@ class Budgets:
         self.output = OutputBudget(output_bytes_max)
 
     def of(self, length: int) -> ByteBudget:
-        return self.small if length < LARGE_BYTES_MIN else self.large
+        return self.small if length < DIRECT_BYTES_MIN else self.large
 
 
 class Host(Protocol):
@@ -148,7 +148,7 @@ class Connection:
         self._serve = serve
         self._limits = connection_limits or ConnectionLimits()
         #: Bytes on their way to becoming frames. A closing connection takes nothing out of it, nor puts anything in.
-        self.inbox = Inbox(min(limits.HANDSHAKE_FRAME_BYTES_MAX, self._limits.frame_bytes_max))
+        self.frames = FrameReader(min(limits.HANDSHAKE_FRAME_BYTES_MAX, self._limits.frame_bytes_max), bytearray)
         #: Bytes of a budget that were taken for the frame under way.
         self._frame_bytes = 0
         self._is_waiting = False
@@ -205,10 +205,10 @@ class Connection:
             self._unwritten_bytes = count
 
     def received(self, count: int) -> bool:
-        """So many bytes were put into the inbox's room(). Whether more are wanted, as of `pump`."""
+        """So many bytes were put into the room() of `frames`. Whether more are wanted, as of `pump`."""
         self._heard = True
         if self.state != CLOSING:
-            self.inbox.received(count)
+            self.frames.received(count)
         return self.pump()
 
     def feed(self, data: memoryview) -> bool:
@@ -216,9 +216,9 @@ class Connection:
         self._heard = True
         if self.state == CLOSING:
             return True
-        self.inbox.put(data)
+        self.frames.put(data)
         is_reading = self.pump()
-        self.inbox.keep()
+        self.frames.keep()
         return is_reading
 
     def pump(self) -> bool:
@@ -230,7 +230,7 @@ class Connection:
             if self.state == CLOSING:
                 return True
             try:
-                frame = self.inbox.take(self._reserve)
+                frame = self.frames.take(self._reserve)
                 if frame is None:
                     return not self._is_waiting
                 ticket = self._understand(frame)
@@ -269,7 +269,7 @@ class Connection:
         if count:
             self._budgets.of(count).give(count)
 
-    def _understand(self, frame: bytearray) -> Ticket | None:
+    def _understand(self, frame: Buffer) -> Ticket | None:
         """What a whole frame asks for. None: it was answered here."""
         held, self._frame_bytes = self._frame_bytes, 0
         try:
@@ -363,7 +363,7 @@ class Connection:
             return
         self.state = OPEN
         self._is_gateway = hello.is_gateway
-        self.inbox.frame_bytes_max = self._limits.frame_bytes_max
+        self.frames.frame_bytes_max = self._limits.frame_bytes_max
         host = self._host
         frame_bytes_max, requests_max = self._limits.frame_bytes_max, self._limits.requests_max
         welcome = Welcome(high, host.node, host.cluster_id, frame_bytes_max, requests_max, host.now_ms())
@@ -454,7 +454,7 @@ class Connection:
             self._budgets.large.leave(self)
         self._release(self._frame_bytes)
         self._frame_bytes = 0
-        self.inbox = Inbox(self._limits.frame_bytes_max)
+        self.frames = FrameReader(self._limits.frame_bytes_max, bytearray)
         # Requests that cannot be given up stay, with what they hold, until the service is done with them.
         for ticket, cancel in list(self._tickets.items()):
             if cancel is not None and ticket in self._tickets:
@@ -482,10 +482,10 @@ class Connection:
 
     def _is_frame_late(self) -> bool:
         """Whether the client is too slow in sending the frame under way; waits of our own do not count."""
-        inbox = self.inbox
-        if self._frame_number != inbox.taken_count or not self.is_reading or not inbox.is_midway:
-            self._frame_number = inbox.taken_count
+        frames = self.frames
+        if self._frame_number != frames.taken_count or not self.is_reading or not frames.is_midway:
+            self._frame_number = frames.taken_count
             self._frame_ticks = 0
             return False
         self._frame_ticks += 1
-        return is_too_slow(self._frame_ticks, inbox.waiting_bytes)
+        return is_too_slow(self._frame_ticks, frames.pending_bytes)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flotilla.codec.frames import frame_header
+from flotilla.codec.frames import DIRECT_BYTES_MIN, frame_header
 from flotilla.frontends.tcp.connection import (
     CLOSING,
     DRAINING,
@@ -18,7 +18,6 @@ from flotilla.frontends.tcp.connection import (
     ConnectionLimits,
     is_too_slow,
 )
-from flotilla.frontends.tcp.inbox import LARGE_BYTES_MIN
 from flotilla.types import limits
 from flotilla.types.errors import (
     InvalidArgumentError,
@@ -287,7 +286,7 @@ def test_a_large_frame_that_crawls_in_does_not_stop_small_ones():
     slow, other, small = (Client(budgets=budgets) for _ in range(3))
     large = asked(1, Produce("t", 0, b"b" * 90_000))
     slow.send(large[:100])
-    assert budgets.large.used_bytes > LARGE_BYTES_MIN
+    assert budgets.large.used_bytes > DIRECT_BYTES_MIN
     assert other.send(large[:100]) == []
     assert not other.connection.is_reading
     assert len(small.send(asked(1, Produce("t", 0, b"small")))) == 1
@@ -313,7 +312,7 @@ def test_a_frame_over_the_limit_is_refused_from_its_length():
     client.send(frame_header(5001))
     ((_, error),) = client.read()
     assert "over the limit of 5000" in str(error)
-    assert client.connection.inbox.room() is None
+    assert client.connection.frames.room() is None
 
 
 # The end.
@@ -341,9 +340,9 @@ def test_the_end_gives_up_what_waits_and_gives_back_what_is_held():
     assert client.connection.reason == "lost"
 
 
-@pytest.mark.parametrize("size", [LARGE_BYTES_MIN // 2, LARGE_BYTES_MIN])
+@pytest.mark.parametrize("size", [DIRECT_BYTES_MIN // 2, DIRECT_BYTES_MIN])
 def test_who_ends_while_waiting_for_memory_waits_no_longer(size):
-    budgets = Budgets(LARGE_BYTES_MIN)
+    budgets = Budgets(DIRECT_BYTES_MIN)
     one, two = Client(budgets=budgets), Client(budgets=budgets)
     one.send(asked(1, Produce("t", 0, bytes(size))))
     two.send(asked(1, Produce("t", 0, bytes(size))))
