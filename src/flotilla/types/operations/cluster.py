@@ -1,48 +1,110 @@
-"""What can be asked about nodes that come and go and partitions that move, and what is answered."""
+"""Operations on the cluster: its metadata, its nodes, and where partitions and their leaders are."""
 
 from dataclasses import dataclass, field
+from typing import Final
 
-from flotilla.types.ids import NodeId
-from flotilla.types.operations.log import Reply, Request
+from flotilla.types.ids import NO_NODE, NodeId
+from flotilla.types.operations.request import (
+    ANY,
+    CONTROLLER,
+    ONCE,
+    PARTITION_LEADER,
+    READ,
+    REPEATABLE,
+    Done,
+    Reply,
+    Request,
+)
+from flotilla.types.operations.topics import TopicInfo
 
-#: What a replica is to its group.
-LEADER = "leader"
-VOTER = "voter"
-LEARNER = "learner"
-#: Still a member by name: it came back without its disk, and counts for nothing until it has learned anew.
-LOST = "lost"
+#: Roles of a replica in its group.
+LEADER: Final = "leader"
+VOTER: Final = "voter"
+LEARNER: Final = "learner"
+#: A member by name only: it came back without its disk and has no vote until it has caught up anew.
+LOST: Final = "lost"
 
 
 @dataclass(slots=True)
-class EnterCluster(Request):
-    """Asked of a node that waits: to join the running cluster at these client addresses. It goes on by itself."""
+class BrokerInfo:
+    node: NodeId
+    #: host:port of each endpoint; empty when that endpoint is closed.
+    client: str
+    http: str = ""
+    is_alive: bool = True
+    #: active; draining, while it gives its replicas away; or leaving, when it is removed after that.
+    state: str = "active"
+    #: host:port, like the others.
+    grpc: str = ""
+
+
+@dataclass(slots=True)
+class Metadata(Reply):
+    cluster_id: str
+    #: The node that leads the metadata group.
+    controller: NodeId
+    brokers: list[BrokerInfo]
+    topics: list[TopicInfo]
+
+
+@dataclass(slots=True)
+class GetMetadata(Request[Metadata], to=ANY, effect=READ):
+    """All topics when none is named. A topic that does not exist is left out of the reply.
+
+    With `create`, a missing topic is answered with UNAVAILABLE while it is being created, and with NOT_FOUND where
+    the cluster does not allow that.
+    """
+
+    topics: list[str] = field(default_factory=list)
+    create: bool = False
+
+
+@dataclass(slots=True)
+class ClusterReply(Reply):
+    cluster_id: str
+    #: Peer addresses of the members of the metadata group and of all brokers.
+    peers: dict[NodeId, str]
+
+
+@dataclass(slots=True)
+class InitCluster(Request[ClusterReply], to=ANY, effect=REPEATABLE):
+    """Forms a cluster out of waiting nodes: id to peer address. Repeating it with the same nodes is fine."""
+
+    nodes: dict[NodeId, str]
+
+
+@dataclass(slots=True)
+class JoinCluster(Request[ClusterReply], to=CONTROLLER, effect=REPEATABLE):
+    """A node becomes a broker of a running cluster."""
+
+    node: NodeId
+    peer: str
+    client: str
+    http: str = ""
+    #: The number of its data directory; 0: it has none.
+    incarnation: int = 0
+
+
+@dataclass(slots=True)
+class EnterCluster(Request[ClusterReply], to=ANY, effect=REPEATABLE):
+    """Sent to a waiting node: it joins the running cluster at these client addresses, in the background."""
 
     servers: list[str]
 
 
 @dataclass(slots=True)
-class DrainNode(Request):
-    """A broker gives away what it holds and gets nothing new; or, without `is_draining`, is like any other again."""
+class RemoveNode(Request[ClusterReply], to=CONTROLLER, effect=REPEATABLE):
+    """A broker leaves for good. One that still has replicas gives them away first and leaves later."""
+
+    node: NodeId
+
+
+@dataclass(slots=True)
+class DrainNode(Request[Done], to=CONTROLLER, effect=REPEATABLE):
+    """A broker gives its replicas away and gets no new ones; without `is_draining` that ends."""
 
     node: NodeId
     is_draining: bool = True
-
-
-@dataclass(slots=True)
-class Rebalance(Request):
-    """Plans the fewest moves after which replicas and leaders are spread evenly, and begins them."""
-
-    #: Those whose partitions are spread; all when none is named.
-    topics: list[str] = field(default_factory=list)
-    #: Only tells the plan.
-    is_dry_run: bool = False
-
-
-@dataclass(slots=True)
-class CancelMoves(Request):
-    """Partitions on the move go back to where they live, as far as they had not arrived."""
-
-    topics: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -60,11 +122,20 @@ class MovesPlanned(Reply):
 
 
 @dataclass(slots=True)
-class DescribeReplicas(Request):
-    """Asked of a partition's leader: who belongs to it, and how far each has come."""
+class Rebalance(Request[MovesPlanned], to=CONTROLLER, effect=REPEATABLE):
+    """Plans the fewest moves that spread replicas and leaders evenly, and begins them."""
 
-    topic: str
-    partition: int
+    #: The topics to spread; empty: all.
+    topics: list[str] = field(default_factory=list)
+    #: Plans only.
+    is_dry_run: bool = False
+
+
+@dataclass(slots=True)
+class CancelMoves(Request[MovesPlanned], to=CONTROLLER, effect=REPEATABLE):
+    """Moving partitions return to their present replicas, unless they have arrived."""
+
+    topics: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -83,3 +154,20 @@ class ReplicasDescribed(Reply):
     replicas: list[ReplicaInfo]
     #: Of the leader's log.
     size_bytes: int
+
+
+@dataclass(slots=True)
+class DescribeReplicas(Request[ReplicasDescribed], to=PARTITION_LEADER, effect=READ, retries_not_found=True):
+    """The replicas of a partition and how far each has come, as its leader sees them."""
+
+    topic: str
+    partition: int
+
+
+@dataclass(slots=True)
+class TransferLeadership(Request[Done], to=PARTITION_LEADER, effect=ONCE):
+    """Another replica becomes the leader of a partition: `to`, or any."""
+
+    topic: str
+    partition: int
+    to: NodeId = NO_NODE

@@ -1,28 +1,41 @@
-"""What queue groups can be asked, and what they answer: the requests and replies of leases and their ends.
+"""Operations on queue groups: poll, settle and extend leases; list, describe, reset and alter groups.
 
-A group works partition by partition; whoever wants all partitions of a topic asks each leader. A lease is named by
-its id, which the leader's term fences, and covers runs of offsets: a thousand messages are a handful of numbers.
+A group works partition by partition; a client that wants all partitions of a topic asks each leader. A lease is named
+by its id, which the leader's term fences, and covers runs of offsets: a thousand messages are a handful of numbers.
 Settling, extending and presenting a lease to a new leader all name (lease, run of offsets).
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 from flotilla.types.ids import Offset
-from flotilla.types.operations.log import EARLIEST, Reply, Request
+from flotilla.types.operations.log import EARLIEST
+from flotilla.types.operations.request import (
+    CONNECTION,
+    CONTROLLER,
+    ONCE,
+    PARTITION_LEADER,
+    READ,
+    REPEATABLE,
+    Done,
+    Effect,
+    Reply,
+    Request,
+    Route,
+)
 
 #: Kinds of groups.
 QUEUE_KIND: Final = "queue"
 OFFSET_KIND: Final = "offset"
 
-#: How a lease ends: done; given back uncounted; failed and counted; to the dead letters at once.
+#: Outcomes of a lease: done; returned, which does not count as an attempt; failed, which does; dead-lettered at once.
 ACK: Final = 1
 RELEASE: Final = 2
 FAIL: Final = 3
 REJECT: Final = 4
 
-#: Where a group begins that has never been here: operations.EARLIEST, operations.LATEST, or one of these with a value.
+#: Where a new group begins: EARLIEST, LATEST, or one of these with a value.
 FROM_OFFSET: Final = 1
 FROM_TIME: Final = 2
 
@@ -49,31 +62,7 @@ class Start(NamedTuple):
 FROM_EARLIEST: Final = Start()
 
 
-@dataclass(slots=True)
-class Poll(Request):
-    """Leases messages of the partitions that this node leads. Waits up to wait_ms for the first one.
-
-    The group springs into being with its first poll.
-    """
-
-    topic: str
-    group: str
-    #: Whose leases they are: a name that lives as long as the consumer does.
-    member: str
-    #: Empty: every partition of the topic that this node leads.
-    partitions: list[int] = field(default_factory=list)
-    max_messages: int = 16
-    max_bytes: int = 8 * 1024 * 1024
-    #: 0: as the group or topic says.
-    visibility_ms: int = 0
-    wait_ms: int = 0
-    #: At most once: committed as done before it leaves, and never leased.
-    is_auto_ack: bool = False
-    #: Messages of one key go to one member at a time, in order.
-    is_ordered_by_key: bool = False
-    start: Start = FROM_EARLIEST
-    #: Only tasks of these types (types/tasks.py); empty: whatever there is. The others stay where they are.
-    types: list[str] = field(default_factory=list)
+# Delivery.
 
 
 @dataclass(slots=True)
@@ -95,13 +84,111 @@ class Polled(Reply):
     deliveries: list[Delivery]
     #: How long the leases last from now.
     visibility_ms: int = 0
-    #: When nothing came because of a rate limit: when it is worth asking again.
+    #: When a rate limit kept everything back: when to poll again.
     retry_after_ms: int = 0
 
 
 @dataclass(slots=True)
-class Settle(Request):
-    """Ends leases. Answered when the end is on disk at a majority, except for a release, which is not replicated."""
+class Poll(Request[Polled], effect=READ):
+    """Leases messages of the partitions that this node leads. Waits up to wait_ms for the first one.
+
+    The first poll creates the group.
+    """
+
+    topic: str
+    group: str
+    #: The consumer that gets the leases: a name that lives as long as it does.
+    member: str
+    #: Empty: every partition of the topic that this node leads.
+    partitions: list[int] = field(default_factory=list)
+    max_messages: int = 16
+    max_bytes: int = 8 * 1024 * 1024
+    #: 0: as the group or topic says.
+    visibility_ms: int = 0
+    wait_ms: int = 0
+    #: At most once: committed as done before it leaves, and never leased.
+    is_auto_ack: bool = False
+    #: Messages of one key go to one member at a time, in order.
+    is_ordered_by_key: bool = False
+    start: Start = FROM_EARLIEST
+    #: Deliver only tasks of these types (types/tasks.py); empty: all messages.
+    types: list[str] = field(default_factory=list)
+
+    @property
+    def route(self) -> Route:
+        return Route(self.topic, self.partitions[0] if self.partitions else 0)
+
+
+@dataclass(slots=True)
+class Pushed(Reply):
+    """Some deliveries of a subscription; more will follow."""
+
+    deliveries: list[Delivery]
+    visibility_ms: int = 0
+
+
+@dataclass(slots=True)
+class Subscribe(Request[Pushed], effect=READ):
+    """Push: deliveries come as Pushed replies to this request, within its credit, until it is ended.
+
+    A connection that ends gives its leases back early.
+    """
+
+    topic: str
+    group: str
+    member: str
+    #: Messages that may be unsettled before more credit is given.
+    credit: int
+    partitions: list[int] = field(default_factory=list)
+    visibility_ms: int = 0
+    is_auto_ack: bool = False
+    is_ordered_by_key: bool = False
+    start: Start = FROM_EARLIEST
+
+    @property
+    def route(self) -> Route:
+        return Route(self.topic, self.partitions[0] if self.partitions else 0)
+
+
+@dataclass(slots=True)
+class AddCredit(Request[Done], to=CONNECTION, effect=ONCE):
+    """Adds credit to the subscription of that correlation id on the same connection."""
+
+    subscription: int
+    messages: int
+
+
+@dataclass(slots=True)
+class Unsubscribe(Request[Done], to=CONNECTION, effect=REPEATABLE):
+    """Ends a subscription of the same connection; its messages stay leased until they are settled or expire."""
+
+    subscription: int
+
+
+@dataclass(slots=True)
+class Withdraw(Request[Done], to=CONNECTION, effect=REPEATABLE):
+    """Ends the wait of the request of that correlation id on the same connection: a poll returns what it has leased.
+
+    Other waiting requests are answered with UNAVAILABLE. A request that is answered already is no error, so a client
+    that withdraws a poll has to look at its reply. Unsubscribe ends a subscription.
+    """
+
+    request: int
+
+
+# Settling.
+
+
+@dataclass(slots=True)
+class Settled(Reply):
+    """`expired` were refused: another member has them, or they were settled in another way. The rest is done."""
+
+    expired: list[LeaseRange] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Settle(Request[Settled], to=PARTITION_LEADER, effect=REPEATABLE):
+    """Settles leases. Answered when that is on disk at a majority, except for a release, which is not replicated."""
 
     topic: str
     partition: int
@@ -113,24 +200,17 @@ class Settle(Request):
     reason: str = ""
     #: Until the next attempt after a failure or a release; BY_BACKOFF: the group's own.
     delay_ms: int = BY_BACKOFF
-    #: One for each of `held`, or none at all. Where a lease id is 0: whatever this member holds of the run.
+    #: One for each of `held`, or none at all. Where a lease id is 0: all that this member has of the run.
     members: list[str] = field(default_factory=list)
-    #: What the topic must be, in case that another one has the same name by now; 0: any.
+    #: Refuses a later topic of the same name; 0: any.
     topic_id: int = 0
 
 
 @dataclass(slots=True)
-class Settled(Reply):
-    """`expired` were refused: somebody else holds them, or they ended in another way already. The rest is done."""
-
-    expired: list[LeaseRange] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class Extend(Request):
+class Extend(Request[Settled], to=PARTITION_LEADER, effect=REPEATABLE):
     """Leases last visibility_ms from now. Sent to a new leader, it presents leases that the old one gave out.
 
-    Where a lease id is 0: whatever the member holds of the run.
+    Where a lease id is 0: all that the member has of the run.
     """
 
     topic: str
@@ -144,61 +224,15 @@ class Extend(Request):
 
 
 @dataclass(slots=True)
-class Subscribe(Request):
-    """Push: deliveries come as Pushed answers to this request, as many messages as there is credit, until it is ended.
+class RecordsCancelled(Reply):
+    """The offsets that are cancelled now. What a group had finished before stays finished there."""
 
-    A connection that ends gives its leases back early.
-    """
-
-    topic: str
-    group: str
-    member: str
-    #: Messages that may be out before more credit is given.
-    credit: int
-    partitions: list[int] = field(default_factory=list)
-    visibility_ms: int = 0
-    is_auto_ack: bool = False
-    is_ordered_by_key: bool = False
-    start: Start = FROM_EARLIEST
+    offsets: list[Offset]
 
 
 @dataclass(slots=True)
-class Pushed(Reply):
-    """Some deliveries of a subscription; more will follow."""
-
-    deliveries: list[Delivery]
-    visibility_ms: int = 0
-
-
-@dataclass(slots=True)
-class AddCredit(Request):
-    """The subscription of that correlation id, on the same connection, may have so many more messages out."""
-
-    subscription: int
-    messages: int
-
-
-@dataclass(slots=True)
-class Unsubscribe(Request):
-    """Ends a subscription of the same connection; what it holds stays leased until it is settled or runs out."""
-
-    subscription: int
-
-
-@dataclass(slots=True)
-class Withdraw(Request):
-    """The request of that correlation id, on the same connection, waits no longer: a poll is answered with nothing now.
-
-    Other requests that wait are answered with UNAVAILABLE. One that has its answer already is no mistake: whoever
-    withdraws a poll has to look at what it brought. A subscription is ended by Unsubscribe.
-    """
-
-    request: int
-
-
-@dataclass(slots=True)
-class CancelRecords(Request):
-    """Messages that no group shall get any more, by offset or by idempotency key."""
+class CancelRecords(Request[RecordsCancelled], to=PARTITION_LEADER, effect=REPEATABLE):
+    """Messages, by offset or by idempotency key, that no group gets any more."""
 
     topic: str
     partition: int
@@ -208,19 +242,7 @@ class CancelRecords(Request):
     topic_id: int = 0
 
 
-@dataclass(slots=True)
-class RecordsCancelled(Reply):
-    """Those that are cancelled now. What a group had finished before stays finished there."""
-
-    offsets: list[Offset]
-
-
-@dataclass(slots=True)
-class ListGroups(Request):
-    """Queue groups and groups with a committed offset, of one partition."""
-
-    topic: str
-    partition: int
+# Groups.
 
 
 @dataclass(slots=True)
@@ -229,23 +251,24 @@ class GroupList(Reply):
     groups: dict[str, str]
 
 
+@dataclass(slots=True)
+class ListGroups(Request[GroupList], to=PARTITION_LEADER, effect=READ):
+    """Queue groups and groups with a committed offset, of one partition."""
+
+    topic: str
+    partition: int
+
+
 def kinds_of(lists: Iterable[GroupList]) -> dict[str, str]:
     """The groups of several partitions together, in the order of names.
 
-    A queue group is one in every partition that it has polled, whatever the others say.
+    A group that is a queue group in one partition is one in all.
     """
     found: dict[str, str] = {}
     for listed in lists:
         for name, kind in listed.groups.items():
             found[name] = QUEUE_KIND if QUEUE_KIND in (kind, found.get(name)) else kind
     return dict(sorted(found.items()))
-
-
-@dataclass(slots=True)
-class DescribeGroup(Request):
-    topic: str
-    partition: int
-    group: str
 
 
 @dataclass(slots=True)
@@ -264,9 +287,9 @@ class GroupDescription(Reply):
     floor: Offset
     next_offset: Offset
     log_start: Offset
-    #: Messages not settled.
+    #: Unsettled messages.
     lag: int
-    #: For how long the oldest message waits that is not settled and whose time of delivery has come; 0: there is none.
+    #: The age of the oldest unsettled message that is due; 0: there is none.
     oldest_age_ms: int = 0
     ready: int = 0
     leased: int = 0
@@ -284,19 +307,10 @@ class GroupDescription(Reply):
 
 
 @dataclass(slots=True)
-class ResetGroup(Request):
-    """Moves a group to another place, backwards or forwards; leases and failures of a queue group are forgotten.
-
-    One that commits offsets goes where it is told, but a stream group only under an epoch that its coordinator gave for
-    it (FenceGroup): a member that comes or goes meanwhile does not undo it, nor is it undone itself.
-    """
-
+class DescribeGroup(Request[GroupDescription], to=PARTITION_LEADER, effect=READ):
     topic: str
     partition: int
     group: str
-    start: Start
-    is_dry_run: bool = False
-    epoch: int = 0
 
 
 @dataclass(slots=True)
@@ -308,19 +322,31 @@ class GroupReset(Reply):
 
 
 @dataclass(slots=True)
-class DeleteGroup(Request):
+class ResetGroup(Request[GroupReset], to=PARTITION_LEADER):
+    """Moves a group to another place, backwards or forwards; leases and failures of a queue group are forgotten.
+
+    A stream group moves only under an epoch that its coordinator gave for this (FenceGroup), so that a member that
+    joins or leaves meanwhile neither undoes the move nor is undone by it.
+    """
+
     topic: str
     partition: int
     group: str
+    start: Start
+    is_dry_run: bool = False
+    epoch: int = 0
+
+    @property
+    def effect(self) -> Effect:
+        """A reset that is repeated could undo what followed it."""
+        return READ if self.is_dry_run else ONCE
 
 
 @dataclass(slots=True)
-class AlterGroup(Request):
-    """Settings of one group of a topic, for all partitions: `types/group_settings`. An empty text takes one back."""
-
+class DeleteGroup(Request[Done], to=PARTITION_LEADER, effect=REPEATABLE):
     topic: str
+    partition: int
     group: str
-    settings: dict[str, str]
 
 
 @dataclass(slots=True)
@@ -331,7 +357,34 @@ class GroupReply(Reply):
 
 
 @dataclass(slots=True)
-class ExplainMessage(Request):
+class AlterGroup(Request[GroupReply], to=CONTROLLER, effect=REPEATABLE):
+    """Settings of one group of a topic, for all partitions: `types/group_settings`. An empty text removes one."""
+
+    topic: str
+    group: str
+    settings: dict[str, str]
+
+
+@dataclass(slots=True)
+class Explanation(Reply):
+    """`state` is a name of the table in partition/explain/delivery_states; `history` and `next` are for people."""
+
+    state: str
+    attempts: int = 0
+    reason: str = ""
+    holder: str = ""
+    #: Until something changes by itself: a lease expires, a delay ends.
+    remaining_ms: int = 0
+    history: list[str] = field(default_factory=list)
+    next: str = ""
+    #: When it was dead-lettered; 0: it was not, or the log does not say any more.
+    ended_ms: int = 0
+    #: The message as a batch of its own, if it was asked for and is in the log.
+    batch: bytes = b""
+
+
+@dataclass(slots=True)
+class ExplainMessage(Request[Explanation], to=PARTITION_LEADER, effect=READ):
     """Why a message is where it is, for one group."""
 
     topic: str
@@ -340,39 +393,13 @@ class ExplainMessage(Request):
     group: str
     #: As in Settle.
     topic_id: int = 0
-    #: The message itself is wanted, too.
+    #: Return the message itself, too.
     has_record: bool = False
-    #: All that the log tells is wanted, which has to be read for that: not for who asks about many messages.
+    #: Return every step that the log still has, which means reading the log: too slow for many messages.
     has_history: bool = False
 
 
-@dataclass(slots=True)
-class Explanation(Reply):
-    """`state` is a name of the table in queue/states; `history` and `next` are for people."""
-
-    state: str
-    attempts: int = 0
-    reason: str = ""
-    holder: str = ""
-    #: Until something changes by itself: a lease runs out, a delay is over.
-    remaining_ms: int = 0
-    history: list[str] = field(default_factory=list)
-    next: str = ""
-    #: When it died; 0: it did not, or nobody remembers.
-    ended_ms: int = 0
-    #: The message as a batch of its own, if it was asked for and is in the log.
-    batch: bytes = b""
-
-
-@dataclass(slots=True)
-class TakeTokens(Request):
-    """A leader of another partition asks the keeper of a topic's rate limits for leave to deliver."""
-
-    topic: str
-    group: str
-    tokens: int
-    #: Where the group begins at the keeper if nobody has polled there yet.
-    start: Start = FROM_EARLIEST
+# Rate limits.
 
 
 @dataclass(slots=True)
@@ -381,3 +408,17 @@ class TokensGranted(Reply):
 
     tokens: int
     retry_after_ms: int = 0
+
+
+@dataclass(slots=True)
+class TakeTokens(Request[TokensGranted], to=PARTITION_LEADER, effect=REPEATABLE):
+    """Sent by the leader of another partition: permission to deliver this many messages under a rate limit."""
+
+    #: The first partition keeps the rate limits of all.
+    partition: ClassVar[int] = 0
+
+    topic: str
+    group: str
+    tokens: int
+    #: Where the group begins in that partition if it has not been polled there.
+    start: Start = FROM_EARLIEST

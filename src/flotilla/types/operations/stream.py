@@ -1,29 +1,36 @@
-"""What stream groups can be asked, and what they answer: members share partitions, one owner each.
+"""Operations on stream groups: members share partitions, one owner each.
 
-The metadata's leader coordinates: it knows the members, and decides who shall own which partition. A partition
-that moves is first given up by its owner, then given to the next: the others never stop. Each time a partition gets
-an owner it gets an epoch, the generation of the group in which that happened. The owner claims it at the partition
+The leader of the metadata coordinates: it knows the members and decides which of them owns which partition. A partition
+that moves is first given up by its owner, then given to the next; the other members never stop. Each time a partition
+gets an owner it gets an epoch, the generation of the group in which that happened. The owner claims the partition
 under that epoch, and from then on the partition refuses commits of earlier epochs: a late commit changes nothing.
+
+Members repeat joins, heartbeats and claims until they are answered, and the answer shows how things are: the client
+treats them as reads.
 """
 
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from flotilla.types.ids import Offset
-from flotilla.types.operations.log import Reply, Request
+from flotilla.types.operations.log import OffsetCommitted
+from flotilla.types.operations.request import CONTROLLER, PARTITION_LEADER, READ, REPEATABLE, Done, Reply, Request
 
 #: How partitions are spread over members.
 STICKY: Final = "sticky"
 ROUND_ROBIN: Final = "round-robin"
 STRATEGIES: Final = (STICKY, ROUND_ROBIN)
 
-#: A member that is silent for so long is taken out of its group.
+#: A member that is silent for this long is removed from its group.
 SESSION_MS_DEFAULT: Final = 30_000
 SESSION_MS_MIN: Final = 1_000
 SESSION_MS_MAX: Final = 1_800_000
 MEMBER_COUNT_MAX: Final = 1_024
 #: How long a heartbeat may be parked until there is news.
 HEARTBEAT_WAIT_MS_MAX: Final = 60_000
+
+#: The position of a group that never committed one.
+NO_OFFSET: Final[Offset] = -1
 
 
 class Owned(NamedTuple):
@@ -34,14 +41,26 @@ class Owned(NamedTuple):
 
 
 @dataclass(slots=True)
-class JoinGroup(Request):
-    """Becomes a member of a stream group, which springs into being with its first one. To be repeated at will."""
+class GroupAssignment(Reply):
+    """The partitions that a member may own now. More may follow when other members have given them up.
+
+    A member claims a partition again that it has, or had, under another epoch.
+    """
+
+    generation: int
+    partitions: list[Owned]
+    session_ms: int = SESSION_MS_DEFAULT
+
+
+@dataclass(slots=True)
+class JoinGroup(Request[GroupAssignment], to=CONTROLLER, effect=READ):
+    """Becomes a member of a stream group; the first member creates it. Can be repeated at will."""
 
     topic: str
     group: str
     #: A name that lives as long as the consumer does.
     member: str
-    #: For people: who this is.
+    #: For people: the client program.
     client: str = ""
     #: Empty and 0: as the group has it, or the default. The first member decides.
     strategy: str = ""
@@ -49,14 +68,14 @@ class JoinGroup(Request):
 
 
 @dataclass(slots=True)
-class Heartbeat(Request):
+class Heartbeat(Request[GroupAssignment], to=CONTROLLER, effect=READ):
     """The member is alive and uses these partitions. Parked up to wait_ms while its assignment is what it owns.
 
-    A partition that it shall give up is not in the answer, and is free for the next owner as soon as a heartbeat comes
-    without it. What it has left out, it does not use again before it has got it under another epoch; what only itself
-    shall have it gets so at once, but not twice in a second, and in between it is not in the answer. When another
-    heartbeat was sent, the answer to an earlier one is void. Refused with STALE_GENERATION when the group does not
-    know the member any more: it joins again.
+    A partition that the member must give up is missing from the reply, and is free for the next owner as soon as a
+    heartbeat arrives without it. A member that has left a partition out does not use it again before it gets it under
+    another epoch. If the partition is still meant for the same member, it gets it back at once, but not twice within a
+    second; until then it is missing from the reply. A later heartbeat makes the reply to an earlier one void. Refused
+    with STALE_GENERATION when the group does not know the member any more: it joins again.
     """
 
     topic: str
@@ -68,29 +87,17 @@ class Heartbeat(Request):
 
 
 @dataclass(slots=True)
-class LeaveGroup(Request):
+class LeaveGroup(Request[Done], to=CONTROLLER, effect=READ):
     topic: str
     group: str
     member: str
 
 
 @dataclass(slots=True)
-class GroupAssignment(Reply):
-    """What a member may own now. More may follow when others have given it up.
+class ClaimPartition(Request[OffsetCommitted], to=PARTITION_LEADER, effect=READ, retries_not_found=True):
+    """Returns the group's position. The partition refuses commits of earlier epochs from now on.
 
-    A partition that it has, or had, under another epoch it gets anew: it claims it again.
-    """
-
-    generation: int
-    partitions: list[Owned]
-    session_ms: int = SESSION_MS_DEFAULT
-
-
-@dataclass(slots=True)
-class ClaimPartition(Request):
-    """Answered with OffsetCommitted: where the group stands. Commits of earlier epochs are refused from now on.
-
-    Refused itself with STALE_GENERATION under an epoch that is older than what the partition has seen.
+    Refused with STALE_GENERATION under an epoch that is older than one the partition has seen.
     """
 
     group: str
@@ -108,32 +115,25 @@ class StreamMember:
 
 
 @dataclass(slots=True)
-class DescribeStreamGroup(Request):
-    """Answered by the metadata's leader; NOT_FOUND when the group has no members and never had any."""
-
-    topic: str
-    group: str
-
-
-@dataclass(slots=True)
 class StreamGroupDescription(Reply):
     generation: int
     strategy: str
     session_ms: int
     members: list[StreamMember]
-    #: Of the last time that partitions were spread anew.
+    #: The time since the last rebalance.
     rebalanced_ms_ago: int = 0
-    #: For people: who joined or left, and why; or that the topic grew.
+    #: For people, why it happened: a member joined or left, or the topic grew.
     cause: str = ""
-    #: How many partitions changed their owner then.
+    #: The partitions that changed their owner.
     moved: int = 0
 
 
 @dataclass(slots=True)
-class ListStreamGroups(Request):
-    """The stream groups of one topic that have members, or had."""
+class DescribeStreamGroup(Request[StreamGroupDescription], to=CONTROLLER, effect=READ):
+    """NOT_FOUND when the group has no members and never had any."""
 
     topic: str
+    group: str
 
 
 @dataclass(slots=True)
@@ -142,11 +142,18 @@ class StreamGroupList(Reply):
 
 
 @dataclass(slots=True)
-class FenceGroup(Request):
-    """Begins a generation of a stream group in which nobody is a member; answered with it, in a GroupAssignment.
+class ListStreamGroups(Request[StreamGroupList], to=CONTROLLER, effect=READ):
+    """The stream groups of one topic that have members, or had."""
 
-    Whatever is done to partitions under it comes after all that earlier members did, and before all that later ones
-    will do. Refused with GROUP_IN_USE while the group has members.
+    topic: str
+
+
+@dataclass(slots=True)
+class FenceGroup(Request[GroupAssignment], to=CONTROLLER, effect=REPEATABLE):
+    """Begins a generation of a stream group without members and returns it.
+
+    What is done to partitions under this generation comes after everything that earlier members did, and before
+    everything that later members will do. Refused with GROUP_IN_USE while the group has members.
     """
 
     topic: str
@@ -154,12 +161,8 @@ class FenceGroup(Request):
 
 
 @dataclass(slots=True)
-class ForgetGroup(Request):
-    """The coordinator forgets a stream group; what partitions know of it stays. GROUP_IN_USE while it has members."""
+class ForgetGroup(Request[Done], to=CONTROLLER, effect=REPEATABLE):
+    """The coordinator forgets a stream group; partitions keep their positions. GROUP_IN_USE while it has members."""
 
     topic: str
     group: str
-
-
-#: What a position that was never committed is told as.
-NO_OFFSET: Final[Offset] = -1

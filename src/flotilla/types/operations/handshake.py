@@ -1,0 +1,31 @@
+"""The first exchange on a TCP connection: Hello and Welcome. The endpoint answers it, not the broker."""
+
+from dataclasses import dataclass
+
+from flotilla.types.ids import NodeId
+
+
+@dataclass(slots=True)
+class Hello:
+    """The protocol versions that the client speaks."""
+
+    version_min: int
+    version_max: int
+    #: Name and version of the client library, for people.
+    client: str = ""
+    #: It forwards requests of members elsewhere: when the connection closes, they may still be alive.
+    is_gateway: bool = False
+
+
+@dataclass(slots=True)
+class Welcome:
+    """The version that both will speak, the node that answered, and the limits of this connection."""
+
+    version: int
+    node: NodeId
+    cluster_id: str
+    frame_bytes_max: int
+    #: Requests in flight.
+    requests_max: int
+    #: The broker's time of day; 0: it does not say.
+    time_ms: int = 0

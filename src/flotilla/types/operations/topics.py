@@ -1,0 +1,57 @@
+"""Operations on topics: create, alter, delete; and what a topic looks like."""
+
+from dataclasses import dataclass, field
+
+from flotilla.types.ids import NodeId, Term
+from flotilla.types.operations.request import CONTROLLER, ONCE, REPEATABLE, Reply, Request
+
+
+@dataclass(slots=True)
+class PartitionInfo:
+    number: int
+    #: NO_NODE while no leader is known.
+    leader: NodeId
+    replicas: list[NodeId]
+    #: The term in which the leader leads; 0: the broker has no replica and only guesses.
+    term: Term = 0
+    #: The replicas that the partition is moving to; empty while it stays.
+    target: list[NodeId] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class TopicInfo:
+    name: str
+    topic_id: int
+    partitions: list[PartitionInfo]
+    settings: dict[str, str]
+
+
+@dataclass(slots=True)
+class TopicReply(Reply):
+    """The topic as it is after a change (as it was, for a deletion)."""
+
+    topic: TopicInfo
+
+
+@dataclass(slots=True)
+class CreateTopic(Request[TopicReply], to=CONTROLLER, effect=ONCE):
+    topic: str
+    #: 0: the default of the cluster.
+    partitions: int = 0
+    replication_factor: int = 0
+    settings: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class AlterTopic(Request[TopicReply], to=CONTROLLER, effect=REPEATABLE):
+    topic: str
+    #: 0: leave as it is. Partitions can only grow.
+    partitions: int = 0
+    settings: dict[str, str] = field(default_factory=dict)
+    #: 0: leave as it is.
+    replication_factor: int = 0
+
+
+@dataclass(slots=True)
+class DeleteTopic(Request[TopicReply], to=CONTROLLER, effect=ONCE):
+    topic: str
