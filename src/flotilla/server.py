@@ -19,8 +19,6 @@ from flotilla.broker.observability.request_metrics import MeteredService
 from flotilla.broker.observability.status import NodeStatus
 from flotilla.broker.ports import Cancel, Done
 from flotilla.client._core.asyncio_network import Network
-from flotilla.client._core.calls import REPEATABLE
-from flotilla.client._core.routes import CONTROLLER, Route
 from flotilla.client._options import new_session, read_addresses
 from flotilla.client.async_client import AsyncClient
 from flotilla.codec.batch.facts import facts_of
@@ -45,7 +43,7 @@ from flotilla.types.address import Address, parse_address
 from flotilla.types.errors import FlotillaError, InvalidArgumentError, UnavailableError
 from flotilla.types.ids import GroupId, NodeId
 from flotilla.types.limits import THRIFTY_BYTES_MAX
-from flotilla.types.operations import CreateTopic, Request
+from flotilla.types.operations import REPEATABLE, Request
 from flotilla.types.settings import NodeSettings
 from flotilla.types.version import __version__
 
@@ -118,10 +116,8 @@ class ClusterElsewhere:
         if network is None:
             done(UnavailableError("no broker of this cluster is known yet"))
             return
-        topic: str = getattr(request, "topic", "")
-        is_change = isinstance(request, CreateTopic)
-        route = CONTROLLER if is_change else Route(topic, getattr(request, "partition", 0))
-        network.submit(request, route, ELSEWHERE_MS, done, REPEATABLE)
+        # Also CreateTopic: the callers take "it exists already" for done.
+        network.submit(request, ELSEWHERE_MS, done, effect=REPEATABLE)
 
     def _connected(self) -> Network | None:
         if self._network is None:

@@ -5,11 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self, TypeVar, Unpack
 
-from flotilla.client._core.asyncio_network import Network
-from flotilla.client._core.calls import ONCE, READ, REPEATABLE
+from flotilla.client._core.asyncio_network import Network, R
 from flotilla.client._core.closing import TimeLimit, leaving
 from flotilla.client._core.positions import Start, commit_offset, list_offset, read_offset
-from flotilla.client._core.routes import ANY, CONTROLLER, Route
 from flotilla.client._core.session import no_topic
 from flotilla.client._options import (
     TIMEOUT_MS_DEFAULT,
@@ -44,6 +42,7 @@ from flotilla.types.errors import (
 from flotilla.types.ids import NO_NODE, NodeId, Offset
 from flotilla.types.limits import KIB, MIB
 from flotilla.types.operations import (
+    CONTROLLER,
     AlterTopic,
     ClusterReply,
     CommitOffset,
@@ -54,8 +53,8 @@ from flotilla.types.operations import (
     JoinCluster,
     Metadata,
     RemoveNode,
-    Reply,
     Request,
+    Route,
     TopicInfo,
     TopicReply,
     TransferLeadership,
@@ -65,7 +64,6 @@ from flotilla.types.operations.cluster import (
     DescribeReplicas,
     DrainNode,
     EnterCluster,
-    MovesPlanned,
     PlannedMove,
     Rebalance,
     ReplicasDescribed,
@@ -117,7 +115,7 @@ class AsyncClient:
     ) -> TopicInfo:
         """Makes a topic. 0: as the cluster is set up. Raises AlreadyExistsError."""
         request = CreateTopic(topic, partitions, replication_factor, read_settings(settings))
-        return await self._change_topic(request, ONCE, timeout_ms)
+        return await self._change_topic(request, timeout_ms)
 
     async def alter_topic(
         self,
@@ -133,11 +131,11 @@ class AsyncClient:
         Another replication factor has replicas come and go in the background; `target` of a partition tells.
         """
         request = AlterTopic(topic, partitions, read_settings(settings), replication_factor)
-        return await self._change_topic(request, REPEATABLE, timeout_ms)
+        return await self._change_topic(request, timeout_ms)
 
     async def delete_topic(self, topic: str, *, timeout_ms: int | None = None) -> TopicInfo:
         """Removes a topic with all its messages; what it was is returned. Raises NotFoundError."""
-        return await self._change_topic(DeleteTopic(topic), ONCE, timeout_ms)
+        return await self._change_topic(DeleteTopic(topic), timeout_ms)
 
     async def topics(self, *, timeout_ms: int | None = None) -> list[TopicInfo]:
         """All topics."""
@@ -148,9 +146,7 @@ class AsyncClient:
         found = await self.metadata([topic], timeout_ms=timeout_ms)
         if not found.topics:
             # The broker that answered may lag behind; what the controller does not know does not exist.
-            reply = await self._call(GetMetadata([topic]), CONTROLLER, READ, timeout_ms)
-            assert isinstance(reply, Metadata)
-            found = reply
+            found = await self._call(GetMetadata([topic]), timeout_ms, route=CONTROLLER)
         if not found.topics:
             raise no_topic(topic)
         return found.topics[0]
@@ -417,9 +413,7 @@ class AsyncClient:
 
     async def metadata(self, topics: Sequence[str] = (), *, timeout_ms: int | None = None) -> Metadata:
         """Brokers, and the topics that are named (all, if none is) with who leads what."""
-        reply = await self._call(GetMetadata(list(topics)), ANY, READ, timeout_ms)
-        assert isinstance(reply, Metadata)
-        return reply
+        return await self._call(GetMetadata(list(topics)), timeout_ms)
 
     async def cluster_status(self, *, timeout_ms: int | None = None) -> Metadata:
         """Everything that the cluster tells of itself."""
@@ -427,7 +421,7 @@ class AsyncClient:
 
     async def init_cluster(self, nodes: Mapping[NodeId, str], *, timeout_ms: int | None = None) -> ClusterReply:
         """Forms a cluster out of waiting nodes: id to peer address. Doing it again with the same nodes is fine."""
-        return await self._change_cluster(InitCluster(dict(nodes)), ANY, timeout_ms)
+        return await self._call(InitCluster(dict(nodes)), timeout_ms)
 
     async def join_cluster(
         self,
@@ -440,23 +434,22 @@ class AsyncClient:
         timeout_ms: int | None = None,
     ) -> ClusterReply:
         """Makes a node a broker of this cluster; it says where it can be reached, and on which data it runs."""
-        request = JoinCluster(node, peer, client, http, incarnation)
-        return await self._change_cluster(request, CONTROLLER, timeout_ms)
+        return await self._call(JoinCluster(node, peer, client, http, incarnation), timeout_ms)
 
     async def enter_cluster(self, servers: Sequence[str], *, timeout_ms: int | None = None) -> ClusterReply:
         """Has a node that waits join the running cluster at these addresses. Ask that node, and no other."""
-        return await self._change_cluster(EnterCluster(list(servers)), ANY, timeout_ms)
+        return await self._call(EnterCluster(list(servers)), timeout_ms)
 
     async def remove_node(self, node: NodeId, *, timeout_ms: int | None = None) -> ClusterReply:
         """Takes a node out of the cluster for good: at once if it holds nothing, else when that has moved elsewhere.
 
         Raises ConfigurationChangeError when the other brokers cannot take what it holds.
         """
-        return await self._change_cluster(RemoveNode(node), CONTROLLER, timeout_ms)
+        return await self._call(RemoveNode(node), timeout_ms)
 
     async def drain_node(self, node: NodeId, *, is_draining: bool = True, timeout_ms: int | None = None) -> None:
         """Has a broker give away what it holds and get nothing new; or ends that."""
-        await self._call(DrainNode(node, is_draining), CONTROLLER, REPEATABLE, timeout_ms)
+        await self._call(DrainNode(node, is_draining), timeout_ms)
 
     async def rebalance(
         self, topics: Sequence[str] = (), *, dry_run: bool = False, timeout_ms: int | None = None
@@ -465,29 +458,23 @@ class AsyncClient:
 
         With `dry_run` nothing moves.
         """
-        reply = await self._call(Rebalance(list(topics), dry_run), CONTROLLER, REPEATABLE, timeout_ms)
-        assert isinstance(reply, MovesPlanned)
-        return reply.moves
+        return (await self._call(Rebalance(list(topics), dry_run), timeout_ms)).moves
 
     async def cancel_moves(self, topics: Sequence[str] = (), *, timeout_ms: int | None = None) -> list[PlannedMove]:
         """Has partitions that are on the move stay where they live. Returns the moves that are given up."""
-        reply = await self._call(CancelMoves(list(topics)), CONTROLLER, REPEATABLE, timeout_ms)
-        assert isinstance(reply, MovesPlanned)
-        return reply.moves
+        return (await self._call(CancelMoves(list(topics)), timeout_ms)).moves
 
     async def describe_replicas(
         self, topic: str, partition: int, *, timeout_ms: int | None = None
     ) -> ReplicasDescribed:
         """Who belongs to a partition and how far each replica has come, as its leader sees it."""
-        reply = await self._call(DescribeReplicas(topic, partition), Route(topic, partition), READ, timeout_ms)
-        assert isinstance(reply, ReplicasDescribed)
-        return reply
+        return await self._call(DescribeReplicas(topic, partition), timeout_ms)
 
     async def transfer_leadership(
         self, topic: str, partition: int, to: NodeId = NO_NODE, *, timeout_ms: int | None = None
     ) -> None:
         """Has another replica lead a partition: the one named, or any."""
-        await self._call(TransferLeadership(topic, partition, to), Route(topic, partition), ONCE, timeout_ms)
+        await self._call(TransferLeadership(topic, partition, to), timeout_ms)
 
     # Its own life.
 
@@ -546,23 +533,17 @@ class AsyncClient:
     def _limit_ms(self, timeout_ms: int | None) -> int:
         return read_timeout(timeout_ms, self._timeout_ms)
 
-    async def _call(self, request: Request, route: Route, effect: str, timeout_ms: int | None) -> Reply:
-        return await self._opened().call(request, route, self._limit_ms(timeout_ms), effect)
+    async def _call(self, request: Request[R], timeout_ms: int | None, *, route: Route | None = None) -> R:
+        return await self._opened().call(request, self._limit_ms(timeout_ms), route=route)
 
-    async def _change_topic(self, request: Request, effect: str, timeout_ms: int | None) -> TopicInfo:
-        reply = await self._call(request, CONTROLLER, effect, timeout_ms)
-        assert isinstance(reply, TopicReply)
+    async def _change_topic(self, request: Request[TopicReply], timeout_ms: int | None) -> TopicInfo:
+        reply = await self._call(request, timeout_ms)
         routes = self._opened().session.routes
         if isinstance(request, DeleteTopic):
             routes.forget(reply.topic.name)
         else:
             routes.learn(reply.topic)
         return reply.topic
-
-    async def _change_cluster(self, request: Request, route: Route, timeout_ms: int | None) -> ClusterReply:
-        reply = await self._call(request, route, REPEATABLE, timeout_ms)
-        assert isinstance(reply, ClusterReply)
-        return reply
 
     def _own_producer(self, topic: str) -> AsyncProducer:
         producer = self._own_producers.get(topic)

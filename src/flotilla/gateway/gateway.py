@@ -13,19 +13,17 @@ uncounted. A change that it asked for may be carried out all the same.
 import asyncio
 from collections.abc import Callable, Sequence
 from itertools import count
-from typing import Final, TypeVar
+from typing import Final, TypeVar, cast
 
 from flotilla.client._core.asyncio_network import Network, now_ms, time_of_day_ms
-from flotilla.client._core.calls import ONCE, READ, REPEATABLE, CallResult, ClientCall, outcome_unknown
+from flotilla.client._core.calls import CallResult, ClientCall, outcome_unknown
 from flotilla.client._core.local_link import LocalEndpoint
 from flotilla.client._core.positions import find_topic
-from flotilla.client._core.routes import ANY, CONTROLLER, Route
 from flotilla.client._core.session import no_topic
 from flotilla.client._options import new_session
 from flotilla.client.admin.groups import Groups
 from flotilla.client.producer._batch import Receipt
 from flotilla.client.producer.aio import AsyncProducer
-from flotilla.codec.batch.header import parse_header
 from flotilla.gateway.forwarded_leases import ForwardedLease, ForwardedLeases, forward
 from flotilla.gateway.long_poll_connections import LongPollConnection, LongPollConnections
 from flotilla.gateway.poll import GatewayPoll
@@ -40,22 +38,17 @@ from flotilla.types.errors import (
     NotFoundError,
     UnavailableError,
 )
-from flotilla.types.operations import Metadata, Reply, Request, TopicInfo, TopicReply
+from flotilla.types.operations import CONTROLLER, Metadata, Reply, Request, Route, TopicInfo, TopicReply
 from flotilla.types.operations.queue import (
     RELEASE,
-    DescribeGroup,
-    ExplainMessage,
     Extend,
     LeaseRange,
-    ListGroups,
     Poll,
     Polled,
     Pushed,
-    ResetGroup,
     Settle,
     Settled,
     Subscribe,
-    TakeTokens,
 )
 from flotilla.types.records import Record, RecordLimits, check_record
 from flotilla.types.topics import SETTING_BY_NAME, parse_setting
@@ -65,20 +58,6 @@ TIMEOUT_MS_DEFAULT: Final = 10_000
 #: in case that it has noticed later than we have.
 _PRESENT_AGAIN_MS: Final = 400
 _PAYLOAD: Final = "payload_bytes_max"
-
-#: What a request changes: these could undo what followed; those below change nothing; others may be repeated.
-_ONCE: Final = (ops.CreateTopic, ops.DeleteTopic, ops.TransferLeadership, ResetGroup)
-_READS: Final = (
-    ops.Fetch,
-    ops.ListOffsets,
-    ops.ReadOffset,
-    ops.GetMetadata,
-    Poll,
-    ListGroups,
-    DescribeGroup,
-    ExplainMessage,
-)
-_ANYBODY: Final = (ops.GetMetadata, ops.InitCluster)
 
 Answer = TypeVar("Answer", bound=Reply)
 
@@ -141,13 +120,13 @@ class Gateway:
 
     # Any request.
 
-    async def ask(self, request: Request, *, timeout_ms: int = TIMEOUT_MS_DEFAULT) -> Reply:
+    async def ask(self, request: Request[Answer], *, timeout_ms: int = TIMEOUT_MS_DEFAULT) -> Answer:
         """Has a request answered by whoever is right for it, wherever that is by now. Raises FlotillaError.
 
         `timeout_ms` comes on top of what the request itself wants to wait.
         """
         if isinstance(request, Poll):
-            return await self.poll(request, timeout_ms=timeout_ms)
+            return cast(Answer, await self.poll(request, timeout_ms=timeout_ms))
         if isinstance(request, Subscribe):
             raise InvalidArgumentError("a subscription is answered many times: use subscribe")
         wait_ms: int = getattr(request, "wait_ms", 0)
@@ -159,20 +138,14 @@ class Gateway:
         finally:
             self._connections.leave(connection)
 
-    async def ask_for(self, kind: type[Answer], request: Request, *, timeout_ms: int = TIMEOUT_MS_DEFAULT) -> Answer:
-        """The same, for callers who want the reply to have its type."""
-        reply = await self.ask(request, timeout_ms=timeout_ms)
-        assert isinstance(reply, kind)
-        return reply
-
-    async def _call(self, network: Network, request: Request, timeout_ms: int) -> Reply:
+    async def _call(self, network: Network, request: Request[Answer], timeout_ms: int) -> Answer:
         future: asyncio.Future[CallResult] = asyncio.get_running_loop().create_future()
 
         def done(result: CallResult) -> None:
             if not future.done():
                 future.set_result(result)
 
-        call = network.submit(request, _route(request), timeout_ms, done, _effect(request))
+        call = network.submit(request, timeout_ms, done)
         try:
             result = await future
         except asyncio.CancelledError:
@@ -186,7 +159,8 @@ class Gateway:
         if isinstance(result, FlotillaError):
             raise result
         self._learn(call, result)
-        return result
+        # The session lets no other reply pass.
+        return cast(Answer, result)
 
     def _learn(self, call: ClientCall, reply: Reply) -> None:
         """What the gateway itself makes of an answer."""
@@ -205,7 +179,7 @@ class Gateway:
 
     async def metadata(self, topics: Sequence[str] = (), *, timeout_ms: int = TIMEOUT_MS_DEFAULT) -> Metadata:
         """Brokers, and the topics that are named (all, if none is) with who leads what. What is missing is left out."""
-        return await self.ask_for(Metadata, ops.GetMetadata(list(topics)), timeout_ms=timeout_ms)
+        return await self.ask(ops.GetMetadata(list(topics)), timeout_ms=timeout_ms)
 
     async def cluster(self, *, timeout_ms: int = TIMEOUT_MS_DEFAULT) -> Metadata:
         """The same without any topic, however many there are: no topic has an empty name.
@@ -219,10 +193,7 @@ class Gateway:
         found = await self.metadata([name], timeout_ms=timeout_ms)
         if not found.topics:
             # The broker that answered may lag behind; what the controller does not know does not exist.
-            network = self._opened().network
-            reply = await network.call(ops.GetMetadata([name]), CONTROLLER, timeout_ms, READ)
-            assert isinstance(reply, Metadata)
-            found = reply
+            found = await self._opened().network.call(ops.GetMetadata([name]), timeout_ms, route=CONTROLLER)
         if not found.topics:
             raise no_topic(name)
         return found.topics[0]
@@ -411,8 +382,7 @@ class Gateway:
                 raise NotFoundError(f"topic {topic.name!r} has {len(numbers)} partitions, none of number {number}")
         routes = network.session.routes
         if len(numbers) > 1 and None in [routes.find(Route(request.topic, number)) for number in numbers]:
-            found = await network.call(ops.GetMetadata([request.topic]), ANY, timeout_ms, READ)
-            assert isinstance(found, Metadata)
+            found = await network.call(ops.GetMetadata([request.topic]), timeout_ms)
             routes.update(found, [request.topic])
 
     # Leases.
@@ -447,7 +417,7 @@ class Gateway:
         if self._is_closed or self._main is None:
             return
         self._forwarded.settled(request.topic, request.group, request.partition, request.held)
-        self._main.network.submit(request, _route(request), TIMEOUT_MS_DEFAULT, lambda result: None, REPEATABLE)
+        self._main.network.submit(request, TIMEOUT_MS_DEFAULT, lambda result: None)
 
     def _link_lost(self, address: Address) -> None:
         # Later: the session is in the middle of something.
@@ -471,7 +441,7 @@ class Gateway:
                 if isinstance(result, Settled):
                     self._forwarded.settled(request.topic, request.group, request.partition, result.expired)
 
-            network.submit(request, _route(request), request.visibility_ms, done, REPEATABLE)
+            network.submit(request, request.visibility_ms, done)
 
     # Inside.
 
@@ -495,35 +465,3 @@ class Gateway:
         self._limits.pop(topic, None)
         for connection in self._connections.all(self._main):
             connection.network.session.routes.forget(topic)
-
-
-def _route(request: Request) -> Route:
-    """Where a request belongs: to a partition's leader, to anybody, or to the leader of the metadata."""
-    if isinstance(request, _ANYBODY):
-        return ANY
-    if isinstance(request, TakeTokens):
-        return Route(request.topic, 0)
-    partition: int | None = getattr(request, "partition", None)
-    if partition is None:
-        return CONTROLLER
-    topic: str = getattr(request, "topic", "")
-    return Route(topic, partition)
-
-
-def _effect(request: Request) -> str:
-    """How often a request may be carried out."""
-    if isinstance(request, _READS):
-        return READ
-    if isinstance(request, ops.Produce):
-        return REPEATABLE if _is_numbered(request) else ONCE
-    if isinstance(request, ops.CommitOffset):
-        return ONCE if request.reset else REPEATABLE
-    return ONCE if isinstance(request, _ONCE) else REPEATABLE
-
-
-def _is_numbered(request: ops.Produce) -> bool:
-    """Whether a broker would recognise the batch if it came again."""
-    try:
-        return bool(parse_header(request.batch).producer_id)
-    except InvalidArgumentError:
-        return False

@@ -8,8 +8,7 @@ is opened. Each set is a network of its own and learns by itself who leads what.
 from collections.abc import Callable
 
 from flotilla.client._core.asyncio_network import Network, now_ms
-from flotilla.client._core.calls import READ, CallResult
-from flotilla.client._core.routes import ANY
+from flotilla.client._core.calls import CallResult
 from flotilla.types.address import Address
 from flotilla.types.errors import OverloadedError
 from flotilla.types.operations import GetMetadata, Metadata
@@ -52,7 +51,7 @@ class LongPollConnection:
             if changed is not None:
                 changed()
 
-        self.network.submit(GetMetadata([topic]), ANY, _REFRESH_TIMEOUT_MS, refreshed, READ)
+        self.network.submit(GetMetadata([topic]), _REFRESH_TIMEOUT_MS, refreshed)
 
 
 class LongPollConnections:

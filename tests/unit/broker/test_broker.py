@@ -4,6 +4,9 @@ import pytest
 
 from flotilla.types.errors import NotLeaderError
 from flotilla.types.operations import (
+    ANY,
+    READ,
+    Done,
     Fetch,
     GetMetadata,
     ListOffsets,
@@ -16,7 +19,7 @@ from flotilla.types.operations import (
 from tests.unit.broker.fleet import Fleet, batch, client_address, lone, three
 
 
-class Unheard(Request):
+class Unheard(Request[Done], to=ANY, effect=READ):
     """Of a newer version."""
 
 

@@ -6,15 +6,14 @@ connection before a broker has read a request, or after it has carried it out an
 
 from random import Random
 
-from flotilla.client._core.calls import READ, CallResult, ClientCall
+from flotilla.client._core.calls import CallResult, ClientCall
 from flotilla.client._core.links import Close, Dial, LinkId, Write
-from flotilla.client._core.routes import Route
 from flotilla.client._core.session import Session, SessionOptions
 from flotilla.codec.client.frames import decode_request, encode_response
 from flotilla.codec.frames import FrameReader
 from flotilla.types.address import parse_address
 from flotilla.types.limits import CLIENT_FRAME_BYTES_MAX
-from flotilla.types.operations import Hello, Request, Welcome
+from flotilla.types.operations import READ, Effect, Hello, Request, Route, Welcome
 from tests.unit.client.broker import MemoryCluster
 
 
@@ -48,11 +47,13 @@ class World:
         self.silent: set[int] = set()
         self.requests_max = requests_max
 
-    def call(self, request: Request, route: Route, *, timeout_ms: int = 10_000, effect: str = READ) -> list[CallResult]:
+    def call(
+        self, request: Request, route: Route, *, timeout_ms: int = 10_000, effect: Effect = READ
+    ) -> list[CallResult]:
         """Submits a call; its outcome will be in the list."""
         results: list[CallResult] = []
         self.session.submit(
-            ClientCall(request, route, self.now_ms + timeout_ms, results.append, effect=effect), self.now_ms
+            ClientCall(request, self.now_ms + timeout_ms, results.append, route=route, effect=effect), self.now_ms
         )
         return results
 

@@ -16,12 +16,11 @@ from flotilla.gateway import subscription as gateway_subscription
 from flotilla.gateway.gateway import Gateway
 from flotilla.gateway.long_poll_connections import LONG_POLLS_MAX
 from flotilla.types.errors import InvalidArgumentError, NotFoundError, OutcomeUnknownError, UnavailableError
-from flotilla.types.operations import CreateTopic, Fetch, Fetched, Produce, Produced, TopicReply
+from flotilla.types.operations import CreateTopic, Fetch, Produce, Produced
 from flotilla.types.operations.queue import (
     ACK,
     DescribeGroup,
     Extend,
-    GroupDescription,
     LeaseRange,
     Poll,
     Polled,
@@ -100,12 +99,12 @@ def test_a_request_goes_to_whoever_leads(play: Callable[[Work], None], doors: Do
             assert produced == Produced(0)
         doors.cluster.move("two", 0, 2)
         assert await gateway.ask(Produce("two", 0, encode_batch(records(b"y")))) == Produced(1)
-        reply = await gateway.ask_for(TopicReply, CreateTopic("three", 3))
+        reply = await gateway.ask(CreateTopic("three", 3))
         assert len(reply.topic.partitions) == 3
         assert await gateway.partitions("three") == [0, 1, 2]
         assert (await gateway.topic("three")).name == "three"
         assert [topic.name for topic in (await gateway.metadata(["two"])).topics] == ["two"]
-        fetched = await gateway.ask_for(Fetched, Fetch("two", 0, 0, 1000))
+        fetched = await gateway.ask(Fetch("two", 0, 0, 1000))
         assert fetched.next_offset == 2
 
     play(work)
@@ -172,7 +171,7 @@ def test_receipts_come_in_the_order_of_the_records(play: Callable[[Work], None],
         mixed = [Record(b"%d" % n, key=b"%d" % n, priority=n % 3) for n in range(20)]
         receipts = await gateway.produce("two", mixed)
         for record, receipt in zip(mixed, receipts, strict=True):
-            fetched = await gateway.ask_for(Fetched, Fetch("two", receipt.partition, receipt.offset, 1))
+            fetched = await gateway.ask(Fetch("two", receipt.partition, receipt.offset, 1))
             view = BatchView(fetched.batches[0])
             assert view.value(receipt.offset - view.header.base_offset) == record.value
         named = await gateway.produce("two", records(b"x", b"y"), partition=1)
@@ -412,7 +411,7 @@ def test_leases_outlive_their_leader(play: Callable[[Work], None], doors: Doors)
         assert 0 < shown[0].visibility_ms <= 60_000
         assert values(await gateway.poll(Poll("one", "g", "you", wait_ms=300))) == []
         assert await gateway.ask(Settle("one", 0, "g", ACK, [LeaseRange(delivery.lease_id, 1, 2)])) == Settled([])
-        found = await gateway.ask_for(GroupDescription, DescribeGroup("one", 0, "g"))
+        found = await gateway.ask(DescribeGroup("one", 0, "g"))
         assert (found.lag, found.expired_total) == (0, 0)
 
     play(work)

@@ -9,22 +9,23 @@ import socket
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import cast
+from typing import TypeVar, cast
 
 from flotilla.client._core.broker_clock import AGREED, BrokerTime, ClockDifference, difference_here, difference_of
-from flotilla.client._core.calls import READ, CallResult, ClientCall
+from flotilla.client._core.calls import CallResult, ClientCall
 from flotilla.client._core.links import Close, Dial, LinkId, Write
 from flotilla.client._core.local_link import Answers, LocalConnection, LocalEndpoint, LocalTransport
-from flotilla.client._core.routes import Route
 from flotilla.client._core.session import Session
 from flotilla.types.address import Address
 from flotilla.types.errors import FlotillaError
 from flotilla.types.limits import KIB
-from flotilla.types.operations import Reply, Request
+from flotilla.types.operations import Effect, Reply, Request, Route
 
 #: One read takes at most this much of small answers.
 _SCRATCH_BYTES = 64 * KIB
 _NEVER_MS = 2**63
+
+R = TypeVar("R", bound=Reply)
 
 
 def now_ms() -> int:
@@ -94,21 +95,21 @@ class Network:
     def submit(
         self,
         request: Request,
-        route: Route,
         timeout_ms: int,
         done: Callable[[CallResult], None],
-        effect: str = READ,
         *,
+        route: Route | None = None,
+        effect: Effect | None = None,
         is_single: bool = False,
     ) -> ClientCall:
         """Starts a call; `done` is called once, by its deadline at the latest. A single one is attempted once only."""
         time_ms = now_ms()
-        call = ClientCall(request, route, time_ms + timeout_ms, done, effect=effect, is_single=is_single)
+        call = ClientCall(request, time_ms + timeout_ms, done, route=route, effect=effect, is_single=is_single)
         self.session.submit(call, time_ms)
         self.wake()
         return call
 
-    async def call(self, request: Request, route: Route, timeout_ms: int, effect: str = READ) -> Reply:
+    async def call(self, request: Request[R], timeout_ms: int, *, route: Route | None = None) -> R:
         """Makes a call. Raises FlotillaError; if it is cancelled, nobody waits for the answer any more."""
         future: asyncio.Future[CallResult] = self._loop.create_future()
 
@@ -116,7 +117,7 @@ class Network:
             if not future.done():
                 future.set_result(result)
 
-        call = self.submit(request, route, timeout_ms, done, effect)
+        call = self.submit(request, timeout_ms, done, route=route)
         try:
             result = await future
         except BaseException:
@@ -124,7 +125,8 @@ class Network:
             raise
         if isinstance(result, FlotillaError):
             raise result
-        return result
+        # The session lets no other reply pass.
+        return cast(R, result)
 
     def wake(self) -> None:
         """Something was asked of the session: it is carried out at the end of this turn of the loop."""

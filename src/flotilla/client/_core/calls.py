@@ -1,17 +1,12 @@
 """One request on its way to an answer, and what may be said of it when there is none.
 
 A call has three outcomes: a reply, so it is done; OutcomeUnknownError, so it may be done or not; any other
-error, so it is certainly not done. What may be tried again follows from its effect:
-
-    READ        changes nothing: always, and its outcome is never unknown
-    REPEATABLE  done twice is done once: always
-    ONCE        only while it is certain that it was not done
+error, so it is certainly not done. What may be tried again follows from the request's effect.
 """
 
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from flotilla.client._core.routes import Route
 from flotilla.types.errors import (
     DeadlineError,
     FlotillaError,
@@ -20,150 +15,12 @@ from flotilla.types.errors import (
     StorageFailedError,
     UnknownError,
 )
-from flotilla.types.operations import (
-    AlterTopic,
-    ClusterReply,
-    CommitOffset,
-    CreateTopic,
-    DeleteTopic,
-    Done,
-    Fetch,
-    Fetched,
-    GetMetadata,
-    InitCluster,
-    JoinCluster,
-    ListOffsets,
-    Metadata,
-    OffsetCommitted,
-    OffsetFound,
-    Produce,
-    Produced,
-    ReadOffset,
-    RemoveNode,
-    Reply,
-    Request,
-    TopicReply,
-    TransferLeadership,
-)
-from flotilla.types.operations.cluster import (
-    CancelMoves,
-    DescribeReplicas,
-    DrainNode,
-    EnterCluster,
-    MovesPlanned,
-    Rebalance,
-    ReplicasDescribed,
-)
-from flotilla.types.operations.queue import (
-    AddCredit,
-    AlterGroup,
-    CancelRecords,
-    DeleteGroup,
-    DescribeGroup,
-    ExplainMessage,
-    Explanation,
-    Extend,
-    GroupDescription,
-    GroupList,
-    GroupReply,
-    GroupReset,
-    ListGroups,
-    Poll,
-    Polled,
-    Pushed,
-    RecordsCancelled,
-    ResetGroup,
-    Settle,
-    Settled,
-    Subscribe,
-    TakeTokens,
-    TokensGranted,
-    Unsubscribe,
-    Withdraw,
-)
-from flotilla.types.operations.stream import (
-    ClaimPartition,
-    DescribeStreamGroup,
-    FenceGroup,
-    ForgetGroup,
-    GroupAssignment,
-    Heartbeat,
-    JoinGroup,
-    LeaveGroup,
-    ListStreamGroups,
-    StreamGroupDescription,
-    StreamGroupList,
-)
-from flotilla.types.operations.transactions import (
-    AbortTransaction,
-    CommitTransaction,
-    Stage,
-    Staged,
-    StageSettlement,
-    TransactionDecided,
-    TransactionOutcome,
-    TransactionShown,
-)
-
-READ: Final = "read"
-REPEATABLE: Final = "repeatable"
-ONCE: Final = "once"
+from flotilla.types.operations.request import ONCE, READ, Effect, Reply, Request, Route
 
 #: A topic that was there a moment ago may be unknown to a broker that lags behind. Believed at this attempt.
 NOT_FOUND_ATTEMPTS_MAX: Final = 5
 
 CallResult: TypeAlias = Reply | FlotillaError
-#: What each request is answered with. Anything else was not understood by one of the two sides.
-REPLIES: Final[dict[type[Request], type[Reply]]] = {
-    Produce: Produced,
-    Fetch: Fetched,
-    ListOffsets: OffsetFound,
-    CommitOffset: OffsetCommitted,
-    ReadOffset: OffsetCommitted,
-    GetMetadata: Metadata,
-    CreateTopic: TopicReply,
-    AlterTopic: TopicReply,
-    DeleteTopic: TopicReply,
-    InitCluster: ClusterReply,
-    JoinCluster: ClusterReply,
-    RemoveNode: ClusterReply,
-    TransferLeadership: Done,
-    EnterCluster: ClusterReply,
-    DrainNode: Done,
-    Rebalance: MovesPlanned,
-    CancelMoves: MovesPlanned,
-    DescribeReplicas: ReplicasDescribed,
-    Poll: Polled,
-    Settle: Settled,
-    Extend: Settled,
-    Subscribe: Pushed,
-    AddCredit: Done,
-    Unsubscribe: Done,
-    Withdraw: Done,
-    TakeTokens: TokensGranted,
-    CancelRecords: RecordsCancelled,
-    ListGroups: GroupList,
-    DescribeGroup: GroupDescription,
-    ResetGroup: GroupReset,
-    DeleteGroup: Done,
-    AlterGroup: GroupReply,
-    ExplainMessage: Explanation,
-    Stage: Staged,
-    StageSettlement: Staged,
-    CommitTransaction: TransactionDecided,
-    AbortTransaction: TransactionDecided,
-    TransactionOutcome: TransactionShown,
-    JoinGroup: GroupAssignment,
-    Heartbeat: GroupAssignment,
-    LeaveGroup: Done,
-    ClaimPartition: OffsetCommitted,
-    DescribeStreamGroup: StreamGroupDescription,
-    ListStreamGroups: StreamGroupList,
-    FenceGroup: GroupAssignment,
-    ForgetGroup: Done,
-}
-#: Requests whose topic may be too new for a broker. For others NOT_FOUND is an answer like any other.
-_LAGGING: Final = (Fetch, ListOffsets, ClaimPartition, DescribeReplicas)
 #: What a broker may say although the request could have been carried out.
 UNSURE: Final = (OutcomeUnknownError, StorageFailedError, UnknownError)
 
@@ -192,19 +49,22 @@ class ClientCall:
     def __init__(
         self,
         request: Request,
-        route: Route,
         deadline_ms: int,
         done: Callable[[CallResult], None],
         *,
-        effect: str = READ,
+        route: Route | None = None,
+        effect: Effect | None = None,
         is_single: bool = False,
     ) -> None:
-        """`done` is called exactly once unless the call is cancelled. A single call is attempted once only."""
+        """`done` is called exactly once unless the call is cancelled. A single call is attempted once only.
+
+        `route` and `effect` replace those of the request, for a caller that knows better or has them at hand.
+        """
         self.request = request
-        self.route = route
+        self.route = request.route if route is None else route
         self.deadline_ms = deadline_ms
         self.done = done
-        self.effect = effect
+        self.effect = request.effect if effect is None else effect
         self.is_single = is_single
         #: How long the broker is asked to wait before it answers.
         self.wait_ms: int = getattr(request, "wait_ms", 0)
@@ -235,7 +95,7 @@ class ClientCall:
         """Whether another attempt is allowed and can help."""
         if self.effect == ONCE and self.is_unsure:
             return False
-        if isinstance(error, NotFoundError) and not isinstance(self.request, _LAGGING):
+        if isinstance(error, NotFoundError) and not self.request.retries_not_found:
             return False
         return is_passing(error, self.attempts)
 

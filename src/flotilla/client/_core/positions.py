@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 from flotilla.client._core.asyncio_network import Network, now_ms
-from flotilla.client._core.calls import ONCE, REPEATABLE
-from flotilla.client._core.routes import Route
 from flotilla.types.errors import FlotillaError, InvalidArgumentError, NotFoundError
 from flotilla.types.ids import Offset
 from flotilla.types.operations import (
@@ -14,8 +12,6 @@ from flotilla.types.operations import (
     LATEST,
     CommitOffset,
     ListOffsets,
-    OffsetCommitted,
-    OffsetFound,
     ReadOffset,
     TopicInfo,
 )
@@ -65,30 +61,25 @@ async def list_offset(
     if at is not None and at not in _NAMED:
         raise InvalidArgumentError(f"an offset is a number, earliest or latest, not {at!r}")
     wanted = timestamp_ms if at is None else _NAMED[at]
-    reply = await network.call(ListOffsets(topic, partition, wanted), Route(topic, partition), timeout_ms)
-    assert isinstance(reply, OffsetFound)
+    reply = await network.call(ListOffsets(topic, partition, wanted), timeout_ms)
     return reply.offset
 
 
 async def read_offset(network: Network, group: str, topic: str, partition: int, timeout_ms: int) -> Offset | None:
     """Where a group stands; None when it never committed."""
     try:
-        reply = await network.call(ReadOffset(group, topic, partition), Route(topic, partition), timeout_ms)
+        reply = await network.call(ReadOffset(group, topic, partition), timeout_ms)
     except NotFoundError:
         # No such topic is another matter than no such group.
         if topic not in network.session.routes.topics:
             raise
         return None
-    assert isinstance(reply, OffsetCommitted)
     return reply.offset if reply.offset >= 0 else None
 
 
 async def commit_offset(network: Network, request: CommitOffset, timeout_ms: int) -> Offset:
-    """Where the group stands now. Committing the same twice changes nothing, but resetting could undo what followed."""
-    route = Route(request.topic, request.partition)
-    reply = await network.call(request, route, timeout_ms, ONCE if request.reset else REPEATABLE)
-    assert isinstance(reply, OffsetCommitted)
-    return reply.offset
+    """Where the group stands now."""
+    return (await network.call(request, timeout_ms)).offset
 
 
 async def start_offsets(

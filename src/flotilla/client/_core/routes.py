@@ -11,26 +11,10 @@ a newer term. Otherwise a broker that lags behind, or has no replica and guesses
 
 from collections.abc import Sequence
 from random import Random
-from typing import NamedTuple
 
 from flotilla.types.address import Address, parse_address
 from flotilla.types.ids import NO_NODE, NodeId, Term
-from flotilla.types.operations import Metadata, TopicInfo
-
-
-class Route(NamedTuple):
-    """Where a request must go. No topic: see `partition`."""
-
-    topic: str = ""
-    partition: int = 0
-    #: NO_NODE: whoever leads the partition; else this node, which has a replica of it.
-    replica: NodeId = NO_NODE
-
-
-#: Anybody can answer.
-ANY = Route()
-#: Whoever leads the metadata group.
-CONTROLLER = Route("", -1)
+from flotilla.types.operations import CONTROLLER, Metadata, Route, TopicInfo
 
 
 class Routes:

@@ -21,10 +21,10 @@ from typing import Any
 
 from flotilla.client._core.backoff import Backoff
 from flotilla.client._core.broker_clock import BrokerTime
-from flotilla.client._core.calls import READ, REPEATABLE, REPLIES, CallResult, ClientCall, outcome_unknown
+from flotilla.client._core.calls import CallResult, ClientCall, outcome_unknown
 from flotilla.client._core.connection import ClientConnection
 from flotilla.client._core.links import Action, Close, Dial, Link, LinkId, Write
-from flotilla.client._core.routes import ANY, CONTROLLER, Route, Routes
+from flotilla.client._core.routes import Routes
 from flotilla.client._core.timers import Timer, Timers
 from flotilla.types.address import Address
 from flotilla.types.errors import (
@@ -37,8 +37,7 @@ from flotilla.types.errors import (
     UnknownError,
 )
 from flotilla.types.limits import IDLE_MS_MAX
-from flotilla.types.operations import GetMetadata, Metadata, TopicInfo
-from flotilla.types.operations.queue import Withdraw
+from flotilla.types.operations import ANY, CONTROLLER, READ, GetMetadata, Metadata, Route, TopicInfo, Withdraw
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +124,7 @@ class Session:
         call.is_single = True
         deadline_ms = now_ms + self.options.answer_ms_max
         request = Withdraw(call.correlation_id)
-        word = ClientCall(request, call.route, deadline_ms, lambda result: None, effect=REPEATABLE, is_single=True)
+        word = ClientCall(request, deadline_ms, lambda result: None, route=call.route, is_single=True)
         self._calls[word] = None
         self._watch(deadline_ms)
         self._assign(word, link.address)
@@ -150,7 +149,9 @@ class Session:
             is_missing = isinstance(result, Metadata) and not result.topics
             if is_missing or isinstance(result, NotFoundError):
                 # This broker may lag behind; what the controller does not know does not exist.
-                self.submit(ClientCall(GetMetadata([topic], create), CONTROLLER, deadline_ms, concluded), self.now_ms)
+                self.submit(
+                    ClientCall(GetMetadata([topic], create), deadline_ms, concluded, route=CONTROLLER), self.now_ms
+                )
             else:
                 concluded(result)
 
@@ -162,7 +163,7 @@ class Session:
             self.routes.update(result, [topic])
             done(self.routes.topics.get(topic) or no_topic(topic))
 
-        self.submit(ClientCall(GetMetadata([topic], create), ANY, deadline_ms, answered), now_ms)
+        self.submit(ClientCall(GetMetadata([topic], create), deadline_ms, answered), now_ms)
 
     def next_place(self) -> int:
         """A number for each reader, one after the other, beginning anywhere."""
@@ -320,7 +321,7 @@ class Session:
 
     def _answered(self, call: ClientCall, result: CallResult) -> None:
         request = call.request
-        if isinstance(result, REPLIES[type(request)]):
+        if isinstance(result, request.reply):
             # No connection holds it any more.
             call.link = 0
             self._finish(call, result)
@@ -414,7 +415,7 @@ class Session:
         assert self._asked is not None
         address = self._untried.pop(0)
         deadline_ms = self.now_ms + (patience_ms or self.options.answer_ms_max)
-        call = ClientCall(GetMetadata(self._asked), ANY, deadline_ms, self._on_metadata, is_single=True)
+        call = ClientCall(GetMetadata(self._asked), deadline_ms, self._on_metadata, is_single=True)
         self._calls[call] = None
         self._watch(deadline_ms)
         self._assign(call, address)
@@ -469,7 +470,7 @@ class Session:
             else:
                 self._failed(call, result if isinstance(result, FlotillaError) else self._why_nowhere(call.route))
 
-        self.submit(ClientCall(GetMetadata([topic]), CONTROLLER, call.deadline_ms, concluded), self.now_ms)
+        self.submit(ClientCall(GetMetadata([topic]), call.deadline_ms, concluded, route=CONTROLLER), self.now_ms)
 
     def _why_nowhere(self, route: Route) -> FlotillaError:
         topic = self.routes.topics.get(route.topic)

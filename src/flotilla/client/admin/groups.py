@@ -5,9 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
 from flotilla.client._core.asyncio_network import Network
-from flotilla.client._core.calls import ONCE, READ, REPEATABLE
 from flotilla.client._core.positions import chosen_partitions, find_topic
-from flotilla.client._core.routes import CONTROLLER, Route
 from flotilla.client.admin.group_info import GroupInfo
 from flotilla.client.queue.options import StartAt, read_start
 from flotilla.client.reader.message import Message, messages_of
@@ -15,7 +13,7 @@ from flotilla.codec.batch.view import BatchView
 from flotilla.types.errors import GroupInUseError, InvalidArgumentError, NotFoundError
 from flotilla.types.ids import Offset
 from flotilla.types.limits import KIB
-from flotilla.types.operations import EARLIEST, LATEST, Fetch, Fetched, ListOffsets, OffsetFound, Reply, Request
+from flotilla.types.operations import EARLIEST, LATEST, Fetch, ListOffsets, Reply, Request
 from flotilla.types.operations.queue import (
     QUEUE_KIND,
     AlterGroup,
@@ -25,11 +23,8 @@ from flotilla.types.operations.queue import (
     ExplainMessage,
     Explanation,
     GroupDescription,
-    GroupList,
-    GroupReply,
     GroupReset,
     ListGroups,
-    RecordsCancelled,
     ResetGroup,
     Start,
     kinds_of,
@@ -39,10 +34,8 @@ from flotilla.types.operations.stream import (
     DescribeStreamGroup,
     FenceGroup,
     ForgetGroup,
-    GroupAssignment,
     ListStreamGroups,
     StreamGroupDescription,
-    StreamGroupList,
 )
 
 STREAM: Final = "stream"
@@ -62,9 +55,9 @@ class Groups:
 
     async def names(self) -> dict[str, str]:
         """All groups of the topic and their kinds, in the order of names."""
-        lists = await self._each(GroupList, lambda number: ListGroups(self._topic, number))
+        lists = await self._each(lambda number: ListGroups(self._topic, number))
         found = kinds_of(lists.values())
-        streams = await self._coordinator(StreamGroupList, ListStreamGroups(self._topic))
+        streams = await self._ask(ListStreamGroups(self._topic))
         found.update({name: STREAM for name in streams.groups if found.get(name) != QUEUE_KIND})
         return dict(sorted(found.items()))
 
@@ -73,7 +66,7 @@ class Groups:
         found: dict[int, GroupDescription] = {}
         missing: list[int] = []
         numbers = await self._numbers()
-        asked = [self._ask(GroupDescription, number, DescribeGroup(self._topic, number, group)) for number in numbers]
+        asked = [self._ask(DescribeGroup(self._topic, number, group)) for number in numbers]
         for number, answer in zip(numbers, await asyncio.gather(*asked, return_exceptions=True), strict=True):
             if isinstance(answer, GroupDescription):
                 found[number] = answer
@@ -92,7 +85,7 @@ class Groups:
 
     async def _describe_stream(self, group: str) -> StreamGroupDescription | None:
         try:
-            return await self._coordinator(StreamGroupDescription, DescribeStreamGroup(self._topic, group))
+            return await self._ask(DescribeStreamGroup(self._topic, group))
         except NotFoundError:
             return None
 
@@ -114,9 +107,7 @@ class Groups:
         numbers = await self._numbers(partitions)
         epoch = await self._epoch(group, dry_run=dry_run)
         return await self._each(
-            GroupReset,
             lambda number: ResetGroup(self._topic, number, group, place, dry_run, epoch),
-            READ if dry_run else ONCE,
             numbers,
         )
 
@@ -129,7 +120,7 @@ class Groups:
                 raise GroupInUseError(f"group {group!r} has members, to leave first: {names}")
             return 0 if found is None else found.generation
         try:
-            fenced = await self._coordinator(GroupAssignment, FenceGroup(self._topic, group), REPEATABLE)
+            fenced = await self._ask(FenceGroup(self._topic, group))
         except NotFoundError:
             return 0
         return fenced.generation
@@ -146,7 +137,7 @@ class Groups:
         missing: list[NotFoundError] = []
         for number in numbers:
             try:
-                await self._ask(Reply, number, DeleteGroup(self._topic, number, group), REPEATABLE)
+                await self._ask(DeleteGroup(self._topic, number, group))
             except NotFoundError as error:
                 missing.append(error)
         if partitions is None and await self._forget_settings(group):
@@ -157,7 +148,7 @@ class Groups:
     async def _forget_stream(self, group: str) -> bool:
         """Whether the coordinator knew the group."""
         try:
-            await self._coordinator(Reply, ForgetGroup(self._topic, group), REPEATABLE)
+            await self._ask(ForgetGroup(self._topic, group))
         except NotFoundError:
             return False
         return True
@@ -171,7 +162,7 @@ class Groups:
 
     async def alter(self, group: str, settings: dict[str, str]) -> dict[str, str]:
         request = AlterGroup(self._topic, group, settings)
-        return (await self._coordinator(GroupReply, request, REPEATABLE)).settings
+        return (await self._ask(request)).settings
 
     # Single messages.
 
@@ -186,16 +177,14 @@ class Groups:
         offsets = [] if offset is None else [offset]
         keys = [idempotency_key.encode() if isinstance(idempotency_key, str) else idempotency_key or b""]
         found = await self._each(
-            RecordsCancelled,
             lambda number: CancelRecords(self._topic, number, offsets, [] if offsets else keys),
-            REPEATABLE,
             None if partition is None else [partition],
         )
         return [(number, cancelled) for number, reply in found.items() for cancelled in reply.offsets]
 
     async def explain(self, group: str, partition: int, offset: Offset, *, has_history: bool) -> Explanation:
         request = ExplainMessage(self._topic, partition, offset, group, has_history=has_history)
-        return await self._ask(Explanation, partition, request)
+        return await self._ask(request)
 
     async def peek(self, partition: int, offset: Offset | None, max_messages: int) -> list[Message]:
         """Messages as they are stored, from an offset or the oldest on, as far as there are any. Changes nothing."""
@@ -207,7 +196,7 @@ class Groups:
         found: list[Message] = []
         while position < end and len(found) < max_messages:
             request = Fetch(self._topic, partition, position, _PEEK_BYTES)
-            fetched = await self._ask(Fetched, partition, request)
+            fetched = await self._ask(request)
             for batch in fetched.batches:
                 messages = messages_of(self._topic, partition, BatchView(batch))
                 found += [message for message in messages if message.offset >= position]
@@ -217,31 +206,20 @@ class Groups:
         return found[:max_messages]
 
     async def _find(self, partition: int, place: int) -> Offset:
-        return (await self._ask(OffsetFound, partition, ListOffsets(self._topic, partition, place))).offset
+        return (await self._ask(ListOffsets(self._topic, partition, place))).offset
 
     # Inside.
 
     async def _numbers(self, partitions: Sequence[int] | None = None) -> list[int]:
         return chosen_partitions(await find_topic(self._network, self._topic, self._timeout_ms), partitions)
 
-    async def _ask(self, kind: type[Answer], number: int, request: Request, effect: str = READ) -> Answer:
-        reply = await self._network.call(request, Route(self._topic, number), self._timeout_ms, effect)
-        assert isinstance(reply, kind)
-        return reply
-
-    async def _coordinator(self, kind: type[Answer], request: Request, effect: str = READ) -> Answer:
-        reply = await self._network.call(request, CONTROLLER, self._timeout_ms, effect)
-        assert isinstance(reply, kind)
-        return reply
+    async def _ask(self, request: Request[Answer]) -> Answer:
+        return await self._network.call(request, self._timeout_ms)
 
     async def _each(
-        self,
-        kind: type[Answer],
-        request: Callable[[int], Request],
-        effect: str = READ,
-        partitions: Sequence[int] | None = None,
+        self, request: Callable[[int], Request[Answer]], partitions: Sequence[int] | None = None
     ) -> dict[int, Answer]:
         """Asks all partitions at once."""
         numbers = await self._numbers(partitions)
-        answers = await asyncio.gather(*[self._ask(kind, number, request(number), effect) for number in numbers])
+        answers = await asyncio.gather(*[self._ask(request(number)) for number in numbers])
         return dict(zip(numbers, answers, strict=True))

@@ -12,13 +12,11 @@ from functools import partial
 from typing import Final
 
 from flotilla.client._core.asyncio_network import now_ms
-from flotilla.client._core.calls import REPEATABLE, CallResult
-from flotilla.client._core.routes import Route
+from flotilla.client._core.calls import CallResult
 from flotilla.client.client import Client
 from flotilla.types.errors import DeadlineError, FlotillaError
 from flotilla.types.limits import MIB
-from flotilla.types.operations import Produce
-from flotilla.types.operations.transactions import Stage
+from flotilla.types.operations import REPEATABLE, Produce, Route, Stage
 
 #: What may wait and be under way. Enough for a batch to each of many partitions.
 BUFFERED_BYTES_MAX: Final = 16 * MIB
@@ -73,7 +71,8 @@ class BatchSender:
             self._submit(route, request)
 
     def _submit(self, route: Route, request: Produce | Stage) -> None:
-        self._network.submit(request, route, self._timeout_ms, partial(self._answered, route), REPEATABLE)
+        done = partial(self._answered, route)
+        self._network.submit(request, self._timeout_ms, done, route=route, effect=REPEATABLE)
 
     def _answered(self, route: Route, result: CallResult) -> None:
         lane = self._lanes[route]

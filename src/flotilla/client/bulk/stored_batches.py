@@ -10,13 +10,12 @@ from typing import Final
 
 from flotilla.client._core.asyncio_network import now_ms
 from flotilla.client._core.calls import CallResult
-from flotilla.client._core.routes import Route
 from flotilla.client.client import Client
 from flotilla.codec.batch.header import parse_header
 from flotilla.types.errors import CorruptionError, DeadlineError, FlotillaError, InvalidArgumentError
 from flotilla.types.ids import Offset
 from flotilla.types.limits import MIB
-from flotilla.types.operations import Fetch, Fetched
+from flotilla.types.operations import Fetch, Fetched, Route
 
 #: How long a broker waits for what it should have already, having just become the leader.
 _WAIT_MS: Final = 1_000

@@ -20,7 +20,6 @@ from random import Random
 from typing import TypeAlias
 
 from flotilla.client._core.deadlines import Deadlines
-from flotilla.client._core.routes import Route
 from flotilla.client._core.session import Session
 from flotilla.client._core.timers import Timer
 from flotilla.client.producer._batch import Batch
@@ -29,6 +28,7 @@ from flotilla.client.producer._partitioner import StickyPartition, partition_of
 from flotilla.codec.batch.compression import NAMES
 from flotilla.types.errors import BufferFullError, FlotillaError, InvalidArgumentError
 from flotilla.types.limits import BATCH_RECORD_COUNT_MAX, ENTRY_BYTES_MAX, KIB, MIB, VALUE_BYTES_MAX
+from flotilla.types.operations import Route
 from flotilla.types.records import Record
 
 #: What a record costs beyond its bytes, in the buffer and in a batch, roughly.

@@ -22,9 +22,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
 
-from flotilla.client._core.calls import REPEATABLE, CallResult, ClientCall, deadline_passed, is_passing, outcome_unknown
+from flotilla.client._core.calls import CallResult, ClientCall, deadline_passed, is_passing, outcome_unknown
 from flotilla.client._core.deadlines import Deadlines
-from flotilla.client._core.routes import Route
 from flotilla.client._core.session import Session
 from flotilla.client._core.timers import Timer
 from flotilla.client.producer._batch import UNNUMBERED, Batch
@@ -40,7 +39,7 @@ from flotilla.types.errors import (
     UnknownError,
 )
 from flotilla.types.limits import KIB
-from flotilla.types.operations import Produce, Produced
+from flotilla.types.operations import REPEATABLE, Produce, Produced, Route
 
 _SEQUENCE_MASK = 2**32 - 1
 _EPOCH_MAX = 2**16 - 1
@@ -223,7 +222,7 @@ class PartitionLane:
             self._next_sequence = (self._next_sequence + batch.left_count) & _SEQUENCE_MASK
         request = self._request(batch)
         done = partial(self._returned, batch)
-        batch.call = ClientCall(request, self._route, batch.deadline_ms, done, effect=REPEATABLE, is_single=True)
+        batch.call = ClientCall(request, batch.deadline_ms, done, route=self._route, effect=REPEATABLE, is_single=True)
         self._in_flight_count += 1
         self._in_flight_bytes += len(batch.data)
         self._session.submit(batch.call, self._session.now_ms)

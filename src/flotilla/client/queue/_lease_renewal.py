@@ -8,14 +8,13 @@ its place, everything held in its partitions is extended there; the session find
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from flotilla.client._core.calls import REPEATABLE, CallResult, ClientCall
-from flotilla.client._core.routes import Route
+from flotilla.client._core.calls import CallResult, ClientCall
 from flotilla.client._core.session import Session
 from flotilla.client.queue._leases import Lease, Leases
 from flotilla.client.queue._settlements import RUNS_MAX
 from flotilla.types.address import Address
 from flotilla.types.errors import FlotillaError
-from flotilla.types.operations.queue import Extend, LeaseRange, Settled
+from flotilla.types.operations import Extend, LeaseRange, Route, Settled
 
 #: When an attempt to extend has failed for good, and the lease may still be good.
 _RETRY_MS = 500
@@ -145,9 +144,7 @@ class LeaseRenewal:
         request = Extend(self._topic, number, self._group, self._member, ranges, visibility_ms)
         now_ms = self._session.now_ms
         deadline_ms = now_ms + max(self.visibility_ms, _RETRY_MS)
-        self._session.submit(
-            ClientCall(request, Route(self._topic, number), deadline_ms, done, effect=REPEATABLE), now_ms
-        )
+        self._session.submit(ClientCall(request, deadline_ms, done), now_ms)
 
     def _returned(self, number: int, result: CallResult) -> None:
         if number in self._presenting:

@@ -11,16 +11,14 @@ from contextlib import suppress
 from typing import Generic
 
 from flotilla.client._core.asyncio_network import Network, now_ms
-from flotilla.client._core.calls import READ
 from flotilla.client._core.positions import chosen_partitions, find_topic
-from flotilla.client._core.routes import ANY, Route
 from flotilla.client.queue._core import QueueCore
 from flotilla.client.queue._leases import Lease
 from flotilla.client.queue.message import Message
 from flotilla.client.queue.options import QueueOptions
 from flotilla.client.queue.outcome import Outcome
 from flotilla.types.errors import ConnectionClosedError, FlotillaError, InvalidArgumentError, OutcomeUnknownError
-from flotilla.types.operations import GetMetadata, Metadata
+from flotilla.types.operations import GetMetadata, Route
 
 #: Messages that were settled without waiting and have no answer; beyond that, settling waits.
 UNCONFIRMED_MAX = 8_192
@@ -65,8 +63,7 @@ class QueueLoop(Generic[Message]):
         topic = await find_topic(self._network, self.topic, self._options.timeout_ms)
         numbers = chosen_partitions(topic, self._options.partitions)
         if None in [session.routes.find(Route(self.topic, number)) for number in numbers]:
-            found = await self._network.call(GetMetadata([self.topic]), ANY, self._options.timeout_ms, READ)
-            assert isinstance(found, Metadata)
+            found = await self._network.call(GetMetadata([self.topic]), self._options.timeout_ms)
             session.routes.update(found, [self.topic])
         self.check_open()
         self.reader.adapt()

@@ -13,13 +13,11 @@ answers of those that were not needed are not lost: whoever drives this buffers 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from flotilla.client._core.calls import READ, CallResult, ClientCall, is_passing
-from flotilla.client._core.routes import ANY, Route
+from flotilla.client._core.calls import CallResult, ClientCall, is_passing
 from flotilla.client._core.session import Session
 from flotilla.types.address import Address
 from flotilla.types.errors import FlotillaError, NotLeaderError, UnavailableError
-from flotilla.types.operations import GetMetadata, Metadata
-from flotilla.types.operations.queue import Poll, Polled
+from flotilla.types.operations import GetMetadata, Metadata, Poll, Polled, Route
 
 #: How often the metadata are looked at again while messages are asked for.
 REFRESH_MS = 10_000
@@ -198,7 +196,9 @@ class Polls:
         request = self._request(partitions, messages, wait_ms)
         deadline_ms = session.now_ms + wait_ms + self._timeout_ms
         asked = _PollInFlight(session.routes.find(route), partitions, messages, wait_ms, session.now_ms)
-        call = ClientCall(request, route, deadline_ms, lambda result: self._returned(call, result), is_single=True)
+        call = ClientCall(
+            request, deadline_ms, lambda result: self._returned(call, result), route=route, is_single=True
+        )
         self._in_flight[call] = asked
         session.submit(call, session.now_ms)
 
@@ -261,9 +261,7 @@ class Polls:
         if self._is_refreshing or session.now_ms - self._refreshed_ms < REFRESH_MS:
             return
         self._is_refreshing = True
-        call = ClientCall(
-            GetMetadata([self._topic]), ANY, session.now_ms + self._timeout_ms, self._refreshed, effect=READ
-        )
+        call = ClientCall(GetMetadata([self._topic]), session.now_ms + self._timeout_ms, self._refreshed)
         session.submit(call, session.now_ms)
 
     def _refreshed(self, result: CallResult) -> None:

@@ -16,8 +16,7 @@ without an answer.
 from collections.abc import Callable
 from typing import TypeAlias
 
-from flotilla.client._core.calls import REPEATABLE, CallResult, ClientCall
-from flotilla.client._core.routes import Route
+from flotilla.client._core.calls import CallResult, ClientCall
 from flotilla.client._core.session import Session
 from flotilla.client.queue._leases import Lease, merged
 from flotilla.client.queue.outcome import Outcome
@@ -128,13 +127,7 @@ class Settlements:
         request = Settle(self._topic, partition, self._group, outcome.kind, ranges, outcome.reason, outcome.delay_ms)
         self._in_flight[partition] = self._in_flight.get(partition, 0) + 1
         deadline_ms = self._session.now_ms + self._timeout_ms
-        call = ClientCall(
-            request,
-            Route(self._topic, partition),
-            deadline_ms,
-            lambda result: self._returned(call, partition, chosen, result),
-            effect=REPEATABLE,
-        )
+        call = ClientCall(request, deadline_ms, lambda result: self._returned(call, partition, chosen, result))
         self._session.submit(call, self._session.now_ms)
 
     def _returned(self, call: ClientCall, partition: int, settled: list[_PendingOutcome], result: CallResult) -> None:

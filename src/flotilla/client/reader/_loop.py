@@ -21,12 +21,11 @@ from flotilla.client._core.positions import (
     read_offset,
     start_offsets,
 )
-from flotilla.client._core.routes import ANY, Route
 from flotilla.client.reader._core import ReaderCore, Wanted
 from flotilla.client.reader._replica_choice import LEADER, ReplicaChoice
 from flotilla.types.errors import FlotillaError, InvalidArgumentError, NotFoundError
 from flotilla.types.ids import NO_NODE, NodeId, Offset
-from flotilla.types.operations import CommitOffset, Fetch, GetMetadata, Metadata
+from flotilla.types.operations import CommitOffset, Fetch, GetMetadata, Route
 
 #: How often somebody looks whether the topic has grown.
 REFRESH_MS = 10_000
@@ -94,9 +93,9 @@ class ReaderLoop:
             request.wait_ms = wait_ms
         self._calls[name] = self._network.submit(
             request,
-            Route(self._topic, partition, replica),
             self._timeout_ms + wait_ms,
             partial(self._arrived, reader, name, request, replica),
+            route=Route(self._topic, partition, replica),
             is_single=replica != NO_NODE,
         )
 
@@ -120,8 +119,7 @@ class ReaderLoop:
 
     async def _look_for_more(self, reader: ReaderCore) -> None:
         try:
-            found = await self._network.call(GetMetadata([self._topic]), ANY, self._timeout_ms)
-            assert isinstance(found, Metadata)
+            found = await self._network.call(GetMetadata([self._topic]), self._timeout_ms)
             self._network.session.routes.update(found, [self._topic])
             numbers = [part.number for topic in found.topics for part in topic.partitions]
             for partition, offset in (

@@ -19,13 +19,12 @@ from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
 from flotilla.client._core.calls import CallResult, ClientCall
-from flotilla.client._core.routes import CONTROLLER, Route
 from flotilla.client._core.session import Session
 from flotilla.client._core.timers import Timer
 from flotilla.client.stream.options import StreamOptions
 from flotilla.types.errors import FlotillaError, StaleGenerationError
 from flotilla.types.ids import Offset
-from flotilla.types.operations import EARLIEST, LATEST, ListOffsets, OffsetCommitted, OffsetFound
+from flotilla.types.operations import EARLIEST, LATEST, ListOffsets, OffsetCommitted, OffsetFound, Request
 from flotilla.types.operations.queue import FROM_OFFSET, FROM_TIME
 from flotilla.types.operations.stream import (
     HEARTBEAT_WAIT_MS_MAX,
@@ -188,7 +187,7 @@ class StreamMember:
         def left(result: CallResult) -> None:
             done(result if isinstance(result, FlotillaError) else None)
 
-        self._submit(LeaveGroup(self._topic, self._group, self.name), CONTROLLER, left, timeout_ms)
+        self._submit(LeaveGroup(self._topic, self._group, self.name), left, timeout_ms)
 
     # Joining and staying.
 
@@ -197,7 +196,7 @@ class StreamMember:
         request = JoinGroup(
             self._topic, self._group, self.name, self._client, options.strategy, session_ms=options.session_ms
         )
-        self._call = self._submit(request, CONTROLLER, self._joined, options.timeout_ms)
+        self._call = self._submit(request, self._joined, options.timeout_ms)
 
     def _joined(self, result: CallResult) -> None:
         self._call = None
@@ -221,7 +220,7 @@ class StreamMember:
         owned = self._owned()
         wait_ms = min(self._session_ms // 3, HEARTBEAT_WAIT_MS_MAX) if owned == sorted(self._target) else 0
         request = Heartbeat(self._topic, self._group, self.name, self.generation, owned, wait_ms)
-        self._call = self._submit(request, CONTROLLER, self._beaten, wait_ms + self._options.timeout_ms)
+        self._call = self._submit(request, self._beaten, wait_ms + self._options.timeout_ms)
 
     def _beaten(self, result: CallResult) -> None:
         self._call = None
@@ -319,7 +318,7 @@ class StreamMember:
     def _claim(self, partition: int, epoch: int) -> None:
         part = self._parts[partition] = _Partition(partition, epoch)
         request = ClaimPartition(self._group, self._topic, partition, epoch)
-        part.call = self._ask(part, request, lambda result: self._claimed(part, result))
+        part.call = self._submit(request, lambda result: self._claimed(part, result), self._options.timeout_ms)
 
     def _claimed(self, part: _Partition, result: CallResult) -> None:
         part.call = None
@@ -337,7 +336,7 @@ class StreamMember:
 
     def _find(self, part: _Partition, position: int) -> None:
         request = ListOffsets(self._topic, part.partition, position)
-        part.call = self._ask(part, request, lambda result: self._found(part, position, result))
+        part.call = self._submit(request, lambda result: self._found(part, position, result), self._options.timeout_ms)
 
     def _found(self, part: _Partition, position: int, result: CallResult) -> None:
         part.call = None
@@ -367,21 +366,8 @@ class StreamMember:
 
     # Inside.
 
-    def _ask(
-        self, part: _Partition, request: ClaimPartition | ListOffsets, done: Callable[[CallResult], None]
-    ) -> ClientCall:
-        route = Route(self._topic, part.partition)
-        return self._submit(request, route, done, self._options.timeout_ms)
-
-    def _submit(
-        self,
-        request: JoinGroup | Heartbeat | LeaveGroup | ClaimPartition | ListOffsets,
-        route: Route,
-        done: Callable[[CallResult], None],
-        timeout_ms: int,
-    ) -> ClientCall:
-        """All of these can be repeated at will, and their answers tell how things are: so they count as reads."""
-        call = ClientCall(request, route, self._session.now_ms + timeout_ms, done)
+    def _submit(self, request: Request, done: Callable[[CallResult], None], timeout_ms: int) -> ClientCall:
+        call = ClientCall(request, self._session.now_ms + timeout_ms, done)
         self._session.submit(call, self._session.now_ms)
         return call
 

@@ -14,10 +14,8 @@ from types import TracebackType
 from typing import Any, Final, Self, Unpack
 
 from flotilla.client._core.asyncio_network import Network, time_of_day_ms
-from flotilla.client._core.calls import READ, REPEATABLE
 from flotilla.client._core.closing import limit_after
 from flotilla.client._core.positions import find_topic
-from flotilla.client._core.routes import CONTROLLER, Route
 from flotilla.client.producer._batch import Receipt
 from flotilla.client.producer._partition_lane import new_producer_id
 from flotilla.client.producer._record_fields import RecordFields, as_records
@@ -38,7 +36,6 @@ from flotilla.types.operations.transactions import (
     Stage,
     StagedBatch,
     StageSettlement,
-    TransactionDecided,
     TransactionOutcome,
     TransactionShown,
 )
@@ -212,8 +209,7 @@ class AsyncTransaction:
                 gathered.staged(part)
 
     async def _call(self, request: Stage | StageSettlement) -> None:
-        route = Route(request.topic, request.partition)
-        await self._opened().call(request, route, self._timeout_ms, REPEATABLE)
+        await self._opened().call(request, self._timeout_ms)
 
     async def _abort_quietly(self, timeout_ms: int | None = None) -> None:
         """What went wrong first is what is told. Who cannot be reached now aborts by itself later."""
@@ -256,8 +252,7 @@ async def commit_together(
 async def _commit(
     network: Network, request: CommitTransaction, staged: Sequence[tuple[str, Partition]], timeout_ms: int
 ) -> Committed:
-    decided = await network.call(request, CONTROLLER, timeout_ms, REPEATABLE)
-    assert isinstance(decided, TransactionDecided)
+    decided = await network.call(request, timeout_ms)
     if decided.is_repeated:
         return Committed(True, {})
     asked = [_outcome(network, name, place, timeout_ms) for name, place in staged]
@@ -278,16 +273,14 @@ async def _commit(
 async def _outcome(network: Network, transaction_id: str, place: Partition, timeout_ms: int) -> TransactionShown:
     request = TransactionOutcome(*place, transaction_id, min(_OUTCOME_WAIT_MS, timeout_ms))
     try:
-        shown = await network.call(request, Route(*place), timeout_ms, READ)
+        return await network.call(request, timeout_ms)
     except NotFoundError:
         # Nothing was staged there, or so long ago that the partition has forgotten it.
         return TransactionShown(False)
-    assert isinstance(shown, TransactionShown)
-    return shown
 
 
 async def abort_transaction(
     network: Network, transaction_id: str, partitions: Sequence[Partition], timeout_ms: int
 ) -> None:
     request = AbortTransaction(transaction_id, list(partitions))
-    await network.call(request, CONTROLLER, timeout_ms, REPEATABLE)
+    await network.call(request, timeout_ms)

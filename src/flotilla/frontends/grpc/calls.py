@@ -24,8 +24,8 @@ from flotilla.frontends.grpc.dead_letters import DeadLetterCalls
 from flotilla.frontends.grpc.errors import Context, fail, time_left_ms
 from flotilla.gateway.gateway import Gateway
 from flotilla.types.errors import FlotillaError, InvalidArgumentError, LeaseExpiredError, NotFoundError
-from flotilla.types.operations import Fetched, Produced, Reply, Request
-from flotilla.types.operations.queue import Extend, GroupReset, LeaseRange, Polled, Settle, Settled
+from flotilla.types.operations import Fetched, Reply, Request
+from flotilla.types.operations.queue import Extend, GroupReset, LeaseRange, Polled, Settle
 
 #: From a value that was read, and the time there is, to what is written.
 _Answer: TypeAlias = Callable[[Any, int], Awaitable[Any]]
@@ -85,7 +85,7 @@ class Calls:
         await groups.delete(asked.group, asked.partitions or None)
 
     async def _fetch(self, asked: FetchMessages, timeout_ms: int) -> Fetched:
-        return await self._gateway.ask_for(Fetched, asked.request, timeout_ms=timeout_ms)
+        return await self._gateway.ask(asked.request, timeout_ms=timeout_ms)
 
     async def _poll(self, asked: PollMessages, timeout_ms: int) -> Polled:
         return await self._gateway.poll(asked.request, timeout_ms=timeout_ms)
@@ -108,7 +108,7 @@ class Calls:
             # Not by `produce`: that the deadline is kept is gRPC's own matter.
             sent = await self._gateway.send(asked.topic, asked.records, partition=asked.partition)
             return write_receipts(await sent.receipts())
-        produced = await self._gateway.ask_for(Produced, asked, timeout_ms=time_left_ms(context))
+        produced = await self._gateway.ask(asked, timeout_ms=time_left_ms(context))
         return write_produced(asked, produced)
 
     # Leases.
@@ -124,7 +124,7 @@ class Calls:
         if count_of(asked.held) > LEASE_COUNT_MAX:
             raise InvalidArgumentError(f"a call is about {LEASE_COUNT_MAX} messages at the most")
         requests = {number: _request(asked, number, held) for number, held in asked.held.items()}
-        asking = [self._gateway.ask_for(Settled, each, timeout_ms=timeout_ms) for each in requests.values()]
+        asking = [self._gateway.ask(each, timeout_ms=timeout_ms) for each in requests.values()]
         # Nearly always it is one partition, and then there is nothing to gather.
         outcomes = [await asking[0]] if len(asking) == 1 else await asyncio.gather(*asking)
         return Expired(
@@ -132,7 +132,7 @@ class Calls:
         )
 
 
-def _request(asked: SettleLeases | ExtendLeases, partition: int, held: list[LeaseRange]) -> Request:
+def _request(asked: SettleLeases | ExtendLeases, partition: int, held: list[LeaseRange]) -> Settle | Extend:
     if isinstance(asked, ExtendLeases):
         return Extend(asked.topic, partition, asked.group, asked.member, held, asked.visibility_ms)
     return Settle(asked.topic, partition, asked.group, asked.kind, held, asked.reason, asked.delay_ms)

@@ -16,7 +16,7 @@ from flotilla.frontends.grpc.errors import Context
 from flotilla.gateway.gateway import Gateway
 from flotilla.gateway.produce import Sent
 from flotilla.types.errors import FlotillaError
-from flotilla.types.operations import Produce, Produced
+from flotilla.types.operations import Produce
 
 #: Requests of one stream without an answer; then nothing more is read from it.
 IN_FLIGHT_MAX: Final = 1_024
@@ -138,7 +138,7 @@ class _Batch:
 
     def __init__(self, gateway: Gateway, request: Produce) -> None:
         self._request = request
-        self._task = asyncio.ensure_future(gateway.ask_for(Produced, request))
+        self._task = asyncio.ensure_future(gateway.ask(request))
 
     @property
     def is_done(self) -> bool:

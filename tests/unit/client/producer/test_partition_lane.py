@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flotilla.client._core.routes import Route
 from flotilla.client.producer._batch import Batch
 from flotilla.client.producer._partition_lane import PartitionLane
 from flotilla.codec.batch.header import parse_header
@@ -20,6 +19,7 @@ from flotilla.types.errors import (
     UnavailableError,
 )
 from flotilla.types.operations import Produce
+from flotilla.types.operations.request import Route
 from flotilla.types.records import Record
 from tests.unit.client.broker import MemoryCluster
 from tests.unit.client.world import World

@@ -7,13 +7,13 @@ import pytest
 from flotilla import InvalidArgumentError, OffsetOutOfRangeError
 from flotilla.broker.ports import Cancel, Done
 from flotilla.client._core.calls import ClientCall
-from flotilla.client._core.routes import Route
 from flotilla.client._core.session import SessionOptions
 from flotilla.client.reader._replica_choice import LEADER, NEAREST, SPREAD, ReplicaChoice
 from flotilla.codec.batch.records import encode_batch
 from flotilla.types.errors import FlotillaError, NotLeaderError, ReplicaBehindError
 from flotilla.types.ids import NO_NODE
 from flotilla.types.operations import Fetch, GetMetadata, Produce, Request, TopicInfo
+from flotilla.types.operations.request import Route
 from flotilla.types.records import Record
 from tests.unit.client.broker import MemoryCluster, Partition
 from tests.unit.client.shells import Doors, Shell
@@ -247,7 +247,7 @@ def test_a_replica_that_stops_speaking_does_not_hold_its_readers_for_long(cluste
     results: list[object] = []
     made.silent = {2}
     request = Fetch(TOPIC, 0, 0, 1_000, 1_000, is_any_replica=True)
-    call = ClientCall(request, Route(TOPIC, 0, 2), made.now_ms + 60_000, results.append, is_single=True)
+    call = ClientCall(request, made.now_ms + 60_000, results.append, route=Route(TOPIC, 0, 2), is_single=True)
     made.session.submit(call, made.now_ms)
     made.pass_ms(2_500)
     assert [type(result).__name__ for result in results] == ["UnavailableError"]

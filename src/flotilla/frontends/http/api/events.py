@@ -21,7 +21,7 @@ from flotilla.gateway.gateway import Gateway
 from flotilla.gateway.subscription import GatewaySubscription
 from flotilla.types.errors import FlotillaError, InvalidArgumentError
 from flotilla.types.limits import MIB
-from flotilla.types.operations import LATEST, Fetch, Fetched, ListOffsets, OffsetFound
+from flotilla.types.operations import LATEST, Fetch, Fetched, ListOffsets
 from flotilla.types.operations.queue import Pushed, Subscribe
 
 EVENT_TYPE: Final = "text/event-stream"
@@ -109,9 +109,9 @@ class EventApi:
         elif "offset" in call.query:
             offset = call.query["offset"]
         else:
-            offset = (await self._gateway.ask_for(OffsetFound, ListOffsets(topic, partition, LATEST))).offset
+            offset = (await self._gateway.ask(ListOffsets(topic, partition, LATEST))).offset
         # Whether it is there at all is told by a status, not by an event.
-        first = await self._gateway.ask_for(Fetched, Fetch(topic, partition, offset, 1 * MIB))
+        first = await self._gateway.ask(Fetch(topic, partition, offset, 1 * MIB))
         return _stream(self._records(topic, partition, offset, first))
 
     async def _records(self, topic: str, partition: int, offset: int, fetched: Fetched) -> AsyncIterator[bytes]:
@@ -123,7 +123,7 @@ class EventApi:
                     yield b"".join(_event(str(each["offset"]), each) for each in records)
                 else:
                     yield _BEAT
-                fetched = await self._gateway.ask_for(Fetched, Fetch(topic, partition, offset, 1 * MIB, _BEAT_MS))
+                fetched = await self._gateway.ask(Fetch(topic, partition, offset, 1 * MIB, _BEAT_MS))
         except FlotillaError as error:
             yield _failure(error)
 

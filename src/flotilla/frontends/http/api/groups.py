@@ -21,8 +21,8 @@ from flotilla.frontends.http.framework.parameters import (
     read_start,
 )
 from flotilla.gateway.gateway import Gateway
-from flotilla.types.operations import CommitOffset, OffsetCommitted, ReadOffset
-from flotilla.types.operations.queue import AlterGroup, ExplainMessage, Explanation, GroupDescription, GroupReply
+from flotilla.types.operations import CommitOffset, ReadOffset
+from flotilla.types.operations.queue import AlterGroup, ExplainMessage, GroupDescription
 from flotilla.types.topics import PARTITION_COUNT_MAX
 
 #: Of one group in one partition: all that a leader tells, as it tells it.
@@ -136,7 +136,7 @@ class GroupApi:
 
     async def alter(self, call: Call) -> Answer:
         request = AlterGroup(call.path["topic"], call.path["group"], call.body["settings"])
-        return Answer({"settings": (await self._gateway.ask_for(GroupReply, request)).settings})
+        return Answer({"settings": (await self._gateway.ask(request)).settings})
 
     async def delete(self, call: Call) -> Answer:
         await self._gateway.groups(call.path["topic"]).delete(call.path["group"])
@@ -151,16 +151,16 @@ class GroupApi:
 
     async def read_offset(self, call: Call) -> Answer:
         request = ReadOffset(call.path["group"], call.path["topic"], call.path["partition"])
-        return Answer({"offset": (await self._gateway.ask_for(OffsetCommitted, request)).offset})
+        return Answer({"offset": (await self._gateway.ask(request)).offset})
 
     async def commit_offset(self, call: Call) -> Answer:
         path, body = call.path, call.body
         request = CommitOffset(path["group"], path["topic"], path["partition"], body["offset"], body["reset"])
-        return Answer({"offset": (await self._gateway.ask_for(OffsetCommitted, request)).offset})
+        return Answer({"offset": (await self._gateway.ask(request)).offset})
 
     async def explain(self, call: Call) -> Answer:
         path = call.path
         request = ExplainMessage(path["topic"], path["partition"], path["offset"], path["group"], has_history=True)
-        found = asdict(await self._gateway.ask_for(Explanation, request))
+        found = asdict(await self._gateway.ask(request))
         del found["batch"]
         return Answer(found)

@@ -45,7 +45,6 @@ from flotilla.types.operations.queue import (
     LeaseRange,
     Poll,
     Settle,
-    Settled,
 )
 from flotilla.types.tasks import TASK_TYPE_BYTES_MAX, TASK_TYPES_MAX
 from flotilla.types.topics import PARTITION_COUNT_MAX
@@ -177,7 +176,7 @@ class MessageApi:
     ) -> list[str]:
         """Asks every partition about its own leases. Those that were refused, as they came."""
         held = held_by_partition(leases)
-        asked = [self._gateway.ask_for(Settled, request(partition, runs)) for partition, runs in held.items()]
+        asked = [self._gateway.ask(request(partition, runs)) for partition, runs in held.items()]
         # Leaders number their leases each for itself: one number may stand in several partitions.
         refused = {
             (partition, run.lease_id, offset)

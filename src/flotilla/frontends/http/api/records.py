@@ -31,11 +31,9 @@ from flotilla.types.operations import (
     Fetch,
     Fetched,
     ListOffsets,
-    OffsetFound,
     Produce,
-    Produced,
 )
-from flotilla.types.operations.queue import CancelRecords, RecordsCancelled
+from flotilla.types.operations.queue import CancelRecords
 
 BATCH_TYPE: Final = "application/vnd.flotilla.batch"
 LOG_START_HEADER: Final = "Flotilla-Log-Start"
@@ -156,22 +154,22 @@ class RecordApi:
             query["wait_ms"],
             is_linearizable=query["linearizable"],
         )
-        return await self._gateway.ask_for(Fetched, request)
+        return await self._gateway.ask(request)
 
     async def find(self, call: Call) -> Answer:
         timestamp_ms: int = call.query["timestamp_ms"]
         assert timestamp_ms >= EARLIEST
         request = ListOffsets(call.path["topic"], call.path["partition"], timestamp_ms)
-        return Answer({"offset": (await self._gateway.ask_for(OffsetFound, request)).offset})
+        return Answer({"offset": (await self._gateway.ask(request)).offset})
 
     async def cancel(self, call: Call) -> Answer:
         keys = [key.encode() for key in call.body.get("idempotency_keys", ())]
         request = CancelRecords(call.path["topic"], call.path["partition"], call.body.get("offsets", []), keys)
-        return Answer({"offsets": (await self._gateway.ask_for(RecordsCancelled, request)).offsets})
+        return Answer({"offsets": (await self._gateway.ask(request)).offsets})
 
     async def produce_batch(self, call: Call) -> Answer:
         request = Produce(call.path["topic"], call.path["partition"], call.body)
-        produced = await self._gateway.ask_for(Produced, request)
+        produced = await self._gateway.ask(request)
         shown: dict[str, Any] = {"base_offset": produced.base_offset, "duplicate": produced.duplicate}
         if produced.known:
             shown["known"] = [{"position": position, "offset": offset} for position, offset in produced.known]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from flotilla.gateway.gateway import Gateway
 from flotilla.types.errors import FlotillaError, InvalidArgumentError, LeaseExpiredError
 from flotilla.types.ids import Offset
-from flotilla.types.operations.queue import BY_BACKOFF, LeaseRange, Settle, Settled
+from flotilla.types.operations.queue import BY_BACKOFF, LeaseRange, Settle
 
 #: Messages of one settlement.
 _SETTLE_MAX = 1_024
@@ -99,7 +99,7 @@ class Settler:
             [each.member for each in batch],
             verdict.topic_id,
         )
-        settled = await self._gateway.ask_for(Settled, request)
+        settled = await self._gateway.ask(request)
         return {offset for run in settled.expired for offset in range(run.first, run.end)}
 
 

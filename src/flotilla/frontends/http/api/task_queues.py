@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from flotilla.gateway.gateway import Gateway
 from flotilla.types.errors import NotFoundError
-from flotilla.types.operations import GetMetadata, Metadata, TopicInfo
+from flotilla.types.operations import GetMetadata, TopicInfo
 from flotilla.types.operations.queue import AlterGroup, DescribeGroup, GroupDescription, Poll
 from flotilla.types.tasks import QUEUE_PREFIX, WORKER_GROUP, topic_of
 
@@ -48,7 +48,7 @@ class Queues:
         try:
             return await self._gateway.topic(topic)
         except NotFoundError:
-            await self._gateway.ask_for(Metadata, GetMetadata([topic], create=True))
+            await self._gateway.ask(GetMetadata([topic], create=True))
         await self._gateway.ask(AlterGroup(topic, WORKER_GROUP, {"holds_retention": "1"}))
         return await self._gateway.topic(topic)
 
@@ -85,6 +85,6 @@ class Queues:
 
         async def ask(number: int) -> GroupDescription:
             request = DescribeGroup(topic, number, WORKER_GROUP)
-            return await self.opened(topic, lambda: self._gateway.ask_for(GroupDescription, request))
+            return await self.opened(topic, lambda: self._gateway.ask(request))
 
         return list(await asyncio.gather(*map(ask, partitions)))

@@ -41,8 +41,6 @@ from flotilla.types.operations.queue import (
     GroupDescription,
     LeaseRange,
     Poll,
-    RecordsCancelled,
-    Settled,
 )
 from flotilla.types.records import CONTENT_JSON, Record
 from flotilla.types.tasks import (
@@ -191,7 +189,7 @@ class TaskApi:
         held = [LeaseRange(lease_id, task.offset, task.offset + 1)]
         request = Extend(task.topic, task.partition, WORKER_GROUP, member, held, visibility_ms, task.topic_id)
         try:
-            settled = await self._gateway.ask_for(Settled, request)
+            settled = await self._gateway.ask(request)
         except _ABSENT as error:
             raise await self._why_not_held(task, error) from None
         if settled.expired:
@@ -208,7 +206,7 @@ class TaskApi:
         task = _task(call)
         request = CancelRecords(task.topic, task.partition, [task.offset], topic_id=task.topic_id)
         try:
-            await self._gateway.ask_for(RecordsCancelled, request)
+            await self._gateway.ask(request)
         except _ABSENT:
             raise _no_task(str(task)) from None
         status = explained_task(task, await self._explain(task), self._now_ms())["status"]
@@ -219,7 +217,7 @@ class TaskApi:
     async def _explain(self, task: TaskId) -> Explanation:
         request = ExplainMessage(task.topic, task.partition, task.offset, WORKER_GROUP, task.topic_id, has_record=True)
         try:
-            return await self._queues.opened(task.topic, lambda: self._gateway.ask_for(Explanation, request))
+            return await self._queues.opened(task.topic, lambda: self._gateway.ask(request))
         except _ABSENT:
             raise _no_task(str(task)) from None
 

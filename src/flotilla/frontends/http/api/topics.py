@@ -11,7 +11,6 @@ from flotilla.types.operations import (
     CreateTopic,
     DeleteTopic,
     TopicInfo,
-    TopicReply,
     TransferLeadership,
 )
 from flotilla.types.topics import PARTITION_COUNT_MAX, REPLICATION_FACTOR_MAX
@@ -84,17 +83,17 @@ class TopicApi:
     async def create(self, call: Call) -> Answer:
         body: dict[str, Any] = call.body
         request = CreateTopic(body["topic"], body["partitions"], body["replication_factor"], body.get("settings", {}))
-        return Answer(show_topic((await self._gateway.ask_for(TopicReply, request)).topic), 201)
+        return Answer(show_topic((await self._gateway.ask(request)).topic), 201)
 
     async def get(self, call: Call) -> Answer:
         return Answer(show_topic(await self._gateway.topic(call.path["topic"])))
 
     async def alter(self, call: Call) -> Answer:
         request = AlterTopic(call.path["topic"], call.body["partitions"], call.body.get("settings", {}))
-        return Answer(show_topic((await self._gateway.ask_for(TopicReply, request)).topic))
+        return Answer(show_topic((await self._gateway.ask(request)).topic))
 
     async def delete(self, call: Call) -> Answer:
-        reply = await self._gateway.ask_for(TopicReply, DeleteTopic(call.path["topic"]))
+        reply = await self._gateway.ask(DeleteTopic(call.path["topic"]))
         return Answer(show_topic(reply.topic))
 
     async def transfer(self, call: Call) -> Answer:

@@ -1,0 +1,75 @@
+import sys
+from dataclasses import dataclass
+
+import pytest
+
+from flotilla.codec.batch.records import encode_batch
+from flotilla.types import operations as ops
+from flotilla.types.operations import ANY, CONTROLLER, ONCE, PARTITION_LEADER, READ, REPEATABLE, Route
+from flotilla.types.records import Record
+
+
+def _shipped(base: type) -> list[type]:
+    """Without the classes of other tests, and without those that `dataclass(slots=True)` has replaced."""
+    kinds = [kind for kind in base.__subclasses__() if kind.__module__.startswith("flotilla.types.")]
+    return [kind for kind in kinds if getattr(sys.modules[kind.__module__], kind.__name__) is kind]
+
+
+def test_every_operation_is_listed_by_its_name_and_every_reply_is_used():
+    assert set(ops.OPERATIONS.values()) == set(_shipped(ops.Request))
+    assert {kind.reply for kind in ops.OPERATIONS.values()} == set(_shipped(ops.Reply))
+    assert ops.OPERATIONS["create_topic"] is ops.CreateTopic
+    assert ops.OPERATIONS["produce"] is ops.Produce
+
+
+@pytest.mark.parametrize(
+    ("request_", "route", "effect"),
+    [
+        (ops.DrainNode(1), CONTROLLER, REPEATABLE),
+        (ops.GetMetadata(), ANY, READ),
+        (ops.Fetch("t", 3, 0, 1), Route("t", 3), READ),
+        (ops.TakeTokens("t", "g", 1), Route("t", 0), REPEATABLE),
+        (ops.Poll("t", "g", "m", [4, 5]), Route("t", 4), READ),
+        (ops.Poll("t", "g", "m"), Route("t", 0), READ),
+        (ops.CommitOffset("g", "t", 1, 7), Route("t", 1), REPEATABLE),
+        (ops.CommitOffset("g", "t", 1, 7, reset=True), Route("t", 1), ONCE),
+        (ops.ResetGroup("t", 1, "g", ops.FROM_EARLIEST), Route("t", 1), ONCE),
+        (ops.ResetGroup("t", 1, "g", ops.FROM_EARLIEST, is_dry_run=True), Route("t", 1), READ),
+        (ops.Produce("t", 1, encode_batch([Record(b"x")])), Route("t", 1), ONCE),
+        (ops.Produce("t", 1, encode_batch([Record(b"x")], producer_id=7)), Route("t", 1), REPEATABLE),
+        (ops.Produce("t", 1, b"no batch"), Route("t", 1), ONCE),
+    ],
+)
+def test_route_and_effect(request_, route, effect):
+    assert (request_.route, request_.effect) == (route, effect)
+
+
+def test_requests_have_slots():
+    assert not hasattr(ops.DrainNode(1), "__dict__")
+    assert not hasattr(ops.Produce("t", 0, b""), "__dict__")
+
+
+def test_an_operation_without_its_facts_cannot_be_defined():
+    with pytest.raises(TypeError, match="reply"):
+
+        @dataclass(slots=True)
+        class NoReply(ops.Request, to=ANY, effect=READ):
+            pass
+
+    with pytest.raises(TypeError, match="effect"):
+
+        @dataclass(slots=True)
+        class NoEffect(ops.Request[ops.Done], to=ANY):
+            pass
+
+    with pytest.raises(TypeError, match="route"):
+
+        @dataclass(slots=True)
+        class NoRoute(ops.Request[ops.Done], effect=READ):
+            pass
+
+    with pytest.raises(TypeError, match="names none"):
+
+        @dataclass(slots=True)
+        class NoPartition(ops.Request[ops.Done], to=PARTITION_LEADER, effect=READ):
+            topic: str
