@@ -1,8 +1,8 @@
 """The reference page of metrics, made from the table: `REWRITE=1 pytest tests/tidy/test_metrics_docs.py`."""
 
-from flotilla.broker.observability.request_metrics import OPERATIONS
 from flotilla.raft.roles import ROLE_NAMES
 from flotilla.runtime.observability.metrics import METRICS, STATE_DAMAGED, Metric
+from flotilla.types.operations import OPERATIONS
 
 PATH = "docs/reference/metrics.md"
 
@@ -97,7 +97,7 @@ def render() -> str:
     states = {STATE_DAMAGED: "damaged", **ROLE_NAMES}
     tail = _TAIL.format(
         states="\n".join(["| number | role |", "| --- | --- |", *(f"| {n} | {name} |" for n, name in states.items())]),
-        operations=", ".join(f"`{name}`" for name in OPERATIONS.values()) + ".",
+        operations=", ".join(f"`{name}`" for name in sorted(OPERATIONS)) + ".",
     )
     return "\n".join([_HEAD, _METRICS, *sections, tail])
 

@@ -1,13 +1,13 @@
 """The broker: one method per operation, neutral to transport.
 
-A request is checked, finds its partition or the metadata group, and is answered exactly once: by a reply or by a
-typed error. What this node cannot do because another one leads is refused with that one's client address.
-A handler answers, arranges to be answered, or raises before it has done either.
+A method is found by the operation's name (`create_topic` handles CreateTopic), in the parts of the broker, in the
+partition that the request names, or in that partition's queue groups. It answers exactly once, now or later, by a reply
+or a typed error, or raises before it has done either. A request that only another node can answer is refused with the
+client address of that node.
 """
 
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
 
 from flotilla.broker.addresses import check_address
 from flotilla.broker.catalog import METADATA_GROUP, Catalog
@@ -16,7 +16,6 @@ from flotilla.broker.cluster.topics import Topics
 from flotilla.broker.cluster.transaction_decisions import TransactionDecisions
 from flotilla.broker.partition.host import PartitionHost
 from flotilla.broker.ports import Cancel, Consensus, Done, Outside
-from flotilla.broker.queue.rate_limit import KEEPER
 from flotilla.broker.queue.requests import QueueRequests
 from flotilla.broker.replicas import describe_replicas
 from flotilla.types.errors import (
@@ -29,70 +28,21 @@ from flotilla.types.errors import (
 )
 from flotilla.types.ids import NO_NODE, NodeId
 from flotilla.types.operations import (
-    AlterTopic,
+    OPERATIONS,
     ClusterReply,
-    CommitOffset,
-    CreateTopic,
-    DeleteTopic,
-    Fetch,
-    GetMetadata,
+    DescribeReplicas,
+    EnterCluster,
+    Extend,
     InitCluster,
-    JoinCluster,
-    ListOffsets,
-    Produce,
-    ReadOffset,
-    RemoveNode,
     Request,
     TransferLeadership,
 )
 from flotilla.types.operations import Done as DoneReply
-from flotilla.types.operations.cluster import CancelMoves, DescribeReplicas, DrainNode, EnterCluster, Rebalance
-from flotilla.types.operations.queue import (
-    AlterGroup,
-    CancelRecords,
-    DeleteGroup,
-    DescribeGroup,
-    ExplainMessage,
-    Extend,
-    ListGroups,
-    Poll,
-    ResetGroup,
-    Settle,
-    Subscribe,
-    TakeTokens,
-)
-from flotilla.types.operations.stream import (
-    ClaimPartition,
-    DescribeStreamGroup,
-    FenceGroup,
-    ForgetGroup,
-    Heartbeat,
-    JoinGroup,
-    LeaveGroup,
-    ListStreamGroups,
-)
-from flotilla.types.operations.transactions import (
-    AbortTransaction,
-    CommitTransaction,
-    Stage,
-    StageSettlement,
-    TransactionOutcome,
-)
 from flotilla.types.setting_kinds import NODE_ID_MAX
 from flotilla.types.settings import NodeSettings
 from flotilla.types.topics import BROKER_COUNT_MAX
 
-#: What is asked of one partition's queue groups, and who answers.
-_QUEUE_METHODS: dict[type[Request], Callable[[QueueRequests, Any, Done], Cancel | None]] = {
-    Settle: QueueRequests.settle,
-    Extend: QueueRequests.extend,
-    CancelRecords: QueueRequests.cancel,
-    ListGroups: QueueRequests.list_groups,
-    DescribeGroup: QueueRequests.describe,
-    ResetGroup: QueueRequests.reset,
-    DeleteGroup: QueueRequests.delete,
-    ExplainMessage: QueueRequests.explain,
-}
+Handler: TypeAlias = Callable[[Any, Done], Cancel | None]
 
 
 class Broker:
@@ -117,45 +67,17 @@ class Broker:
         self._found = found
         self._enter = enter
         self._closed: FlotillaError | None = None
-        topics = Topics(settings, catalog, outside)
-        decisions = TransactionDecisions(catalog, outside)
-        self._handlers: dict[type[Request], Callable[[Any, Done], Cancel | None]] = {
-            Produce: self._produce,
-            Fetch: self._fetch,
-            ListOffsets: self._list_offsets,
-            CommitOffset: self._commit_offset,
-            ClaimPartition: self._claim,
-            ReadOffset: self._read_offset,
-            GetMetadata: topics.describe,
-            CreateTopic: topics.create,
-            AlterTopic: topics.alter,
-            DeleteTopic: topics.delete,
-            AlterGroup: topics.alter_group,
-            InitCluster: self._init_cluster,
-            JoinCluster: membership.members.admit,
-            EnterCluster: self._enter_cluster,
-            RemoveNode: self._remove_node,
-            DrainNode: membership.plans.drain,
-            Rebalance: membership.plans.rebalance,
-            CancelMoves: membership.plans.cancel,
-            DescribeReplicas: self._describe_replicas,
-            TransferLeadership: self._transfer,
-            Poll: membership.queue_polls.poll,
-            Subscribe: membership.queue_polls.subscribe,
-            TakeTokens: self._take_tokens,
-            JoinGroup: membership.streams.join,
-            Heartbeat: membership.streams.heartbeat,
-            LeaveGroup: membership.streams.leave,
-            DescribeStreamGroup: membership.streams.describe,
-            ListStreamGroups: membership.streams.list_groups,
-            FenceGroup: membership.streams.fence,
-            ForgetGroup: membership.streams.forget,
-            Stage: self._stage,
-            StageSettlement: self._stage_settlement,
-            TransactionOutcome: self._transaction_outcome,
-            CommitTransaction: decisions.commit,
-            AbortTransaction: decisions.abort,
-            **{kind: partial(self._ask_queue, method) for kind, method in _QUEUE_METHODS.items()},
+        parts = (
+            self,
+            Topics(settings, catalog, outside),
+            TransactionDecisions(catalog, outside),
+            membership.members,
+            membership.plans,
+            membership.queue_polls,
+            membership.streams,
+        )
+        self._handlers: dict[type[Request], Handler] = {
+            kind: self._handler(name, parts) for name, kind in OPERATIONS.items() if not kind.is_for_endpoint
         }
 
     @property
@@ -189,6 +111,18 @@ class Broker:
     def lost(self, members: Sequence[str]) -> None:
         self.membership.queue_polls.lost(members)
 
+    def _handler(self, name: str, parts: Iterable[object]) -> Handler:
+        """The method that is named like the operation: of a part of the broker, a partition, or its queue groups."""
+        for part in parts:
+            handler: Handler | None = getattr(part, name, None)
+            if handler is not None:
+                return handler
+        of_partition: Callable[[PartitionHost, Any, Done], Cancel | None] | None = getattr(PartitionHost, name, None)
+        if of_partition is not None:
+            return lambda request, done: of_partition(self._host(request.topic, request.partition), request, done)
+        of_queues: Callable[[QueueRequests, Any, Done], Cancel | None] = getattr(QueueRequests, name)
+        return lambda request, done: of_queues(self._queue_requests(request), request, done)
+
     # Partitions.
 
     def _host(self, topic_name: str, number: int) -> PartitionHost:
@@ -205,47 +139,19 @@ class Broker:
         others = tuple(node for node in partition.replicas if node != self.node)
         raise NotLeaderError(self.catalog.likely_leader(others))
 
-    def _produce(self, request: Produce, done: Done) -> None:
-        self._host(request.topic, request.partition).produce(request, done)
-
-    def _fetch(self, request: Fetch, done: Done) -> Cancel | None:
-        return self._host(request.topic, request.partition).fetch(request, done)
-
-    def _list_offsets(self, request: ListOffsets, done: Done) -> None:
-        self._host(request.topic, request.partition).list_offsets(request, done)
-
-    def _commit_offset(self, request: CommitOffset, done: Done) -> None:
-        self._host(request.topic, request.partition).commit_offset(request, done)
-
-    def _claim(self, request: ClaimPartition, done: Done) -> None:
-        self._host(request.topic, request.partition).claim(request, done)
-
-    def _read_offset(self, request: ReadOffset, done: Done) -> None:
-        self._host(request.topic, request.partition).read_offset(request, done)
-
-    def _ask_queue(
-        self, method: Callable[[QueueRequests, Any, Done], Cancel | None], request: Any, done: Done
-    ) -> Cancel | None:
-        if isinstance(request, Extend):
-            self.membership.queue_polls.heard(request.member)
+    def _queue_requests(self, request: Any) -> QueueRequests:
         topic_id: int = getattr(request, "topic_id", 0)
         if topic_id and self.catalog.topic(request.topic).topic_id != topic_id:
-            raise NotFoundError(f"topic {request.topic!r} is not the one that is meant: it was deleted and made again")
-        return method(self._host(request.topic, request.partition).queue_requests(), request, done)
+            raise NotFoundError(
+                f"topic {request.topic!r} was deleted and created again; the request is about the old one"
+            )
+        return self._host(request.topic, request.partition).queue_requests()
 
-    def _take_tokens(self, request: TakeTokens, done: Done) -> None:
-        self._host(request.topic, KEEPER).queue_requests().take_tokens(request, done)
+    def extend(self, request: Extend, done: Done) -> None:
+        self.membership.queue_polls.heard(request.member)
+        self._queue_requests(request).extend(request, done)
 
-    def _stage(self, request: Stage, done: Done) -> None:
-        self._host(request.topic, request.partition).stage(request, done)
-
-    def _stage_settlement(self, request: StageSettlement, done: Done) -> None:
-        self._host(request.topic, request.partition).stage_settlement(request, done)
-
-    def _transaction_outcome(self, request: TransactionOutcome, done: Done) -> Cancel | None:
-        return self._host(request.topic, request.partition).transaction_outcome(request, done)
-
-    def _transfer(self, request: TransferLeadership, done: Done) -> None:
+    def transfer_leadership(self, request: TransferLeadership, done: Done) -> None:
         """Answered when it is under way; who leads in the end, metadata tells."""
         host = self._host(request.topic, request.partition)
         to = request.to
@@ -264,7 +170,7 @@ class Broker:
         self._consensus.transfer(host.group, to)
         done(DoneReply())
 
-    def _describe_replicas(self, request: DescribeReplicas, done: Done) -> None:
+    def describe_replicas(self, request: DescribeReplicas, done: Done) -> None:
         host = self._host(request.topic, request.partition)
         done(describe_replicas(host.replica, self._outside.is_up, self._lost(host)))
 
@@ -274,7 +180,7 @@ class Broker:
 
     # The cluster.
 
-    def _init_cluster(self, request: InitCluster, done: Done) -> None:
+    def init_cluster(self, request: InitCluster, done: Done) -> None:
         """Without nodes: only tells who this node is. Repeating it with the same nodes changes nothing."""
         if request.nodes:
             self._check_founders(request.nodes)
@@ -284,7 +190,7 @@ class Broker:
                 raise AlreadyExistsError(f"node {self.node} is part of a cluster founded by {self._founders()}")
         done(ClusterReply(self.cluster_id, {self.node: str(self._settings.peer_advertised)}))
 
-    def _enter_cluster(self, request: EnterCluster, done: Done) -> None:
+    def enter_cluster(self, request: EnterCluster, done: Done) -> None:
         """Tells who this node is and goes on in the background. One that is part of that cluster already stays there.
 
         Raises AlreadyExistsError when it is part of another one.
@@ -324,6 +230,3 @@ class Broker:
         replica = self._consensus.replica(METADATA_GROUP)
         assert replica is not None
         return self.catalog.machine.state.cluster.founders or replica.raft.configuration.voters
-
-    def _remove_node(self, request: RemoveNode, done: Done) -> None:
-        self.membership.members.remove(request.node, done)

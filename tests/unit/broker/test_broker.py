@@ -1,12 +1,26 @@
 """The way in: what is offered, where a request belongs, and the end."""
 
+from inspect import signature
+from typing import get_type_hints
+
 import pytest
 
+from flotilla.broker.broker import Broker
+from flotilla.broker.cluster.controller import ClusterMembers
+from flotilla.broker.cluster.move_plans import MovePlans
+from flotilla.broker.cluster.topics import Topics
+from flotilla.broker.cluster.transaction_decisions import TransactionDecisions
+from flotilla.broker.partition.host import PartitionHost
+from flotilla.broker.queue.polls import QueuePolls
+from flotilla.broker.queue.requests import QueueRequests
+from flotilla.broker.stream.coordinator import StreamCoordinator
 from flotilla.types.errors import NotLeaderError
 from flotilla.types.operations import (
     ANY,
+    OPERATIONS,
     READ,
     Done,
+    Extend,
     Fetch,
     GetMetadata,
     ListOffsets,
@@ -25,6 +39,18 @@ class Unheard(Request[Done], to=ANY, effect=READ):
 
 def test_an_unknown_request_is_refused() -> None:
     assert lone().call(Unheard()).code == "INVALID_ARGUMENT"
+
+
+def test_every_operation_has_the_method_of_its_name() -> None:
+    """The method is found by its name; that it takes this very request is written in its annotation."""
+    owners = [Broker, Topics, TransactionDecisions, ClusterMembers, MovePlans, QueuePolls, StreamCoordinator]
+    for name, kind in OPERATIONS.items():
+        found = [getattr(owner, name) for owner in [*owners, PartitionHost, QueueRequests] if hasattr(owner, name)]
+        if kind.is_for_endpoint:
+            assert found == []
+        else:
+            assert [kind] == [get_type_hints(method)[list(signature(method).parameters)[1]] for method in found[:1]]
+            assert len(found) == (2 if kind is Extend else 1), name
 
 
 def test_a_stopping_node_answers_those_who_wait_and_takes_no_more() -> None:

@@ -31,7 +31,7 @@ from flotilla.types.errors import (
     UnavailableError,
 )
 from flotilla.types.ids import NodeId
-from flotilla.types.operations import ClusterReply, JoinCluster
+from flotilla.types.operations import ClusterReply, JoinCluster, RemoveNode
 
 #: Voters of the metadata group; further brokers hold it as learners.
 METADATA_VOTERS_MAX = 5
@@ -58,7 +58,7 @@ class ClusterMembers:
 
     # Coming.
 
-    def admit(self, request: JoinCluster, done: Done) -> None:
+    def join_cluster(self, request: JoinCluster, done: Done) -> None:
         replica = self._catalog.leading()
         row = commands.RegisterBroker(
             cluster_id=self._catalog.cluster_id,
@@ -170,8 +170,9 @@ class ClusterMembers:
 
     # Leaving.
 
-    def remove(self, node: NodeId, done: Done) -> None:
+    def remove_node(self, request: RemoveNode, done: Done) -> None:
         """A broker leaves for good: at once if it holds nothing, else when it has given everything away."""
+        node = request.node
         replica = self._catalog.leading()
         if not self._catalog.machine.state.assignments_to(node):
             self._dismiss(replica, node, done)

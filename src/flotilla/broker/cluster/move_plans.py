@@ -79,7 +79,7 @@ class MovePlans:
                     "brokers can take them; add a broker or lower the topic's replication factor"
                 )
 
-    def drain(self, request: DrainNode, done: Done) -> None:
+    def drain_node(self, request: DrainNode, done: Done) -> None:
         self._catalog.leading()
         if request.is_draining:
             self.check_vacatable(request.node)
@@ -98,7 +98,7 @@ class MovePlans:
         plan = self._allowed(rebalance(placed, takers)) if takers else {}
         self._begin(plan, done, is_dry_run=request.is_dry_run)
 
-    def cancel(self, request: CancelMoves, done: Done) -> None:
+    def cancel_moves(self, request: CancelMoves, done: Done) -> None:
         self._catalog.leading()
         places = [place for topic in self._topics(request.topics) for place in topic.partitions]
         plan = {place.group: place.replicas for place in places if place.wanted != place.replicas}

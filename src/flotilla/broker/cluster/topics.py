@@ -23,7 +23,7 @@ class Topics:
         self._catalog = catalog
         self._outside = outside
 
-    def describe(self, request: GetMetadata, done: Done) -> None:
+    def get_metadata(self, request: GetMetadata, done: Done) -> None:
         described = self._catalog.describe(request.topics)
         if request.create and len(described.topics) < len(dict.fromkeys(request.topics)):
             raise self._create_missing(request.topics)
@@ -51,10 +51,10 @@ class Topics:
             now_ms=self._outside.now_ms(),
         )
 
-    def create(self, request: CreateTopic, done: Done) -> None:
+    def create_topic(self, request: CreateTopic, done: Done) -> None:
         self._propose(self._creation(request), done)
 
-    def alter(self, request: AlterTopic, done: Done) -> None:
+    def alter_topic(self, request: AlterTopic, done: Done) -> None:
         """A setting without a value goes back to its default."""
         if request.replication_factor:
             self._resize(request, done)
@@ -81,7 +81,7 @@ class Topics:
             try:
                 if isinstance(result, FlotillaError):
                     raise result
-                self.alter(rest, done)
+                self.alter_topic(rest, done)
             except FlotillaError as error:
                 done(self._catalog.explain(error))
 
@@ -111,7 +111,7 @@ class Topics:
 
         catalog.propose(command, answered)
 
-    def delete(self, request: DeleteTopic, done: Done) -> None:
+    def delete_topic(self, request: DeleteTopic, done: Done) -> None:
         """The topic that the leader knows now, not one that takes its name before the command is applied."""
         self._catalog.leading()
         topic = self._catalog.topic(request.topic)

@@ -16,7 +16,7 @@ class TransactionDecisions:
         self._catalog = catalog
         self._outside = outside
 
-    def commit(self, request: CommitTransaction, done: Done) -> None:
+    def commit_transaction(self, request: CommitTransaction, done: Done) -> None:
         if request.members:
             self._decide(self._together(request), done)
             return
@@ -32,7 +32,7 @@ class TransactionDecisions:
             done,
         )
 
-    def abort(self, request: AbortTransaction, done: Done) -> None:
+    def abort_transaction(self, request: AbortTransaction, done: Done) -> None:
         self._decide(
             DecideTransaction(
                 transaction_id=request.transaction_id,

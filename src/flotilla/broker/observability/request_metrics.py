@@ -4,7 +4,6 @@ It stands in front of the service and is one itself, so a door does not know tha
 for every request: a few dictionary look-ups and two readings of the clock, nothing per record.
 """
 
-import re
 from collections.abc import Callable, Sequence
 from struct import Struct
 from time import perf_counter_ns
@@ -12,23 +11,21 @@ from typing import Any
 
 from flotilla.broker.ports import Cancel, Done, Service
 from flotilla.runtime.observability.histogram import DurationHistogram
-from flotilla.types import operations
 from flotilla.types.errors import FlotillaError
 from flotilla.types.ids import NodeId
-from flotilla.types.operations import Fetch, Fetched, Produce, Produced, Reply, Request
-from flotilla.types.operations import cluster as cluster_operations
-from flotilla.types.operations import queue as queue_operations
-from flotilla.types.operations import stream as stream_operations
-from flotilla.types.operations import transactions as transaction_operations
-from flotilla.types.operations.queue import Poll, Polled, Pushed, Subscribe
-
-#: Every kind of request with its name in metrics: CreateTopic is create_topic.
-OPERATIONS: dict[type[Request], str] = {
-    kind: re.sub(r"(?<!^)([A-Z])", r"_\1", kind.__name__).lower()
-    for module in (operations, cluster_operations, queue_operations, transaction_operations, stream_operations)
-    for kind in vars(module).values()
-    if isinstance(kind, type) and issubclass(kind, Request) and kind is not Request
-}
+from flotilla.types.operations import (
+    OPERATIONS,
+    Fetch,
+    Fetched,
+    Poll,
+    Polled,
+    Produce,
+    Produced,
+    Pushed,
+    Reply,
+    Request,
+    Subscribe,
+)
 
 #: base_offset and count of a batch's header (codec/batch/header.py); reading all of it takes ten times as long.
 _PLACE = Struct("<Q16xI")
@@ -54,7 +51,7 @@ class MeteredService:
     def __init__(self, service: Service, produced: dict[str, int] | None = None) -> None:
         """`produced` is counted on: what becomes visible without a Produce is put there by others."""
         self._service = service
-        self.operations = {kind: Operation(name) for kind, name in OPERATIONS.items()}
+        self.operations = {kind: Operation(name) for name, kind in OPERATIONS.items()}
         #: Records by topic, since the process started.
         self.produced: dict[str, int] = {} if produced is None else produced
         self.delivered: dict[str, int] = {}

@@ -248,7 +248,7 @@ class PartitionHost:
     def _committed(self, result: object) -> Reply | FlotillaError:
         return OffsetCommitted(result.offset) if isinstance(result, Position) else self._under_way.explain(result)
 
-    def claim(self, request: ClaimPartition, done: Done) -> None:
+    def claim_partition(self, request: ClaimPartition, done: Done) -> None:
         self._serving()
 
         def translate(result: object) -> Reply | FlotillaError:

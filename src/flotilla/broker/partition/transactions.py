@@ -156,7 +156,7 @@ class PartitionTransactions:
     def stage_settlement(self, request: StageSettlement, queues: QueueRequests, done: Done) -> None:
         """The messages are nobody's from here on, as far as they were leased to whoever asks."""
         self._leader.check_undecided(request.transaction_id)
-        command = queues.stage(request)
+        command = queues.settlement_to_stage(request)
         if command is None:
             # Asked for again, and in the log already.
             done(Staged(self._state.open[request.transaction_id].count))

@@ -15,7 +15,7 @@ from flotilla.types.operations import Reply
 from flotilla.types.operations.queue import Start, TakeTokens, TokensGranted
 
 #: The partition that keeps the buckets of its topic.
-KEEPER = 0
+KEEPER = TakeTokens.partition
 #: One question, however many messages there are.
 TAKE_MAX = 1_000
 #: How long granted tokens are good.

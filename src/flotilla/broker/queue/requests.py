@@ -103,7 +103,7 @@ class QueueRequests:
 
         queue.outbox.push(answered)
 
-    def stage(self, request: StageSettlement) -> commands.StageSettlement | None:
+    def settlement_to_stage(self, request: StageSettlement) -> commands.StageSettlement | None:
         """What is to be proposed; `staged` wants to hear of it. None: it is in the log already."""
         queue = self._queue
         if not request.held:
@@ -172,7 +172,7 @@ class QueueRequests:
 
     # Messages.
 
-    def cancel(self, request: CancelRecords, done: Done) -> None:
+    def cancel_records(self, request: CancelRecords, done: Done) -> None:
         """By offset, or by the key that the producer gave it; an unknown key cancels nothing."""
         if len(request.offsets) + len(request.keys) > CANCEL_COUNT_MAX:
             raise InvalidArgumentError(f"at most {CANCEL_COUNT_MAX} messages are cancelled at once")
@@ -184,7 +184,7 @@ class QueueRequests:
         command = commands.CancelRecords(tuple(offsets), self._queue.now_ms())
         self._propose(command, done, lambda cancelled: RecordsCancelled(list(cancelled)))
 
-    def explain(self, request: ExplainMessage, done: Done) -> Cancel | None:
+    def explain_message(self, request: ExplainMessage, done: Done) -> Cancel | None:
         """From memory, or with all that the log tells of the message, which is read for few at a time."""
         self._check_open(request.group)
         next_offset = self._queue.machine.next_offset
@@ -236,7 +236,7 @@ class QueueRequests:
         found.update(dict.fromkeys(self._queue.leader.groups(), QUEUE_KIND))
         done(GroupList(dict(sorted(found.items()))))
 
-    def describe(self, request: DescribeGroup, done: Done) -> None:
+    def describe_group(self, request: DescribeGroup, done: Done) -> None:
         queue = self._queue
         machine = queue.machine
         position = machine.positions.get(request.group)
@@ -282,7 +282,7 @@ class QueueRequests:
         except CorruptionError:
             return None
 
-    def reset(self, request: ResetGroup, done: Done) -> None:
+    def reset_group(self, request: ResetGroup, done: Done) -> None:
         queue = self._queue
         group = request.group
         to_offset = queue.offset_of(request.start)
@@ -309,7 +309,7 @@ class QueueRequests:
                 raise NotFoundError(f"there is no group {request.group!r} in this partition")
         return machine.log_start if position is None else position.offset
 
-    def delete(self, request: DeleteGroup, done: Done) -> None:
+    def delete_group(self, request: DeleteGroup, done: Done) -> None:
         self._propose(commands.DeleteGroup(request.group, self._queue.now_ms()), done, lambda _: DoneReply())
 
     def _propose(self, command: commands.Command, done: Done, translate: Callable[[Any], Reply]) -> None:

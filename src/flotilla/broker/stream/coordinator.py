@@ -81,7 +81,7 @@ class StreamCoordinator:
 
     # What members ask.
 
-    def join(self, request: JoinGroup, done: Done) -> None:
+    def join_group(self, request: JoinGroup, done: Done) -> None:
         topic = self._lead(request.topic)
         known = self._table.find(topic.topic_id, request.group)
         if known is not None and known.has_member(request.member):
@@ -154,7 +154,7 @@ class StreamCoordinator:
         if not group.is_awaited(partitions):
             self._sessions.renewed(group, request.member, self._outside.steady_ms())
 
-    def leave(self, request: LeaveGroup, done: Done) -> None:
+    def leave_group(self, request: LeaveGroup, done: Done) -> None:
         """Who is not there has left already."""
         topic = self._lead(request.topic)
         group = self._table.find(topic.topic_id, request.group)
@@ -180,7 +180,7 @@ class StreamCoordinator:
 
     # What people ask.
 
-    def describe(self, request: DescribeStreamGroup, done: Done) -> None:
+    def describe_stream_group(self, request: DescribeStreamGroup, done: Done) -> None:
         topic = self._lead(request.topic)
         group = self._table.find(topic.topic_id, request.group)
         if group is None:
@@ -206,11 +206,11 @@ class StreamCoordinator:
             )
         )
 
-    def list_groups(self, request: ListStreamGroups, done: Done) -> None:
+    def list_stream_groups(self, request: ListStreamGroups, done: Done) -> None:
         topic = self._lead(request.topic)
         done(StreamGroupList(sorted([group.name for group in self._table.groups_of(topic.topic_id)])))
 
-    def fence(self, request: FenceGroup, done: Done) -> None:
+    def fence_group(self, request: FenceGroup, done: Done) -> None:
         topic = self._lead(request.topic)
 
         def answered(result: object) -> None:
@@ -218,7 +218,7 @@ class StreamCoordinator:
 
         self._catalog.propose(FenceStreamGroup(topic.topic_id, request.group, self._outside.now_ms()), answered)
 
-    def forget(self, request: ForgetGroup, done: Done) -> None:
+    def forget_group(self, request: ForgetGroup, done: Done) -> None:
         topic = self._lead(request.topic)
         command = ForgetStreamGroup(topic.topic_id, request.group, self._outside.now_ms())
         self._catalog.propose(command, partial(self._tell_done, done))

@@ -41,7 +41,7 @@ ANY: Final = Route()
 CONTROLLER: Final = Route("", -1)
 #: In a class statement: the leader of the partition that the request names.
 PARTITION_LEADER: Final = Route("", -2)
-#: The broker at the other end of this connection, about another request on it. The endpoint answers, not the broker.
+#: The other end of this connection, about another request on it.
 CONNECTION: Final = Route("", -3)
 
 
@@ -76,6 +76,8 @@ class Request(Generic[R_co]):
     reply: ClassVar[type[Reply]]
     #: Its topic may be too new for the broker that is asked: the client retries NOT_FOUND a few times.
     retries_not_found: ClassVar[bool]
+    #: It is about its connection: the endpoint answers it, and no broker has a method for it.
+    is_for_endpoint: ClassVar[bool]
 
     def __init_subclass__(
         cls, *, to: Route | None = None, effect: Effect | None = None, retries_not_found: bool = False, **rest: Any
@@ -91,6 +93,7 @@ class Request(Generic[R_co]):
             raise TypeError(f"{cls.__name__} does not state its reply, its route and its effect")
         cls.reply = replies[0]
         cls.retries_not_found = retries_not_found
+        cls.is_for_endpoint = to is CONNECTION
         # Class attributes in place of the properties: a look-up without a call, for every request.
         if effect is not None:
             setattr(cls, "effect", effect)  # noqa: B010
