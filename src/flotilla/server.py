@@ -116,7 +116,7 @@ class ClusterElsewhere:
         if network is None:
             done(UnavailableError("no broker of this cluster is known yet"))
             return
-        # Also CreateTopic: the callers take "it exists already" for done.
+        # Whatever it says itself: the callers take "it exists already" for done.
         network.submit(request, ELSEWHERE_MS, done, effect=REPEATABLE)
 
     def _connected(self) -> Network | None:
