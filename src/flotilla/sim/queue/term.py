@@ -38,7 +38,10 @@ from flotilla.types.errors import CorruptionError, FlotillaError, NotFoundError,
 from flotilla.types.group_settings import GroupRules
 from flotilla.types.ids import Offset
 from flotilla.types.operations import (
+    ANY,
+    REPEATABLE,
     CommitOffset,
+    Done,
     OffsetCommitted,
     Produce,
     Produced,
@@ -68,7 +71,7 @@ GRACE_MS: Final = 2_000
 KIND_NAMES: Final = {1: "done", 2: "given back", 3: "failed", 4: "rejected"}
 
 
-class MemberLost(Request):
+class MemberLost(Request[Done], to=ANY, effect=REPEATABLE):
     """The connection of a consumer is lost, as an endpoint of a real node reports it."""
 
     __slots__ = ("member",)

@@ -16,7 +16,7 @@ defined: the error comes when its module is imported.
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, NamedTuple, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
 from flotilla.types.ids import NO_NODE, NodeId
 
@@ -56,13 +56,9 @@ class Done(Reply):
 
 
 if TYPE_CHECKING:
-    # A bare `Request` has any reply; Python itself knows defaults of type variables from 3.13 on.
-    from typing_extensions import TypeVar
-
+    # A bare `Request` has any reply. Python itself knows defaults of type variables from 3.13 on.
     R_co = TypeVar("R_co", bound=Reply, covariant=True, default=Reply)
 else:
-    from typing import TypeVar
-
     R_co = TypeVar("R_co", bound=Reply, covariant=True)
 
 

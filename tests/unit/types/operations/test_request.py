@@ -1,3 +1,5 @@
+"""An operation states its reply, route and effect, and derives the rest."""
+
 import sys
 from dataclasses import dataclass
 
