@@ -30,8 +30,8 @@ teaches your shell to complete it. [The quickstart](../quickstart.md) shows them
 - **Which cluster.** Verbs that talk to a cluster take `--servers` (`-s`), else `{SERVERS_VARIABLE}`, else \
 `{DEFAULT_SERVERS}`. One broker is enough; the others are found by asking.
 - **What is printed.** Tables on a terminal; elsewhere the same rows as plain text without colours, one line each. \
-`--json` prints JSON, one document or one line per message. Results go to standard output, everything else to standard \
-error.
+`--json` prints JSON, one document or one line per message; every verb has it except `serve`, `proxy`, `worker` and \
+`shell`, which run until they are stopped. Results go to standard output, everything else to standard error.
 - **Mistakes** are one line on standard error, which begins with `flotilla:`, and an exit code.
 
 ## Exit codes
@@ -104,13 +104,16 @@ def _default(default: Any, info: OptionInfo) -> str:
         return "required"
     if default in (None, [], "") or isinstance(default, bool):
         return ""
-    return f"`{default}`"
+    return f"`{default.value if isinstance(default, Enum) else default}`"
 
 
 def _arguments(function: Callable[..., None]) -> list[str]:
-    annotations = [parameter.annotation for parameter in signature(function, eval_str=True).parameters.values()]
-    infos = [get_args(annotation)[1] for annotation in annotations if get_args(annotation)]
-    return [str(info.metavar) for info in infos if isinstance(info, ArgumentInfo)]
+    found = []
+    for parameter in signature(function, eval_str=True).parameters.values():
+        info = get_args(parameter.annotation)[1]
+        if isinstance(info, ArgumentInfo):
+            found.append(str(info.metavar) if parameter.default is Parameter.empty else f"[{info.metavar}]")
+    return found
 
 
 def render() -> str:

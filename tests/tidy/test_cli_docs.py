@@ -43,7 +43,18 @@ def test_every_option_has_a_meaning() -> None:
 
 
 def test_no_default_is_an_object_of_the_program() -> None:
-    assert not re.findall(r"<class|<object|<function", page())
+    assert not re.findall(r"<class|<object|<function|`[A-Z]\w+\.[A-Z]+`", page())
+
+
+def test_a_letter_means_one_option_everywhere() -> None:
+    meanings: dict[str, set[str]] = {}
+    for verb in verbs().values():
+        for option in [] if isinstance(verb, typer.Typer) else options(verb):
+            for letter in option.flags[1:]:
+                meanings.setdefault(letter, set()).add(option.flags[0])
+    # Both are the most that is printed.
+    assert meanings.pop("-n") == {"--count", "--limit"}
+    assert {letter: names for letter, names in meanings.items() if len(names) > 1} == {}
 
 
 def test_the_quickstart_types_only_what_exists() -> None:

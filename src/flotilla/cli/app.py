@@ -1,25 +1,27 @@
-"""The `flotilla` command: which verbs there are, and what becomes of an error.
+"""The `flotilla` command: its table of verbs, and the exit code of an error.
 
-Nothing is decided here. A verb's module holds functions with typed parameters, which typer turns into arguments and
-help; it is loaded when somebody asks for the verb, because most of them need a part of the package that the
-others do not, and a command in a script should start quickly.
+A verb's module holds functions with typed parameters, which typer turns into arguments and help. It is loaded when
+the verb is used: most verbs need a part of the package that the others do not, and a command in a script should start
+quickly.
 """
 
 import errno
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 from typer.main import get_command as make_command
 
 from flotilla.cli.terminal.exit_codes import FAILED, INTERRUPTED, advice, exit_code
-from flotilla.cli.terminal.output import complain
+from flotilla.cli.terminal.output import complain, print_done
+from flotilla.cli.terminal.plain_help import plain_help, plain_parameters
+from flotilla.cli.terminal.servers import AsJson
 from flotilla.types.errors import FlotillaError
 from flotilla.types.version import __version__
 
-#: Each verb, in the order of the help, with the function or the group of verbs behind it.
+#: Each verb, in the order of the help, with its function or its group of verbs.
 VERBS = {
     "serve": "serve:serve",
     "proxy": "proxy:proxy",
@@ -46,10 +48,13 @@ VERBS = {
 
 
 class Verbs(TyperGroup):
-    """Loads a verb when it is asked for, and turns typed errors into one line and an exit code."""
+    """Loads a verb when it is used, and turns typed errors into one line and an exit code."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(VERBS)
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return plain_parameters(super().get_params(ctx), ctx)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in VERBS:
@@ -60,7 +65,7 @@ class Verbs(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and args[0] not in VERBS:
-            # Only what is loaded is looked through for a name that is close to the mistyped one.
+            # Typer suggests a close name only from loaded commands.
             for name in VERBS:
                 self.get_command(ctx, name)
         return super().resolve_command(ctx, args)
@@ -73,7 +78,7 @@ class Verbs(TyperGroup):
             raise typer.Exit(exit_code(error)) from None
         except OSError as error:
             if error.errno == errno.EPIPE:
-                # Whoever read what we write has enough.
+                # The reader of a pipe has closed it; typer ends quietly.
                 raise
             complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
             raise typer.Exit(FAILED.code) from None
@@ -82,26 +87,33 @@ class Verbs(TyperGroup):
 
 
 def find_verb(name: str) -> Callable[..., None] | typer.Typer:
-    """The function behind a verb, or the group of verbs."""
+    """The function of a verb, or its group of verbs."""
     module, _, attribute = VERBS[name].partition(":")
     found: Callable[..., None] | typer.Typer = getattr(import_module(f"flotilla.cli.{module}"), attribute)
     return found
 
 
 def load_verb(name: str) -> Any:
-    """The same as typer's own command object."""
+    """A verb as typer's command object."""
     found = find_verb(name)
     if not isinstance(found, typer.Typer):
         function, found = found, typer.Typer(add_completion=False)
         found.command(name)(function)
     command = make_command(found)
     command.name = name
+    plain_help(command)
     return command
 
 
-def version() -> None:
+def version(as_json: AsJson = False) -> None:
     """Print the version."""
-    typer.echo(__version__)
+    print_done({"version": __version__}, __version__, as_json=as_json)
+
+
+def _print_version(is_wanted: bool) -> None:
+    if is_wanted:
+        version()
+        raise typer.Exit
 
 
 app = typer.Typer(
@@ -114,7 +126,11 @@ app = typer.Typer(
 
 
 @app.callback()
-def root() -> None:
+def root(
+    is_version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
     """A message queue in which every partition is its own Raft group."""
 
 

@@ -58,7 +58,7 @@ def init(
     as_json: AsJson = False,
     timeout: Timeout = "30s",
 ) -> None:
-    """Form a cluster out of nodes that wait for it (`flotilla serve --await-init yes`). Safe to repeat."""
+    """Form a cluster out of nodes that wait for it (`flotilla serve --await-init`). Safe to repeat."""
     deadline = time.monotonic() + read_duration(timeout, "--timeout") / 1000
     found: dict[int, tuple[str, str]] = {}
     for address in addresses:
@@ -187,7 +187,7 @@ def add(
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Let nodes that wait (`flotilla serve --await-init yes`) into this cluster. Safe to repeat.
+    """Let nodes that wait (`flotilla serve --await-init`) into this cluster. Safe to repeat.
 
     A node that was started with --join comes in by itself. New partitions use new nodes at once; `flotilla topic
     rebalance` moves those that exist.

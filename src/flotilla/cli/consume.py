@@ -1,13 +1,13 @@
-"""`flotilla consume`: messages of a topic to standard output, up to its end or for ever.
+"""`flotilla consume`: writes messages of a topic to standard output, up to its end or for ever.
 
-Reading changes nothing: no group, no lease, no committed offset. Without `--follow` it ends at what was the end when
-it began, so that a busy topic does not keep it for ever. With `--group` it is a member of a queue group instead, or
-with `--mode stream` of a stream group: what is printed is done, and nobody else of the group gets it.
+Without a group, reading changes nothing: no lease, no committed offset. Without `--follow` the command ends at the
+offsets that were the end when it began, so that it also ends on a busy topic. With `--group` it is a member of a queue
+group, or with `--mode stream` of a stream group: printed messages are acknowledged or committed.
 """
 
 import sys
 from collections.abc import Iterator, Mapping
-from enum import Enum
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from flotilla.client.reader.message import Message
     from flotilla.client.reader.sync import Reader
 
-#: How long one look for news may take; Ctrl-C is noticed in between at the latest.
+#: The longest wait of one poll, and so the delay of Ctrl-C.
 _WAIT_MS = 1_000
 _POLL_MESSAGES = 256
 
 
-class GroupMode(Enum):
+class GroupMode(StrEnum):
     """How a group shares a topic."""
 
     QUEUE = "queue"
@@ -52,21 +52,24 @@ def consume(
         GroupMode, typer.Option("--mode", help="Members share messages (queue) or partitions (stream).")
     ] = GroupMode.QUEUE,
     partition: Annotated[
-        list[int], typer.Option("--partition", "-p", min=0, help="Only this one; repeatable.", show_default="all")
+        list[int], typer.Option("--partition", "-p", min=0, help="Only this partition; repeatable.", show_default="all")
     ] = [],  # noqa: B006 - typer copies it.
     count: Annotated[
-        int | None, typer.Option("--count", "-n", min=1, help="Stop after so many messages.", show_default="no limit")
+        int | None, typer.Option("--count", "-n", min=1, help="Stop after this many messages.", show_default="no limit")
     ] = None,
     form: Annotated[
         Format, typer.Option("--format", help="long adds offset, time, key and headers; raw adds nothing.")
     ] = Format.TEXT,
     as_json: AsJson = False,
 ) -> None:
-    """Print messages of a topic, each partition in its order."""
+    """Print messages of a topic, each partition in its order.
+
+    Example: `flotilla consume orders --follow --from 10m --format long`
+    """
     begin = read_start_point(start, now_ms())
     chosen = Format.JSON if as_json else form
     if mode is GroupMode.STREAM and (partition or not group):
-        raise InvalidArgumentError("--mode stream takes a --group, which gives it its partitions")
+        raise InvalidArgumentError("--mode stream needs --group and takes no --partition: the group assigns partitions")
     with cluster.connect() as client:
         find_topic(client, topic)
         batches: Iterator[list[Message]] | Iterator[list[QueueMessage]]
@@ -79,7 +82,7 @@ def consume(
         try:
             written = _write(batches, chosen)
         except KeyboardInterrupt:
-            # The ordinary way to stop following.
+            # The usual way to end `--follow`.
             return
     if not written and sys.stderr.isatty():
         note("no messages")
@@ -95,7 +98,7 @@ def _taken(
     *,
     is_following: bool,
 ) -> Iterator[list["QueueMessage"]]:
-    """Of a queue group. Each batch is acknowledged when the next is asked for: by then it has been written."""
+    """Messages of a queue group. Each batch is acknowledged when the next is requested: by then it has been written."""
     left = sys.maxsize if count is None else count
     with client.queue(
         topic, group, start=begin.offset, timestamp_ms=begin.timestamp_ms, partitions=partitions or None
@@ -112,7 +115,7 @@ def _taken(
 def _streamed(
     client: "Client", topic: str, group: str, begin: StartPoint, count: int | None, *, is_following: bool
 ) -> Iterator[list["Message"]]:
-    """Of a stream group. Each batch is committed when the next is asked for: by then it has been written."""
+    """Messages of a stream group. Each batch is committed when the next is requested: by then it has been written."""
     left = sys.maxsize if count is None else count
     with client.stream(
         topic, group, start=begin.offset, timestamp_ms=begin.timestamp_ms, skip_removed=True
@@ -149,7 +152,7 @@ def _messages(consumer: "Reader", ends: Mapping[int, int] | None, count: int | N
     while left and (ends is None or _is_behind(consumer.positions(), ends)):
         messages = consumer.poll(min(left, 1_000), wait_ms=_WAIT_MS)
         if ends is not None:
-            # One partition may be read past its end while another one is still behind.
+            # One partition may be read past its end while another is not there yet.
             messages = [message for message in messages if message.offset < ends[message.partition]]
         left -= len(messages)
         yield messages

@@ -1,4 +1,4 @@
-"""`flotilla dlq`: the dead letters of a group: look at them, send them again, throw them away."""
+"""`flotilla dlq`: list, show, redrive and purge the dead letters of a group."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -13,50 +13,52 @@ from flotilla.cli.terminal.message_formats import moment, plain_content
 from flotilla.cli.terminal.output import escaped, note, print_done, print_json, print_table
 from flotilla.cli.terminal.progress import progress_bar
 from flotilla.cli.terminal.servers import AsJson, Cluster, find_topic, takes_cluster
-from flotilla.cli.terminal.start_point import now_ms, read_start_point
+from flotilla.cli.terminal.start_point import read_time
 from flotilla.types.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from flotilla.client.admin.dead_letter import DeadLetter, DeadLetterFilter
     from flotilla.client.admin.dead_letters import DeadLetters, Redriven
 
-dlq_app = typer.Typer(name="dlq", help="Dead letters: look at them, send them again.", no_args_is_help=True)
+dlq_app = typer.Typer(name="dlq", help="List, show, redrive and purge dead letters.", no_args_is_help=True)
 
-#: As much of a payload as a table shows.
+#: A table shows this much of a payload.
 _PAYLOAD_CHARS = 40
 _EVERY = 2**31
 
-Topic: TypeAlias = Annotated[str, typer.Argument(metavar="TOPIC", help="Where they came from.", show_default=False)]
+Topic: TypeAlias = Annotated[str, typer.Argument(metavar="TOPIC", help="Their original topic.", show_default=False)]
 Group: TypeAlias = Annotated[
-    str, typer.Option("--group", "-g", help="The group that gave them up.", show_default=False)
+    str, typer.Option("--group", "-g", help="The group whose attempts failed.", show_default=False)
 ]
-Reason: TypeAlias = Annotated[str, typer.Option("--reason", metavar="REGEX", help="Whose reason matches.")]
-Key: TypeAlias = Annotated[str | None, typer.Option("--key", help="Of this key.", show_default=False)]
+Reason: TypeAlias = Annotated[str, typer.Option("--reason", metavar="REGEX", help="Only with a matching reason.")]
+Key: TypeAlias = Annotated[str | None, typer.Option("--key", help="Only with this key.", show_default=False)]
 Since: TypeAlias = Annotated[
     str | None,
     typer.Option("--since", metavar="WHEN", help="Dead since: how long ago (2h), or a time.", show_default=False),
 ]
 Until: TypeAlias = Annotated[
-    str | None, typer.Option("--until", metavar="WHEN", help="Dead before that.", show_default=False)
+    str | None,
+    typer.Option("--until", metavar="WHEN", help="Dead before this time.", show_default=False),
 ]
 Partition: TypeAlias = Annotated[
-    int | None, typer.Option("--partition", "-p", min=0, help="Of the dead-letter topic.", show_default=False)
+    int | None,
+    typer.Option("--partition", "-p", min=0, help="Of the dead-letter topic.", show_default=False),
 ]
 Offset: TypeAlias = Annotated[
-    int | None, typer.Option("--offset", "-o", min=0, help="Of the dead-letter topic.", show_default=False)
+    int | None, typer.Option("--offset", "-o", min=0, help="An offset in the dead-letter topic.", show_default=False)
 ]
-DryRun: TypeAlias = Annotated[bool, typer.Option("--dry-run", help="Only tell what would happen.")]
+DryRun: TypeAlias = Annotated[bool, typer.Option("--dry-run", help="Show what would happen, and change nothing.")]
 Limit: TypeAlias = Annotated[
-    int | None, typer.Option("--limit", "-n", min=1, help="At most so many.", show_default=False)
+    int | None, typer.Option("--limit", "-n", min=1, help="Maximum number.", show_default=False)
 ]
 Rate: TypeAlias = Annotated[
-    float | None, typer.Option("--rate", metavar="PER_SECOND", help="Not quicker than this.", show_default=False)
+    float | None, typer.Option("--rate", metavar="PER_SECOND", help="Maximum rate.", show_default=False)
 ]
 
 
 @dlq_app.callback()
 def dlq() -> None:
-    """Dead letters: look at them, send them again, throw them away."""
+    """List, show, redrive and purge dead letters."""
 
 
 @dlq_app.command("list")
@@ -70,15 +72,18 @@ def list_letters(
     since: Since = None,
     until: Until = None,
     partition: Partition = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many.")] = 100,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Maximum number.")] = 100,
     as_json: AsJson = False,
 ) -> None:
-    """List dead letters that nobody has dealt with, the oldest first."""
+    """List dead letters that were neither redriven nor purged, the oldest first.
+
+    Example: `flotilla dlq list orders --group billing --reason timeout --since 2h`
+    """
     wanted = _filter(reason, key, since, until, partition, None)
     with cluster.connect() as client:
         letters = client.dead_letters(topic, group).list(limit, **wanted)
         if not letters:
-            # Only then: dead letters outlive the topic that they came from.
+            # Checked last: dead letters outlive the topic that they came from.
             find_topic(client, topic)
     if as_json:
         print_json([_as_plain(letter, group) for letter in letters])
@@ -108,17 +113,21 @@ def peek(
     topic: Topic,
     group: Group,
     partition: Annotated[int, typer.Option("--partition", "-p", min=0, help="Of the dead-letter topic.")] = 0,
-    offset: Annotated[int, typer.Option("--offset", "-o", min=0, help="Of the dead-letter topic.")] = 0,
+    offset: Annotated[int, typer.Option("--offset", "-o", min=0, help="An offset in the dead-letter topic.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Show one dead letter whole. Nothing changes by it."""
+    """Show one dead letter with all its fields. Nothing changes.
+
+    Example: `flotilla dlq peek orders --group billing --partition 0 --offset 7`
+    """
     with cluster.connect() as client:
         letter = client.dead_letters(topic, group).peek(partition, offset)
     plain = _as_plain(letter, group)
     if as_json:
         print_json(plain)
     else:
-        print_table(("field", "value"), list(plain.items()))
+        headers = [(f"header {header['name']}", *list(header.values())[1:]) for header in plain.pop("headers", ())]
+        print_table(("field", "value"), [*plain.items(), *headers])
 
 
 @dlq_app.command("redrive")
@@ -135,19 +144,22 @@ def redrive(
     offset: Offset = None,
     limit: Limit = None,
     rate: Rate = None,
-    force: Annotated[bool, typer.Option("--force", help="Also what was sent again too often already.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Also those that were redriven too often.")] = False,
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Send dead letters to their topic again, with their key, headers and priority."""
+    """Send dead letters to their topic again, with their key, headers and priority.
+
+    Example: `flotilla dlq redrive orders --group billing --reason timeout --rate 50 --dry-run`
+    """
     wanted = _filter(reason, key, since, until, partition, offset)
     with cluster.connect() as client:
         letters = client.dead_letters(topic, group)
-        with _progress(letters, wanted, limit, "sending again") as show:
+        with _progress(letters, wanted, limit, "redriving") as show:
             done = letters.redrive(
                 limit=limit, dry_run=dry_run, rate_per_second=rate, force=force, progress=show, **wanted
             )
-    _tell(done, "would be sent again" if dry_run else "sent again", as_json=as_json)
+    _report(done, "would be redriven" if dry_run else "redriven", as_json=as_json)
 
 
 @dlq_app.command("purge")
@@ -164,20 +176,23 @@ def purge(
     offset: Offset = None,
     limit: Limit = None,
     rate: Rate = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Throw dead letters away."""
+    """Delete dead letters.
+
+    Example: `flotilla dlq purge orders --group billing --until 7d --yes`
+    """
     wanted = _filter(reason, key, since, until, partition, offset)
-    if not yes and not dry_run and not typer.confirm(f"Throw away dead letters of {group} in {topic}?", err=True):
-        note("nothing was thrown away")
+    if not yes and not dry_run and not typer.confirm(f"Delete dead letters of {group} in {topic}?", err=True):
+        note("nothing was deleted")
         raise typer.Exit(FAILED.code)
     with cluster.connect() as client:
         letters = client.dead_letters(topic, group)
-        with _progress(letters, wanted, limit, "throwing away") as show:
+        with _progress(letters, wanted, limit, "purging") as show:
             done = letters.purge(limit=limit, dry_run=dry_run, rate_per_second=rate, progress=show, **wanted)
-    _tell(done, "would be thrown away" if dry_run else "thrown away", as_json=as_json)
+    _report(done, "would be deleted" if dry_run else "deleted", as_json=as_json)
 
 
 def _filter(
@@ -192,9 +207,9 @@ def _filter(
     if key is not None:
         wanted["key"] = key.encode()
     if since is not None:
-        wanted["since_ms"] = _moment("--since", since)
+        wanted["since_ms"] = read_time(since, "--since")
     if until is not None:
-        wanted["until_ms"] = _moment("--until", until)
+        wanted["until_ms"] = read_time(until, "--until")
     if partition is not None:
         wanted["partition"] = partition
     if offset is not None:
@@ -202,29 +217,22 @@ def _filter(
     return wanted
 
 
-def _moment(flag: str, text: str) -> int:
-    found = read_start_point(text, now_ms()).timestamp_ms
-    if found is None:
-        raise InvalidArgumentError(f"{flag} is how long ago (2h), or a time; not {text!r}")
-    return found
-
-
 @contextmanager
 def _progress(
     letters: "DeadLetters", wanted: "DeadLetterFilter", limit: int | None, doing: str
 ) -> "Iterator[Callable[[Redriven], None]]":
     with progress_bar(MofNCompleteColumn(), TimeRemainingColumn()) as bar:
-        # To count them is work of its own, which nobody needs who does not look.
+        # Counting reads all letters, so only for a bar that is shown.
         total = None if bar.disable else len(letters.list(_EVERY if limit is None else limit, **wanted))
         task = bar.add_task(doing, total=total)
         yield lambda done: bar.update(task, completed=done.done)
 
 
-def _tell(done: "Redriven", what: str, *, as_json: bool) -> None:
+def _report(done: "Redriven", what: str, *, as_json: bool) -> None:
     counts = {"done": done.done, "refused": done.refused, "skipped": done.skipped}
     print_done(counts, f"{done.done} {what}", as_json=as_json)
     if done.refused and not as_json:
-        note(f"{done.refused} were sent again too often already and stay; --force takes them too")
+        note(f"{done.refused} were redriven too often and stay; --force includes them")
 
 
 def _preview(payload: bytes) -> str:

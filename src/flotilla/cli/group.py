@@ -1,14 +1,12 @@
-"""`flotilla group`: look at the groups of a topic, move them, pause them, set them up and delete them."""
+"""`flotilla group`: list, describe, reset, pause, alter and delete the groups of a topic."""
 
-from collections.abc import Mapping
 from dataclasses import asdict
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from flotilla.cli.terminal.output import age, note, print_done, print_json, print_table
-from flotilla.cli.terminal.pairs import read_pairs
+from flotilla.cli.terminal.output import age, ago, note, oldest, print_done, print_json, print_table
+from flotilla.cli.terminal.pairs import read_settings_of
 from flotilla.cli.terminal.servers import AsJson, Cluster, takes_cluster
 from flotilla.cli.terminal.start_point import now_ms, read_start_point
 from flotilla.types.errors import InvalidArgumentError
@@ -18,38 +16,45 @@ from flotilla.types.operations.stream import StreamGroupDescription
 if TYPE_CHECKING:
     from flotilla.client.admin.group_info import GroupInfo
 
-group_app = typer.Typer(name="group", help="Look at consumer groups and change them.", no_args_is_help=True)
+group_app = typer.Typer(name="group", help="Inspect and change consumer groups.", no_args_is_help=True)
 
 Topic: TypeAlias = Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)]
 Name: TypeAlias = Annotated[str, typer.Argument(metavar="GROUP", show_default=False)]
 
-_COLUMNS = ("group", "kind", "lag", "oldest", "ready", "leased", "delayed", "dead", "members")
+_COLUMNS = ("group", "kind", "lag", "oldest", "members", "ready", "leased", "delayed", "dead")
+#: A stream group has positions and no leases: the columns of single messages mean nothing for it.
+_STREAM_COLUMNS = _COLUMNS[:5]
 _PARTITION_COLUMNS = ("partition", "floor", "next", "lag", "oldest", "ready", "leased", "delayed", "dying", "dead")
 
 
 @group_app.callback()
 def group() -> None:
-    """Look at consumer groups and change them."""
+    """Inspect and change consumer groups."""
 
 
 @group_app.command("list")
 @takes_cluster
 def list_groups(cluster: Cluster, topic: Topic, as_json: AsJson = False) -> None:
-    """List the groups of a topic with what each has before it."""
+    """List the groups of a topic with their lag.
+
+    Example: `flotilla group list orders`
+    """
     with cluster.connect() as client:
         found = [client.describe_group(topic, name) for name in client.groups(topic)]
     if as_json:
         print_json([as_plain(info) for info in found])
     elif not found:
-        note(f"nobody has read {topic} as a group yet")
+        note(f"{topic} has no groups")
     else:
         print_table(_COLUMNS, [_line(info) for info in found])
 
 
 def _line(info: "GroupInfo") -> tuple[object, ...]:
     kind = f"{info.kind}, paused" if info.is_paused else info.kind
-    counts = (info.ready, info.leased, info.delayed, info.dead_total)
-    return info.name, kind, info.lag, age(info.oldest_age_ms), *counts, info.member_count
+    known = info.name, kind, info.lag, oldest(info.oldest_age_ms), info.member_count
+    if info.stream is not None:
+        return *known, "-", "-", "-", "-"
+    return *known, info.ready, info.leased, info.delayed, info.dead_total
 
 
 @group_app.command("describe")
@@ -60,14 +65,18 @@ def describe(
     name: Name,
     as_json: AsJson = False,
 ) -> None:
-    """Show one group: each partition, its members, and what is set for it."""
+    """Show one group: its partitions, members and settings.
+
+    Example: `flotilla group describe orders billing`
+    """
     with cluster.connect() as client:
         info = client.describe_group(topic, name)
         settings = client.alter_group(topic, name)
     if as_json:
         print_json({**as_plain(info), "settings": settings})
         return
-    print_table(_COLUMNS, [_line(info)])
+    columns = _COLUMNS if info.stream is None else _STREAM_COLUMNS
+    print_table(columns, [_line(info)[: len(columns)]])
     typer.echo()
     if info.stream is not None:
         _show_stream(info, info.stream)
@@ -90,7 +99,7 @@ def _show_stream(info: "GroupInfo", stream: StreamGroupDescription) -> None:
                 part.floor if part.floor >= 0 else "-",
                 part.next_offset,
                 part.lag,
-                age(part.oldest_age_ms),
+                oldest(part.oldest_age_ms),
             )
             for number, part in sorted(info.partitions.items())
         ],
@@ -98,9 +107,9 @@ def _show_stream(info: "GroupInfo", stream: StreamGroupDescription) -> None:
     if stream.members:
         typer.echo()
         rows = [
-            (member.name, member.client, len(member.partitions), age(member.heard_ms_ago)) for member in stream.members
+            (member.name, member.client, len(member.partitions), ago(member.heard_ms_ago)) for member in stream.members
         ]
-        print_table(("member", "client", "partitions", "heard ago"), rows)
+        print_table(("member", "client", "partitions", "last heartbeat"), rows)
     typer.echo()
     moved = f"{stream.moved} partition{'' if stream.moved == 1 else 's'} moved"
     rebalanced = f"last rebalance {age(stream.rebalanced_ms_ago)} ago: {stream.cause}; {moved}"
@@ -116,7 +125,7 @@ def _show_queue(info: "GroupInfo") -> None:
                 part.floor,
                 part.next_offset,
                 part.lag,
-                age(part.oldest_age_ms),
+                oldest(part.oldest_age_ms),
                 part.ready,
                 part.leased,
                 part.delayed,
@@ -128,8 +137,8 @@ def _show_queue(info: "GroupInfo") -> None:
     )
     if info.members:
         typer.echo()
-        members = [(each.name, each.leased, age(each.last_poll_ms_ago)) for each in info.members]
-        print_table(("member", "holds", "last poll ago"), members)
+        members = [(each.name, each.leased, ago(each.last_poll_ms_ago)) for each in info.members]
+        print_table(("member", "leased", "last poll"), members)
 
 
 @group_app.command("reset")
@@ -144,12 +153,14 @@ def reset(
     partition: Annotated[
         list[int], typer.Option("--partition", "-p", min=0, help="Only this one; repeatable.", show_default="all")
     ] = [],  # noqa: B006 - typer copies it.
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would happen.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would happen, and change nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Move a group backwards or forwards. Leases and failures of it are forgotten.
+    """Move a group backwards or forwards. Its leases and failed attempts are forgotten.
 
-    A stream group is moved while it has no members.
+    A stream group must have no members.
+
+    Example: `flotilla group reset orders billing --to 2h --dry-run`
     """
     place = read_start_point(to, now_ms())
     with cluster.connect() as client:
@@ -178,7 +189,10 @@ def pause(
     name: Name,
     as_json: AsJson = False,
 ) -> None:
-    """Give the group nothing until it is resumed. What is leased stays leased."""
+    """Deliver nothing to the group until it is resumed. Leases stay.
+
+    Example: `flotilla group pause orders billing`
+    """
     with cluster.connect() as client:
         client.pause_group(topic, name)
     print_done({"topic": topic, "group": name, "is_paused": True}, f"{name} is paused", as_json=as_json)
@@ -192,10 +206,13 @@ def resume(
     name: Name,
     as_json: AsJson = False,
 ) -> None:
-    """End a pause."""
+    """End a pause.
+
+    Example: `flotilla group resume orders billing`
+    """
     with cluster.connect() as client:
         client.resume_group(topic, name)
-    print_done({"topic": topic, "group": name, "is_paused": False}, f"{name} goes on", as_json=as_json)
+    print_done({"topic": topic, "group": name, "is_paused": False}, f"{name} is resumed", as_json=as_json)
 
 
 @group_app.command("alter")
@@ -208,27 +225,21 @@ def alter(
         list[str], typer.Option("--set", metavar="NAME=VALUE", help="As in max_deliveries=3; repeatable.")
     ] = [],  # noqa: B006 - typer copies it.
     unset: Annotated[
-        list[str], typer.Option("--unset", metavar="NAME", help="As the topic says again; repeatable.")
+        list[str], typer.Option("--unset", metavar="NAME", help="Use the topic's setting again; repeatable.")
     ] = [],  # noqa: B006 - typer copies it.
     as_json: AsJson = False,
 ) -> None:
-    """Set something for one group that differs from its topic."""
-    changes = _checked({**read_pairs(settings), **dict.fromkeys(unset, "")})
+    """Override settings of the topic for one group.
+
+    Example: `flotilla group alter orders billing --set max_deliveries=3`
+    """
+    changes = read_settings_of("group", GROUP_SETTING_BY_NAME, settings, unset)
     if not changes:
         raise InvalidArgumentError("nothing to change: give --set or --unset")
     with cluster.connect() as client:
         kept = client.alter_group(topic, name, **changes)
-    told = ", ".join(f"{key}={text}" for key, text in kept.items()) or "as its topic says"
-    print_done(kept, f"{name}: {told}", as_json=as_json)
-
-
-def _checked(changes: Mapping[str, str]) -> dict[str, Any]:
-    for key in changes:
-        if key not in GROUP_SETTING_BY_NAME:
-            close = get_close_matches(key, GROUP_SETTING_BY_NAME, n=1)
-            hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(GROUP_SETTING_BY_NAME)}"
-            raise InvalidArgumentError(f"there is no group setting {key!r}; {hint}")
-    return dict(changes)
+    text = ", ".join(f"{key}={text}" for key, text in sorted(kept.items())) or "uses the settings of its topic"
+    print_done(kept, f"{name}: {text}", as_json=as_json)
 
 
 @group_app.command("delete")
@@ -239,14 +250,17 @@ def delete(
     name: Name,
     as_json: AsJson = False,
 ) -> None:
-    """Forget a group with everything it has settled. The messages stay. A stream group has no members then."""
+    """Delete a group with everything it has settled; messages stay. A stream group must have no members.
+
+    Example: `flotilla group delete orders billing`
+    """
     with cluster.connect() as client:
         client.delete_group(topic, name)
     print_done({"topic": topic, "group": name, "is_deleted": True}, f"{name} is deleted", as_json=as_json)
 
 
 def as_plain(info: "GroupInfo") -> dict[str, Any]:
-    """For JSON: the sums, and each partition."""
+    """The group for JSON: sums, and each partition."""
     sums = ("lag", "oldest_age_ms", "ready", "leased", "delayed", "dying", "dead_total", "acked_total", "failed_total")
     return {
         "topic": info.topic,

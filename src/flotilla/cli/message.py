@@ -1,4 +1,4 @@
-"""`flotilla peek`, `why` and `cancel`: single messages, looked at, explained, or taken back."""
+"""`flotilla peek`, `why` and `cancel`: show, explain or cancel single messages."""
 
 import sys
 from dataclasses import asdict
@@ -6,8 +6,8 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from flotilla.cli.terminal.message_formats import Format, formatter
-from flotilla.cli.terminal.output import age, note, print_done, print_json
+from flotilla.cli.terminal.message_formats import Format, formatter, with_short_times
+from flotilla.cli.terminal.output import age, escaped, note, print_done, print_json
 from flotilla.cli.terminal.servers import AsJson, Cluster, takes_cluster
 from flotilla.types.errors import NotFoundError
 
@@ -20,22 +20,25 @@ Offset: TypeAlias = Annotated[int, typer.Argument(metavar="OFFSET", min=0, show_
 def peek(
     cluster: Cluster,
     topic: Topic,
-    partition: Annotated[int, typer.Option("--partition", "-p", min=0, help="Where to look.")] = 0,
+    partition: Annotated[int, typer.Option("--partition", "-p", min=0, help="The partition to read.")] = 0,
     offset: Annotated[
-        int | None, typer.Option("--offset", "-o", min=0, help="From here on.", show_default="the oldest")
+        int | None, typer.Option("--offset", "-o", min=0, help="The first offset.", show_default="the oldest")
     ] = None,
-    count: Annotated[int, typer.Option("--count", "-n", min=1, help="At most so many.")] = 10,
+    count: Annotated[int, typer.Option("--count", "-n", min=1, help="Maximum number.")] = 10,
     form: Annotated[Format, typer.Option("--format", help="As in consume.")] = Format.LONG,
     as_json: AsJson = False,
 ) -> None:
-    """Look at messages. Nothing changes by it for anybody."""
+    """Show messages of a partition. Nothing changes for any group.
+
+    Example: `flotilla peek orders --partition 1 --offset 100 -n 5`
+    """
     with cluster.connect() as client:
         messages = client.peek(topic, partition, offset=offset, max_messages=count)
     shape = formatter(Format.JSON if as_json else form, is_terminal=sys.stdout.isatty())
     sys.stdout.buffer.write(b"".join(map(shape, messages)))
     sys.stdout.flush()
     if not messages and not as_json:
-        note("there is nothing")
+        note("no messages")
 
 
 @takes_cluster
@@ -44,29 +47,34 @@ def why(
     topic: Topic,
     partition: Partition,
     offset: Offset,
-    group: Annotated[str, typer.Option("--group", "-g", help="For whom.", show_default=False)],
+    group: Annotated[str, typer.Option("--group", "-g", help="The queue group.", show_default=False)],
     as_json: AsJson = False,
 ) -> None:
-    """Explain where a message is for a group, every step that led there, and what comes next."""
+    """Explain the state of a message for a group: its history, and what comes next.
+
+    Times are local; `--json` prints them in full.
+
+    Example: `flotilla why orders 0 42 --group billing`
+    """
     with cluster.connect() as client:
         found = client.explain(topic, partition, offset, group)
     if as_json:
         shown = asdict(found)
-        # That is for `peek`.
+        # `peek` shows the content.
         del shown["batch"]
         print_json(shown)
         return
     attempts = f", {found.attempts} failed attempts" if found.attempts else ""
     typer.echo(f"{topic} {partition}:{offset} is {found.state} for {group}{attempts}")
     for line in found.history:
-        typer.echo(f"  {line}")
+        typer.echo(f"  {escaped(with_short_times(line))}")
     if found.holder:
-        typer.echo(f"  held by {found.holder}")
+        typer.echo(f"  leased by {found.holder}")
     if found.reason and not any(found.reason in line for line in found.history):
         typer.echo(f"  last reason: {found.reason}")
     if found.next:
         waits = f" in {age(found.remaining_ms)}" if found.remaining_ms else ""
-        typer.echo(f"next{waits}: {found.next}")
+        typer.echo(f"next{waits}: {with_short_times(found.next)}")
 
 
 @takes_cluster
@@ -74,17 +82,20 @@ def cancel(
     cluster: Cluster,
     topic: Topic,
     partition: Annotated[
-        int | None, typer.Option("--partition", "-p", min=0, help="Of the message.", show_default="any")
+        int | None, typer.Option("--partition", "-p", min=0, help="The partition of the message.", show_default="any")
     ] = None,
     offset: Annotated[
-        int | None, typer.Option("--offset", "-o", min=0, help="Which message.", show_default=False)
+        int | None, typer.Option("--offset", "-o", min=0, help="The offset of the message.", show_default=False)
     ] = None,
     key: Annotated[
-        str | None, typer.Option("--idempotency-key", "-k", help="Which message, by its key.", show_default=False)
+        str | None, typer.Option("--idempotency-key", help="The message with this idempotency key.", show_default=False)
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Take a message back: no group gets it any more. What a group has finished stays finished."""
+    """Cancel a message: no group gets it any more. Groups that have settled it keep their result.
+
+    Example: `flotilla cancel orders --idempotency-key order-17`
+    """
     with cluster.connect() as client:
         cancelled = client.cancel(topic, partition, offset=offset, idempotency_key=key)
     if not cancelled:

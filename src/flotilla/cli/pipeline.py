@@ -16,8 +16,7 @@ import typer
 from flotilla.cli.terminal.exit_codes import FAILED
 from flotilla.cli.terminal.output import console, note, print_json, print_table
 from flotilla.cli.terminal.servers import DEFAULT_SERVERS, AsJson, Servers, read_duration
-from flotilla.cli.terminal.start_point import now_ms, read_start_point
-from flotilla.types.errors import InvalidArgumentError
+from flotilla.cli.terminal.start_point import read_time
 from flotilla.types.topics import check_topic_name
 
 pipeline_app = typer.Typer(
@@ -184,8 +183,8 @@ def replay(
         lake=lake,
         # What is asked for in the same words is the same replay.
         checkpoint=_checkpoint(checkpoint, "replay", topic, _digest(asked)),
-        since_ms=_moment("--since", since),
-        until_ms=_moment("--until", until),
+        since_ms=None if since is None else read_time(since, "--since"),
+        until_ms=None if until is None else read_time(until, "--until"),
         first_offset=first_offset,
         end_offset=end_offset,
         partitions=partition,
@@ -377,12 +376,3 @@ def _digest(asked: tuple[object, ...]) -> str:
 def _seconds(text: str) -> str:
     """A duration as Spark writes it."""
     return f"{read_duration(text, 'a duration')} milliseconds"
-
-
-def _moment(flag: str, text: str | None) -> int | None:
-    if text is None:
-        return None
-    found = read_start_point(text, now_ms()).timestamp_ms
-    if found is None:
-        raise InvalidArgumentError(f"{flag} is how long ago (2h), or a time; not {text!r}")
-    return found

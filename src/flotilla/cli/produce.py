@@ -1,7 +1,7 @@
-"""`flotilla produce`: messages from an argument, from lines of a file, or from lines of standard input.
+"""`flotilla produce`: sends messages from an argument, the lines of a file, or the lines of standard input.
 
 A message counts when a majority of replicas has it on disk. The first failure ends the command with that error's exit
-code, and the line before it says how many messages are stored, so that a script knows where to go on.
+code, and the line before says how many messages are stored, so that a script knows where to resume.
 """
 
 import os
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from flotilla.client.producer._record_fields import RecordFields
     from flotilla.client.producer.sync import Producer, SyncDelivery
 
-#: A line that is longer is refused before it fills the memory; no topic takes such a message.
+#: Larger than any topic accepts; longer lines are refused before they fill the memory.
 _LINE_BYTES_MAX = 17 * 1024 * 1024
-#: Answers that are waited for before more is sent; the producer itself bounds the bytes.
-_UNANSWERED_MAX = 100_000
+#: Bounds the deliveries in memory; the producer itself bounds the bytes in flight.
+_IN_FLIGHT_MAX = 100_000
 
 
 @dataclass(slots=True)
 class Tally:
-    """What is stored, by partition."""
+    """Stored messages by partition."""
 
     counts: Counter[int] = field(default_factory=Counter)
     last_offsets: dict[int, int] = field(default_factory=dict)
@@ -55,11 +55,11 @@ def produce(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)],
     message: Annotated[
         str | None,
-        typer.Argument(metavar="[MESSAGE]", help="Without it, lines are read.", show_default=False),
+        typer.Argument(metavar="MESSAGE", help="Default: one message for each line of the input.", show_default=False),
     ] = None,
     file: Annotated[
         Path | None,
-        typer.Option("--file", metavar="FILE", help="Send a file's lines.", exists=True, dir_okay=False),
+        typer.Option("--file", metavar="FILE", help="Send the lines of a file.", exists=True, dir_okay=False),
     ] = None,
     whole: Annotated[bool, typer.Option("--whole", help="Send all of the input as one message.")] = False,
     key: Annotated[str | None, typer.Option("--key", "-k", help="The key of every message.")] = None,
@@ -67,21 +67,24 @@ def produce(
         list[str], typer.Option("--header", "-H", metavar="NAME=VALUE", help="A header of every message; repeatable.")
     ] = [],  # noqa: B006 - typer copies it.
     partition: Annotated[int | None, typer.Option("--partition", "-p", min=0, help="Instead of the key's.")] = None,
-    priority: Annotated[int, typer.Option("--priority", min=0, max=7, help="Higher ones are delivered earlier.")] = 0,
+    priority: Annotated[int, typer.Option("--priority", min=0, max=7, help="Higher is delivered first.")] = 0,
     delay: Annotated[
         str | None, typer.Option("--delay", metavar="DURATION", help="Deliver to queue groups after this time.")
     ] = None,
-    ttl: Annotated[str | None, typer.Option("--ttl", metavar="DURATION", help="Worth nothing after this time.")] = None,
+    ttl: Annotated[str | None, typer.Option("--ttl", metavar="DURATION", help="Expire after this time.")] = None,
     idempotency_key: Annotated[
-        str | None, typer.Option("--idempotency-key", help="Store it once, however often it is sent.")
+        str | None, typer.Option("--idempotency-key", help="Store the message once, however often it is sent.")
     ] = None,
     rate: Annotated[
         float | None,
-        typer.Option("--rate", min=0.001, help="Messages a second at most.", show_default="no limit"),
+        typer.Option("--rate", min=0.001, help="Maximum messages a second.", show_default="no limit"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Send messages: an argument, the lines of a file, or those of standard input."""
+    """Send messages: an argument, the lines of a file, or the lines of standard input.
+
+    Example: `flotilla produce orders '{"id": 17}' --key customer-4`
+    """
     if message is not None and file is not None:
         raise InvalidArgumentError("give a message or --file, not both")
     fields = _fields(read_pairs(header, "--header"), priority, delay, ttl, idempotency_key)
@@ -103,7 +106,7 @@ def produce(
 def _fields(
     headers: dict[str, str], priority: int, delay: str | None, ttl: str | None, idempotency_key: str | None
 ) -> "RecordFields":
-    """Only what was said: a message without any of it takes the short way."""
+    """Only fields that were given: records without any use the producer's fast path."""
     fields: RecordFields = {}
     if headers:
         fields["headers"] = headers
@@ -119,7 +122,7 @@ def _fields(
 
 
 class _Sender:
-    """Keeps many messages under way and looks at the answers in the order of sending."""
+    """Keeps many messages in flight and takes their receipts in the order of sending."""
 
     def __init__(
         self,
@@ -134,27 +137,27 @@ class _Sender:
         self._key = key
         self._fields = fields
         self._partition = partition
-        self._unanswered: deque[SyncDelivery] = deque()
+        self._in_flight: deque[SyncDelivery] = deque()
 
     def send_all(self, payloads: Iterable[bytes]) -> None:
         send = self._producer.send
         for payload in payloads:
-            self._unanswered.append(send(payload, key=self._key, partition=self._partition, **self._fields))
-            while self._unanswered and (self._unanswered[0].done() or len(self._unanswered) > _UNANSWERED_MAX):
-                self._take_answer()
+            self._in_flight.append(send(payload, key=self._key, partition=self._partition, **self._fields))
+            while self._in_flight and (self._in_flight[0].done() or len(self._in_flight) > _IN_FLIGHT_MAX):
+                self._take_receipt()
         self._producer.flush()
-        while self._unanswered:
-            self._take_answer()
+        while self._in_flight:
+            self._take_receipt()
 
-    def _take_answer(self) -> None:
-        receipt = self._unanswered.popleft().result()
+    def _take_receipt(self) -> None:
+        receipt = self._in_flight.popleft().result()
         self._tally.add(receipt.partition, receipt.offset)
 
 
 @contextmanager
 def _payloads(message: str | None, file: Path | None, *, is_whole: bool) -> Iterator[Iterable[bytes]]:
     if message is not None:
-        # Bytes that are no text in the user's locale arrive as they were typed.
+        # Keeps bytes that are no text in the user's locale.
         yield [os.fsencode(message)]
         return
     if file is None:
@@ -169,7 +172,9 @@ def _payloads(message: str | None, file: Path | None, *, is_whole: bool) -> Iter
 def _lines(stream: BinaryIO) -> Iterator[bytes]:
     while line := stream.readline(_LINE_BYTES_MAX):
         if len(line) == _LINE_BYTES_MAX:
-            raise InvalidArgumentError(f"a line is longer than {_LINE_BYTES_MAX:,} bytes, which no message may be")
+            raise InvalidArgumentError(
+                f"a line is longer than {_LINE_BYTES_MAX:,} bytes, more than any message may have"
+            )
         yield line.removesuffix(b"\n").removesuffix(b"\r")
 
 

@@ -1,8 +1,8 @@
-"""`flotilla proxy`: the gRPC and HTTP doors of a cluster in a process without data.
+"""`flotilla proxy`: the gRPC and HTTP endpoints of a cluster in a process without data.
 
-Plain clients that know one address should not have to know which nodes there are. A proxy is the same doors over the
-same gateway that every node has; it remembers nothing that matters, so any number of them may run behind a load
-balancer and be ended at any time. It finds out by itself who leads what, and follows that.
+For clients that know one address instead of all nodes. A proxy has the same endpoints over the same gateway as every
+node, finds leaders by itself, and keeps no state that matters: any number may run after a load balancer and stop at any
+time.
 """
 
 import asyncio
@@ -17,6 +17,7 @@ from flotilla.cli.serve import EndOfInput
 from flotilla.cli.terminal.exit_codes import FAILED, OK
 from flotilla.cli.terminal.output import complain
 from flotilla.cli.terminal.servers import DEFAULT_SERVERS, Servers
+from flotilla.cli.terminal.stop_signals import log_hangup
 from flotilla.runtime.observability.logs import configure_logs, get_logger, remove_logs
 from flotilla.types.address import Address, parse_address
 from flotilla.types.errors import InvalidArgumentError
@@ -31,34 +32,37 @@ log = get_logger("proxy")
 def proxy(
     servers: Servers = DEFAULT_SERVERS,
     grpc_listen: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Where gRPC clients connect; off closes that door.")
+        str, typer.Option(metavar="HOST:PORT", help="Where gRPC clients connect; off: nowhere.")
     ] = "127.0.0.1:7650",
     http_listen: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Where HTTP is served; off closes that door.")
+        str, typer.Option(metavar="HOST:PORT", help="Where HTTP is served; off: nowhere.")
     ] = "127.0.0.1:7680",
     log_level: Annotated[str, typer.Option(metavar="LEVEL", help="debug, info, warning or error.")] = "info",
     stop_with_stdin: Annotated[
-        bool, typer.Option("--stop-with-stdin", help="Stop when standard input ends: with whoever holds its other end.")
+        bool, typer.Option("--stop-with-stdin", help="Stop when standard input is closed.")
     ] = False,
 ) -> None:
-    """Run the gRPC and HTTP doors of a cluster in a process without data."""
-    doors = {
-        "--grpc-listen": read_door("--grpc-listen", grpc_listen),
-        "--http-listen": read_door("--http-listen", http_listen),
+    """Run the gRPC and HTTP endpoints of a cluster in a process without data.
+
+    Example: `flotilla proxy --servers node1:7600,node2:7600 --http-listen 0.0.0.0:7680`
+    """
+    listeners = {
+        "--grpc-listen": read_listener("--grpc-listen", grpc_listen),
+        "--http-listen": read_listener("--http-listen", http_listen),
     }
-    if not any(doors.values()):
-        raise InvalidArgumentError("a proxy needs a door: --grpc-listen or --http-listen")
+    if not any(listeners.values()):
+        raise InvalidArgumentError("a proxy needs a listener: --grpc-listen or --http-listen")
     configure_logs(level=log_level, format="auto", stream=sys.stderr)
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            code = runner.run(_run(servers, doors, stop_with_stdin=stop_with_stdin))
+            code = runner.run(_run(servers, listeners, stop_with_stdin=stop_with_stdin))
     finally:
         remove_logs()
     raise typer.Exit(code)
 
 
-def read_door(flag: str, text: str) -> Address | None:
-    """Where to listen; None: nowhere. Raises InvalidArgumentError."""
+def read_listener(flag: str, text: str) -> Address | None:
+    """The address to listen at; None: nowhere. Raises InvalidArgumentError."""
     if text == _OFF:
         return None
     try:
@@ -67,8 +71,8 @@ def read_door(flag: str, text: str) -> Address | None:
         raise InvalidArgumentError(f"{flag} {text!r}: {error}; write host:port, or off") from None
 
 
-async def _run(servers: str, doors: dict[str, Address | None], *, stop_with_stdin: bool) -> int:
-    # Only now: what the doors are made of takes longer to load than `--help` should.
+async def _run(servers: str, listeners: dict[str, Address | None], *, stop_with_stdin: bool) -> int:
+    # Imported late: the endpoints take longer to load than `--help` should.
     from flotilla.client._options import read_addresses
     from flotilla.frontends.grpc.server import GrpcServer
     from flotilla.frontends.http.server import HttpServer
@@ -84,10 +88,11 @@ async def _run(servers: str, doors: dict[str, Address | None], *, stop_with_stdi
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
+    loop.add_signal_handler(signal.SIGHUP, log_hangup)
     if stop_with_stdin:
         await loop.connect_read_pipe(lambda: EndOfInput(stopping), sys.stdin)
     try:
-        for flag, address in doors.items():
+        for flag, address in listeners.items():
             if address is None:
                 continue
             try:
@@ -96,11 +101,13 @@ async def _run(servers: str, doors: dict[str, Address | None], *, stop_with_stdi
                 complain(f"cannot listen at {address} ({flag}): {error.strerror or error}")
                 return FAILED.code
             log.info(
-                "listening", door=flag.removeprefix("--").removesuffix("-listen"), at=str(Address(address.host, port))
+                "listening",
+                listener=flag.removeprefix("--").removesuffix("-listen"),
+                at=str(Address(address.host, port)),
             )
         await stopping.wait()
         log.info("stopping")
         return OK.code
     finally:
-        await asyncio.gather(*[door.close(_DRAIN_MS) for door in opened.values()])
+        await asyncio.gather(*[server.close(_DRAIN_MS) for server in opened.values()])
         await gateway.close()

@@ -1,8 +1,8 @@
 """`flotilla serve`: one broker in this process, until a signal ends it.
 
-The first SIGTERM or SIGINT stops it in order: no new clients, leadership handed over, what is under way answered and
-written, then exit code 0. The second one, or ten seconds, ends it at once with exit code 1, which costs nothing but a
-recovery at the next start. What keeps a broker from starting is one line that says what to change.
+The first SIGTERM or SIGINT stops it in order: no new clients, leadership handed over, requests in flight answered and
+written, then exit code 0. A second signal, or ten seconds, ends it at once with exit code 1; the next start then begins
+with a recovery. A broker that cannot start prints one line that says what to change.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from flotilla.types.settings import LoadedSettings, NodeSettings
 if TYPE_CHECKING:
     from flotilla.server import Server
 
-#: Longer than handing over and draining together may take.
+#: Longer than handing over leadership and draining may take together.
 STOP_S_MAX = 10
 
 log = get_logger("serve")
@@ -37,15 +37,17 @@ log = get_logger("serve")
 def serve(
     loaded: LoadedSettings,
     stop_with_stdin: Annotated[
-        bool, typer.Option("--stop-with-stdin", help="Stop when standard input ends: with whoever holds its other end.")
+        bool, typer.Option("--stop-with-stdin", help="Stop when standard input is closed.")
     ] = False,
 ) -> None:
     """Run a broker: alone, with --peers, or into a running cluster with --join.
 
-    SIGTERM and Ctrl-C stop it in order, with exit code 0; a second one ends it at once, with 1.
+    SIGTERM and Ctrl-C stop it in order, with exit code 0; a second one ends it at once, with 1. SIGHUP is ignored.
+
+    Example: `flotilla serve --data-dir /var/lib/flotilla --listen 0.0.0.0:7600`
     """
     if not __debug__:
-        complain("a broker does not run under `python -O`, which takes out the checks that keep data safe")
+        complain("a broker does not run under `python -O`, which removes the checks that keep data safe")
         raise typer.Exit(FAILED.code)
     settings = loaded.settings
     configure_logs(level=settings.log_level, format=settings.log_format, stream=sys.stderr)
@@ -58,7 +60,7 @@ def serve(
 
 
 async def _run(settings: NodeSettings, signals: StopSignals, *, stop_with_stdin: bool) -> int:
-    # Only now: everything that a broker is made of takes longer to load than most commands run.
+    # Imported late: a broker takes longer to load than most commands run.
     from flotilla.server import Server
 
     try:
@@ -71,7 +73,7 @@ async def _run(settings: NodeSettings, signals: StopSignals, *, stop_with_stdin:
     except OSError as error:
         reason = _reason(settings, error)
         await _stop(server)
-        # The last word, where whoever started this process looks first.
+        # The last line of the log, where a supervisor looks first.
         complain(reason)
         return FAILED.code
     tune_process()
@@ -81,7 +83,7 @@ async def _run(settings: NodeSettings, signals: StopSignals, *, stop_with_stdin:
 async def _serve_until_stopped(server: "Server", signals: StopSignals, *, stop_with_stdin: bool) -> int:
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
-    signals.tell(loop, stopping.set)
+    signals.notify(loop, stopping.set)
     if stop_with_stdin:
         await loop.connect_read_pipe(lambda: EndOfInput(stopping), sys.stdin)
     asked = asyncio.ensure_future(stopping.wait())
@@ -89,7 +91,7 @@ async def _serve_until_stopped(server: "Server", signals: StopSignals, *, stop_w
     await asyncio.wait((asked, broken), return_when=asyncio.FIRST_COMPLETED)
     asked.cancel()
     if broken.done() and broken.exception() is not None:
-        log.error("the broker broke and stops as in a crash", error=broken.exception())
+        log.error("the broker failed and stops as in a crash", error=broken.exception())
         broken.result()
     log.info("stopping", signal=signals.asked_by or "none")
     code = await _stop(server)
@@ -101,14 +103,14 @@ async def _stop(server: "Server") -> int:
     try:
         await asyncio.wait_for(server.stop(), STOP_S_MAX)
     except TimeoutError:
-        log.error("it did not stop in time", seconds=STOP_S_MAX)
-        # Threads that hang would keep an ordinary exit waiting.
+        log.error("the broker did not stop in time", seconds=STOP_S_MAX)
+        # An ordinary exit would wait for hanging threads.
         os._exit(FAILED.code)
     return OK.code
 
 
 class EndOfInput(asyncio.Protocol):
-    """Whoever started this process holds the other end of its input, and goes or lets go."""
+    """Stops when the parent process ends or closes the other end of standard input."""
 
     def __init__(self, stopping: asyncio.Event) -> None:
         self._stopping = stopping
@@ -118,7 +120,7 @@ class EndOfInput(asyncio.Protocol):
 
 
 def _reason(settings: NodeSettings, error: OSError) -> str:
-    """The address that cannot be had, and the setting it stands in."""
+    """The address that cannot be bound, and its setting."""
     for name in ("listen", "peer_listen", "http_listen", "grpc_listen"):
         address: Address | None = getattr(settings, name)
         if address is None:
@@ -126,7 +128,7 @@ def _reason(settings: NodeSettings, error: OSError) -> str:
         found = _listening_error(address)
         if found is not None:
             flag = f"--{name.replace('_', '-')}"
-            hint = f"; another one may run there already, {flag} takes another address"
+            hint = f"; another process may listen there, {flag} takes another address"
             is_taken = found.errno == errno.EADDRINUSE
             return f"cannot listen at {address} ({flag}): {found.strerror}{hint if is_taken else ''}"
     return f"cannot start: {error.strerror or error}"

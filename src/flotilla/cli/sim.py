@@ -1,17 +1,20 @@
 """`flotilla sim`: a whole cluster under faults, in one process, from one integer.
 
-One seed prints its trace; many run as a swarm; `--mutants` breaks the code on purpose and shows how soon
-that is noticed. A failure prints one command that repeats it, and the exit code is 1.
+Runs one seed, or many as a swarm. `--mutants` breaks the code on purpose and shows how soon the checkers notice. A
+failure prints one command that repeats it, and the exit code is 1.
 """
 
+from contextlib import nullcontext
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from flotilla.cli.terminal.output import print_json
+from flotilla.cli.terminal.servers import AsJson
 from flotilla.sim.coverage import missing
 from flotilla.sim.devices.world import SECOND
 from flotilla.sim.mutants.mutants import MUTANTS, applied
@@ -19,28 +22,32 @@ from flotilla.sim.plans.run import DEFAULT_TICKS, FAULTS, NODES_MIN, WORKLOADS
 from flotilla.sim.run import Result, simulate
 from flotilla.sim.swarm import Order, Totals, run_swarm
 
-#: Within so many seeds every mutant must be caught.
+#: Every mutant must be caught within this many seeds.
 MUTANT_SEEDS_MAX = 400
-
-console = Console(highlight=False)
 
 
 def sim(
-    seed: Annotated[int, typer.Option(help="Run this seed and print its trace.")] = 1,
-    seeds: Annotated[str, typer.Option(help="Run a swarm: FIRST:END, or a count of seeds from 1 on.")] = "",
+    seed: Annotated[int, typer.Option(help="Run this seed.")] = 1,
+    trace: Annotated[bool, typer.Option("--trace", help="Print every step of the run, with --seed.")] = False,
+    seeds: Annotated[
+        str, typer.Option(metavar="FIRST:END", help="Run a swarm: seeds from FIRST to before END, or a count from 1.")
+    ] = "",
     nodes: Annotated[
-        int | None, typer.Option(min=NODES_MIN, help="Size of the cluster instead of the drawn one: three or more.")
+        int | None, typer.Option(min=NODES_MIN, help="Size of the cluster, instead of a drawn one.")
     ] = None,
-    ticks: Annotated[int, typer.Option(min=0, help="Length of the chaos, in ticks of 100 ms.")] = DEFAULT_TICKS,
-    faults: Annotated[str, typer.Option(help="Faults instead of the drawn ones: a,b,c, or 'all', or 'none'.")] = "",
+    ticks: Annotated[int, typer.Option(min=0, help="Length of the faulty phase, in ticks of 100 ms.")] = DEFAULT_TICKS,
+    faults: Annotated[str, typer.Option(help="Faults, instead of drawn ones: a,b,c, all or none.")] = "",
     mutant: Annotated[str, typer.Option(help="Break the code on purpose, with the mutant of this name.")] = "",
     mutants: Annotated[bool, typer.Option("--mutants", help="Try every mutant; all must be caught.")] = False,
-    workload: Annotated[
-        str, typer.Option(help="Use the cluster as a ledger, a queue or a stream; drawn by default.")
-    ] = "",
+    workload: Annotated[str, typer.Option(help="ledger, queue or stream, instead of a drawn one.")] = "",
     workers: Annotated[int | None, typer.Option(min=1, help="Processes of a swarm; all cores by default.")] = None,
+    as_json: AsJson = False,
 ) -> None:
-    """Simulate a cluster under faults and check every promise after every event."""
+    """Simulate a cluster under faults and check every promise after every event.
+
+    Example: `flotilla sim --seed 7 --trace`, or `flotilla sim --seeds 200`
+    """
+    printer = Console(highlight=False, quiet=as_json)
     if mutant and mutant not in MUTANTS:
         raise typer.BadParameter(f"unknown mutant; there are {', '.join(MUTANTS)}", param_hint="--mutant")
     if workload and workload not in WORKLOADS:
@@ -49,12 +56,14 @@ def sim(
         workload = workload or MUTANTS[mutant].workload
     order = Order(nodes=nodes, ticks=ticks, faults=_parse_faults(faults), mutant=mutant, workload=workload)
     if mutants:
-        good = _try_mutants(order, workers)
+        found = _try_mutants(printer, order, workers)
     elif seeds:
-        good = _swarm(_parse_seeds(seeds), order, workers)
+        found = _swarm(printer, _parse_seeds(seeds), order, workers)
     else:
-        good = _tell(seed, order)
-    raise typer.Exit(0 if good else 1)
+        found = _run_seed(printer, seed, order, is_traced=trace)
+    if as_json:
+        print_json(found)
+    raise typer.Exit(0 if found["is_good"] else 1)
 
 
 def _parse_faults(text: str) -> tuple[str, ...] | None:
@@ -76,82 +85,103 @@ def _parse_seeds(text: str) -> range:
     except ValueError:
         raise typer.BadParameter("expected FIRST:END or a count", param_hint="--seeds") from None
     if not seeds:
-        raise typer.BadParameter(f"there is no seed in {text}; END is the one behind the last", param_hint="--seeds")
+        raise typer.BadParameter(f"there is no seed in {text}; END is the first that is not run", param_hint="--seeds")
     return seeds
 
 
-def _tell(seed: int, order: Order) -> bool:
+def _run_seed(printer: Console, seed: int, order: Order, *, is_traced: bool) -> dict[str, Any]:
     plan = order.plan(seed)
-    console.print(
+    printer.print(
         f"[bold]seed {seed}[/]: {plan.workload}, {plan.nodes} nodes, {plan.spares} spare, {plan.groups} group(s)"
     )
-    console.print(f"faults: {', '.join(plan.faults) or 'none'}")
-    if order.mutant:
-        with applied(order.mutant):
-            result = simulate(plan, is_traced=True)
-    else:
-        result = simulate(plan, is_traced=True)
+    printer.print(f"faults: {', '.join(plan.faults) or 'none'}")
+    with applied(order.mutant) if order.mutant else nullcontext():
+        result = simulate(plan, is_traced=is_traced)
     for line in result.trace:
-        console.print(line, markup=False)
+        printer.print(line, markup=False)
     reached = [f"{name} ({count})" for name, count in result.sometimes.items() if count]
-    console.print(f"\nreached: {', '.join(reached)}")
-    console.print(
+    printer.print(f"reached: {', '.join(reached)}")
+    printer.print(
         f"{result.simulated_us // SECOND} s simulated, {result.events:,} events, {result.faults} faults, "
         f"{result.acknowledged:,} operations acknowledged, trace {result.digest:016x}"
     )
     if result.is_good:
-        console.print("[green]every promise held[/]")
+        printer.print("[green]every promise held[/]")
     else:
-        _print_failure(result, order)
-    return result.is_good
+        _print_failure(printer, result, order)
+    if not is_traced:
+        printer.print("[dim]--trace prints every step[/]")
+    return {
+        "seed": seed,
+        "workload": plan.workload,
+        "nodes": plan.nodes,
+        "faults": plan.faults,
+        "simulated_s": result.simulated_us // SECOND,
+        "events": result.events,
+        "acknowledged": result.acknowledged,
+        "digest": f"{result.digest:016x}",
+        "reached": result.sometimes,
+        "trace": result.trace,
+        "failure": result.failure,
+        "is_good": result.is_good,
+    }
 
 
-def _swarm(seeds: range, order: Order, workers: int | None) -> bool:
-    with _progress() as progress:
+def _swarm(printer: Console, seeds: range, order: Order, workers: int | None) -> dict[str, Any]:
+    with _progress(printer) as progress:
         task = progress.add_task("seeds", total=len(seeds))
 
         def report(result: Result) -> None:
             progress.advance(task)
             if not result.is_good:
                 # At once: a long swarm may be stopped before its end.
-                _print_failure(result, order)
+                _print_failure(printer, result, order)
 
         totals = run_swarm(seeds, order, workers=workers, report=report)
-    _print_totals(totals)
-    return not totals.failures
+    _print_totals(printer, totals)
+    return {
+        "seeds": totals.seeds,
+        "simulated_s": totals.simulated_s,
+        "events": totals.events,
+        "faults": totals.faults,
+        "acknowledged": totals.acknowledged,
+        "unreached": missing(totals.sometimes),
+        "failed": [{"seed": each.plan.seed, "failure": each.failure} for each in totals.failures],
+        "is_good": not totals.failures,
+    }
 
 
-def _progress() -> Progress:
+def _progress(printer: Console) -> Progress:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    return Progress(*columns, console=console, transient=True)
+    return Progress(*columns, console=printer, transient=True)
 
 
-def _print_totals(totals: Totals) -> None:
+def _print_totals(printer: Console, totals: Totals) -> None:
     speed = totals.simulated_s / totals.elapsed_s if totals.elapsed_s else 0
-    console.print(
+    printer.print(
         f"{totals.seeds} seeds, {totals.simulated_s:,} s simulated ({speed:,.0f} times real time), "
         f"{totals.events:,} events, {totals.faults:,} faults, {totals.acknowledged:,} operations acknowledged"
     )
     unreached = missing(totals.sometimes)
     if unreached:
-        console.print(f"[yellow]never reached:[/] {', '.join(unreached)}")
+        printer.print(f"[yellow]never reached:[/] {', '.join(unreached)}")
     if not totals.failures:
-        console.print("[green]every promise held[/]")
+        printer.print("[green]every promise held[/]")
     else:
-        console.print(f"[red]{len(totals.failures)} failed:[/] {', '.join(str(f.plan.seed) for f in totals.failures)}")
+        printer.print(f"[red]{len(totals.failures)} failed:[/] {', '.join(str(f.plan.seed) for f in totals.failures)}")
 
 
-def _print_failure(result: Result, order: Order) -> None:
-    console.print(f"[red]seed {result.plan.seed} failed[/]")
-    console.print(result.failure, markup=False)
+def _print_failure(printer: Console, result: Result, order: Order) -> None:
+    printer.print(f"[red]seed {result.plan.seed} failed[/]")
+    printer.print(result.failure, markup=False)
     mutant = f" --mutant {order.mutant}" if order.mutant else ""
-    console.print(f"repeat: [bold]{result.command}{mutant}[/]", soft_wrap=True)
+    printer.print(f"repeat: [bold]{result.command}{mutant}[/]", soft_wrap=True)
 
 
-def _try_mutants(order: Order, workers: int | None) -> bool:
+def _try_mutants(printer: Console, order: Order, workers: int | None) -> dict[str, Any]:
     table = Table("mutant", "the mistake", "seeds", "caught by")
-    survivors = 0
-    with _progress() as progress:
+    found: dict[str, str | None] = {}
+    with _progress(printer) as progress:
         tried = [mutant for mutant in MUTANTS.values() if order.workload in ("", mutant.workload)]
         task = progress.add_task("mutants", total=len(tried))
         for mutant in tried:
@@ -159,11 +189,13 @@ def _try_mutants(order: Order, workers: int | None) -> bool:
             totals = run_swarm(range(1, MUTANT_SEEDS_MAX + 1), broken, workers=workers, failures_max=1)
             if totals.failures:
                 first = totals.failures[0]
+                found[mutant.name] = first.promise
                 table.add_row(mutant.name, mutant.mistake, str(first.plan.seed), first.promise)
             else:
-                survivors += 1
-                table.add_row(mutant.name, mutant.mistake, f"[red]{totals.seeds}+[/]", "[red]nobody[/]")
+                found[mutant.name] = None
+                table.add_row(mutant.name, mutant.mistake, f"[red]{totals.seeds}+[/]", "[red]no checker[/]")
             progress.advance(task)
-    console.print(table)
-    console.print(f"{len(tried) - survivors} of {len(tried)} mutants caught")
-    return survivors == 0
+    printer.print(table)
+    caught = sum(promise is not None for promise in found.values())
+    printer.print(f"{caught} of {len(tried)} mutants caught")
+    return {"caught_by": found, "is_good": caught == len(tried)}

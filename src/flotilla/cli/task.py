@@ -26,7 +26,7 @@ task_app = typer.Typer(no_args_is_help=True, help="Tasks of a queue, over HTTP."
 @task_app.command("enqueue")
 def enqueue(
     kind: Annotated[str, typer.Argument(metavar="TYPE", help="What kind of task.", show_default=False)],
-    payload: Annotated[str, typer.Argument(metavar="[JSON]", help="Any JSON.")] = "null",
+    payload: Annotated[str, typer.Argument(metavar="JSON", help="Any JSON.")] = "null",
     queue: Queue = DEFAULT_QUEUE,
     priority: Annotated[int, typer.Option("--priority", min=0, max=PRIORITY_MAX, help="Higher ones first.")] = 0,
     max_retries: Annotated[

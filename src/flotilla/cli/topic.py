@@ -1,13 +1,12 @@
 """`flotilla topic`: create, list, describe, alter, rebalance and delete topics.
 
-Settings are written `name=value`, as people write them (`retention_ms=7d`). Their names are looked up here, so that a
-misspelt one is met with the right one; their values are judged by the broker.
+Settings are written `name=value`, with units (`retention_ms=7d`). The command checks their names, to suggest the right
+one; the broker checks their values.
 """
 
 import sys
 from collections.abc import Iterable
 from dataclasses import asdict
-from difflib import get_close_matches
 from typing import Annotated, Any, TypeAlias
 
 import typer
@@ -15,14 +14,14 @@ import typer
 from flotilla.cli.terminal.exit_codes import FAILED
 from flotilla.cli.terminal.move_progress import moving, watch
 from flotilla.cli.terminal.output import note, print_done, print_json, print_table
-from flotilla.cli.terminal.pairs import read_pairs
+from flotilla.cli.terminal.pairs import read_settings_of
 from flotilla.cli.terminal.servers import AsJson, Cluster, find_topic, takes_cluster
 from flotilla.types.errors import AlreadyExistsError, InvalidArgumentError, NotFoundError
 from flotilla.types.ids import NO_NODE
 from flotilla.types.operations import Metadata, TopicInfo
 from flotilla.types.topics import SETTING_BY_NAME, read_settings, resolve_settings, show_settings
 
-topic_app = typer.Typer(name="topic", help="Create, look at and change topics.", no_args_is_help=True)
+topic_app = typer.Typer(name="topic", help="Create, inspect and change topics.", no_args_is_help=True)
 
 Name: TypeAlias = Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)]
 Settings: TypeAlias = Annotated[
@@ -33,7 +32,7 @@ Settings: TypeAlias = Annotated[
 
 @topic_app.callback()
 def topic() -> None:
-    """Create, look at and change topics."""
+    """Create, inspect and change topics."""
 
 
 @topic_app.command("create")
@@ -41,16 +40,20 @@ def topic() -> None:
 def create(
     cluster: Cluster,
     name: Name,
-    partitions: Annotated[int, typer.Option("--partitions", "-p", min=0, help="0: the cluster's default.")] = 0,
+    partitions: Annotated[int, typer.Option("--partitions", min=0, help="0: the cluster's default.")] = 0,
     replication_factor: Annotated[
-        int, typer.Option("--replication-factor", "-r", min=0, help="Copies of each; 0: the cluster's default.")
+        int,
+        typer.Option("--replication-factor", "-r", min=0, help="Per partition; 0: the cluster's default."),
     ] = 0,
     settings: Settings = [],  # noqa: B006 - typer copies it.
-    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="Be content if it is there already.")] = False,
+    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="Succeed if the topic exists.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Create a topic."""
-    chosen = _read_chosen(settings)
+    """Create a topic.
+
+    Example: `flotilla topic create orders --partitions 3 --set retention_ms=7d`
+    """
+    chosen = read_settings_of("topic", SETTING_BY_NAME, settings)
     with cluster.connect() as client:
         try:
             made = client.create_topic(name, partitions=partitions, replication_factor=replication_factor, **chosen)
@@ -70,22 +73,26 @@ def list_topics(cluster: Cluster, as_json: AsJson = False) -> None:
     if as_json:
         print_json([as_plain(each) for each in topics])
     elif not topics:
-        note("there are no topics yet; `flotilla topic create NAME` makes one")
+        note("there are no topics; `flotilla topic create NAME` makes one")
     else:
         columns = ("topic", "partitions", "replicas", "without leader", "set")
         print_table(columns, [_line(each) for each in topics])
 
 
 def _line(topic: TopicInfo) -> tuple[object, ...]:
-    lost = sum(part.leader == NO_NODE for part in topic.partitions)
-    chosen = " ".join(f"{name}={text}" for name, text in _chosen(topic).items())
-    return topic.name, len(topic.partitions), replicas_of(topic), lost, chosen
+    without_leader = sum(part.leader == NO_NODE for part in topic.partitions)
+    defaults = show_settings(resolve_settings(()))
+    changed = [f"{name}={text}" for name, text in sorted(_chosen(topic).items()) if text != defaults[name]]
+    return topic.name, len(topic.partitions), replicas_of(topic), without_leader, " ".join(changed)
 
 
 @topic_app.command("describe")
 @takes_cluster
 def describe(cluster: Cluster, name: Name, as_json: AsJson = False) -> None:
-    """Show a topic: partitions with leader, replicas and offsets, and every setting."""
+    """Show a topic: partitions with leader, replicas and offsets, and every setting.
+
+    Example: `flotilla topic describe orders`
+    """
     with cluster.connect() as client:
         found = find_topic(client, name)
         offsets = {
@@ -104,8 +111,8 @@ def describe(cluster: Cluster, name: Name, as_json: AsJson = False) -> None:
         first, end = offsets.get(part.number, (-1, -1))
         leader = part.leader if part.leader != NO_NODE else "none"
         known = (first, end, end - first) if end >= 0 else ("?", "?", "?")
-        way = f" -> {_nodes(part.target)}" if part.target else ""
-        rows.append((part.number, leader, _nodes(part.replicas) + way, *known))
+        move = f" -> {_nodes(part.target)}" if part.target else ""
+        rows.append((part.number, leader, _nodes(part.replicas) + move, *known))
     print_table(("partition", "leader", "replicas", "first", "next", "messages"), rows)
     typer.echo()
     chosen = _chosen(found)
@@ -123,16 +130,25 @@ def describe(cluster: Cluster, name: Name, as_json: AsJson = False) -> None:
 def alter(
     cluster: Cluster,
     name: Name,
-    partitions: Annotated[int, typer.Option("--partitions", "-p", min=0, help="There can only be more.")] = 0,
+    partitions: Annotated[int, typer.Option("--partitions", min=0, help="The number can only grow.")] = 0,
     replication_factor: Annotated[
-        int, typer.Option("--replication-factor", "-r", min=0, help="Copies of each; they come and go in time.")
+        int,
+        typer.Option(
+            "--replication-factor",
+            "-r",
+            min=0,
+            help="Per partition; takes effect in the background.",
+        ),
     ] = 0,
     settings: Settings = [],  # noqa: B006 - typer copies it.
-    unset: Annotated[list[str], typer.Option("--unset", metavar="NAME", help="Back to the default; repeatable.")] = [],  # noqa: B006 - typer copies it.
+    unset: Annotated[list[str], typer.Option("--unset", metavar="NAME", help="Restore the default; repeatable.")] = [],  # noqa: B006 - typer copies it.
     as_json: AsJson = False,
 ) -> None:
-    """Change a topic: more partitions, more or fewer replicas, other settings."""
-    changes = _read_chosen([*settings, *(f"{setting}=" for setting in unset)])
+    """Change a topic: more partitions, more or fewer replicas, other settings.
+
+    Example: `flotilla topic alter orders --partitions 6 --unset retention_ms`
+    """
+    changes = read_settings_of("topic", SETTING_BY_NAME, settings, unset)
     if not partitions and not replication_factor and not changes:
         raise InvalidArgumentError("nothing to change: give --partitions, --replication-factor, --set or --unset")
     with cluster.connect() as client:
@@ -145,19 +161,22 @@ def alter(
 def rebalance(
     cluster: Cluster,
     names: Annotated[
-        list[str], typer.Argument(metavar="TOPIC...", help="All, when none is named.", show_default=False)
+        list[str], typer.Argument(metavar="TOPIC...", help="Default: all topics.", show_default=False)
     ] = [],  # noqa: B006 - typer copies it.
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would move.")] = False,
-    cancel: Annotated[bool, typer.Option("--cancel", help="Have what moves stay where it is.")] = False,
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Until everything has moved.")] = True,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would move, and move nothing.")] = False,
+    cancel: Annotated[bool, typer.Option("--cancel", help="Stop moves that are in progress.")] = False,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until everything has moved.")] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Spread replicas and leaders evenly over the brokers, by the fewest moves.
+    """Spread replicas and leaders evenly over the brokers, with the fewest moves.
 
-    Moves go on when nobody waits for them. Partitions with fewer replicas than their topic wants get the rest.
+    Moves continue in the background when the command is interrupted. Partitions with too few replicas get the missing
+    ones.
+
+    Example: `flotilla topic rebalance --dry-run`
     """
     if dry_run and cancel:
-        raise InvalidArgumentError("--dry-run and --cancel do not go together")
+        raise InvalidArgumentError("--dry-run and --cancel exclude each other")
     with cluster.connect() as client:
         moves = client.cancel_moves(names) if cancel else client.rebalance(names, dry_run=dry_run)
         if as_json:
@@ -175,11 +194,11 @@ def rebalance(
             )
     if not as_json:
         verb = "would move" if dry_run else "moved" if wait else "move"
-        note(f"{len(moves)} partition(s) {verb}" if moves else "everything is where it should be")
+        note(f"{len(moves)} partition(s) {verb}" if moves else "nothing to move: replicas and leaders are balanced")
 
 
 def _have_arrived(metadata: Metadata, planned: dict[tuple[str, int], list[int]]) -> bool:
-    """By what they are, not by what is under way: a broker that lags has not heard of the plan yet."""
+    """Compares replicas with the plan: a lagging broker may not list the moves yet."""
     places = {(topic.name, part.number): part for topic in metadata.topics for part in topic.partitions}
     found = [(places[key], target) for key, target in planned.items() if key in places]
     return all(part.replicas == target and not part.target for part, target in found)
@@ -194,11 +213,14 @@ def _nodes(nodes: list[int]) -> str:
 def delete(
     cluster: Cluster,
     names: Annotated[list[str], typer.Argument(metavar="TOPIC...", show_default=False)],
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    if_exists: Annotated[bool, typer.Option("--if-exists", help="Be content if it is not there.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    if_exists: Annotated[bool, typer.Option("--if-exists", help="Succeed if a topic does not exist.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Delete topics with everything in them."""
+    """Delete topics with everything in them.
+
+    Example: `flotilla topic delete orders --yes`
+    """
     if not yes and not _is_confirmed(names):
         note("nothing was deleted")
         raise typer.Exit(FAILED.code)
@@ -212,30 +234,20 @@ def delete(
                     raise
             else:
                 deleted.append(name)
-    told = f"deleted {', '.join(deleted)}" if deleted else "nothing to delete"
-    print_done({"deleted": deleted}, told, as_json=as_json)
+    text = f"deleted {', '.join(deleted)}" if deleted else "nothing to delete"
+    print_done({"deleted": deleted}, text, as_json=as_json)
 
 
 def _is_confirmed(names: Iterable[str]) -> bool:
     if not sys.stdin.isatty():
-        raise InvalidArgumentError("deleting cannot be undone; give --yes where nobody can be asked")
+        raise InvalidArgumentError("deleting cannot be undone; confirm it with --yes where there is no terminal")
     return typer.confirm(f"Delete {', '.join(names)} with all messages?", err=True)
 
 
-def _read_chosen(texts: Iterable[str]) -> dict[str, Any]:
-    chosen = read_pairs(texts)
-    for name in chosen:
-        if name not in SETTING_BY_NAME:
-            close = get_close_matches(name, SETTING_BY_NAME, n=1)
-            hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(SETTING_BY_NAME)}"
-            raise InvalidArgumentError(f"there is no topic setting {name!r}; {hint}")
-    return chosen
-
-
 def show_topic(topic: TopicInfo, *, as_json: bool) -> None:
-    settings = "".join(f", {name}={text}" for name, text in _chosen(topic).items())
-    told = f"{topic.name}: {len(topic.partitions)} partition(s), {replicas_of(topic)} replica(s){settings}"
-    print_done(as_plain(topic), told, as_json=as_json)
+    settings = "".join(f", {name}={text}" for name, text in sorted(_chosen(topic).items()))
+    text = f"{topic.name}: {len(topic.partitions)} partition(s), {replicas_of(topic)} replica(s){settings}"
+    print_done(as_plain(topic), text, as_json=as_json)
 
 
 def replicas_of(topic: TopicInfo) -> int:
@@ -243,7 +255,7 @@ def replicas_of(topic: TopicInfo) -> int:
 
 
 def _chosen(topic: TopicInfo) -> dict[str, str]:
-    """What was set for this topic, as people write it, without what merely describes it."""
+    """The settings of this topic, with units, without those of the cluster."""
     in_force = _in_force(topic)
     return {name: in_force[name] for name in topic.settings if name in SETTING_BY_NAME}
 

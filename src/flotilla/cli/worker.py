@@ -1,7 +1,7 @@
 """`flotilla worker module:function`: runs a handler for messages or tasks until a signal ends it.
 
-The first SIGTERM or Ctrl-C drains: nothing more is taken, running handlers end, what was not begun goes back at
-once. The second one ends the process; what it held is delivered to others.
+The first SIGTERM or Ctrl-C drains: the worker leases nothing more, running handlers finish, and prefetched messages are
+released at once. A second one ends the process; its leases expire and their messages are redelivered.
 """
 
 import importlib
@@ -10,15 +10,16 @@ import logging
 import os
 import signal
 import sys
+import traceback
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Protocol, cast
 
 import typer
 
-from flotilla.cli.terminal.exit_codes import INTERRUPTED
-from flotilla.cli.terminal.output import note
-from flotilla.cli.terminal.servers import DEFAULT_SERVERS, Servers, read_duration
+from flotilla.cli.terminal.exit_codes import FAILED, INTERRUPTED
+from flotilla.cli.terminal.output import complain, note
+from flotilla.cli.terminal.servers import DEFAULT_SERVERS, Servers, read_duration, report_silence
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.tasks import DEFAULT_QUEUE, topic_of
 
@@ -35,42 +36,52 @@ def worker(
         str, typer.Argument(metavar="MODULE:FUNCTION", help="Called with each message.", show_default=False)
     ],
     topic: Annotated[
-        str | None, typer.Option("--topic", "-t", help="Whose messages; not with --http.", show_default=False)
+        str | None, typer.Option("--topic", "-t", help="The topic to handle; not with --http.", show_default=False)
     ] = None,
     group: Annotated[
         str | None,
-        typer.Option("--group", "-g", help="As a member of this queue group; not with --http.", show_default=False),
+        typer.Option("--group", "-g", help="The queue group to join; not with --http.", show_default=False),
     ] = None,
-    concurrency: Annotated[int, typer.Option("--concurrency", "-c", min=1, help="Messages at a time.")] = 16,
+    concurrency: Annotated[int, typer.Option("--concurrency", "-c", min=1, help="Messages handled at a time.")] = 16,
     visibility: Annotated[
         str | None,
-        typer.Option("--visibility", metavar="DURATION", help="Of a lease, which is renewed.", show_default="as set"),
+        typer.Option(
+            "--visibility", metavar="DURATION", help="Length of a lease, which is renewed.", show_default="as set"
+        ),
     ] = None,
-    ordered: Annotated[bool, typer.Option("--ordered", help="One message of a key at a time, in order.")] = False,
-    at_most_once: Annotated[bool, typer.Option("--at-most-once", help="Never twice, perhaps not at all.")] = False,
+    ordered: Annotated[bool, typer.Option("--ordered", help="One message of each key at a time, in order.")] = False,
+    at_most_once: Annotated[
+        bool, typer.Option("--at-most-once", help="Acknowledge before handling: never twice, perhaps not at all.")
+    ] = False,
     drain: Annotated[
-        str, typer.Option("--drain", metavar="DURATION", help="How long running handlers may take at the end.")
+        str, typer.Option("--drain", metavar="DURATION", help="How long running handlers may take after a signal.")
     ] = "30s",
     servers: Servers = DEFAULT_SERVERS,
     http: Annotated[
         str | None,
-        typer.Option("--http", metavar="URL,...", help="Tasks of a queue instead, over HTTP.", show_default=False),
+        typer.Option(
+            "--http", metavar="URL,...", help="Handle tasks of a queue instead, over HTTP.", show_default=False
+        ),
     ] = None,
-    queue: Annotated[str, typer.Option("--queue", "-q", help="Whose tasks, with --http.")] = DEFAULT_QUEUE,
+    queue: Annotated[str, typer.Option("--queue", "-q", help="The queue of tasks, with --http.")] = DEFAULT_QUEUE,
     types: Annotated[
         str | None,
         typer.Option("--types", metavar="TYPE,...", help="Only tasks of these types.", show_default="all"),
     ] = None,
 ) -> None:
-    """Run a handler for the messages of a queue group; it may be a function or a coroutine function.
+    """Run a function or coroutine function for each message of a queue group.
 
-    A message is done when the handler returns, and has failed when it raises. SIGTERM and Ctrl-C end it in order.
-    With --http the handler is a function of a task, with its id, type and payload.
+    A message is acknowledged when the handler returns, and failed when it raises. SIGTERM and Ctrl-C drain the worker.
+    With --http the handler gets a task, with its id, type and payload.
+
+    Example: `flotilla worker shop.handlers:handle_order --topic orders --group billing`
     """
     duration_ms = None if visibility is None else read_duration(visibility, "--visibility")
     if http is not None:
         if topic is not None or group is not None or ordered or at_most_once:
-            raise InvalidArgumentError("--http has --queue and --types, and none of what a topic and a group have")
+            raise InvalidArgumentError(
+                "--http goes with --queue and --types, not with --topic, --group, --ordered or --at-most-once"
+            )
         chosen = tuple(filter(None, (types or "").split(",")))
         _run(
             _http_worker(http, queue, handler, chosen, concurrency, duration_ms),
@@ -79,6 +90,7 @@ def worker(
         return
     if topic is None or group is None:
         raise InvalidArgumentError("--topic and --group are needed, or --http")
+    from flotilla.client.client import Client
     from flotilla.client.worker import Worker
 
     settings: QueueSettings = {
@@ -96,11 +108,13 @@ def worker(
         drain_ms=read_duration(drain, "--drain"),
         **settings,
     )
+    with Client(servers) as client:
+        report_silence(client, f"no answer from {servers} yet; trying until the worker is stopped")
     _run(made, f"{topic} in group {group}, {concurrency} at a time")
 
 
 class _Runs(Protocol):
-    """A worker of either kind."""
+    """A worker for messages or for tasks."""
 
     @property
     def running_count(self) -> int: ...
@@ -121,14 +135,14 @@ def _http_worker(
     topic_of(queue)
     found = cast("Callable[[Task], object]", find_handler(handler))
     if inspect.iscoroutinefunction(found):
-        raise InvalidArgumentError("with --http a handler is a plain function")
+        raise InvalidArgumentError("with --http a handler is a plain function, not a coroutine function")
     lasts_ms = 30_000 if visibility_ms is None else visibility_ms
     return HttpWorker(urls, queue, found, types=types, concurrency=concurrency, visibility_ms=lasts_ms)
 
 
 def _run(made: "_Runs", what: str) -> None:
-    """Until a signal ends it, and the handlers have."""
-    # Failed handlers are told of on standard error, as the worker logs them.
+    """Returns after a signal, when all handlers have finished."""
+    # The worker logs failed handlers.
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
     signals = 0
 
@@ -137,8 +151,8 @@ def _run(made: "_Runs", what: str) -> None:
         signals += 1
         if signals > 1:
             os._exit(INTERRUPTED.code)
-        note(f"draining {made.running_count} running handlers; once more ends at once")
         made.stop()
+        note(f"draining {made.running_count} running handlers; a second signal ends the worker at once")
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
@@ -148,22 +162,47 @@ def _run(made: "_Runs", what: str) -> None:
 
 
 def find_handler(text: str) -> "Handler":
-    """What `module:function` names, from the current directory too. Raises InvalidArgumentError."""
+    """The function that `module:function` names, also from the current directory. Raises InvalidArgumentError."""
     module_name, sign, path = text.partition(":")
     if not sign or not module_name or not path:
         raise InvalidArgumentError(f"{text!r} is not of the form module:function")
     sys.path.insert(0, str(Path.cwd()))
-    try:
-        found: object = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not (module_name == error.name or module_name.startswith(f"{error.name}.")):
-            # The module is there; what it needs is not. That is for its author to see in full.
-            raise
-        raise InvalidArgumentError(f"there is no module {error.name!r}") from None
+    found = _import(module_name)
     for name in path.split("."):
         if not hasattr(found, name):
             raise InvalidArgumentError(f"{module_name!r} has no {path!r}")
         found = getattr(found, name)
     if not callable(found):
         raise InvalidArgumentError(f"{text!r} cannot be called")
+    _check_signature(found, text)
     return found
+
+
+def _import(name: str) -> object:
+    """Raises InvalidArgumentError when there is no such module, and typer.Exit when it fails to import."""
+    try:
+        return importlib.import_module(name)
+    except Exception as error:
+        absent = error.name if isinstance(error, ModuleNotFoundError) else None
+        if absent is not None and f"{name}.".startswith(f"{absent}."):
+            raise InvalidArgumentError(f"there is no module {absent!r}") from None
+        trace = error.__traceback__
+        # The user's frames come after those of this module and of the import machinery.
+        while trace is not None and ("importlib" in (file := trace.tb_frame.f_code.co_filename) or file == __file__):
+            trace = trace.tb_next
+        traceback.print_exception(type(error), error, trace)
+        complain(f"module {name!r} cannot be imported")
+        raise typer.Exit(FAILED.code) from None
+
+
+def _check_signature(handler: "Callable[..., object]", text: str) -> None:
+    """Raises InvalidArgumentError: a handler that takes no message would fail every attempt of every message."""
+    try:
+        found = inspect.signature(handler)
+    except ValueError:
+        # Some functions written in C have none.
+        return
+    try:
+        found.bind(None)
+    except TypeError:
+        raise InvalidArgumentError(f"{text!r} must take one argument, the message; it is {text}{found}") from None

@@ -61,7 +61,10 @@ class Broker:
 
     def start(self) -> None:
         assert not self.is_running
-        flags = [f"--{name.replace('_', '-')}={value}" for name, value in self.flags.items()]
+        flags = [
+            f"--{name.replace('_', '-')}" + ("" if value == "true" else f"={value}")
+            for name, value in self.flags.items()
+        ]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [*self.prefix, sys.executable, "-m", "flotilla.cli", "serve", "--stop-with-stdin", *flags],

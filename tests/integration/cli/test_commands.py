@@ -34,9 +34,11 @@ def test_the_life_of_a_topic(flotilla):
     listed = [line.split() for line in lines(flotilla("topic", "list"))]
     assert ["life", "3", "3"] in [line[:3] for line in listed]
 
-    altered = flotilla("topic", "alter", "life", "-p", "4", "--unset", "retention_ms", "--set", "max_deliveries=9")
+    altered = flotilla(
+        "topic", "alter", "life", "--partitions", "4", "--unset", "retention_ms", "--set", "max_deliveries=9"
+    )
     assert lines(altered) == ["life: 4 partition(s), 3 replica(s), max_deliveries=9"]
-    shrunk = flotilla("topic", "alter", "life", "-p", "1", code=2)
+    shrunk = flotilla("topic", "alter", "life", "--partitions", "1", code=2)
     assert shrunk.stderr.startswith("flotilla: ")
 
     assert flotilla("topic", "delete", "life", "--yes").stdout == "deleted life\n"
@@ -63,7 +65,7 @@ def test_one_message_there_and_back(flotilla):
 
 
 def test_lines_of_input_and_of_a_file(flotilla, tmp_path: Path):
-    flotilla("topic", "create", "lines", "-p", "2")
+    flotilla("topic", "create", "lines", "--partitions", "2")
     file = tmp_path / "lines"
     file.write_bytes(b"".join(b"%d\n" % number for number in range(2_000)))
     sent = json.loads(flotilla("produce", "lines", "--file", str(file), "--partition", "1", "--json").stdout)
@@ -108,6 +110,7 @@ def test_a_session_in_the_shell(flotilla):
         send chat first message
         send chat key=k 'second  message'
         send chat third
+        mode manual
         subscribe chat group=readers from=earliest
         poll 2
         commit
@@ -147,7 +150,7 @@ def test_the_shell_is_a_member_of_a_stream_group(flotilla):
 
 
 def test_a_stream_group_on_the_command_line(flotilla):
-    flotilla("topic", "create", "streamed", "-p", "3")
+    flotilla("topic", "create", "streamed", "--partitions", "3")
     for number in range(6):
         flotilla("produce", "streamed", f"value-{number}")
     refused = flotilla("consume", "streamed", "--mode", "stream", code=2)
@@ -164,7 +167,7 @@ def test_a_stream_group_on_the_command_line(flotilla):
 
 
 def test_a_stream_group_is_moved_and_deleted_on_the_command_line(flotilla, cluster: LocalCluster):
-    flotilla("topic", "create", "moved", "-p", "3")
+    flotilla("topic", "create", "moved", "--partitions", "3")
     for number in range(6):
         flotilla("produce", "moved", f"value-{number}")
     read = ("consume", "moved", "--mode", "stream", "-g", "shared", "-n", "6")
@@ -194,7 +197,7 @@ def test_a_stream_group_is_moved_and_deleted_on_the_command_line(flotilla, clust
 
 
 def test_the_status_of_the_cluster(flotilla, cluster: LocalCluster):
-    flotilla("topic", "create", "spread", "-p", "6")
+    flotilla("topic", "create", "spread", "--partitions", "6")
     status = json.loads(flotilla("cluster", "status", "--wait", "--json").stdout)
     assert status["is_whole"]
     assert [broker["client"] for broker in status["brokers"]] == cluster.servers

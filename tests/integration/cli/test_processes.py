@@ -92,7 +92,7 @@ def test_no_broker_without_its_checks():
 
 
 def test_a_cluster_is_formed_out_of_waiting_nodes_and_forming_it_again_changes_nothing(tmp_path: Path):
-    waiting = LocalCluster.on_free_ports(tmp_path, flags=("--await-init", "yes", "--peers", ""))
+    waiting = LocalCluster.on_free_ports(tmp_path, flags=("--await-init", "--peers", ""))
     run = CliRunner()
     with waiting:
         waiting.start()

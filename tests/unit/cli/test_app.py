@@ -1,6 +1,7 @@
 """The command as a whole: its verbs, and what becomes of mistakes. No broker is needed."""
 
 import io
+import re
 
 import pytest
 from typer.testing import CliRunner
@@ -21,8 +22,9 @@ def run(*args, stdin=None):
 
 
 def test_version():
-    result = run("version")
-    assert (result.exit_code, result.stdout) == (0, f"{__version__}\n")
+    for word in ("version", "--version"):
+        result = run(word)
+        assert (result.exit_code, result.stdout) == (0, f"{__version__}\n")
 
 
 def test_the_help_lists_every_verb():
@@ -54,6 +56,12 @@ def test_a_folder_or_file_that_cannot_be_is_one_line_and_no_stack_trace(args):
     assert "Traceback" not in result.output
 
 
+@pytest.mark.parametrize("words", [["serve"], ["produce"], ["topic", "create"], ["cluster", "init"], []])
+def test_the_help_names_no_types_of_python(words):
+    text = run(*words, "--help").stdout
+    assert not re.search(r"<(bool|str|int|float|path)|\{[A-Z]|\[\[", text)
+
+
 def test_a_misspelt_verb_is_met_with_the_right_one():
     result = run("topc")
     assert result.exit_code == 2
@@ -73,7 +81,7 @@ def test_a_misspelt_verb_is_met_with_the_right_one():
         ),
         (["topic", "create", "x", "--set", "retention_ms"], 2, "--set 'retention_ms': expected name=value"),
         (["topic", "alter", "x"], 2, "nothing to change"),
-        (["topic", "delete", "x"], 2, "deleting cannot be undone; give --yes"),
+        (["topic", "delete", "x"], 2, "deleting cannot be undone; confirm it with --yes"),
         (["produce", "x", "hello", "--file", __file__], 2, "give a message or --file, not both"),
         (["produce", "x", "hello", "--header", "h"], 2, "--header 'h': expected name=value"),
         (["consume", "x", "--from", "junk"], 2, "'junk' is no place to begin at"),

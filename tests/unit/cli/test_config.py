@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from flotilla.cli.app import app
 from flotilla.cli.config import as_table
 from flotilla.runtime.settings_loader import load_settings
+from flotilla.types.setting_kinds import Switch
 from flotilla.types.settings import SETTINGS
 
 
@@ -41,7 +42,11 @@ def test_json_tells_value_and_origin():
 def test_every_setting_has_a_flag():
     for setting in SETTINGS:
         text = setting.kind.format(setting.default)
-        shown = json.loads(run("--json", setting.flag, text).stdout)
+        if isinstance(setting.kind, Switch):
+            flags = [setting.flag if setting.default else f"--no-{setting.flag.removeprefix('--')}"]
+        else:
+            flags = [setting.flag, text]
+        shown = json.loads(run("--json", *flags).stdout)
         assert (shown[setting.name]["place"], shown[setting.name]["text"]) == (setting.flag, text)
 
 
@@ -52,7 +57,6 @@ def test_what_is_piped_is_a_file_that_gives_the_same_values(tmp_path):
         "--data-dir",
         'a "quoted" \\ päth \U0001f6a2',
         "--auto-create-topics",
-        "yes",
     )
     first = run(*given)
     assert first.exit_code == 0

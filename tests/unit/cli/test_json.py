@@ -1,4 +1,4 @@
-"""Whoever writes a script can ask every verb that has a result for JSON."""
+"""Every verb with a result prints it as JSON too."""
 
 import json
 
@@ -8,8 +8,8 @@ import typer
 from flotilla.cli.terminal.output import print_done
 from tests.tidy.cli_page import options, verbs
 
-#: They run until somebody stops them, or tell a story; `config show` and what talks to a cluster are not among them.
-WITHOUT_RESULT = {"serve", "proxy", "worker", "shell", "sim", "version"}
+#: They run until they are stopped.
+WITHOUT_RESULT = {"serve", "proxy", "worker", "shell"}
 COMMANDS = {name: verb for name, verb in verbs().items() if not isinstance(verb, typer.Typer)}
 
 
@@ -19,7 +19,7 @@ def test_every_verb_with_a_result_offers_json(name):
     assert ("--json" in flags) == (name not in WITHOUT_RESULT)
 
 
-def test_what_was_done_is_told_in_one_of_two_ways(capsys):
+def test_a_result_is_json_or_a_sentence(capsys):
     print_done({"group": "grüße"}, "grüße is paused", as_json=True)
     assert json.loads(capsys.readouterr().out) == {"group": "grüße"}
     print_done({"group": "g"}, "g is paused", as_json=False)

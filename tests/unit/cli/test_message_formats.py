@@ -1,10 +1,11 @@
 """One message in each of the formats."""
 
 import json
+from datetime import UTC, datetime
 
 import pytest
 
-from flotilla.cli.terminal.message_formats import Format, formatter
+from flotilla.cli.terminal.message_formats import Format, formatter, moment, with_short_times
 from flotilla.client.reader.message import Message
 
 PLAIN = Message("orders", 1, 42, b"hello", timestamp_ms=1_700_000_000_123)
@@ -50,3 +51,11 @@ def test_json_says_bytes_as_base64_and_keeps_every_header():
         "priority": 3,
         "payload_base64": "/wA=",
     }
+
+
+def test_times_of_an_explanation_are_short_and_local():
+    today = datetime.now().astimezone().replace(microsecond=123_000)
+    text = f"{moment(int(today.timestamp() * 1000))} failed; not again before 2001-02-03T12:00:00.000Z"
+    shown = with_short_times(text)
+    local = datetime(2001, 2, 3, 12, tzinfo=UTC).astimezone()
+    assert shown == f"{today:%H:%M:%S}.123 failed; not again before {local:%Y-%m-%d %H:%M:%S}"

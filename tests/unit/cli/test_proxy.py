@@ -1,4 +1,4 @@
-"""What `flotilla proxy` is told, and what it makes of it."""
+"""The options of `flotilla proxy`."""
 
 import socket
 import subprocess
@@ -8,22 +8,22 @@ import pytest
 from typer.testing import CliRunner
 
 from flotilla.cli.app import app
-from flotilla.cli.proxy import read_door
+from flotilla.cli.proxy import read_listener
 from flotilla.types.address import Address
 from flotilla.types.errors import InvalidArgumentError
 
 
-def test_doors() -> None:
-    assert read_door("--grpc-listen", "off") is None
-    assert read_door("--grpc-listen", "0.0.0.0:7650") == Address("0.0.0.0", 7650)
+def test_listeners() -> None:
+    assert read_listener("--grpc-listen", "off") is None
+    assert read_listener("--grpc-listen", "0.0.0.0:7650") == Address("0.0.0.0", 7650)
     with pytest.raises(InvalidArgumentError, match="--grpc-listen 'here'"):
-        read_door("--grpc-listen", "here")
+        read_listener("--grpc-listen", "here")
 
 
 @pytest.mark.parametrize(
     ("flags", "complaint"),
     [
-        (["--grpc-listen", "off", "--http-listen", "off"], "needs a door"),
+        (["--grpc-listen", "off", "--http-listen", "off"], "needs a listener"),
         (["--grpc-listen", "nonsense"], "write host:port, or off"),
         (["--servers", "no/address", "--grpc-listen", "off", "--http-listen", "127.0.0.1:0"], "no address of a broker"),
     ],
@@ -34,7 +34,7 @@ def test_what_makes_no_sense_is_one_line(flags: list[str], complaint: str) -> No
     assert complaint in found.output
 
 
-def test_a_door_that_is_taken_is_named() -> None:
+def test_an_address_in_use_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""What SIGTERM and SIGINT do to a process that stops in order."""
+"""SIGTERM, SIGINT and SIGHUP of a process that stops in order."""
 
 import asyncio
 import os
@@ -12,7 +12,7 @@ from flotilla.cli.terminal.stop_signals import STOPPING, StopSignals
 
 @pytest.fixture(autouse=True)
 def usual() -> Iterator[None]:
-    before = {number: signal.getsignal(number) for number in STOPPING}
+    before = {number: signal.getsignal(number) for number in (*STOPPING, signal.SIGHUP)}
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
@@ -29,7 +29,7 @@ def test_the_first_asks_and_the_second_ends(first: int, second: int) -> None:
 
     async def work() -> None:
         stopping = asyncio.Event()
-        signals.tell(asyncio.get_running_loop(), stopping.set)
+        signals.notify(asyncio.get_running_loop(), stopping.set)
         send(first)
         await asyncio.wait_for(stopping.wait(), 30)
         assert (signals.asked_by, ended) == (signal.Signals(first).name, [])
@@ -40,10 +40,10 @@ def test_the_first_asks_and_the_second_ends(first: int, second: int) -> None:
     assert ended == [1]
 
 
-def test_what_comes_before_anybody_listens_is_kept() -> None:
+def test_a_signal_before_notify_is_kept() -> None:
     async def work() -> None:
         stopping = asyncio.Event()
-        signals.tell(asyncio.get_running_loop(), stopping.set)
+        signals.notify(asyncio.get_running_loop(), stopping.set)
         await asyncio.wait_for(stopping.wait(), 30)
 
     with StopSignals() as signals:
@@ -51,7 +51,7 @@ def test_what_comes_before_anybody_listens_is_kept() -> None:
         asyncio.run(work())
 
 
-def test_what_comes_when_all_is_done_changes_nothing() -> None:
+def test_a_signal_after_done_changes_nothing() -> None:
     ended: list[int] = []
     with StopSignals(ended.append) as signals:
         send(signal.SIGTERM)
@@ -61,8 +61,17 @@ def test_what_comes_when_all_is_done_changes_nothing() -> None:
     assert ended == []
 
 
-def test_who_never_served_leaves_signals_as_they_were() -> None:
+def test_signals_are_restored_without_done() -> None:
     before = [signal.getsignal(number) for number in STOPPING]
     with StopSignals():
         assert [signal.getsignal(number) for number in STOPPING] != before
     assert [signal.getsignal(number) for number in STOPPING] == before
+
+
+def test_a_hangup_is_ignored() -> None:
+    ended: list[int] = []
+    with StopSignals(ended.append) as signals:
+        send(signal.SIGHUP)
+        assert (signals.asked_by, ended) == ("", [])
+        signals.done()
+        send(signal.SIGHUP)

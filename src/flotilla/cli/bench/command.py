@@ -268,7 +268,7 @@ def _print_outcomes(outcomes: list[Outcome]) -> None:
 
 def _print_hand_overs(measured: "HandOvers | None") -> None:
     if measured is None:
-        note("no other broker has the topic, so leadership cannot be handed over")
+        note("not measured with one replica: handing over leadership, which needs two brokers")
         return
     cells = (measured.gap_p50_ms, measured.gap_longest_ms, measured.steady_longest_ms)
     counts = (measured.acknowledged, measured.lost, measured.doubled)

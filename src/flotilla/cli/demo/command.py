@@ -44,7 +44,7 @@ _READING_S_MAX = 30.0
 _NEXT = """\
 Next:
   flotilla cluster start                    a cluster of your own; Ctrl-C stops it
-  flotilla topic create orders -p 3
+  flotilla topic create orders --partitions 3
   flotilla produce orders 'hello'           or lines: seq 1000 | flotilla produce orders
   flotilla consume orders --follow
   flotilla shell                            the same, interactively"""
@@ -76,7 +76,7 @@ class Play(StrEnum):
 
 def demo(
     play: Annotated[
-        Play, typer.Argument(metavar="[all|failover]", help="failover: without the last act, which needs Java.")
+        Play, typer.Argument(metavar="all|failover", help="failover: without the last act, which needs Java.")
     ] = Play.ALL,
     rate: Annotated[int, typer.Option("--rate", min=3, max=20_000, help="Messages a second.")] = 1_000,
     phase: Annotated[

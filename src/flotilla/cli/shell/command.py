@@ -1,8 +1,7 @@
 """`flotilla shell`: an interactive producer and reader, with history and completion.
 
-Lines are edited by the standard library's readline: it knows the user's own key bindings, needs no dependency, and
-what happens here is strictly one command after the other. Without a terminal the same commands are read as a script,
-and the first mistake ends it with its exit code.
+Lines are edited by the standard library's readline, which knows the user's key bindings and needs no dependency.
+Without a terminal the same commands are read as a script, and the first error ends it with its exit code.
 """
 
 import os
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from flotilla.cli.cluster import broker_rows
-from flotilla.cli.shell.subscription import ManualReading, QueueReading, Reading, StreamReading
+from flotilla.cli.shell.subscription import ManualSubscription, QueueSubscription, StreamSubscription, Subscription
 from flotilla.cli.shell.words import MODES, WORDS, completions, find_word, read_line, split_options
 from flotilla.cli.terminal.message_formats import Format, formatter
 from flotilla.cli.terminal.output import complain, note, print_table
@@ -35,7 +34,10 @@ _STREAM_COUNT = 1_000
 
 @takes_cluster
 def shell(cluster: Cluster) -> None:
-    """Send and read interactively: send, subscribe, poll, stream, seek, commit, nack; `help` lists all."""
+    """Send and read interactively: send, subscribe, poll, stream, seek, commit, nack; `help` lists all.
+
+    Example: `echo 'send orders hello' | flotilla shell`
+    """
     with cluster.connect() as client:
         session = ShellSession(client)
         if not sys.stdin.isatty():
@@ -46,10 +48,10 @@ def shell(cluster: Cluster) -> None:
         name = client.metadata().cluster_id
         note(f"connected to {name or 'a node that waits for its cluster'}; `help` lists commands")
         with _Editing(session.topic_names):
-            _converse(session)
+            _read_lines(session)
 
 
-def _converse(session: "ShellSession") -> None:
+def _read_lines(session: "ShellSession") -> None:
     while True:
         try:
             line = input(PROMPT)
@@ -57,7 +59,7 @@ def _converse(session: "ShellSession") -> None:
             typer.echo()
             return
         except KeyboardInterrupt:
-            # As in every shell: the line is dropped, not the session.
+            # Drops the line, as every shell does.
             typer.echo()
             continue
         try:
@@ -70,12 +72,13 @@ def _converse(session: "ShellSession") -> None:
 
 
 class ShellSession:
-    """What the shell remembers between two commands."""
+    """The state of a shell between two commands."""
 
     def __init__(self, client: "Client") -> None:
         self._client = client
-        self._mode = "manual"
-        self._reading: Reading | None = None
+        #: Set by `mode`; empty: queue with a group, manual without.
+        self._mode = ""
+        self._subscription: Subscription | None = None
         self._do: dict[str, Callable[[list[str]], None]] = {
             "send": self._send,
             "subscribe": self._subscribe,
@@ -89,14 +92,14 @@ class ShellSession:
             "status": self._status,
             "help": self._help,
         }
-        self._made: dict[str, Callable[[str, str, StartPoint | None], Reading]] = {
+        self._made: dict[str, Callable[[str, str, StartPoint | None], Subscription]] = {
             "queue": self._queue,
             "stream": self._stream_group,
             "manual": self._manual,
         }
 
     def run(self, line: str) -> bool:
-        """Carries out one line. False: it was the last. Raises FlotillaError."""
+        """Runs one line. False: it was the last. Raises FlotillaError."""
         read = read_line(line)
         if read is None:
             return True
@@ -122,32 +125,33 @@ class ShellSession:
         topic, group = words[0], options.get("group", "")
         begin = read_start_point(options["from"], now_ms()) if "from" in options else None
         find_topic(self._client, topic)
-        made = self._made[self._mode](topic, group, begin)
+        mode = self._mode or ("queue" if group else "manual")
+        made = self._made[mode](topic, group, begin)
         try:
             described = made.describe()
         except FlotillaError:
             made.close()
             raise
-        if self._reading is not None:
-            self._reading.close()
-        self._reading = made
+        if self._subscription is not None:
+            self._subscription.close()
+        self._subscription = made
         typer.echo(described)
 
-    def _queue(self, topic: str, group: str, begin: StartPoint | None) -> Reading:
+    def _queue(self, topic: str, group: str, begin: StartPoint | None) -> Subscription:
         if not group:
-            raise InvalidArgumentError("a queue is read as a group: subscribe TOPIC group=NAME")
+            raise InvalidArgumentError("a queue is read by a group: subscribe TOPIC group=NAME")
         begin = begin or StartPoint()
         made = self._client.queue(topic, group, start=begin.offset, timestamp_ms=begin.timestamp_ms)
-        return QueueReading(made, topic, group)
+        return QueueSubscription(made, topic, group)
 
-    def _stream_group(self, topic: str, group: str, begin: StartPoint | None) -> Reading:
+    def _stream_group(self, topic: str, group: str, begin: StartPoint | None) -> Subscription:
         if not group:
             raise InvalidArgumentError("a stream is shared by a group: subscribe TOPIC group=NAME")
         begin = begin or StartPoint()
         made = self._client.stream(topic, group, start=begin.offset, timestamp_ms=begin.timestamp_ms, skip_removed=True)
-        return StreamReading(made)
+        return StreamSubscription(made)
 
-    def _manual(self, topic: str, group: str, begin: StartPoint | None) -> Reading:
+    def _manual(self, topic: str, group: str, begin: StartPoint | None) -> Subscription:
         made = self._client.reader(
             topic,
             group=group,
@@ -155,7 +159,7 @@ class ShellSession:
             timestamp_ms=begin.timestamp_ms if begin else None,
             skip_removed=True,
         )
-        return ManualReading(made, group)
+        return ManualSubscription(made, group)
 
     def _poll(self, arguments: list[str]) -> None:
         count = _read_count(arguments[0]) if arguments else _POLL_COUNT
@@ -165,13 +169,13 @@ class ShellSession:
             note("nothing new")
 
     def _stream(self, arguments: list[str]) -> None:
-        reading = self._subscribed()
+        subscription = self._subscribed()
         note("Ctrl-C ends")
         try:
             while True:
-                messages = reading.poll(_STREAM_COUNT)
+                messages = subscription.poll(_STREAM_COUNT)
                 self._print(messages)
-                reading.done_with(messages)
+                subscription.done_with(messages)
         except KeyboardInterrupt:
             typer.echo()
 
@@ -191,27 +195,27 @@ class ShellSession:
             if arguments[0] not in MODES:
                 raise InvalidArgumentError(f"a mode is one of {', '.join(MODES)}")
             self._mode = arguments[0]
-        typer.echo(f"subscribe reads in mode {self._mode}")
+        typer.echo(f"subscribe reads in mode {self._mode or 'queue with a group, else manual'}")
 
     def _topics(self, arguments: list[str]) -> None:
         names = self.topic_names()
-        typer.echo("\n".join(names) if names else "there are no topics yet; `send` makes one")
+        typer.echo("\n".join(names) if names else "there are no topics; `send` makes one")
 
     def _status(self, arguments: list[str]) -> None:
         keys = ("node", "client", "is_alive", "is_controller", "leads", "replicas")
         columns = ("node", "address", "alive", "controller", "leads", "replicas")
         rows = broker_rows(self._client.metadata())
         print_table(columns, [[row[key] for key in keys] for row in rows])
-        typer.echo("reading nothing" if self._reading is None else self._reading.describe())
+        typer.echo("no subscription" if self._subscription is None else self._subscription.describe())
 
     def _help(self, arguments: list[str]) -> None:
         chosen = [find_word(arguments[0])] if arguments else WORDS
         print_table(("command", "what it does"), [(word.usage, word.help) for word in chosen])
 
-    def _subscribed(self) -> Reading:
-        if self._reading is None:
-            raise InvalidArgumentError("nothing is read yet: subscribe TOPIC")
-        return self._reading
+    def _subscribed(self) -> Subscription:
+        if self._subscription is None:
+            raise InvalidArgumentError("no subscription yet: subscribe TOPIC")
+        return self._subscription
 
     def _print(self, messages: "list[Message] | list[QueueMessage]") -> None:
         shape = formatter(Format.LONG, is_terminal=sys.stdout.isatty())
@@ -221,16 +225,16 @@ class ShellSession:
 
 def _read_count(text: str) -> int:
     if not (text.isascii() and text.isdigit()) or len(text) > 9:
-        raise InvalidArgumentError(f"{text!r} is no number")
+        raise InvalidArgumentError(f"{text!r} is not a number")
     return int(text)
 
 
 class _Editing:
-    """History and completion while a conversation lasts. A Python without readline has neither."""
+    """History and completion. A Python without readline has neither."""
 
     def __init__(self, topics: Callable[[], list[str]]) -> None:
         self._topics = topics
-        self._offers: list[str] = []
+        self._completions: list[str] = []
         self._readline: Any = None
 
     def __enter__(self) -> None:
@@ -247,7 +251,7 @@ class _Editing:
         try:
             readline.read_history_file(_history_file())
         except OSError:
-            # The first time there is none; a damaged one is not worth a complaint.
+            # There is none the first time; a damaged one is ignored.
             pass
 
     def __exit__(self, *_: object) -> None:
@@ -258,17 +262,17 @@ class _Editing:
             _history_file().parent.mkdir(parents=True, exist_ok=True)
             self._readline.write_history_file(_history_file())
         except OSError as error:
-            note(f"the history is not kept: {error.strerror}")
+            note(f"the history cannot be saved: {error.strerror}")
 
     def _complete(self, text: str, state: int) -> str | None:
         if state == 0:
             line = self._readline.get_line_buffer()[: self._readline.get_endidx()]
             try:
-                self._offers = completions(line, self._topics() if " " in line else ())
+                self._completions = completions(line, self._topics() if " " in line else ())
             except FlotillaError:
-                # Whoever presses Tab wants an offer, not an error.
-                self._offers = []
-        return self._offers[state] if state < len(self._offers) else None
+                # Completion must not print errors.
+                self._completions = []
+        return self._completions[state] if state < len(self._completions) else None
 
 
 def _history_file() -> Path:

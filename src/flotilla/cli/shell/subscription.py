@@ -1,4 +1,4 @@
-"""What `flotilla shell` has subscribed to: a manual reader with positions, or a member of a queue or stream group."""
+"""The subscriptions of `flotilla shell`: a manual reader, or a member of a queue or stream group."""
 
 from typing import TYPE_CHECKING, Protocol
 
@@ -10,17 +10,17 @@ if TYPE_CHECKING:
     from flotilla.client.reader.sync import Reader
     from flotilla.client.stream.sync import StreamConsumer
 
-#: How long one look for news may take; Ctrl-C is noticed in between at the latest.
+#: The longest wait of one poll, and so the delay of Ctrl-C.
 POLL_WAIT_MS = 1_000
 
 
-class Reading(Protocol):
-    """One subscription, whatever its mode. Everything raises FlotillaError."""
+class Subscription(Protocol):
+    """A subscription in any mode. Every method may raise FlotillaError."""
 
     def poll(self, count: int) -> "list[Message] | list[QueueMessage]": ...
 
     def done_with(self, messages: "list[Message] | list[QueueMessage]") -> None:
-        """They were streamed past: nobody will settle them by hand."""
+        """Settles messages that `stream` has printed."""
 
     def seek(self, offset: object, timestamp_ms: int | None, partition: int | None) -> str: ...
 
@@ -33,8 +33,8 @@ class Reading(Protocol):
     def close(self) -> None: ...
 
 
-class ManualReading:
-    """Offsets, and nothing else."""
+class ManualSubscription:
+    """A reader with positions, and a group only for commits."""
 
     def __init__(self, consumer: "Reader", group: str) -> None:
         self._consumer = consumer
@@ -44,7 +44,7 @@ class ManualReading:
         return self._consumer.poll(count, wait_ms=POLL_WAIT_MS)
 
     def done_with(self, messages: "list[Message] | list[QueueMessage]") -> None:
-        """The position has moved already."""
+        """Nothing to do: the position has moved."""
 
     def seek(self, offset: object, timestamp_ms: int | None, partition: int | None) -> str:
         self._consumer.seek(offset, timestamp_ms=timestamp_ms, partition=partition)  # type: ignore[arg-type]
@@ -52,11 +52,11 @@ class ManualReading:
 
     def commit(self) -> str:
         if not self._group:
-            raise InvalidArgumentError("committing takes a group: subscribe TOPIC group=NAME")
+            raise InvalidArgumentError("a commit needs a group: subscribe TOPIC group=NAME")
         return f"group {self._group} is at {_places(self._consumer.commit())}"
 
     def nack(self, reason: str) -> str:
-        raise InvalidArgumentError("a manual reader holds nothing that could fail; `mode queue` does")
+        raise InvalidArgumentError("a manual reader has no leases to fail; `mode queue` has")
 
     def describe(self) -> str:
         group = f" as group {self._group}" if self._group else ""
@@ -66,18 +66,18 @@ class ManualReading:
         self._consumer.close()
 
 
-class QueueReading:
-    """Messages under a lease, until they are committed or fail; leases renew while the shell is open."""
+class QueueSubscription:
+    """Leases messages until `commit` or `nack`; leases are renewed while the shell is open."""
 
     def __init__(self, consumer: "QueueConsumer", topic: str, group: str) -> None:
         self._consumer = consumer
         self._topic = topic
         self._group = group
-        self._held: list[QueueMessage] = []
+        self._leased: list[QueueMessage] = []
 
     def poll(self, count: int) -> "list[QueueMessage]":
         messages = self._consumer.poll(count, wait_ms=POLL_WAIT_MS)
-        self._held += messages
+        self._leased += messages
         return messages
 
     def done_with(self, messages: "list[Message] | list[QueueMessage]") -> None:
@@ -87,24 +87,24 @@ class QueueReading:
         raise InvalidArgumentError("a queue group has no position; `flotilla group reset` moves all of it")
 
     def commit(self) -> str:
-        held, self._held = self._held, []
-        self._consumer.ack(held)
-        return f"{len(held)} done"
+        leased, self._leased = self._leased, []
+        self._consumer.ack(leased)
+        return f"{len(leased)} acknowledged"
 
     def nack(self, reason: str) -> str:
-        held, self._held = self._held, []
-        self._consumer.nack(held, reason=reason)
-        return f"{len(held)} failed; they come again"
+        leased, self._leased = self._leased, []
+        self._consumer.nack(leased, reason=reason)
+        return f"{len(leased)} failed; they are redelivered"
 
     def describe(self) -> str:
-        return f"reading {self._topic} in queue group {self._group}, holding {len(self._held)}"
+        return f"reading {self._topic} in queue group {self._group}, {len(self._leased)} leased"
 
     def close(self) -> None:
         self._consumer.close()
 
 
-class StreamReading:
-    """Partitions that the group gives to this shell, and positions in them."""
+class StreamSubscription:
+    """Reads the partitions that the group assigns to this shell."""
 
     def __init__(self, consumer: "StreamConsumer") -> None:
         self._consumer = consumer
@@ -124,7 +124,7 @@ class StreamReading:
         return f"group {self._consumer.group} is at {_places(self._consumer.positions())}"
 
     def nack(self, reason: str) -> str:
-        raise InvalidArgumentError("a stream group holds nothing that could fail; `mode queue` does")
+        raise InvalidArgumentError("a stream group has no leases to fail; `mode queue` has")
 
     def describe(self) -> str:
         reading = f"reading {self._consumer.topic} in stream group {self._consumer.group}"

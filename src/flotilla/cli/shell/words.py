@@ -1,6 +1,6 @@
-"""What can be typed into `flotilla shell`: the table of commands, how a line is read, and what Tab offers.
+"""The commands of `flotilla shell`: their table, the parser of a line, and completion.
 
-Knows nothing of brokers or terminals, so that all of it can be tried without either.
+Knows nothing of brokers or terminals.
 """
 
 import shlex
@@ -20,24 +20,31 @@ class Word:
     name: str
     usage: str
     help: str
-    #: Fewest and most words after it; more are a mistake.
+    #: Fewest and most arguments.
     arguments_min: int = 0
     arguments_max: int = 0
-    #: What its first argument is, for completion: "topic", "mode", "place", "command" or nothing.
+    #: The kind of its first argument, for completion: "topic", "mode", "place", "command" or empty.
     completes: str = ""
 
 
 WORDS: Final = (
-    Word("send", "send TOPIC TEXT... [key=K]", "Store a message and tell where.", 2, 10_000, "topic"),
+    Word("send", "send TOPIC TEXT... [key=K]", "Store a message and print its place.", 2, 10_000, "topic"),
     Word("subscribe", "subscribe TOPIC [group=G] [from=WHERE]", "Read a topic; WHERE is as in seek.", 1, 3, "topic"),
-    Word("poll", "poll [COUNT]", "Print what has come, up to COUNT messages (10).", 0, 1),
+    Word("poll", "poll [COUNT]", "Print new messages, up to COUNT (10).", 0, 1),
     Word("stream", "stream", "Print messages as they come, until Ctrl-C."),
     Word("seek", "seek WHERE [PARTITION]", "Go to earliest, latest, an offset, 10m ago, or a time.", 1, 2, "place"),
-    Word("commit", "commit", "Remember the position for the group; in a queue, finish what was polled."),
-    Word("nack", "nack [REASON...]", "In a queue: what was polled has failed, and comes again.", 0, 10_000),
-    Word("mode", "mode [queue|stream|manual]", "How to subscribe; without a word, tell it.", 0, 1, "mode"),
+    Word("commit", "commit", "Commit the position of the group; in a queue, acknowledge what was polled."),
+    Word("nack", "nack [REASON...]", "In a queue: fail what was polled; it is redelivered.", 0, 10_000),
+    Word(
+        "mode",
+        "mode [queue|stream|manual]",
+        "How to subscribe: queue with a group and manual without, unless set.",
+        0,
+        1,
+        "mode",
+    ),
     Word("topics", "topics", "List the topics."),
-    Word("status", "status", "Tell brokers, leaders and the position."),
+    Word("status", "status", "Print brokers, leaders and the position."),
     Word("help", "help [COMMAND]", "This list.", 0, 1, "command"),
     Word("exit", "exit", "Leave; Ctrl-D does too."),
 )
@@ -45,7 +52,7 @@ WORD_BY_NAME: Final = {word.name: word for word in WORDS}
 
 
 def read_line(text: str) -> tuple[Word, list[str]] | None:
-    """The command and its arguments; None for an empty line or a remark. Raises InvalidArgumentError."""
+    """The command and its arguments; None for an empty line or a comment. Raises InvalidArgumentError."""
     if text.lstrip().startswith("#"):
         return None
     try:
@@ -62,7 +69,7 @@ def read_line(text: str) -> tuple[Word, list[str]] | None:
 
 
 def split_options(arguments: Iterable[str], *names: str) -> tuple[list[str], dict[str, str]]:
-    """Plain words, and those of the form name=value for the given names."""
+    """Plain words, and values by name for words of the form name=value with a given name."""
     words, options = [], {}
     for argument in arguments:
         name, sign, value = argument.partition("=")
@@ -74,7 +81,7 @@ def split_options(arguments: Iterable[str], *names: str) -> tuple[list[str], dic
 
 
 def find_word(name: str) -> Word:
-    """By its name or any beginning that only one has."""
+    """Finds a command by its name or an unambiguous prefix."""
     found = [WORD_BY_NAME[name]] if name in WORD_BY_NAME else [word for word in WORDS if word.name.startswith(name)]
     if len(found) == 1:
         return found[0]
@@ -84,7 +91,7 @@ def find_word(name: str) -> Word:
 
 
 def completions(line: str, topics: Iterable[str]) -> list[str]:
-    """What the last word of the line may become."""
+    """Completions of the last word of the line."""
     before, _, last = line.rpartition(" ")
     words = before.split()
     if not words:

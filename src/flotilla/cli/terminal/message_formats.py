@@ -1,15 +1,16 @@
-"""How messages are printed: for people, for machines, byte for byte.
+"""The formats in which messages are printed.
 
     text   the payload as a line of text
     long   the same after partition, offset, time, key and headers
-    json   one object per line; what is no UTF-8 text stands under `..._base64`
+    json   one object per line; bytes that are no UTF-8 text stand under `..._base64`
     hex    partition:offset and the payload in hexadecimal
-    raw    the payload and nothing else: no separator either
+    raw    the payload and nothing else, no separator either
 
-On a terminal, text never steers the terminal: what is not printable is shown escaped.
+On a terminal, control characters are escaped.
 """
 
 import json
+import re
 from base64 import b64encode
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -23,8 +24,9 @@ if TYPE_CHECKING:
     from flotilla.client.queue.sync import QueueMessage
     from flotilla.client.reader.message import Message
 
-#: Whatever has a payload and a place.
 Printable: TypeAlias = "Message | QueueMessage"
+
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 
 
 class Format(StrEnum):
@@ -36,7 +38,7 @@ class Format(StrEnum):
 
 
 def formatter(chosen: Format, *, is_terminal: bool) -> Callable[[Printable], bytes]:
-    """Makes the bytes to be written for a message, its end of line included."""
+    """Returns a function that formats a message, its end of line included."""
     if chosen is Format.TEXT:
         return lambda message: _text(message.payload, is_terminal) + b"\n"
     if chosen is Format.LONG:
@@ -65,8 +67,18 @@ def _word(value: bytes) -> str:
 
 
 def moment(time_ms: int) -> str:
-    """A time of day that `--from` takes back."""
+    """A time in the form that `--from` reads."""
     return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def with_short_times(text: str) -> str:
+    """The text with its times of `moment` in local form, without the date if that is today."""
+    return _MOMENT.sub(lambda found: _short(datetime.fromisoformat(found[0]).astimezone()), text)
+
+
+def _short(time: datetime) -> str:
+    is_today = time.date() == datetime.now().astimezone().date()
+    return f"{time:%H:%M:%S}.{time.microsecond // 1000:03}" if is_today else f"{time:%Y-%m-%d %H:%M:%S}"
 
 
 def as_plain(message: Printable) -> dict[str, Any]:
@@ -82,7 +94,7 @@ def as_plain(message: Printable) -> dict[str, Any]:
 
 
 def plain_content(payload: bytes, key: bytes | None, headers: Headers) -> dict[str, Any]:
-    """What a producer said, for JSON."""
+    """Key, headers and payload for JSON."""
     plain: dict[str, Any] = {}
     if key is not None:
         _put(plain, "key", key)

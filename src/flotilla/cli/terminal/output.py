@@ -1,8 +1,8 @@
-"""How commands print: tables for people, JSON for machines, one line for a mistake.
+"""The output of commands: tables for people, JSON for programs, one line for a mistake.
 
 On a terminal a table has colours and fits the width. Elsewhere it is plain text with one line per row, whatever its
-length, so that `grep` and `awk` work. Values are data: brackets in them are no markup, and what could steer a
-terminal is shown escaped.
+length, so that `grep` and `awk` work. Values are data: brackets in them are no markup, and control characters are
+escaped.
 """
 
 import json
@@ -14,12 +14,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-#: Wide enough that no row of a table is ever folded when nobody looks at it.
+#: Rows that go to a file or a pipe are never folded.
 _UNBOUNDED_WIDTH = 10_000
 
 
 def console(*, is_stderr: bool = False) -> Console:
-    """For this very moment: tests and pipes may replace the streams between two commands."""
+    """Made for each use: tests replace the streams between two commands."""
     stream = sys.stderr if is_stderr else sys.stdout
     width = None if stream.isatty() else _UNBOUNDED_WIDTH
     return Console(file=stream, width=width, highlight=False, soft_wrap=not stream.isatty())
@@ -29,20 +29,20 @@ def print_json(value: object) -> None:
     typer.echo(json.dumps(value, ensure_ascii=False))
 
 
-def print_done(done: object, told: str, *, as_json: bool) -> None:
-    """What a command has done: JSON for machines, words for people."""
+def print_done(done: object, text: str, *, as_json: bool) -> None:
+    """The result of a command: JSON for programs, a sentence for people."""
     if as_json:
         print_json(done)
     else:
-        typer.echo(told)
+        typer.echo(text)
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, is_terminal: bool = True) -> Table:
-    """Integers stand at the right of their column, everything else at the left."""
+    """A column of integers is aligned right, any other left. `-` stands for a missing integer."""
     kept = list(rows)
     made = Table(box=None, pad_edge=False, header_style="bold")
     for at, column in enumerate(columns):
-        is_number = bool(kept) and type(kept[0][at]) is int
+        is_number = bool(kept) and all(type(row[at]) is int or row[at] == "-" for row in kept)
         made.add_column(column, justify="right" if is_number else "left", overflow="fold")
     for row in kept:
         made.add_row(*(cell if isinstance(cell, Text) else Text(shown(cell, is_terminal=is_terminal)) for cell in row))
@@ -55,7 +55,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
     if printer.is_terminal:
         printer.print(made)
         return
-    # Rich pads every line to the full width of its table; a pipe has no use for that.
+    # Rich pads every line to the full width of its table.
     with printer.capture() as capture:
         printer.print(made)
     for line in capture.get().splitlines():
@@ -63,7 +63,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
 
 
 def shown(value: object, *, is_terminal: bool = True) -> str:
-    """One printable line. Large numbers are cut into thousands for people only."""
+    """One printable line. Numbers have thousands separators on a terminal only."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     text = f"{value:,}" if isinstance(value, int) and is_terminal else str(value)
@@ -71,7 +71,7 @@ def shown(value: object, *, is_terminal: bool = True) -> str:
 
 
 def escaped(text: str) -> str:
-    """Without anything that a terminal would obey."""
+    """The text without control characters."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
@@ -81,12 +81,12 @@ def complain(message: str) -> None:
 
 
 def note(message: str) -> None:
-    """Something worth knowing that is no part of the result."""
+    """A line on standard error that is not part of the result."""
     typer.echo(message, err=True)
 
 
 def age(duration_ms: int) -> str:
-    """A duration as people say it, to two digits or so: nobody wants the milliseconds of a day."""
+    """A duration with one unit, as in `3.5 min`."""
     if duration_ms < 1_000:
         return f"{duration_ms} ms"
     seconds = duration_ms / 1_000
@@ -94,3 +94,12 @@ def age(duration_ms: int) -> str:
         if seconds >= 2 * size:
             return f"{seconds / size:.1f} {unit}"
     return f"{seconds:.1f} s"
+
+
+def ago(duration_ms: int) -> str:
+    return f"{age(duration_ms)} ago"
+
+
+def oldest(age_ms: int) -> str:
+    """The age of the oldest message that waits; `-` if none does."""
+    return age(age_ms) if age_ms else "-"

@@ -65,17 +65,20 @@ class Cluster:
 
         client = Client(self.servers, timeout_ms=self.timeout_ms)
         if sys.stderr.isatty():
-            self._report_silence(client)
+            try:
+                report_silence(client, f"no answer from {self.servers} yet; trying for {self.timeout}")
+            except BaseException:
+                client.close()
+                raise
         return client
 
-    def _report_silence(self, client: "Client") -> None:
-        try:
-            client.metadata([_NO_TOPIC], timeout_ms=_PATIENCE_MS)
-        except (DeadlineError, UnavailableError):
-            note(f"no answer from {self.servers} yet; trying for {self.timeout}")
-        except BaseException:
-            client.close()
-            raise
+
+def report_silence(client: "Client", text: str) -> None:
+    """Prints the text if no broker answers at once."""
+    try:
+        client.metadata([_NO_TOPIC], timeout_ms=_PATIENCE_MS)
+    except (DeadlineError, UnavailableError):
+        note(text)
 
 
 def takes_cluster(command: Callable[..., None], *, timeout: str = DEFAULT_TIMEOUT) -> Callable[..., None]:

@@ -14,6 +14,7 @@ import typer
 from flotilla.cli.terminal.servers import SERVERS_VARIABLE
 from flotilla.cli.terminal.shared_options import share_options
 from flotilla.runtime.settings_loader import CONFIG_VARIABLE, load_settings
+from flotilla.types.setting_kinds import Switch
 from flotilla.types.settings import SETTINGS, LoadedSettings, Setting
 
 
@@ -36,12 +37,14 @@ def _config_flag() -> Parameter:
 
 def _flag(setting: Setting) -> Parameter:
     default = setting.kind.format(setting.default) or "none"
+    is_switch = isinstance(setting.kind, Switch)
     option = typer.Option(
-        setting.flag,
-        metavar=setting.kind.shape,
+        f"{setting.flag}/--no-{setting.flag.removeprefix('--')}" if is_switch else setting.flag,
+        metavar="" if is_switch else setting.kind.shape,
         help=f"{setting.help} (default {default})",
         rich_help_panel=setting.section,
         show_default=False,
     )
     # Text stays unparsed here: the table parses flags, variables and files alike, with the same errors.
-    return Parameter(setting.name, Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[str | None, option])
+    kind = bool | None if is_switch else str | None
+    return Parameter(setting.name, Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, option])

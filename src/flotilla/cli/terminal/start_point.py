@@ -1,4 +1,4 @@
-"""Where reading begins, as people say it: `earliest`, `latest`, an offset, `10m` ago, or a time of day."""
+"""The place where reading begins: `earliest`, `latest`, an offset, `10m` ago, or a time."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,13 +15,13 @@ def now_ms() -> int:
 
 @dataclass(frozen=True, slots=True)
 class StartPoint:
-    """Exactly one of the two is said."""
+    """Exactly one of the two is given."""
 
     offset: int | Literal["earliest", "latest"] | None = None
     timestamp_ms: int | None = None
 
 
-#: Of the largest offset there can be.
+#: Of the largest offset.
 _OFFSET_DIGITS_MAX = 18
 
 
@@ -40,13 +40,21 @@ def read_start_point(text: str, now_ms: int) -> StartPoint:
     except ValueError:
         pass
     try:
-        # A time without a zone is the user's own, as everywhere on their machine; some years have none.
+        # A time without a zone is local time; some years have no local time.
         moment = datetime.fromisoformat(text).astimezone(UTC)
     except (ValueError, OverflowError):
         raise _no_place(text) from None
     return StartPoint(timestamp_ms=max(int(moment.timestamp() * 1000), 0))
 
 
+def read_time(text: str, flag: str) -> int:
+    """How long ago, or a time, in milliseconds since 1970. Raises InvalidArgumentError."""
+    found = read_start_point(text, now_ms()).timestamp_ms
+    if found is None:
+        raise InvalidArgumentError(f"{flag} is how long ago (2h), or a time; not {text!r}")
+    return found
+
+
 def _no_place(text: str) -> InvalidArgumentError:
     allowed = "earliest, latest, an offset, how long ago (10m, 2h) or a time (2030-01-31T12:00:00Z)"
-    return InvalidArgumentError(f"{text!r} is no place to begin at; it is {allowed}")
+    return InvalidArgumentError(f"{text!r} is no place to begin at; expected {allowed}")

@@ -1,8 +1,11 @@
-"""SIGTERM and SIGINT of a process that stops in order: the first one asks for it, the second one ends it at once.
+"""Signals of a process that stops in order.
 
-They are taken from before the process listens until it is gone, so at no time does the system's own way of ending it
-come first: its exit code says what happened. A signal that comes while everything still starts is kept until there is
-somebody to hear of it. One that comes when all is done is ignored.
+    SIGTERM, SIGINT   the first asks for the stop, the second ends the process at once
+    SIGHUP            is logged and ignored: a closed terminal or a log rotation must not end a broker
+
+The handlers are installed before the process listens and stay until it is gone, so the exit code always says what
+happened. A signal that comes while the process starts is kept until `notify` is called; one that comes after `done` is
+ignored.
 
 Must be used on the main thread, where the interpreter runs handlers.
 """
@@ -26,14 +29,15 @@ class StopSignals:
     def __init__(self, end: Callable[[int], object] = os._exit) -> None:
         """`end` leaves the process with an exit code, whatever its threads are doing."""
         self._end = end
-        #: The signal that has asked for the end; empty: none has.
+        #: The signal that asked for the stop; empty: none has.
         self.asked_by = ""
         self._is_done = False
         self._notify: Callable[[], object] | None = None
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> "StopSignals":
-        self._before = {number: signal.signal(number, self._came) for number in STOPPING}
+        self._before = {number: signal.signal(number, self._stop) for number in STOPPING}
+        self._before[signal.SIGHUP] = signal.signal(signal.SIGHUP, log_hangup)
         return self
 
     def __exit__(
@@ -43,27 +47,31 @@ class StopSignals:
             for number, handler in self._before.items():
                 signal.signal(number, handler)
 
-    def tell(self, loop: asyncio.AbstractEventLoop, action: Callable[[], object]) -> None:
-        """Has the loop do that at the first signal, which may have come before."""
+    def notify(self, loop: asyncio.AbstractEventLoop, action: Callable[[], object]) -> None:
+        """Calls `action` in the loop at the first signal, which may have come before."""
         self._notify = lambda: loop.call_soon_threadsafe(action)
         if self.asked_by:
             self._notify()
 
     def done(self) -> None:
-        """All is stopped and written: what is left of the process ends by itself, with the exit code that it has."""
+        """Everything is stopped and written: from now on signals change nothing."""
         self._is_done = True
-        for number in STOPPING:
+        for number in self._before:
             signal.signal(number, signal.SIG_IGN)
 
-    def _came(self, number: int, frame: FrameType | None) -> None:
-        """Between any two steps of the main thread."""
+    def _stop(self, number: int, frame: FrameType | None) -> None:
+        """Runs between any two steps of the main thread."""
         if self.asked_by:
             try:
                 log.warning("ended by a second signal", signal=signal.Signals(number).name)
             finally:
-                # Also when the first half of another line was just being written.
+                # Even if the log line fails because another one was half written.
                 self._end(FAILED.code)
             return
         self.asked_by = signal.Signals(number).name
         if self._notify is not None:
             self._notify()
+
+
+def log_hangup(*_: object) -> None:
+    log.info("SIGHUP is ignored: settings are read at the start only")

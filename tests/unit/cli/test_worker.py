@@ -1,0 +1,56 @@
+"""How `flotilla worker` finds a handler, and what it says of one that cannot work."""
+
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+from flotilla.cli.worker import find_handler
+from flotilla.types.errors import InvalidArgumentError
+
+MODULE = """
+def handle(message): ...
+def with_default(message, more=1): ...
+def without(): ...
+def with_two(message, other): ...
+class Handler:
+    def __call__(self, message): ...
+    def method(self, message): ...
+an_object = Handler()
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    for name in ("handlers_here", "broken_here"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    tmp_path.joinpath("handlers_here.py").write_text(MODULE)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ["handle", "with_default", "an_object", "an_object.method"])
+def test_a_handler_takes_a_message(name: str) -> None:
+    assert callable(find_handler(f"handlers_here:{name}"))
+
+
+@pytest.mark.parametrize("name", ["without", "with_two"])
+def test_a_handler_that_no_message_fits_is_refused_at_the_start(name: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="must take one argument"):
+        find_handler(f"handlers_here:{name}")
+
+
+@pytest.mark.parametrize("source", ["import json\n\n1 / 0\n", "import nothing_of_this_name\n", "def broken(:\n"])
+def test_a_module_that_fails_to_import_shows_its_own_frames_only(
+    folder: Path, source: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder.joinpath("broken_here.py").write_text(source)
+    with pytest.raises(typer.Exit):
+        find_handler("broken_here:handle")
+    shown = capsys.readouterr().err
+    assert "broken_here.py" in shown
+    assert "importlib" not in shown
+    assert "flotilla/cli" not in shown
+    assert shown.endswith("flotilla: module 'broken_here' cannot be imported\n")
