@@ -24,15 +24,15 @@ _KINDS = {int: "NUMBER", float: "NUMBER", str: "TEXT", Path: "PATH"}
 _HEAD = f"""\
 # The command line
 
-`flotilla` is one command with verbs. `flotilla VERB --help` says what this page says; `flotilla --install-completion` \
-teaches your shell to complete it. [The quickstart](../quickstart.md) shows them at work.
+`flotilla` is one command with verbs. `flotilla VERB --help` prints what this page says; \
+`flotilla --install-completion` adds completion to your shell. [The quickstart](../quickstart.md) shows them in use.
 
 - **Which cluster.** Verbs that talk to a cluster take `--servers` (`-s`), else `{SERVERS_VARIABLE}`, else \
-`{DEFAULT_SERVERS}`. One broker is enough; the others are found by asking.
-- **What is printed.** Tables on a terminal; elsewhere the same rows as plain text without colours, one line each. \
+`{DEFAULT_SERVERS}`. One broker is enough; it names the others.
+- **Output.** Tables on a terminal; elsewhere the same rows as plain text without colours, one line each. \
 `--json` prints JSON, one document or one line per message; every verb has it except `serve`, `proxy`, `worker` and \
 `shell`, which run until they are stopped. Results go to standard output, everything else to standard error.
-- **Mistakes** are one line on standard error, which begins with `flotilla:`, and an exit code.
+- **Errors** are one line on standard error that begins with `flotilla:`, and an exit code.
 
 ## Exit codes
 

@@ -7,20 +7,20 @@ PATH = "docs/reference/delivery-states.md"
 _HEAD = """\
 # Delivery states
 
-A message is in one state for each queue group, and its state in one group says nothing about its state in another. \
-`flotilla why` names the state of a message and what comes next.
+A message has one state in each queue group, independent of its state in other groups. `flotilla why` prints the \
+state of a message and what comes next.
 
-Changes are decided in one of two places. What the *log* decides is committed on a majority of disks before it \
-counts, is the same on every replica, and survives every leader. What the *leader* decides is in its memory and costs \
-no entry in the log: leases above all. A new leader begins with everything ready that is not settled and does not \
-wait for a time. Members present what they hold to it within a grace, and nothing is delivered before that is over.
+Transitions are decided in one of two places. Those decided by the *log* are committed on a majority of disks before \
+they count, are the same on every replica, and survive every leader. Those decided by the *leader*, above all leases, \
+are in its memory and cost no log entry. For a new leader every unsettled message that waits for no time is ready. \
+Members register the leases they hold with it within a grace period; it delivers nothing before that is over.
 
-A message that is settled stays settled. A reset of the group is not a transition: it makes the group anew.
+A settled message stays settled. A reset of the group is not a transition: it creates the group again.
 
 ## The picture
 
-Cancelling and trimming end every state that is not final, and a new leader begins with *ready*; they are left out \
-here and stand in the table.
+Cancelling and trimming end every state that is not final, and a new leader begins with *ready*; the picture omits \
+them, the table has them.
 
 """
 

@@ -9,10 +9,10 @@ PATH = "docs/reference/metrics.md"
 _HEAD = """\
 # Health and metrics
 
-A node answers three questions over HTTP, at `http_listen` (port 7680 unless set otherwise). They need no body and \
-no query, and no answer may be kept by a cache.
+Every node serves three pages over HTTP, at `http_listen` (port 7680 by default). Requests have no body and no query; \
+answers must not be cached.
 
-| path | asks | answer |
+| path | question | answer |
 | --- | --- | --- |
 | `/health` | does the node work? | 200 and JSON, or 503 while its disk fails |
 | `/ready` | should requests be sent here? | 200, or 503 with the reasons |
@@ -21,9 +21,9 @@ no query, and no answer may be kept by a cache.
 ## Health
 
 `storage` is `ok`, or the [error](errors.md) that keeps the node from writing: `DISK_FULL` or `STORAGE_FAILED`. \
-Meanwhile the node leads nothing and acknowledges nothing, tries again by itself, and goes on when the disk does: a \
-restart does not help against a full disk. `damaged` lists the replicas that found their log damaged and are being \
-repaired from the others, each with `topic`, `partition` and the `ranges` of indexes.
+Meanwhile the node leads nothing and acknowledges nothing; it retries and continues when the disk works again. A \
+restart does not help against a full disk. `damaged` lists the replicas whose log is damaged and being repaired from \
+other replicas, each with `topic`, `partition` and the `ranges` of indexes.
 
 ```json
 {
@@ -50,27 +50,27 @@ repaired from the others, each with `topic`, `partition` and the `ranges` of ind
 
 | code | the node is not ready because |
 | --- | --- |
-| `STOPPING` | it was told to stop |
+| `STOPPING` | it is stopping |
 | `DISK_FULL`, `STORAGE_FAILED` | its disk refuses to write |
 | `NO_CLUSTER` | it is not part of a cluster, or the cluster is not initialised |
-| `NO_METADATA_LEADER` | nobody is known to lead the cluster's metadata |
-| `NOT_REGISTERED` | the cluster does not know it as a broker yet |
-| `DAMAGED` | replicas repair their log |
-| `NO_LEADER` | replicas know no leader |
+| `NO_METADATA_LEADER` | it knows no leader of the cluster's metadata |
+| `NOT_REGISTERED` | the cluster has not registered it as a broker yet |
+| `DAMAGED` | some of its replicas repair their log |
+| `NO_LEADER` | some of its replicas know no leader |
 """
 
 _METRICS = """\
 ## Metrics
 
-Times are in seconds and sizes in bytes. Counters begin at zero when the process starts, and every node counts what \
-it did itself: sum over nodes for the cluster. Numbers of a partition carry its `topic` and `partition`; the cluster's \
-metadata goes by the topic `__metadata`. A topic that is deleted takes its counters with it.
+Times are in seconds and sizes in bytes. Counters begin at zero when the process starts, and every node counts its own \
+work: sum over nodes for the cluster. Metrics of a partition have the labels `topic` and `partition`; the cluster's \
+metadata has the topic `__metadata`. The counters of a topic are removed with it.
 """
 
 _TAIL = """\
 ## Values of labels
 
-`flotilla_raft_state` tells a role by its number:
+`flotilla_raft_state` is the number of a role:
 
 {states}
 
@@ -78,16 +78,16 @@ _TAIL = """\
 
 {operations}
 
-## Questions that they answer
+## Useful queries
 
 | question | query |
 | --- | --- |
-| records a second, by topic | `sum by (topic) (rate(flotilla_messages_produced_total[1m]))` |
-| the slowest hundredth of produces | `histogram_quantile(0.99, sum by (le) (rate(flotilla_request_seconds_bucket{{operation="produce"}}[5m])))` |
-| how slow the disk is | `histogram_quantile(0.99, sum by (le) (rate(flotilla_fsync_seconds_bucket[5m])))` |
+| records per second, by topic | `sum by (topic) (rate(flotilla_messages_produced_total[1m]))` |
+| p99 of produce requests | `histogram_quantile(0.99, sum by (le) (rate(flotilla_request_seconds_bucket{{operation="produce"}}[5m])))` |
+| p99 of disk syncs | `histogram_quantile(0.99, sum by (le) (rate(flotilla_fsync_seconds_bucket[5m])))` |
 | partitions without a leader anywhere | `max by (topic, partition) (flotilla_raft_state) < 4` |
-| followers that fall behind | `max by (topic, partition, peer) (flotilla_raft_replication_lag) > 10000` |
-| how much of its time a node spends on garbage | `rate(flotilla_gc_pause_seconds_sum[5m])` |
+| followers that lag | `max by (topic, partition, peer) (flotilla_raft_replication_lag) > 10000` |
+| share of time in garbage collection | `rate(flotilla_gc_pause_seconds_sum[5m])` |
 | nodes that cannot write | `flotilla_storage_ok == 0` |
 """  # noqa: E501 - a row of a table is one line
 

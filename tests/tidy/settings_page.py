@@ -12,12 +12,12 @@ A node takes its settings from flags, then from `FLOTILLA_*` variables, then fro
 defaults below. The file is named by `--config` or by `FLOTILLA_CONFIG`. A key is the same word everywhere: \
 `http_listen` in the file is `--http-listen` as a flag and `FLOTILLA_HTTP_LISTEN` in the environment.
 
-`flotilla config show` tells every value in force and where it came from, and takes the same flags as \
-`flotilla serve`. Piped into a file it writes TOML that gives the same values again.
+`flotilla config show` prints every value in force and its origin, and takes the same flags as `flotilla serve`. \
+Piped into a file it writes TOML that gives the same values again.
 
-A key or a variable that is not on this page is an error, and so is a value that is not allowed: a node does not \
-start with settings that it does not understand. An empty variable counts as absent. Variables by which Kubernetes \
-tells the addresses of a service (`FLOTILLA_SERVICE_HOST` and the like) are no settings and are passed over.
+An unknown key or variable is an error, and so is a value that is not allowed: a node does not start with settings \
+that it does not understand. An empty variable counts as absent. The variables that Kubernetes sets for services \
+(`FLOTILLA_SERVICE_HOST` and similar) are ignored. Topics and groups have [settings of their own](topic-settings.md).
 
 ## How values are written
 
@@ -36,10 +36,10 @@ tells the addresses of a service (`FLOTILLA_SERVICE_HOST` and the like) are no s
 _RULES = """\
 ## Rules between settings
 
-- `peers` forms a new cluster and `join` enters a running one: give one of them, or neither for a node alone.
-- Two services of a node cannot listen at one address.
-- A node with others must be reachable: where a node listens on all interfaces, or on loopback while the others are on \
-other machines, `advertise` and `peer_advertise` say where it can be reached.
+- `peers` forms a new cluster and `join` enters a running one: give one of them, or neither for a single node.
+- Two listeners of a node cannot share an address.
+- The nodes of a cluster must reach each other: where a node listens on all interfaces, or on loopback while the \
+others are on other machines, set `advertise` and `peer_advertise` to addresses that the others can reach.
 - `election_timeout_ms` is at least twice `heartbeat_ms`, and `quiesce_ms` is 0 or at least `heartbeat_ms`.
 """
 
