@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from flotilla.client.admin.group_info import GroupInfo as GroupInfo
     from flotilla.client.async_client import AsyncClient as AsyncClient
     from flotilla.client.client import Client as Client
-    from flotilla.client.producer._batch import Receipt as Receipt
     from flotilla.client.producer.aio import AsyncProducer as AsyncProducer
+    from flotilla.client.producer.receipt import Receipt as Receipt
     from flotilla.client.producer.sync import Producer as Producer
     from flotilla.client.queue.aio import AsyncQueueConsumer as AsyncQueueConsumer
     from flotilla.client.queue.aio import AsyncQueueMessage as AsyncQueueMessage
@@ -81,7 +81,7 @@ _HOMES = {
     "QueueConsumer": "client.queue.sync",
     "QueueMessage": "client.queue.sync",
     "Reader": "client.reader.sync",
-    "Receipt": "client.producer._batch",
+    "Receipt": "client.producer.receipt",
     "Record": "types.records",
     "Redriven": "client.admin.dead_letters",
     "Reject": "client.queue.outcome",

@@ -24,7 +24,7 @@ from flotilla.cli.terminal.servers import AsJson, Cluster, read_duration, takes_
 from flotilla.types.errors import FlotillaError, InvalidArgumentError
 
 if TYPE_CHECKING:
-    from flotilla.client.producer._record_fields import RecordFields
+    from flotilla.client.producer.record_fields import RecordFields
     from flotilla.client.producer.sync import Producer, SyncDelivery
 
 #: Larger than any topic accepts; longer lines are refused before they fill the memory.

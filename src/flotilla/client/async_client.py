@@ -22,10 +22,10 @@ from flotilla.client.admin.dead_letters import AsyncDeadLetters
 from flotilla.client.admin.group_info import GroupInfo
 from flotilla.client.admin.groups import Groups
 from flotilla.client.producer._at_exit import warn_unclosed
-from flotilla.client.producer._batch import Receipt
-from flotilla.client.producer._core import ProducerOptions
-from flotilla.client.producer._record_fields import RecordFields
 from flotilla.client.producer.aio import AsyncProducer
+from flotilla.client.producer.options import ProducerOptions
+from flotilla.client.producer.receipt import Receipt
+from flotilla.client.producer.record_fields import RecordFields
 from flotilla.client.queue.aio import AsyncQueueConsumer
 from flotilla.client.queue.options import QueueOptions, StartAt, queue_parameters
 from flotilla.client.reader.aio import AsyncReader

@@ -25,10 +25,10 @@ from flotilla.client.admin.dead_letters import DeadLetters
 from flotilla.client.admin.group_info import GroupInfo
 from flotilla.client.async_client import AsyncClient
 from flotilla.client.producer._at_exit import warn_unclosed
-from flotilla.client.producer._batch import Receipt
-from flotilla.client.producer._core import ProducerOptions
 from flotilla.client.producer._direct_connection import DirectConnections
-from flotilla.client.producer._record_fields import RecordFields
+from flotilla.client.producer.options import ProducerOptions
+from flotilla.client.producer.receipt import Receipt
+from flotilla.client.producer.record_fields import RecordFields
 from flotilla.client.producer.sync import Producer
 from flotilla.client.queue.options import QueueOptions, StartAt, queue_parameters
 from flotilla.client.queue.sync import QueueConsumer

@@ -22,8 +22,8 @@ from flotilla.client._core.positions import find_topic
 from flotilla.client._core.session import no_topic
 from flotilla.client._options import new_session
 from flotilla.client.admin.groups import Groups
-from flotilla.client.producer._batch import Receipt
 from flotilla.client.producer.aio import AsyncProducer
+from flotilla.client.producer.receipt import Receipt
 from flotilla.gateway.forwarded_leases import ForwardedLease, ForwardedLeases, forward
 from flotilla.gateway.long_poll_connections import LongPollConnection, LongPollConnections
 from flotilla.gateway.poll import GatewayPoll

@@ -8,9 +8,9 @@ import asyncio
 from typing import Final
 
 from flotilla.client._core.asyncio_network import Network
-from flotilla.client.producer._batch import Receipt
-from flotilla.client.producer._core import ProducerOptions
 from flotilla.client.producer.aio import AsyncDelivery, AsyncProducer
+from flotilla.client.producer.options import ProducerOptions
+from flotilla.client.producer.receipt import Receipt
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.records import Record
 

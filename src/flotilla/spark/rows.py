@@ -26,7 +26,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from flotilla.client.producer._partitioner import partition_of
+from flotilla.client.producer.partitioner import partition_of
 from flotilla.spark.encoding import ROW_COLUMNS, row_bytes
 from flotilla.spark.options import OptionError, Options
 from flotilla.types.errors import InvalidArgumentError

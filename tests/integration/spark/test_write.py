@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flotilla import Client
-from flotilla.client.producer._partitioner import partition_of
+from flotilla.client.producer.partitioner import partition_of
 from tests.integration.spark.tables import drain, read, read_stream, values, write
 
 Topic = Callable[..., str]

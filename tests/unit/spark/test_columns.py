@@ -122,7 +122,7 @@ def test_rows_become_the_batch_that_a_client_makes_of_them(records, skipped):
 
 @given(RECORDS, st.integers(1, 4))
 def test_rows_go_where_a_client_sends_them(records, partitions):
-    from flotilla.client.producer._partitioner import partition_of
+    from flotilla.client.producer.partitioner import partition_of
 
     for lane, rows in sorted_rows(table(records), partitions):
         keys = rows.column("key").to_pylist()

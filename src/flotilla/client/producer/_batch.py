@@ -1,103 +1,73 @@
-"""A batch from its first record to its answer, and the promise given for each record in it.
+"""A batch from its first record to its answer, and the delivery of each record in it.
 
-The records of a batch share one fate, so there is one state for all of them: a delivery is a position in a
-batch and nothing else, which makes a future per record nearly free. A batch is encoded when it is first
-sent; when it has to travel under other numbers later, only its header is written anew.
+The records of a batch are stored or fail together, so they share one state: a delivery is only a position in a batch,
+which makes a future per record nearly free. A batch is encoded when it is first sent; when its numbers change later,
+only its header is written anew.
 
-One thread fills and reads, another may resolve: whoever waits is called exactly once, by whichever of
-the two sees the end and the waiting together first.
+One thread fills and reads, another may resolve. Each callback is called exactly once, by the thread that first sees
+both the callback and the end.
 """
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
 from flotilla.client._core.calls import ClientCall
+from flotilla.client.producer.receipt import Receipt
 from flotilla.codec.batch.header import HEADER_BYTES, pack_header, parse_header
 from flotilla.codec.batch.records import decode_batch, encode_batch, encode_values
 from flotilla.types.errors import FlotillaError, InvalidArgumentError
 from flotilla.types.ids import Offset
 from flotilla.types.records import Record
 
-#: The batch has no number yet, or needs another.
-UNNUMBERED = -1
+#: The batch has no sequence number yet, or needs another.
+UNNUMBERED: Final = -1
 
 
-class Receipt(NamedTuple):
-    """Where a record is stored: on disk at a majority of replicas."""
-
-    partition: int
-    offset: Offset
-    #: A record with this idempotency key was stored before, there; this one was not needed.
-    duplicate: bool = False
-
-
-#: A receipt without the detour over its own Python function: one is made for each record.
+#: Makes a receipt without calling its Python constructor: one is made for each record.
 _RECEIPT: Final[Callable[[tuple[int, Offset, bool]], Receipt]] = partial(tuple.__new__, Receipt)
 
 
+@dataclass(slots=True, eq=False)
 class Batch:
     """Records for one partition that share priority and deliver-at."""
 
-    __slots__ = (
-        "_callbacks",
-        "attempts",
-        "base_offset",
-        "call",
-        "count",
-        "data",
-        "deadline_ms",
-        "error",
-        "is_done",
-        "is_observed",
-        "is_unsure",
-        "keys",
-        "known",
-        "last_error",
-        "opened_ms",
-        "partition",
-        "records",
-        "sequence",
-        "size_bytes",
-        "template",
-        "times_ms",
-        "values",
-    )
+    partition: int
+    #: When its first record came, and when all of its records are overdue.
+    opened_ms: int
+    deadline_ms: int
+    records: list[Record] = field(default_factory=list)
+    #: Instead of records: payloads that share all other fields, which the template has,
+    values: list[bytes] = field(default_factory=list)
+    template: Record | None = None
+    #: but for their times, if they have some.
+    times_ms: list[int] = field(default_factory=list)
+    count: int = 0
+    size_bytes: int = 0
+    #: The idempotency keys of its records, none of which may occur twice.
+    keys: dict[bytes, None] = field(default_factory=dict)
+    #: Offsets of records whose keys were stored before, by position in the batch; they are not in `data` any more.
+    known: dict[int, Offset] = field(default_factory=dict)
 
-    def __init__(self, partition: int, opened_ms: int, deadline_ms: int) -> None:
-        self.partition = partition
-        #: When its first record came, and when all of them are overdue.
-        self.opened_ms = opened_ms
-        self.deadline_ms = deadline_ms
-        self.records: list[Record] = []
-        #: Instead of records: values that share everything else, which the template says,
-        self.values: list[bytes] = []
-        self.template: Record | None = None
-        #: but for their times, if they have some.
-        self.times_ms: list[int] = []
-        self.count = 0
-        self.size_bytes = 0
-        #: The idempotency keys of its records, none of which may occur twice.
-        self.keys: dict[bytes, None] = {}
-        #: Where records are whose keys were stored before, by their position; they are not in the bytes any more.
-        self.known: dict[int, Offset] = {}
-        # What the lane knows of it.
-        self.data = b""
-        self.sequence = UNNUMBERED
-        #: The attempt under way.
-        self.call: ClientCall | None = None
-        #: An attempt may have stored it.
-        self.is_unsure = False
-        self.attempts = 0
-        self.last_error: FlotillaError | None = None
-        # What became of it.
-        self.base_offset: Offset = -1
-        self.error: FlotillaError | None = None
-        self.is_done = False
-        #: Somebody has been told of the error.
-        self.is_observed = False
-        self._callbacks: deque[Callable[[], None]] = deque()
+    # The lane's state.
+    data: bytes = b""
+    sequence: int = UNNUMBERED
+    #: The attempt in flight.
+    call: ClientCall | None = None
+    #: An attempt may have stored it.
+    is_unsure: bool = False
+    attempts: int = 0
+    last_error: FlotillaError | None = None
+
+    # The result.
+    base_offset: Offset = -1
+    error: FlotillaError | None = None
+    is_done: bool = False
+    #: The application has seen the error.
+    is_observed: bool = False
+    _callbacks: deque[Callable[[], None]] = field(default_factory=deque)
 
     @classmethod
     def of_values(
@@ -140,7 +110,6 @@ class Batch:
             )
         else:
             self.data = self._encode(producer_id, epoch, sequence, compression)
-            # The bytes say it all.
             self.records = []
             self.values = []
             self.times_ms = []
@@ -173,7 +142,7 @@ class Batch:
         )
 
     def spell_out(self) -> None:
-        """Makes records of its values, because one joins them that differs in more."""
+        """Turns its payloads into records, because a record with other fields joins them."""
         assert self.template is not None
         shared = self.template
         self.records = [
@@ -186,13 +155,13 @@ class Batch:
 
     @property
     def left_count(self) -> int:
-        """Records that are to be stored."""
+        """The count of records that are still to be stored."""
         return self.count - len(self.known)
 
     def leave_out(self, known: Sequence[tuple[int, Offset]]) -> None:
-        """Takes out records that are stored already: their positions in what was sent, and where they are.
+        """Takes out records that are stored already, given by position in the sent batch and by offset.
 
-        Raises InvalidArgumentError when there are no such positions.
+        Raises InvalidArgumentError when a position is not in the batch.
         """
         left = [position for position in range(self.count) if position not in self.known]
         found = dict(known)
@@ -209,7 +178,7 @@ class Batch:
         return self.call is not None
 
     def resolve(self, base_offset: Offset, error: FlotillaError | None = None) -> None:
-        """The end: stored at `base_offset`, or not."""
+        """Ends it: stored at `base_offset`, or failed."""
         assert not self.is_done
         self.base_offset = base_offset
         self.error = error
@@ -218,7 +187,7 @@ class Batch:
         self._call_back()
 
     def when_done(self, callback: Callable[[], None]) -> None:
-        """Calls back when the batch is done, at once if it is."""
+        """Calls back when the batch is done: at once if it is done already."""
         self._callbacks.append(callback)
         if self.is_done:
             self._call_back()
@@ -228,7 +197,7 @@ class Batch:
             try:
                 callback = self._callbacks.popleft()
             except IndexError:
-                # The other thread was quicker.
+                # The other thread took the last one.
                 return
             callback()
 
@@ -238,7 +207,7 @@ def count_records(batches: Iterable[Batch]) -> int:
 
 
 class Delivery:
-    """What became, or will become, of one record that was sent. Both shells add a way to wait for it."""
+    """The delivery of one record that was sent. Both shells add a way to wait for it."""
 
     __slots__ = ("_batch", "_position")
 
@@ -248,7 +217,7 @@ class Delivery:
 
     @property
     def batch(self) -> Batch:
-        """What it travels with."""
+        """The batch that carries it."""
         return self._batch
 
     def done(self) -> bool:

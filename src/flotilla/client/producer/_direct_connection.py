@@ -1,8 +1,8 @@
-"""Connections for whoever asks one thing and waits for it: the caller's own thread writes and reads.
+"""Blocking connections for a caller that makes one request and waits: the caller's own thread writes and reads.
 
-Nothing is gathered on the way and no other thread is woken, which is a sixth of the time of a record that travels
-alone. A connection is opened for a broker that was wanted often enough, serves one caller at a time, and is given up
-at the first trouble. Whoever uses one has another way, too, and goes that when there is none to be had.
+Nothing is batched and no other thread is woken, which saves a sixth of the time of a single record. A connection is
+opened for a broker that was wanted often enough, serves one caller at a time, and is discarded at the first failure.
+A caller that gets no connection uses the client's loop instead.
 """
 
 import socket
@@ -16,22 +16,22 @@ from flotilla.types.errors import FlotillaError, UnavailableError
 from flotilla.types.limits import IDLE_MS_MAX, KIB
 from flotilla.types.operations import Reply, Request
 
-#: A broker is worth a connection when it was wanted so often in vain, since the last one was given up if there was one.
+#: Requests without a connection, since the last one was discarded, after which a broker is worth one.
 WORTH_WANTS: Final = 8
-#: A broker that takes longer is asked the other way, which also finds out whether somebody else leads by now.
-_PATIENCE_S: Final = 0.25
-#: Well before the broker does.
+#: A broker that takes longer is asked through the loop, which also finds out whether another broker leads by now.
+_TIMEOUT_S: Final = 0.25
+#: Well before the broker closes an idle connection.
 _IDLE_S_MAX: Final = IDLE_MS_MAX / 2_000
 _RECEIVE_BYTES: Final = 64 * KIB
 
 
 class DirectConnection:
     def __init__(self, address: Address, name: str) -> None:
-        """Is open when it has been made. Raises OSError, and FlotillaError when the broker does not want it."""
+        """Connects and exchanges Hello and Welcome. Raises OSError, and FlotillaError when the broker refuses."""
         self.address = address
         self._connection: ClientConnection[DirectConnection] = ClientConnection()
         self._used_s = time.monotonic()
-        self._socket = socket.create_connection((address.host, address.port), timeout=_PATIENCE_S)
+        self._socket = socket.create_connection((address.host, address.port), timeout=_TIMEOUT_S)
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._socket.sendall(b"".join(self._connection.greet(name)))
@@ -43,12 +43,14 @@ class DirectConnection:
 
     @property
     def is_stale(self) -> bool:
-        """Not used for so long that the broker may end it."""
+        """Idle for so long that the broker may close it."""
         return time.monotonic() - self._used_s > _IDLE_S_MAX
 
     def ask(self, request: Request) -> Reply | FlotillaError:
-        """The broker's answer. Raises OSError or FlotillaError when there is none: then it may have been carried out,
-        and the connection is good for nothing."""
+        """The broker's answer. Raises OSError or FlotillaError when there is none.
+
+        Then the request may have been carried out, and the connection must be discarded.
+        """
         _, frame = self._connection.send(request, self)
         self._socket.sendall(b"".join(frame))
         while not (answered := self._receive()):
@@ -67,19 +69,19 @@ class DirectConnection:
 
 
 class DirectConnections:
-    """Those of one client. Any thread may take one, and has it to itself until it brings it back or gives it up."""
+    """The direct connections of one client. A thread that takes one owns it until it puts it back or discards it."""
 
     def __init__(self, name: str) -> None:
-        """`name` tells people at the broker who is connected."""
+        """`name` is shown to operators of the broker."""
         self._name = name
         self._lock = threading.Lock()
         self._idle: dict[Address, DirectConnection] = {}
-        #: How often a broker was wanted while none was here. Beyond what makes it worth one: somebody has it.
+        #: Requests for a broker while no connection was idle. Beyond WORTH_WANTS another thread has the connection.
         self._wants: dict[Address, int] = {}
         self._is_closed = False
 
     def take(self, address: Address) -> DirectConnection | None:
-        """None: it is somebody else's now, or cannot be made, or is not worth it yet."""
+        """None: another thread has it, or it cannot be made, or is not worth it yet."""
         with self._lock:
             connection = self._idle.pop(address, None)
             if connection is None:
@@ -93,23 +95,23 @@ class DirectConnections:
                 self._forget(address)
                 return None
         if connection.is_stale:
-            self.give_up(connection)
+            self.discard(connection)
             return None
         return connection
 
-    def bring_back(self, connection: DirectConnection) -> None:
+    def put_back(self, connection: DirectConnection) -> None:
         with self._lock:
             if not self._is_closed:
                 self._idle[connection.address] = connection
                 return
         connection.close()
 
-    def give_up(self, connection: DirectConnection) -> None:
+    def discard(self, connection: DirectConnection) -> None:
         connection.close()
         self._forget(connection.address)
 
     def close(self) -> None:
-        """Those that are taken are closed when they are brought back."""
+        """Closes idle connections; one that is in use is closed when it is put back."""
         with self._lock:
             self._is_closed = True
             idle, self._idle = list(self._idle.values()), {}

@@ -1,9 +1,9 @@
-"""Records of one producer that somebody waits for one by one, while nothing else of it is under way.
+"""The fast path of a single record that its sender waits for, while nothing else of the producer is in flight.
 
-The caller's own thread makes the first attempt, over a connection that it has to itself (direct). The lane of the
-partition lends it a number for that. Whatever goes wrong, the lane takes the batch back as one that was sent, and does
-with it what it does with all of them: so there is one way of numbering and one of trying again, and the quick way can
-neither lose nor double a record. What is interrupted is taken back, too, and comes to its end without its caller.
+The caller's own thread makes the first attempt, over a direct connection that it has to itself. The lane of the
+partition numbers the batch for it. On any failure the lane takes the batch back as one that was sent, and treats it
+like any other: numbering and retrying exist once, and the fast path can neither lose nor duplicate a record. A batch
+whose caller is interrupted is taken back, too, and is resolved without the caller.
 """
 
 import threading
@@ -14,17 +14,19 @@ from typing import Final
 from flotilla.client._core.asyncio_network import Network, now_ms
 from flotilla.client._core.calls import UNSURE, outcome_unknown
 from flotilla.client._core.loop_thread import Gate, LoopThread
-from flotilla.client.producer._batch import Batch, Receipt
-from flotilla.client.producer._core import ProducerCore, RecordBuffer, record_bytes
+from flotilla.client.producer._batch import Batch
+from flotilla.client.producer._core import ProducerCore
 from flotilla.client.producer._direct_connection import DirectConnection, DirectConnections
 from flotilla.client.producer._partition_lane import PartitionLane
+from flotilla.client.producer._record_buffer import RecordBuffer, record_bytes
+from flotilla.client.producer.receipt import Receipt
 from flotilla.types.errors import ConnectionClosedError, FlotillaError, UnknownError
 from flotilla.types.ids import Offset
 from flotilla.types.limits import KIB
 from flotilla.types.operations import Produce, Produced
 from flotilla.types.records import Record
 
-#: A larger record gains nothing.
+#: A larger record gains nothing from the fast path.
 _RECORD_BYTES_MAX: Final = 64 * KIB
 
 
@@ -39,7 +41,7 @@ class FastPath:
         lock: threading.Lock,
         released: Callable[[Batch], None],
     ) -> None:
-        """`lock` guards the buffer; `released` is called, under it, for each batch that has come to its end."""
+        """`lock` guards the buffer; `released` is called for each resolved batch, under the lock."""
         self._thread = thread
         self._network = network
         self._direct = direct
@@ -49,8 +51,8 @@ class FastPath:
         self._released = released
 
     def store(self, record: Record, partition: int | None, timeout_ms: int) -> Receipt | None:
-        """The receipt, when the record is stored; None: nothing was done, and it has to go the usual way."""
-        found = self._find_way(record, partition, timeout_ms)
+        """The receipt, when the record is stored; None: nothing was done, and the record must go through the buffer."""
+        found = self._prepare(record, partition, timeout_ms)
         if found is None:
             return None
         lane, batch, connection = found
@@ -60,13 +62,13 @@ class FastPath:
             if isinstance(answer, Produced) and not answer.known:
                 self._finish(lane, batch, answer.base_offset)
         except BaseException as error:
-            self._direct.give_up(connection)
+            self._direct.discard(connection)
             has_begun = lane.direct_batch is batch
             self._hand_over(batch, None, is_unsure=True)
             if not has_begun or not isinstance(error, OSError | FlotillaError):
                 raise
         else:
-            self._direct.bring_back(connection)
+            self._direct.put_back(connection)
             if answer is None:
                 return None
             if not batch.is_done:
@@ -79,7 +81,7 @@ class FastPath:
             raise batch.error
         return Receipt(batch.partition, batch.base_offset)
 
-    def _find_way(
+    def _prepare(
         self, record: Record, partition: int | None, timeout_ms: int
     ) -> tuple[PartitionLane, Batch, DirectConnection] | None:
         buffer = self._buffer
@@ -99,28 +101,28 @@ class FastPath:
         return lane, batch, connection
 
     def _begin(self, lane: PartitionLane, batch: Batch) -> Produce | None:
-        """None: others were quicker, and it had better travel with them. Raises InvalidArgumentError."""
+        """None: other records came first, and the batch had better share theirs. Raises InvalidArgumentError."""
         with self._lock:
             if not self._thread.is_usable or self._buffer.unresolved:
                 return None
             request = lane.begin_direct(batch)
             if request is not None:
-                self._buffer.hold(batch)
+                self._buffer.count_in(batch)
             return request
 
     def _finish(self, lane: PartitionLane, batch: Batch, base_offset: Offset) -> None:
         batch.resolve(base_offset)
         with self._lock:
-            is_waited_for = lane.end_direct(batch)
+            has_waiting = lane.end_direct(batch)
             self._buffer.release(batch)
             self._released(batch)
             self._core.adapt()
-            is_waited_for = is_waited_for or self._buffer.is_waiting
-        if is_waited_for:
+            has_waiting = has_waiting or self._buffer.is_waiting
+        if has_waiting:
             self._hand_over(batch, None, is_unsure=False)
 
     def _hand_over(self, batch: Batch, refusal: FlotillaError | None, *, is_unsure: bool) -> None:
-        # A loop that has ended takes nothing back; who waits for it is told.
+        # A loop that has ended takes nothing back; waiting for the batch raises then.
         with suppress(ConnectionClosedError):
             self._thread.post(self._take_back, batch, refusal, is_unsure)
 

@@ -1,20 +1,21 @@
-"""Receipts of many records at once: runs of offsets that read like a list of receipts."""
+"""Receipts of many records: runs of offsets that behave like a list of receipts."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import overload
 
-from flotilla.client.producer._batch import Batch, Receipt
+from flotilla.client.producer._batch import Batch
+from flotilla.client.producer.receipt import Receipt
 
 
 class Receipts(Sequence[Receipt]):
-    """One receipt per record, in the order in which the records were given. Made when it is asked for."""
+    """One receipt per record, in the order in which the records were given. Each is made on access."""
 
     __slots__ = ("_ends", "_runs")
 
     def __init__(self, batches: Iterable[Batch]) -> None:
         self._runs: list[tuple[int, int, int]] = []
-        #: How many records the runs up to here hold.
+        #: The count of records up to the end of each run.
         self._ends: list[int] = []
         end = 0
         for batch in batches:

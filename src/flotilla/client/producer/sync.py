@@ -10,16 +10,19 @@ from types import TracebackType
 from typing import Self, Unpack
 
 from flotilla.client._core.asyncio_network import Network, now_ms, time_of_day_ms
-from flotilla.client._core.closing import leaving, report_unanswered
+from flotilla.client._core.closing import leaving
 from flotilla.client._core.loop_thread import WAIT_MS_MAX, Gate, LoopThread
 from flotilla.client._core.positions import find_topic
-from flotilla.client.producer._at_exit import flush_at_exit
-from flotilla.client.producer._batch import Batch, Delivery, Receipt
-from flotilla.client.producer._core import ProducerCore, ProducerOptions, RecordBuffer, buffer_full, record_bytes
+from flotilla.client.producer._at_exit import flush_at_exit, report_unanswered
+from flotilla.client.producer._batch import Batch, Delivery
+from flotilla.client.producer._core import ProducerCore
 from flotilla.client.producer._direct_connection import DirectConnections
 from flotilla.client.producer._fast_path import FastPath
 from flotilla.client.producer._receipts import Receipts, raise_first
-from flotilla.client.producer._record_fields import RecordFields, as_records, make_record, plain_values
+from flotilla.client.producer._record_buffer import RecordBuffer, buffer_full, record_bytes
+from flotilla.client.producer.options import ProducerOptions
+from flotilla.client.producer.receipt import Receipt
+from flotilla.client.producer.record_fields import RecordFields, as_records, make_record, plain_values
 from flotilla.types.errors import ConnectionClosedError
 from flotilla.types.records import Record
 

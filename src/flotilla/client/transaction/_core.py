@@ -8,9 +8,9 @@ producer of the transaction's own, so that a batch that travels twice is staged 
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
-from flotilla.client.producer._batch import Receipt
-from flotilla.client.producer._core import record_bytes
-from flotilla.client.producer._partitioner import partition_of
+from flotilla.client.producer._record_buffer import record_bytes
+from flotilla.client.producer.partitioner import partition_of
+from flotilla.client.producer.receipt import Receipt
 from flotilla.client.queue._leases import Lease, merged
 from flotilla.client.queue._settlements import lease_expired
 from flotilla.client.queue.message import Leased

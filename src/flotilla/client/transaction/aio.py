@@ -16,9 +16,9 @@ from typing import Any, Final, Self, Unpack
 from flotilla.client._core.asyncio_network import Network, time_of_day_ms
 from flotilla.client._core.closing import limit_after
 from flotilla.client._core.positions import find_topic
-from flotilla.client.producer._batch import Receipt
 from flotilla.client.producer._partition_lane import new_producer_id
-from flotilla.client.producer._record_fields import RecordFields, as_records
+from flotilla.client.producer.receipt import Receipt
+from flotilla.client.producer.record_fields import RecordFields, as_records
 from flotilla.client.queue.message import Leased
 from flotilla.client.transaction._core import (
     BUFFER_BYTES,

@@ -4,8 +4,8 @@ from collections.abc import Callable, Coroutine, Iterable
 from types import TracebackType
 from typing import Any, Self, Unpack
 
-from flotilla.client.producer._batch import Receipt
-from flotilla.client.producer._record_fields import RecordFields
+from flotilla.client.producer.receipt import Receipt
+from flotilla.client.producer.record_fields import RecordFields
 from flotilla.client.queue.message import Leased
 from flotilla.client.transaction.aio import AsyncTransaction
 from flotilla.types.records import Record

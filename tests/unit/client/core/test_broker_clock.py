@@ -8,7 +8,7 @@ import pytest
 from flotilla import Record
 from flotilla.client._core.broker_clock import CLOCKS_HERE, BrokerTime, ClockDifference, difference_here, difference_of
 from flotilla.client._options import read_addresses
-from flotilla.client.producer._record_fields import as_records, make_record
+from flotilla.client.producer.record_fields import as_records, make_record
 from flotilla.codec.batch.view import BatchView
 from flotilla.gateway.gateway import Gateway
 from flotilla.types.address import Address

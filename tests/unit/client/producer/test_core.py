@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 
 from flotilla.client.producer import _core as producer
 from flotilla.client.producer._batch import Batch
-from flotilla.client.producer._core import ProducerCore, ProducerOptions, RecordBuffer, record_bytes
-from flotilla.client.producer._partitioner import partition_of
+from flotilla.client.producer._core import ProducerCore
+from flotilla.client.producer._record_buffer import RecordBuffer, record_bytes
+from flotilla.client.producer.options import ProducerOptions
+from flotilla.client.producer.partitioner import partition_of
 from flotilla.codec.batch.records import decode_batch
 from flotilla.types.errors import ConnectionClosedError, DeadlineError, InvalidArgumentError, OverloadedError
 from flotilla.types.operations import Produce

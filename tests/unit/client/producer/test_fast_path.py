@@ -7,9 +7,9 @@ import pytest
 
 from flotilla import Client, OutcomeUnknownError
 from flotilla.client.producer import _direct_connection as direct_module
-from flotilla.client.producer._core import RecordBuffer
 from flotilla.client.producer._direct_connection import WORTH_WANTS, DirectConnections
 from flotilla.client.producer._partition_lane import PartitionLane
+from flotilla.client.producer._record_buffer import RecordBuffer
 from flotilla.types.address import parse_address
 from flotilla.types.errors import InvalidArgumentError, UnavailableError
 from flotilla.types.operations import Produce

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from flotilla.client.producer._partitioner import StickyPartition, partition_of
+from flotilla.client.producer.partitioner import StickyPartition, partition_of
 
 #: Key, CRC32C of it, and the partition among 3, 8 and 100.
 VECTORS = [

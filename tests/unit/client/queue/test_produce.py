@@ -6,13 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flotilla.client.producer._batch import Batch, Delivery, Receipt
-from flotilla.client.producer._core import ProducerOptions, RecordBuffer, record_bytes
+from flotilla.client.producer._batch import Batch, Delivery
 from flotilla.client.producer._partition_lane import PartitionLane
+from flotilla.client.producer._record_buffer import RecordBuffer, record_bytes
+from flotilla.client.producer.options import ProducerOptions
+from flotilla.client.producer.receipt import Receipt
 from flotilla.codec.batch.header import parse_header
 from flotilla.types.errors import UnavailableError, UnknownError
-from flotilla.types.operations import Produce, Produced
-from flotilla.types.operations.request import Route
+from flotilla.types.operations import Produce, Produced, Route
 from flotilla.types.records import Record
 from tests.unit.client.queue_broker import produce
 from tests.unit.client.queue_world import QueueWorld

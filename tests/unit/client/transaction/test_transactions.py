@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from crc32c import crc32c
 
-from flotilla.client.producer._batch import Receipt
+from flotilla.client.producer.receipt import Receipt
 from flotilla.client.transaction._core import BATCH_BYTES, TransactionBuffer
 from flotilla.testing import LocalBroker
 from flotilla.types.errors import InvalidArgumentError, LeaseExpiredError, NotFoundError, TransactionEndedError

@@ -1,4 +1,4 @@
-"""A record from what people write: payload, key and the fields that few records have."""
+"""Records from the arguments of `produce`: payload, key and optional fields."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -12,14 +12,14 @@ from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.limits import KEY_BYTES_MAX, TIME_MS_MAX, VALUE_BYTES_MAX
 from flotilla.types.records import CONTENT_BYTES, Headers, Record, RecordLimits, check_record
 
-#: A broker knows the limit of the topic; here only what no topic can allow is refused.
+#: The broker enforces the limit of the topic; the client refuses only what no topic can allow.
 _LIMITS: Final = RecordLimits(value_bytes_max=VALUE_BYTES_MAX)
-#: A record from its ten fields without the detour over Record's own Python function.
+#: Makes a record from its ten fields without calling its Python constructor.
 _RECORD: Final[Callable[[Iterable[object]], Record]] = partial(tuple.__new__, Record)
 
 
 class RecordFields(TypedDict, total=False):
-    """What a record may have beside payload and key. Everything may be left out."""
+    """The optional fields of a record beside payload and key."""
 
     #: Ordered; a name may occur more than once. Text is written as UTF-8.
     headers: Mapping[str, bytes | str] | Iterable[tuple[str, bytes | str]]
@@ -27,30 +27,30 @@ class RecordFields(TypedDict, total=False):
     priority: int
     #: A code of `flotilla.types.records`.
     content_type: int
-    #: Not delivered to queue groups before so much time has passed, by the clock of the brokers.
+    #: Not delivered to queue groups before this delay is over, by the clock of the brokers.
     delay_ms: int
-    #: Or not before this time: with a time zone, or in milliseconds since 1970.
+    #: Or not before this time: a datetime with a time zone, or milliseconds since 1970.
     deliver_at: datetime | int
-    #: Worth nothing after so much time, by the clock of the brokers; or so long after a timestamp that is given.
+    #: Expires after this time, counted from now by the clock of the brokers, or from `timestamp_ms` if that is given.
     ttl_ms: int
-    #: Stored once however often it is sent inside the window.
+    #: Stored once, however often it is sent within the topic's window.
     idempotency_key: str | bytes
     #: Attempts before the dead-letter topic.
     max_deliveries: int
-    #: When it was made; now, by the clock of this machine, unless said otherwise.
+    #: When it was made; by default now, by the clock of this machine.
     timestamp_ms: int
 
 
 def make_record(
     payload: bytes, key: bytes | None, fields: RecordFields, now_ms: int, difference: ClockDifference = AGREED
 ) -> Record:
-    """Raises InvalidArgumentError when no broker would take it.
+    """Raises InvalidArgumentError when no broker would take the record.
 
-    `now_ms` is the time of day here, `difference` how far the brokers' is ahead of it.
+    `now_ms` is the time of day here, `difference` how far the brokers' clock is ahead of it.
     """
     is_plain = not fields and type(payload) is bytes and len(payload) <= VALUE_BYTES_MAX
     if is_plain and (key is None or (type(key) is bytes and len(key) <= KEY_BYTES_MAX)):
-        # The common record needs no other look.
+        # The common record needs no other check.
         return _RECORD((payload, key, (), now_ms, 0, CONTENT_BYTES, 0, 0, b"", 0))
     check_names(fields)
     idempotency_key = fields.get("idempotency_key", b"")
@@ -71,7 +71,7 @@ def make_record(
 
 
 def check_names(fields: RecordFields) -> None:
-    """Raises InvalidArgumentError for a word that nobody would act on."""
+    """Raises InvalidArgumentError for a field that does not exist."""
     unknown = sorted(fields.keys() - RecordFields.__annotations__.keys())
     if unknown:
         near = get_close_matches(unknown[0], (*RecordFields.__annotations__, "key", "partition"), 1)
@@ -80,14 +80,14 @@ def check_names(fields: RecordFields) -> None:
 
 
 def _expiring(record: Record, difference: ClockDifference) -> Record:
-    """A ttl counts from the record's own time, which is ours, and its end is found by the clock of a broker."""
+    """Corrects the ttl, which counts from the record's timestamp (our clock) and ends by the broker's clock."""
     ahead_ms = difference.likely_ms
     if not record.ttl_ms or not ahead_ms:
         return record
     ttl_ms = record.ttl_ms + ahead_ms
     if ttl_ms > 0:
         return record._replace(ttl_ms=min(ttl_ms, TIME_MS_MAX))
-    # Our clock is ahead by more than the record has to live: no ttl can say that after our time.
+    # Our clock is ahead by more than the ttl, and a ttl cannot be negative: the timestamp is corrected instead.
     return record._replace(timestamp_ms=record.timestamp_ms + ahead_ms)
 
 
@@ -109,7 +109,7 @@ def _headers(given: Mapping[str, bytes | str] | Iterable[tuple[str, bytes | str]
 
 
 def plain_values(payloads: Sequence[bytes | Record], key: bytes | None, fields: RecordFields) -> Sequence[bytes] | None:
-    """The payloads, if they differ in nothing else and so need not become records; None otherwise."""
+    """The payloads, if they share all other fields and so need not become records; None otherwise."""
     if key is not None or "headers" in fields or "idempotency_key" in fields or Record in set(map(type, payloads)):
         return None
     return cast("Sequence[bytes]", payloads)
@@ -122,7 +122,7 @@ def as_records(
     time_ms: int,
     difference: ClockDifference = AGREED,
 ) -> list[Record]:
-    """Records as they are to be sent; one that is given whole takes nothing from the others' fields but the time."""
+    """The records to send. A Record that is given as such takes only the time from the call, none of the fields."""
     check_names(fields)
     return [
         _timed(payload, time_ms, difference)

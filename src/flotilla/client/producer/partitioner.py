@@ -1,8 +1,8 @@
-"""Which partition a record belongs to: the same answer in every SDK, for ever.
+"""The partitioner: the partition of a record, equal in every SDK and every version.
 
-A keyed record goes to CRC32C(key) mod N, the checksum taken as an unsigned number. Every SDK has that
-checksum already, because every batch carries one, and its low bits are even enough for any N. When a topic
-gets more partitions, keys move.
+A keyed record goes to CRC32C(key) mod N, with the checksum as an unsigned number. Every SDK has that checksum already,
+because every batch carries one, and its low bits are even enough for any N. When a topic gets more partitions, keys
+move.
 """
 
 from random import Random
@@ -19,13 +19,13 @@ def partition_of(key: bytes, partitions: int) -> int:
 class StickyPartition:
     """The partition of records without a key: the same one until a batch is full or leaves, then the next.
 
-    Batches stay large that way, and the records of a busy producer are spread evenly all the same.
+    Batches stay large that way, and a busy producer still spreads its records evenly.
     """
 
     __slots__ = ("_current",)
 
     def __init__(self, chance: Random) -> None:
-        # Producers that begin together should not begin at the same partition.
+        # Random, so that producers which start together do not start with the same partition.
         self._current = chance.getrandbits(31)
 
     def current(self, partitions: int) -> int:

@@ -1,0 +1,41 @@
+"""Options of a producer."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from flotilla.codec.batch.compression import NAMES
+from flotilla.types.errors import InvalidArgumentError
+from flotilla.types.limits import BATCH_RECORD_COUNT_MAX, ENTRY_BYTES_MAX, KIB, MIB
+
+#: Room in a batch for its header, and for offsets that the estimate of a record's size does not cover.
+_BATCH_SLACK_BYTES: Final = 64 * KIB
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerOptions:
+    #: How long a record may wait for others to share its batch.
+    linger_ms: int = 0
+    #: A batch is full at either of these.
+    batch_bytes: int = 256 * KIB
+    batch_records: int = 10_000
+    #: Records that were sent and not answered; beyond that, sending waits.
+    buffer_bytes_max: int = 32 * MIB
+    #: Batches in flight to one partition.
+    in_flight_max: int = 8
+    #: From sending to the answer.
+    timeout_ms: int = 30_000
+    #: none, lz4 or zstd.
+    compression: str = "none"
+
+    def __post_init__(self) -> None:
+        if self.compression not in NAMES.values():
+            raise InvalidArgumentError(f"compression is one of {', '.join(NAMES.values())}, not {self.compression!r}")
+        for name in ("batch_bytes", "batch_records", "buffer_bytes_max", "in_flight_max", "timeout_ms"):
+            if getattr(self, name) < 1:
+                raise InvalidArgumentError(f"{name} is at least 1")
+        if self.linger_ms < 0:
+            raise InvalidArgumentError("linger_ms is at least 0")
+        if self.batch_bytes > ENTRY_BYTES_MAX - _BATCH_SLACK_BYTES or self.batch_records > BATCH_RECORD_COUNT_MAX:
+            raise InvalidArgumentError(
+                f"a batch has at most {BATCH_RECORD_COUNT_MAX} records and {ENTRY_BYTES_MAX} bytes"
+            )
