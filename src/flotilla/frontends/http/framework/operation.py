@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from flotilla.frontends.http.framework.response import JSON_TYPE, Response
-from flotilla.frontends.http.framework.schema import Schema, check_schema
+from flotilla.frontends.http.framework.schema import Checker, Schema
 
 
 class Call(NamedTuple):
@@ -60,11 +60,20 @@ class Operation:
     errors: tuple[int, ...] = ()
     description: str = ""
 
+    #: The checks of what comes in, by name; compiled from the schemas. None: there is no JSON to check.
+    path_checks: Mapping[str, Checker] = field(init=False)
+    query_checks: Mapping[str, Checker] = field(init=False)
+    body_check: Checker | None = field(init=False)
+
     def __post_init__(self) -> None:
-        for schema in (*self.path_schemas.values(), *(each.schema for each in self.query)):
-            check_schema(schema)
-        if self.body is not None and self.body_type == JSON_TYPE:
-            check_schema(self.body)
+        is_json = self.body is not None and self.body_type == JSON_TYPE
+        checks = {
+            "path_checks": {name: Checker(schema, name) for name, schema in self.path_schemas.items()},
+            "query_checks": {each.name: Checker(each.schema, each.name) for each in self.query},
+            "body_check": Checker(self.body or {}, "the body") if is_json else None,
+        }
+        for name, check in checks.items():
+            object.__setattr__(self, name, check)
         assert self.answers, "an operation says what it answers"
         for name in self.path_schemas:
             assert f"{{{name}}}" in self.path, f"{self.path} has no {name}"

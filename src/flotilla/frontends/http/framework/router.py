@@ -18,8 +18,8 @@ from flotilla.frontends.http.framework.errors import (
     unrouted,
 )
 from flotilla.frontends.http.framework.operation import Answer, Call, Operation
-from flotilla.frontends.http.framework.response import JSON_TYPE, Response, json_response
-from flotilla.frontends.http.framework.schema import checked, parsed, read_json
+from flotilla.frontends.http.framework.response import Response, json_response
+from flotilla.frontends.http.framework.schema import read_json
 from flotilla.frontends.http.http1.asgi import Receive, Scope, Send
 from flotilla.types.errors import INVALID_ARGUMENT, FlotillaError, InvalidArgumentError
 
@@ -117,8 +117,8 @@ def _decoded(raw_path: bytes) -> list[str]:
 
 
 async def _read(operation: Operation, parameters: dict[str, str], scope: Scope, receive: Receive) -> Call:
-    schemas = operation.path_schemas
-    path = {name: parsed(schemas[name], value, name) for name, value in parameters.items()}
+    checks = operation.path_checks
+    path = {name: checks[name].parse(value) for name, value in parameters.items()}
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
     query = _read_query(operation, scope["query_string"])
     body = None if operation.body is None else await _read_body(operation, headers, receive)
@@ -129,7 +129,7 @@ def _read_query(operation: Operation, text: bytes) -> dict[str, Any]:
     """Each parameter once, and none that does not exist: a mistyped one must not be passed over in silence."""
     found: dict[str, Any] = {}
     if text:
-        known = {parameter.name: parameter for parameter in operation.query}
+        known = operation.query_checks
         try:
             given = parse_qsl(text.decode(), keep_blank_values=True, errors="strict", max_num_fields=100)
         except ValueError as error:
@@ -139,7 +139,7 @@ def _read_query(operation: Operation, text: bytes) -> dict[str, Any]:
                 raise InvalidArgumentError(f"there is no parameter {name[:60]!r} here")
             if name in found:
                 raise InvalidArgumentError(f"the parameter {name} is given more than once")
-            found[name] = parsed(known[name].schema, value, name)
+            found[name] = known[name].parse(value)
     for parameter in operation.query:
         if parameter.name not in found:
             if parameter.is_required:
@@ -159,7 +159,5 @@ async def _read_body(operation: Operation, headers: dict[str, str], receive: Rec
     # A form that some other page sends to this port by a browser is never JSON.
     if kind.partition(";")[0].strip().lower() != operation.body_type and (body or kind):
         raise UnsupportedMediaError(f"the body is {operation.body_type}, and its Content-Type says so")
-    if operation.body_type != JSON_TYPE:
-        return body
-    assert operation.body is not None
-    return checked(operation.body, read_json(body or b"{}"), "the body")
+    check = operation.body_check
+    return body if check is None else check.check(read_json(body or b"{}"))

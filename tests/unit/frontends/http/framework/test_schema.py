@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from flotilla.frontends.http.framework.operation import array, flag, integer, obj, text
-from flotilla.frontends.http.framework.schema import check_schema, checked, parsed, read_json
+from flotilla.frontends.http.framework.schema import Checker, read_json
 from flotilla.types.errors import InvalidArgumentError
 
 SCHEMA = obj(
@@ -22,7 +22,7 @@ SCHEMA = obj(
 
 def test_defaults_are_filled_in_and_the_rest_stays() -> None:
     given = {"name": "abc", "tags": ["x"], "more": {"a": 1}, "kind": "b", "anything": [None, {"x": 1.5}]}
-    assert checked(SCHEMA, given, "it") == {**given, "size": 3, "is_red": False}
+    assert Checker(SCHEMA, "it").check(given) == {**given, "size": 3, "is_red": False}
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,8 @@ def test_defaults_are_filled_in_and_the_rest_stays() -> None:
     [
         ([], "it is an object, not []"),
         ({}, "it needs the field name"),
-        ({"name": "x", "nome": 1}, "it has no field nome"),
+        ({"name": "x", "nome": 1}, "it has no field nome; did you mean name?"),
+        ({"name": "x", "zzz": 1}, "it has no field zzz; it has name, size,"),
         ({"name": ""}, "it.name has 1 to 5 characters, not 0"),
         ({"name": "abcdef"}, "it.name has 1 to 5 characters, not 6"),
         ({"name": "A"}, "it.name matches ^[a-z]+$"),
@@ -49,13 +50,13 @@ def test_defaults_are_filled_in_and_the_rest_stays() -> None:
 )
 def test_violations_are_named(given: Any, message: str) -> None:
     with pytest.raises(InvalidArgumentError) as caught:
-        checked(SCHEMA, given, "it")
+        Checker(SCHEMA, "it").check(given)
     assert message in str(caught.value)
 
 
 def test_a_message_repeats_little_of_what_came() -> None:
     with pytest.raises(InvalidArgumentError) as caught:
-        checked(SCHEMA, {"x" * 10_000: 1}, "it")
+        Checker(SCHEMA, "it").check({"x" * 10_000: 1})
     assert len(str(caught.value)) < 300
 
 
@@ -70,7 +71,7 @@ def test_a_message_repeats_little_of_what_came() -> None:
     ],
 )
 def test_parameters_are_text(schema: dict[str, Any], given: str, value: Any) -> None:
-    assert parsed(schema, given, "it") == value
+    assert Checker(schema, "it").parse(given) == value
 
 
 @pytest.mark.parametrize(
@@ -85,7 +86,7 @@ def test_parameters_are_text(schema: dict[str, Any], given: str, value: Any) -> 
 )
 def test_parameters_that_are_none(schema: dict[str, Any], given: str) -> None:
     with pytest.raises(InvalidArgumentError):
-        parsed(schema, given, "it")
+        Checker(schema, "it").parse(given)
 
 
 @pytest.mark.parametrize(
@@ -96,10 +97,16 @@ def test_what_is_no_json(body: bytes) -> None:
         read_json(body)
 
 
+@pytest.mark.parametrize("body", [b'{"a":1,"a":2}', b'{"b":[{"a":1,"c":2,"a":1}]}'])
+def test_a_field_is_named_once(body: bytes) -> None:
+    with pytest.raises(InvalidArgumentError, match="names the field a twice"):
+        read_json(body)
+
+
 def test_a_whole_pair_of_surrogates_is_a_character() -> None:
     assert read_json(b'"\\ud83d\\ude00"') == "\U0001f600"
 
 
 def test_words_that_nobody_would_check_are_refused_at_the_start() -> None:
     with pytest.raises(AssertionError, match="multipleOf"):
-        check_schema(obj(size={"type": "integer", "multipleOf": 3}))
+        Checker(obj(size={"type": "integer", "multipleOf": 3}), "it")
