@@ -9,9 +9,19 @@ from typing import NamedTuple
 
 from flotilla.partition.explain import delivery_states as states
 from flotilla.partition.explain.history import MessageHistory
-from flotilla.partition.leader.group_delivery import BLOCKED, LEASED, RETRYING, STAGED, GroupDelivery
+from flotilla.partition.leader.group_delivery import GroupDelivery
+from flotilla.partition.leader.places import (
+    ACKING,
+    BLOCKED,
+    DROPPING,
+    EXPIRING,
+    FAILING,
+    KILLING,
+    LEASED,
+    RETRYING,
+    STAGED,
+)
 from flotilla.partition.leader.queue_leader import QueueLeader
-from flotilla.partition.leader.settlement_outbox import ACKING, DROPPING, EXPIRING, FAILING, KILLING
 from flotilla.partition.state import endings
 from flotilla.partition.state.machine import PartitionMachine
 from flotilla.types.errors import OffsetOutOfRangeError
@@ -135,7 +145,7 @@ def explain_message(
     found = _explain_settled(group, machine, offset) if group.state.is_settled(offset) else None
     if found is None:
         found = _explain_open(group, machine, rules, offset, now_ms, token_ms)
-    last = group.last_attempt_of(offset, rules)
+    last = group.limits.last_attempt_of(offset, rules)
     failure = group.state.failures.get(offset)
     if failure is not None:
         found.attempts = failure.attempts

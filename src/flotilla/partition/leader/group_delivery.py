@@ -1,81 +1,67 @@
-"""One group at the leader of a partition, for one term: what is out, what waits, and what a poll gets.
+"""One queue group at the leader of a partition, for one term: what a poll gets, and what follows the end of a lease.
 
-A message that is not settled is at any time in exactly one of these places:
+An unsettled message is at any time in exactly one of these places:
 
     delayed    its time of delivery has not come (`delays`, shared by all groups);
-    ready      behind the cursor of its priority, or among those that came back (`ready`);
-    taken      everything else, as runs in one map with what they are taken for: leased, settling (an end that is
-               on its way to the log), staged (a transaction will end them, or give them back), waiting for their
-               next attempt, or aside because their key is busy.
+    ready      behind the cursor of its priority, or among the messages that came back (`ready_messages`);
+    taken      everything else, as runs in one map with their place (`places`): leased, settling, staged, retrying, or
+               blocked by another message of its key.
 
-That a message is taken for one thing only is the map's nature; that what is taken is neither handed out nor listed
-as ready is this module's care. Nothing here is replicated: a new leader begins with everything ready that is neither
+The map holds one place for each message by its nature. This module sees to it that a taken message is neither
+delivered nor listed as ready. Nothing here is replicated: for a new leader every message is ready that is neither
 settled nor staged nor waiting for a time.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 from random import Random
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 from flotilla.partition.leader.delays import Delays
+from flotilla.partition.leader.delivery_limits import DeliveryLimits
 from flotilla.partition.leader.due_cursor import DUE_LIMIT, DueCursor
-from flotilla.partition.leader.key_order import KeyOrder, KeysOf
+from flotilla.partition.leader.key_order import KeyOrder, KeysOf, choose_in_key_order
 from flotilla.partition.leader.leases import EARLIER, EARLIER_LEASE, OWN, STALE, Lease, LeasedRun, LeaseIds, LeaseTable
-from flotilla.partition.leader.rate_limit import RateLimit
-from flotilla.partition.leader.ready_messages import Chosen, ReadyMessages
-from flotilla.partition.leader.settlement_outbox import (
+from flotilla.partition.leader.outcome import STAGE, Outcome
+from flotilla.partition.leader.places import (
     ACKING,
+    BLOCKED,
     DROPPING,
     EXPIRING,
     FAILING,
     KILLING,
-    Piece,
-    SettlementOutbox,
+    LEASED,
+    RETRYING,
+    STAGED,
 )
+from flotilla.partition.leader.rate_limit import RateLimit
+from flotilla.partition.leader.ready_messages import Chosen, ReadyMessages
+from flotilla.partition.leader.settlement_outbox import Piece, SettlementOutbox
 from flotilla.partition.leader.type_filter import TypeFilter, choose_by_type
 from flotilla.partition.offset_runs import Run, RunMap, RunSet, filled
 from flotilla.partition.state.group import Failure, GroupState
 from flotilla.partition.state.machine import PartitionMachine
-from flotilla.types.errors import FlotillaError
 from flotilla.types.group_settings import GroupRules
 from flotilla.types.ids import Offset
-from flotilla.types.operations.queue import ACK, BY_BACKOFF, FAIL, REJECT, RELEASE, LeaseRange
-
-#: The attempt after which a message is dead: its own bound, or the group's.
-LastAttemptOf: TypeAlias = Callable[[Offset], int]
-
-#: What a message can be taken for, beside the ends in `outbox`. From RETRYING on: until the time that is added to it.
-LEASED: Final = 1
-BLOCKED: Final = 7
-STAGED: Final = 8
-RETRYING: Final = 16
+from flotilla.types.operations.queue import ACK, FAIL, REJECT, RELEASE, LeaseRange
 
 #: Of a message that has not failed.
 _NO_FAILURE: Final = Failure(0, 0, "")
-#: No ends, but what is asked with them is the same: whether anybody has the messages.
+#: Not an outcome, but passed like one to `_free`: a member presents a lease of an earlier leader.
 _PRESENT: Final = 0
-_STAGE: Final = -1
-
-#: Somebody has these, or their end is decided.
+#: A member has these messages, or their outcome is decided.
 _NOT_FREE: Final = frozenset((LEASED, ACKING, KILLING, EXPIRING, DROPPING, STAGED))
 
-LEASE_EXPIRED: Final = "lease expired"
-CONSUMER_LOST: Final = "consumer lost"
-
-#: Leases that run out in one go, and retries that come; more than that wait for the next.
+#: Leases that expire and retries that come due in one call; the rest waits for the next call.
 _EXPIRE_LIMIT: Final = 4_096
-#: When to look again for a reservation that never came.
+#: When to poll again after a reservation of tokens that was lost on its way.
 _RESERVATION_MS: Final = 1_000
-#: Messages that an ordered poll looks at beyond those that it asked for.
-_LOOK_AHEAD: Final = 1_024
 
 
 class LeasedMessages(NamedTuple):
-    """Consecutive messages for one member, all at the same attempt."""
+    """Consecutive messages under one lease, all at the same attempt."""
 
-    #: 0: at most once, there is nothing to settle.
+    #: 0: delivered at most once, there is nothing to settle.
     lease_id: int
     first: Offset
     end: Offset
@@ -83,26 +69,8 @@ class LeasedMessages(NamedTuple):
     attempt: int
 
 
-@dataclass(slots=True)
-class Outcome:
-    """How leases end, and what is needed to decide what follows."""
-
-    #: ACK, RELEASE, FAIL or REJECT, or inside of this module _STAGE.
-    kind: int
-    now_ms: int
-    rules: GroupRules
-    reason: str = ""
-    delay_ms: int = BY_BACKOFF
-    #: None: the group's bound, and what `limit_deliveries` told.
-    last_attempt_of: LastAttemptOf | None = None
-    #: Nobody waits for the answer or asks again.
-    is_unasked: bool = False
-    #: What was taken for a transaction.
-    staged: list[Piece] = field(default_factory=list)
-
-
 class GroupDelivery:
-    """One group. It ends when the group is reset or deleted: the next one knows none of its leases."""
+    """Lives until the group is reset or deleted: the next one knows none of its leases."""
 
     def __init__(
         self,
@@ -116,11 +84,11 @@ class GroupDelivery:
         opens_ms: int | None,
         earlier_end: Offset,
     ) -> None:
-        """Messages below `earlier_end` can be out with members of earlier leaders."""
+        """Members of earlier leaders may hold messages below `earlier_end`."""
         self.name = name
         self.state: GroupState = machine.groups[name]
         self.generation = self.state.generation
-        #: Nothing is delivered before: members of the last leader may present what they hold. None: there are none.
+        #: Delivery begins then: until then members present leases of the last leader. None: there are none.
         self._opens_ms = opens_ms
         self._is_open = opens_ms is None or opens_ms <= now_ms
         self._earlier_end = earlier_end
@@ -131,21 +99,20 @@ class GroupDelivery:
         self.ready = ReadyMessages(machine.index, self.state, self.taken)
         self.leases = LeaseTable(ids)
         self.outbox = SettlementOutbox()
-        #: Messages whose failure is in the outbox or under way.
+        #: Messages whose failure is in the outbox or in flight.
         self._failing = RunSet()
         self.rate_limit = RateLimit(self.state)
-        #: Bounds of messages that have one of their own, as far as they have been delivered.
-        self._limits: RunMap[int] = RunMap()
-        #: None until somebody polls in the order of keys.
+        self.limits = DeliveryLimits()
+        #: None before the first ordered poll.
         self._keys: KeyOrder | None = None
-        #: Messages that were settled without passing through here, when the keys were last looked through.
+        #: Messages that were cancelled or trimmed before the keys were last swept.
         self._swept = 0
         self._polls = 0
-        #: (time, first, end) of what waits; only what the map says to wait for that very time does.
+        #: (time, first, end) of retrying messages. An entry counts for the messages that `taken` has at that very time.
         self._retries: list[tuple[int, Offset, Offset]] = []
-        #: When a token will be there that somebody was refused for want of.
+        #: When the token will be there that the last poll lacked.
         self._token_ms: int | None = None
-        #: The time of this group's entry among the leader's timers; others count for nothing.
+        #: The time of this group's valid entry among the leader's timers.
         self.timer_ms: int | None = None
         for first, end, failure in self.state.failures:
             if failure.not_before_ms > now_ms:
@@ -165,7 +132,7 @@ class GroupDelivery:
         keys_of: KeysOf | None = None,
         type_filter: TypeFilter | None = None,
     ) -> list[LeasedMessages]:
-        """Messages under a new lease."""
+        """Leases up to `max_messages` messages, all under one new lease."""
         self.leases.see(member, now_ms)
         chosen = self._choose(max_messages, now_ms, keys_of, type_filter)
         if not chosen:
@@ -179,13 +146,13 @@ class GroupDelivery:
     def _choose(
         self, max_messages: int, now_ms: int, keys_of: KeysOf | None, type_filter: TypeFilter | None
     ) -> list[Chosen]:
-        # One that looks behind what it finds may need all that can be had.
+        # A poll that skips messages may need all that are due.
         wanted = max_messages if keys_of is None and type_filter is None else DUE_LIMIT
         if not self._is_awake(now_ms, wanted) or (self.rate_limit.is_limited and not self.ready.has_any()):
             return []
         count_max = self.rate_limit.available(now_ms, max_messages)
         if not count_max:
-            # With a token in the bucket it is the reservation that lacks, and whoever gets it will ask again.
+            # A token in the bucket means that the reservation is missing: its commit wakes the group earlier.
             self._token_ms = now_ms + (self.rate_limit.next_token_ms(now_ms) or _RESERVATION_MS)
             return []
         if keys_of is not None:
@@ -218,7 +185,7 @@ class GroupDelivery:
         return self._is_awake(now_ms, DUE_LIMIT) and self.ready.has_any()
 
     def _is_awake(self, now_ms: int, wanted: int) -> bool:
-        """Whether it delivers at all by now; then the ready know so many at least of what became ready by itself."""
+        """Whether delivery has begun. Then at least `wanted` messages that came due are ready, if there are as many."""
         if not self._is_open and not self._open(now_ms):
             return False
         if self.due.is_behind:
@@ -228,76 +195,23 @@ class GroupDelivery:
         return True
 
     def _open(self, now_ms: int) -> bool:
-        """Whether the time is over in which leases of the last leader are presented."""
+        """Whether the time to present leases of the last leader is over."""
         self._is_open = self._opens_ms is None or self._opens_ms <= now_ms
         return self._is_open
 
     # Order by key.
 
     def _choose_ordered(self, count_max: int, keys_of: KeysOf) -> list[Chosen]:
-        keys = self._learn_keys(keys_of)
-        chosen: list[Chosen] = []
-        unplaced: list[Offset] = []
-        left = count_max
-        looks = _LOOK_AHEAD + count_max
-        while left and looks > 0:
-            found = self.ready.choose(min(left, looks), self._polls)
-            if not found:
-                break
-            looks -= _count(found)
-            found.reverse()
-            try:
-                while found:
-                    first, end, priority = found[-1]
-                    admitted = self._admit(keys, first, end, keys_of, unplaced)
-                    chosen += [(low, high, priority) for low, high in admitted]
-                    left -= sum([high - low for low, high in admitted])
-                    found.pop()
-            except FlotillaError:
-                # The log cannot be read there at the moment. What is left stays ready.
-                for first, end, _ in found:
-                    self.ready.put(first, end, self._delays.now_ms)
-                if not chosen:
-                    self._put_unplaced(unplaced)
-                    raise
-                break
-        self._put_unplaced(unplaced)
-        return chosen
-
-    def _put_unplaced(self, offsets: Iterable[Offset]) -> None:
-        for offset in offsets:
-            self.ready.put(offset, offset + 1, self._delays.now_ms)
-
-    def _admit(self, keys: KeyOrder, first: Offset, end: Offset, keys_of: KeysOf, unplaced: list[Offset]) -> list[Run]:
-        """Those whose turn it is; the others are set aside, or told as unplaced when too many are."""
-        admitted: list[Run] = []
-        for offset, key in enumerate(keys_of(first, end), first):
-            if key is None or keys.may_go(offset, key):
-                if admitted and admitted[-1][1] == offset:
-                    admitted[-1] = (admitted[-1][0], offset + 1)
-                else:
-                    admitted.append((offset, offset + 1))
-            elif keys.is_full:
-                unplaced.append(offset)
-            else:
-                keys.block(offset, key)
-                self.taken.set(offset, offset + 1, BLOCKED)
-        return admitted
-
-    def _learn_keys(self, keys_of: KeysOf) -> KeyOrder:
         keys = self._keys
         if keys is None:
             keys = self._keys = KeyOrder()
             for first, end, _ in self.taken:
                 keys.unknown.add(first, end)
-        for first, end in keys.unknown:
-            for low, high, _ in list(self.taken.within(first, end)):
-                keys.learn(low, high, keys_of)
-        keys.unknown.clear()
-        return keys
+        keys.learn_unknown(self.taken, keys_of)
+        return choose_in_key_order(self.ready, keys, self.taken, keys_of, count_max, self._polls, self._delays.now_ms)
 
     def _sweep_keys(self, keys: KeyOrder) -> None:
-        """Messages that were cancelled or trimmed have no turn any more."""
+        """Cancelled and trimmed messages keep no key busy."""
         settled = self.state.totals.cancelled + self.state.totals.trimmed
         if settled != self._swept:
             self._swept = settled
@@ -311,12 +225,12 @@ class GroupDelivery:
             self.taken.remove(offset, offset + 1)
             self.ready.put(offset, offset + 1, self._delays.now_ms)
 
-    # Ends of leases.
+    # Outcomes.
 
     def ranges_of(self, run: LeaseRange, member: str, *, is_earlier: bool) -> list[LeaseRange]:
-        """A run whose member is named in place of a lease: under the leases that it has, or may have had.
+        """The parts of a run without a lease id, under the ids of the member's leases; 0 where it has none.
 
-        With `is_earlier`, what it does not hold here it may hold of an earlier leader, if that could know the message.
+        With `is_earlier`, messages that it does not hold here and that an earlier leader could know get EARLIER_LEASE.
         """
         found: list[LeaseRange] = []
         earlier_end = self._earlier_end if is_earlier and self._opens_ms is not None else 0
@@ -333,7 +247,7 @@ class GroupDelivery:
         return found
 
     def settle(self, ranges: Sequence[LeaseRange], outcome: Outcome) -> list[LeaseRange]:
-        """Tells what was refused."""
+        """Returns the refused ranges."""
         refused: list[LeaseRange] = []
         for lease_id, first, end in ranges:
             lease = self.leases.find(lease_id)
@@ -349,31 +263,31 @@ class GroupDelivery:
         return refused
 
     def _settle_late(self, lease_id: int, first: Offset, end: Offset, outcome: Outcome) -> list[LeaseRange]:
-        """The lease is not here, or not any more: its end counts while nobody has the messages.
+        """The lease is not here, or not any more: its outcome counts while the messages are free.
 
-        Of a lease that ran out here only an ack counts: that it failed has been counted already.
+        Of a lease that expired here only an ack counts: the failure was counted when it expired.
         """
         origin = self._origin_of(lease_id)
         free: list[Run] = []
-        if origin == EARLIER or (origin == OWN and outcome.kind in (ACK, _STAGE)):
+        if origin == EARLIER or (origin == OWN and outcome.kind in (ACK, STAGE)):
             free = self._free(first, end, outcome.kind)
         for low, high in free:
             self.ready.withdraw(low, high)
             if self._keys is not None:
-                # They had no turn here, or have one; while they are on their way their keys are busy.
+                # Their keys are busy until the outcome has committed.
                 self._keys.unknown.add(low, high)
             self._end(low, high, outcome, None, 0)
         return _refused(lease_id, first, end, free)
 
     def _origin_of(self, lease_id: int) -> int:
         origin = self.leases.origin_of(lease_id)
-        # A group that began or was reset in this term knows of no earlier leader.
+        # A group that was opened or reset in this term has no leases of earlier leaders.
         return STALE if origin == EARLIER and self._opens_ms is None else origin
 
     def _free(self, first: Offset, end: Offset, kind: int) -> list[Run]:
-        """The parts of [first, end) that are in the log, not settled, and that nobody has.
+        """The parts of [first, end) that are in the log, unsettled, and neither leased nor about to be settled.
 
-        What waits for its next attempt has failed under that lease, and does not fail or come back once more.
+        A retrying message has failed under that lease: it neither fails nor is released once more.
         """
         found: list[Run] = []
         for low, high in self.state.unsettled(first, min(end, self._machine.next_offset)):
@@ -393,7 +307,7 @@ class GroupDelivery:
     def _end(self, first: Offset, end: Offset, outcome: Outcome, lease: Lease | None, deadline_ms: int) -> None:
         if outcome.kind == ACK:
             self._settle_as(Piece(ACKING, first, end, lease, deadline_ms))
-        elif outcome.kind == _STAGE:
+        elif outcome.kind == STAGE:
             self.taken.set(first, end, STAGED)
             outcome.staged.append(Piece(STAGED, first, end, lease, deadline_ms))
         elif outcome.kind == FAIL:
@@ -403,7 +317,7 @@ class GroupDelivery:
         else:
             assert outcome.kind == RELEASE
             self.taken.remove(first, end)
-            # Who presents a message to a new leader may have it before the time that its last failure has set.
+            # A member that presents its lease to a new leader may hold it before the retry of its last failure is due.
             self._place(first, end, outcome.now_ms, outcome.now_ms + max(outcome.delay_ms, 0))
 
     def _settle_as(self, piece: Piece) -> None:
@@ -414,67 +328,31 @@ class GroupDelivery:
 
     def _fail(self, first: Offset, end: Offset, outcome: Outcome, lease: Lease | None, deadline_ms: int) -> None:
         self.taken.remove(first, end)
+        is_unasked, reason = outcome.is_unasked, outcome.reason
         for low, high, attempts in self.state.by_attempts(first, end):
-            for piece_first, piece_end, is_last in self._by_limit(low, high, attempts + 1, outcome):
+            for piece_first, piece_end, is_last in self.limits.split(low, high, attempts + 1, outcome):
                 if is_last:
                     self._kill(piece_first, piece_end, outcome, lease, deadline_ms)
                     continue
-                not_before_ms = outcome.now_ms + self._delay_ms(attempts + 1, outcome)
+                not_before_ms = outcome.now_ms + outcome.retry_delay_ms(attempts + 1, self._random)
                 self._settle_as(
-                    Piece(
-                        FAILING,
-                        piece_first,
-                        piece_end,
-                        lease,
-                        deadline_ms,
-                        outcome.is_unasked,
-                        not_before_ms,
-                        outcome.reason,
-                    )
+                    Piece(FAILING, piece_first, piece_end, lease, deadline_ms, is_unasked, not_before_ms, reason)
                 )
 
     def _kill(self, first: Offset, end: Offset, outcome: Outcome, lease: Lease | None, deadline_ms: int) -> None:
         kind = KILLING if outcome.rules.dead_letters else DROPPING
         self._settle_as(Piece(kind, first, end, lease, deadline_ms, outcome.is_unasked, 0, outcome.reason))
 
-    def _by_limit(
-        self, first: Offset, end: Offset, attempt: int, outcome: Outcome
-    ) -> list[tuple[Offset, Offset, bool]]:
-        """Cut into those for which this attempt was the last one, and the others."""
-        if not outcome.rules.max_deliveries:
-            return [(first, end, False)]
-        if outcome.last_attempt_of is not None:
-            bounds = [(each, each + 1, outcome.last_attempt_of(each)) for each in range(first, end)]
-        else:
-            bounds = filled(self._limits, first, end, outcome.rules.max_deliveries)
-        parts: list[tuple[Offset, Offset, bool]] = []
-        for low, high, bound in bounds:
-            is_last = attempt >= bound
-            if parts and parts[-1][2] == is_last:
-                parts[-1] = (parts[-1][0], high, is_last)
-            else:
-                parts.append((low, high, is_last))
-        return parts
-
-    def _delay_ms(self, attempts: int, outcome: Outcome) -> int:
-        """Doubles with each attempt; half of it is left to chance, so that what failed together comes back apart."""
-        if outcome.delay_ms >= 0:
-            return outcome.delay_ms
-        rules = outcome.rules
-        # A shift by more than the bound has bits would make a number that is only long.
-        full_ms = min(rules.nack_backoff_ms << min(attempts - 1, 32), rules.nack_backoff_max_ms)
-        return self._random.randint(full_ms - full_ms // 2, full_ms)
-
     # Transactions.
 
     def stage(
         self, ranges: Sequence[LeaseRange], rules: GroupRules, now_ms: int
     ) -> tuple[list[Piece], list[LeaseRange]]:
-        """Ends leases for a transaction: nobody gets the messages before it is decided.
+        """Ends leases for a transaction: the messages are not delivered before its decision.
 
-        All of them, as pieces in the order of offsets; or none, and then it tells what was refused.
+        Returns all of them as pieces in the order of offsets; or none, and the refused ranges.
         """
-        outcome = Outcome(_STAGE, now_ms, rules)
+        outcome = Outcome(STAGE, now_ms, rules)
         refused = self.settle(ranges, outcome)
         if refused:
             self.refuse(outcome.staged, now_ms)
@@ -482,7 +360,7 @@ class GroupDelivery:
         return sorted(outcome.staged, key=_first_of), []
 
     def unstage(self, runs: Iterable[Run], now_ms: int, *, is_committed: bool) -> None:
-        """The transaction has ended: they are done, or nobody's again."""
+        """The transaction has ended: the messages are acked, or free again."""
         if is_committed:
             self.commit([Piece(ACKING, first, end) for first, end in runs], now_ms)
             return
@@ -496,16 +374,12 @@ class GroupDelivery:
 
     def limit_deliveries(self, first: Offset, end: Offset, max_deliveries: int) -> None:
         for low, high in self.state.unsettled(first, end):
-            self._limits.set(low, high, max_deliveries)
-
-    def last_attempt_of(self, offset: Offset, rules: GroupRules) -> int:
-        """Of one message, as far as it is known here that it has a bound of its own; 0: it is tried for ever."""
-        return rules.max_deliveries and (self._limits.get(offset) or rules.max_deliveries)
+            self.limits.set(low, high, max_deliveries)
 
     def extend(
         self, member: str, ranges: Sequence[LeaseRange], visibility_ms: int, now_ms: int, lease_ms_max: int
     ) -> list[LeaseRange]:
-        """Tells what was refused."""
+        """Returns the refused ranges."""
         refused: list[LeaseRange] = []
         self.leases.see(member, now_ms)
         for lease_id, first, end in ranges:
@@ -514,7 +388,7 @@ class GroupDelivery:
             if lease is not None:
                 deadline_ms = min(now_ms + visibility_ms, lease.given_ms + lease_ms_max)
                 if deadline_ms <= now_ms:
-                    # It has been held for as long as it may be: whoever holds it must not believe otherwise.
+                    # The lease has reached its longest time: the member must hear of it.
                     refused.append(LeaseRange(lease_id, first, end))
                     continue
                 for low, high, _ in self.leases.extend(lease, first, end, deadline_ms):
@@ -543,14 +417,14 @@ class GroupDelivery:
         return _refused(lease_id, first, end, free)
 
     def release_unsent(self, leases: Iterable[LeasedMessages]) -> None:
-        """Granted just now and not sent."""
+        """Undoes leases that were not sent."""
         for lease in leases:
             for first, end, _ in self._undo_lease(lease.lease_id, lease.first, lease.end):
                 self.taken.remove(first, end)
                 self.ready.put(first, end, self._delays.now_ms)
 
     def expire(self, first: Offset, end: Offset) -> None:
-        """Granted just now and found too old."""
+        """Settles messages that were leased just now and found older than their time to live."""
         found = self.leases.lease_at(first)
         if found is not None:
             for low, high, _ in self._undo_lease(found[0].lease_id, first, end):
@@ -565,7 +439,7 @@ class GroupDelivery:
         return taken
 
     def release_member(self, member: str, outcome: Outcome) -> bool:
-        """Whether the member had anything."""
+        """Its leases fail. Returns whether it had any."""
         taken = self.leases.drop_member(member)
         for first, end, _ in taken:
             self._fail(first, end, outcome, None, 0)
@@ -574,7 +448,7 @@ class GroupDelivery:
     # Time.
 
     def advance(self, outcome: Outcome) -> bool:
-        """Runs out leases, which end so, and brings what is due. Whether anything became ready."""
+        """Expires leases with this outcome, and makes due retries ready. Returns whether anything became ready."""
         now_ms = outcome.now_ms
         for first, end, _ in self.leases.expire(now_ms, _EXPIRE_LIMIT):
             self._fail(first, end, outcome, None, 0)
@@ -610,31 +484,31 @@ class GroupDelivery:
     # The log.
 
     def commit(self, pieces: Iterable[Piece], now_ms: int) -> None:
-        """They have been applied."""
+        """The log has applied them."""
         for piece in pieces:
             if piece.kind == FAILING:
                 self._failing.discard(piece.first, piece.end)
                 for first, end, place in list(self.taken.within(piece.first, piece.end)):
-                    # What was acked late, while its failure was under way, has an end of its own to come.
+                    # A message that was acked late, while its failure was in flight, is about to be settled as acked.
                     if place == FAILING:
                         self.taken.remove(first, end)
                         self._place(first, end, now_ms)
                 continue
-            # Whatever else they were taken for, they are settled.
+            # They are settled, whatever their place is.
             self.taken.remove(piece.first, piece.end)
-            if self._limits.count:
-                self._limits.remove(piece.first, piece.end)
+            if self.limits.count:
+                self.limits.remove(piece.first, piece.end)
             if self._keys is not None:
                 self._free_keys(self._keys.end(piece.first, piece.end, self._is_blocked))
 
     def refuse(self, pieces: Iterable[Piece], now_ms: int) -> None:
-        """They will never be applied."""
+        """The log will never apply them."""
         for piece in pieces:
             if piece.kind == FAILING:
                 self._failing.discard(piece.first, piece.end)
             for first, end, place in list(self.taken.within(piece.first, piece.end)):
                 if piece.is_unasked and (place == piece.kind or (place == ACKING and piece.kind == FAILING)):
-                    # Also what was acked late meanwhile: that may be refused as well.
+                    # Also messages that were acked late meanwhile: that ack may be refused as well.
                     if piece.kind == FAILING:
                         self._failing.add(first, end)
                     self.outbox.add(piece._replace(first=first, end=end))
@@ -647,7 +521,7 @@ class GroupDelivery:
                     self._put_back(first, end, now_ms)
 
     def _put_back(self, first: Offset, end: Offset, now_ms: int) -> None:
-        """An end that came late is void: they are where they were, which may be on their way to a failure."""
+        """A late outcome is void: the messages are where they were, which may be failing."""
         self.taken.remove(first, end)
         for low, high in list(self._failing.within(first, end)):
             self.taken.set(low, high, FAILING)
@@ -655,7 +529,7 @@ class GroupDelivery:
             self._place(low, high, now_ms)
 
     def _place(self, first: Offset, end: Offset, now_ms: int, until_ms: int = 0) -> None:
-        """They are nobody's: ready, or waiting for their next attempt, or for `until_ms` if that is later."""
+        """Free messages become ready, or wait for their next attempt, or for `until_ms` if that is later."""
         for low, high in list(self.state.unsettled(first, end)):
             for piece_first, piece_end, failure in filled(self.state.failures, low, high, _NO_FAILURE):
                 due_ms = max(until_ms, failure.not_before_ms)
@@ -685,7 +559,7 @@ def _by_offset(chosen: list[Chosen]) -> list[Run]:
 
 
 def _refused(lease_id: int, first: Offset, end: Offset, accepted: Iterable[Run]) -> list[LeaseRange]:
-    """What is left of [first, end) beside the accepted."""
+    """[first, end) without the accepted runs."""
     refused = []
     for low, high in accepted:
         if first < low:

@@ -16,16 +16,10 @@ from typing import Final, NamedTuple
 from flotilla.partition.batch_facts import BatchFacts
 from flotilla.partition.commands.partition_commands import GroupSettlement, ReserveTokens, SettleRuns, StageSettlement
 from flotilla.partition.leader.delays import Delays
-from flotilla.partition.leader.group_delivery import (
-    CONSUMER_LOST,
-    LEASE_EXPIRED,
-    GroupDelivery,
-    LastAttemptOf,
-    LeasedMessages,
-    Outcome,
-)
+from flotilla.partition.leader.group_delivery import GroupDelivery, LeasedMessages
 from flotilla.partition.leader.key_order import KeysOf
 from flotilla.partition.leader.leases import NUMBER_BITS, LeaseIds
+from flotilla.partition.leader.outcome import CONSUMER_LOST, LEASE_EXPIRED, LastAttemptOf, Outcome
 from flotilla.partition.leader.settlement_outbox import Piece, settlement_of
 from flotilla.partition.leader.type_filter import TypeFilter
 from flotilla.partition.offset_runs import Run

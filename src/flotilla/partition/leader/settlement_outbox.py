@@ -1,43 +1,36 @@
-"""What became of messages of one group and has to be told to the log: gathered until the next command takes it.
+"""The outbox of one group: settlements that the next command of the leader takes to the log.
 
-Each piece keeps what it takes to undo it: a command can be refused, and then what a member settled is leased to it
-again, as if it had not been asked; what nobody will ask for again (a lease that ran out) goes into the next command.
+Each piece keeps what it takes to undo it, because the log can refuse a command. Then a lease that its member settled
+goes on as before. A settlement that no member asked for (a lease that expired) goes into the next command.
 """
 
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from flotilla.partition.commands.partition_commands import DeadRun, FailedRun, GroupSettlement
 from flotilla.partition.leader.leases import Lease
+from flotilla.partition.leader.places import ACKING, DROPPING, EXPIRING, FAILING, KILLING
 from flotilla.partition.offset_runs import Run
 from flotilla.types.ids import Index, Offset
 
-#: How a message ends, or its attempt. Small numbers: they stand beside other places where a message can be.
-ACKING: Final = 2
-FAILING: Final = 3
-KILLING: Final = 4
-EXPIRING: Final = 5
-DROPPING: Final = 6
-
 
 class Piece(NamedTuple):
-    """Neighbouring messages that end in the same way."""
+    """Neighbouring messages with the same outcome."""
 
+    #: One of the settling places.
     kind: int
     first: Offset
     end: Offset
-    #: Whose they were; None when they were nobody's.
+    #: None: no lease held them.
     lease: Lease | None = None
     deadline_ms: int = 0
-    #: Nobody waits for the answer or asks again.
+    #: No member waits for the answer or asks again.
     is_unasked: bool = False
     not_before_ms: int = 0
     reason: str = ""
 
 
 class SettlementOutbox:
-    """Of one group at one leader."""
-
     __slots__ = ("_pieces",)
 
     def __init__(self) -> None:
@@ -50,7 +43,7 @@ class SettlementOutbox:
         self._pieces.append(piece)
 
     def take(self, limit: int) -> list[Piece]:
-        """The oldest pieces, at most so many."""
+        """The oldest pieces, at most `limit`."""
         if len(self._pieces) <= limit:
             taken = self._pieces
             self._pieces = []
@@ -61,7 +54,7 @@ class SettlementOutbox:
 
 
 def settlement_of(group: str, generation: Index, pieces: list[Piece]) -> GroupSettlement:
-    """What the log is told of them."""
+    """The pieces as the log has them."""
     by_kind: dict[int, list[Piece]] = {}
     for piece in pieces:
         by_kind.setdefault(piece.kind, []).append(piece)

@@ -10,9 +10,11 @@ from typing import Any, Final, TypeAlias
 from flotilla.partition.commands.partition_commands import CancelRecords, CommitOffset, GroupSettlement, SettleRuns
 from flotilla.partition.leader import queue_leader
 from flotilla.partition.leader.delays import Delays
-from flotilla.partition.leader.group_delivery import GroupDelivery, LeasedMessages, Outcome
+from flotilla.partition.leader.delivery_limits import DeliveryLimits
+from flotilla.partition.leader.group_delivery import GroupDelivery, LeasedMessages
 from flotilla.partition.leader.key_order import KeyOrder
 from flotilla.partition.leader.leases import LeaseTable
+from flotilla.partition.leader.outcome import Outcome
 from flotilla.partition.leader.rate_limit import RateLimit
 from flotilla.partition.leader.settlement_outbox import Piece
 from flotilla.partition.offset_runs import Run
@@ -91,10 +93,10 @@ def _always_first(original: Any) -> Any:
 
 
 def _one_more_attempt(original: Any) -> Any:
-    def by_limit(self: GroupDelivery, first: Offset, end: Offset, attempt: int, outcome: Outcome) -> Any:
+    def split(self: DeliveryLimits, first: Offset, end: Offset, attempt: int, outcome: Outcome) -> Any:
         return original(self, first, end, attempt - 1, outcome)
 
-    return by_limit
+    return split
 
 
 def _bury_too_many(original: Any) -> Any:
@@ -117,7 +119,7 @@ def _come_early(original: Any) -> Any:
 
 
 def _retry_at_once(original: Any) -> Any:
-    def place(self: GroupDelivery, first: Offset, end: Offset, now_ms: int) -> None:
+    def place(self: GroupDelivery, first: Offset, end: Offset, now_ms: int, until_ms: int = 0) -> None:
         for low, high in list(self.state.unsettled(first, end)):
             self.ready.put(low, high, self._delays.now_ms)
 
@@ -198,7 +200,7 @@ ROWS: Final[tuple[Row, ...]] = (
     ("ack-or-fail", "a command drops one of two kinds of ends", ((queue_leader, "settlement_of", _ack_or_fail),)),
     ("count-once", "only the first failure is counted", ((GroupState, "fail", _count_once),)),
     ("always-first", "every delivery is called the first", ((GroupDelivery, "_leased_messages", _always_first),)),
-    ("one-more-attempt", "a message dies one attempt late", ((GroupDelivery, "_by_limit", _one_more_attempt),)),
+    ("one-more-attempt", "a message dies one attempt late", ((DeliveryLimits, "split", _one_more_attempt),)),
     ("bury-too-many", "a death is buried before its letter is there", ((GroupState, "bury", _bury_too_many),)),
     ("forget-failures", "a snapshot has no failures", ((group_snapshot, "_read_failures", _forget_failures),)),
     ("come-early", "delayed messages come early", ((Delays, "advance", _come_early),)),

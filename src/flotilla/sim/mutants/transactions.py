@@ -10,7 +10,8 @@ from typing import Any, Final
 from flotilla.metadata.transactions import COMMITTED, Transaction, TransactionTable
 from flotilla.partition.batch_facts import BatchFacts
 from flotilla.partition.commands.partition_commands import DropStage
-from flotilla.partition.leader.group_delivery import STAGED, GroupDelivery
+from flotilla.partition.leader.group_delivery import GroupDelivery
+from flotilla.partition.leader.places import STAGED
 from flotilla.partition.leader.transactions import TransactionLeader
 from flotilla.partition.state import transaction_snapshot
 from flotilla.partition.state.machine import PartitionMachine
