@@ -2,7 +2,9 @@
 
 import os
 import re
+import shlex
 
+import pytest
 import typer
 
 from flotilla.cli.app import VERBS
@@ -10,7 +12,7 @@ from flotilla.cli.terminal.exit_codes import ALL
 from flotilla.types.settings import SETTINGS
 from tests.tidy.cli_page import PATH, options, render, takes_settings, verbs
 from tests.tidy.markdown import prose, table_rows
-from tests.tidy.tree import ROOT
+from tests.tidy.tree import ROOT, texts
 
 QUICKSTART = "docs/quickstart.md"
 
@@ -57,15 +59,26 @@ def test_a_letter_means_one_option_everywhere() -> None:
     assert {letter: names for letter, names in meanings.items() if len(names) > 1} == {}
 
 
-def test_the_quickstart_types_only_what_exists() -> None:
-    typed = re.findall(r"^\$ (?:.*\| )?flotilla (.+)$", page(QUICKSTART), re.MULTILINE)
-    assert len(typed) > 10
+#: Command lines of a console block, and those in the middle of a sentence.
+TYPED = re.compile(r"^\$ (?:[^`\n]*\| )?flotilla (.+)$|`flotilla ([^`]+)`", re.MULTILINE)
+PAGES = [path for path in texts() if path.endswith(".md") and path not in (PATH, "CHANGELOG.md")]
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_documents_type_only_what_exists(path: str) -> None:
     known = verbs()
-    for line in typed:
-        words = line.split()
-        verb = known.get(" ".join(words[:2])) or known[words[0]]
-        assert not isinstance(verb, typer.Typer), line
-        flags = {flag for option in options(verb) for flag in option.flags}
-        if takes_settings(verb):
+    for line in ("".join(found) for found in TYPED.findall(page(path))):
+        words = shlex.split(line, comments=True)
+        if words[0].startswith("-") or words[0].isupper():
+            continue
+        verb = known.get(" ".join(words[:2])) or known.get(words[0])
+        assert verb, f"{path}: flotilla {line}"
+        flags = set() if isinstance(verb, typer.Typer) else {flag for option in options(verb) for flag in option.flags}
+        if not isinstance(verb, typer.Typer) and takes_settings(verb):
             flags |= {setting.flag for setting in SETTINGS}
-        assert {word for word in words if word.startswith("-")} <= flags, line
+        used = {word.partition("=")[0] for word in words if re.match(r"--?[a-z]", word)} - {"--help", "--version"}
+        assert used <= flags, f"{path}: flotilla {line}"
+
+
+def test_the_quickstart_types_commands() -> None:
+    assert len(TYPED.findall(page(QUICKSTART))) > 10
