@@ -96,8 +96,8 @@ class Consensus(Protocol):
     def campaign(self, group: GroupId) -> None:
         """Stands for election in a group that has no leader yet."""
 
-    def drop(self, group: GroupId) -> None:
-        """Leaves a group that the store holds and removes its data. Whoever waits for it is not answered any more."""
+    def drop(self, group: GroupId, reason: FlotillaError) -> None:
+        """Leaves a group that the store holds and removes its data. Its pending requests are answered with `reason`."""
 
 
 class Outside(Protocol):

@@ -33,8 +33,8 @@ from flotilla.runtime.inline_writes import Shortcut
 from flotilla.runtime.io_thread import Worker
 from flotilla.runtime.observability.logs import get_logger
 from flotilla.runtime.pause_detector import PauseDetector
+from flotilla.runtime.pending_requests import PendingRequest, PendingRequests, Reply
 from flotilla.runtime.ports import Links
-from flotilla.runtime.requests import OpenRequest, OpenRequests, Reply, lost
 from flotilla.runtime.ticker import TICK_MS, Ticker
 from flotilla.types.errors import FlotillaError, UnavailableError
 from flotilla.types.ids import NO_NODE, GroupId, NodeId
@@ -91,8 +91,8 @@ class NodeRuntime:
         #: A block that the journal gets at the end of the turn.
         self._unwritten: Block | None = None
         self._shortcut = Shortcut()
-        self._open = OpenRequests()
-        self._replies: list[tuple[OpenRequest, object]] = []
+        self._pending = PendingRequests()
+        self._replies: list[tuple[PendingRequest, object]] = []
         #: Somebody waits for the end of the next turn.
         self._next_turn: asyncio.Future[None] | None = None
         self._stopped: asyncio.Future[None] | None = None
@@ -137,7 +137,7 @@ class NodeRuntime:
         if not self._is_accepting:
             reply(UnavailableError("the node is not running"))
             return False
-        accepted = self.driver.propose(group, data, self._open.add(group, reply, is_read=False))
+        accepted = self.driver.propose(group, data, self._pending.add(group, reply, is_read=False))
         self._ask_for_turn()
         return accepted
 
@@ -147,13 +147,13 @@ class NodeRuntime:
 
     def read(self, group: GroupId, query: object, reply: Reply) -> None:
         if self._is_accepting:
-            self._input(self.driver.read, group, query, self._open.add(group, reply, is_read=True))
+            self._input(self.driver.read, group, query, self._pending.add(group, reply, is_read=True))
         else:
             reply(UnavailableError("the node is not running"))
 
     def change_members(self, group: GroupId, change: ConfigurationChange, reply: Reply) -> None:
         if self._is_accepting:
-            self._input(self.driver.change_members, group, change, self._open.add(group, reply, is_read=False))
+            self._input(self.driver.change_members, group, change, self._pending.add(group, reply, is_read=False))
         else:
             reply(UnavailableError("the node is not running"))
 
@@ -165,11 +165,11 @@ class NodeRuntime:
         self.driver.transfer(group, to)
         self._ask_for_turn()
 
-    def drop(self, group: GroupId) -> None:
-        """Leaves a group and removes its data. Whoever waits for it is answered."""
+    def drop(self, group: GroupId, reason: FlotillaError) -> None:
+        """Leaves a group and removes its data. Its pending requests are answered with `reason`."""
         self._input(self.driver.remove_replica, group)
-        for request in self._open.of_group(group):
-            self.reply(request, lost(request, "the group has left this node"))
+        for request in self._pending.of_group(group):
+            self.reply(request, reason)
         self._asked_naps.pop(group, None)
         self._confirmed_naps.pop(group, None)
 
@@ -188,7 +188,7 @@ class NodeRuntime:
             return True
         if self._asked_naps.get(group, 0) != naps and self.driver.replicas[group].raft.role == LEADER:
             self._asked_naps[group] = naps
-            request = self._open.add(group, partial(self._confirm, group, naps), is_read=True)
+            request = self._pending.add(group, partial(self._confirm, group, naps), is_read=True)
             self._input(self.driver.confirm, group, request)
         return False
 
@@ -309,7 +309,7 @@ class NodeRuntime:
     def _answer(self) -> None:
         replies, self._replies = self._replies, []
         for request, result in replies:
-            self._open.answer(request, result)
+            self._pending.answer(request, result)
 
     def _write(self, block: Block) -> None:
         """Neither way is free: others write to their disks while we begin."""
@@ -337,7 +337,7 @@ class NodeRuntime:
         self.background.submit(job)
 
     def reply(self, token: object, result: object) -> None:
-        assert isinstance(token, OpenRequest)
+        assert isinstance(token, PendingRequest)
         self._replies.append((token, result))
 
     def crash_point(self, name: str) -> None:
@@ -368,7 +368,7 @@ class NodeRuntime:
         self._is_running = False
         self._links.close()
         await self.background.stop()
-        self._open.fail_all("the node was stopped")
+        self._pending.fail_all("the node was stopped")
 
     def _break(self, failure: Exception) -> None:
         """Stops as in a crash: nothing more is said, written or answered."""

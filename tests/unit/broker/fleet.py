@@ -24,6 +24,7 @@ from flotilla.raft.options import RaftOptions
 from flotilla.replica.ports import Block, Job, StateMachine
 from flotilla.replica.replica import Replica, ReplicaOptions
 from flotilla.runtime.driver import Driver, DriverOptions
+from flotilla.runtime.pending_requests import PendingRequest, PendingRequests
 from flotilla.sim.devices.disk import SimDisk
 from flotilla.storage.options import StoreOptions
 from flotilla.storage.store import NodeStore
@@ -129,7 +130,8 @@ class Node:
         self.sent: list[tuple[NodeId, list[tuple[GroupId, Message]]]] = []
         self.blocks: list[Block] = []
         self.jobs: list[Job] = []
-        self.replies: list[tuple[Callable[[object], None], object]] = []
+        self.pending = PendingRequests()
+        self.replies: list[tuple[PendingRequest, object]] = []
         self.answers: list[Answer] = []
         self.transfers: list[tuple[GroupId, NodeId]] = []
         #: Clusters that the node was told to join.
@@ -194,7 +196,7 @@ class Node:
         self.jobs.append(job)
 
     def reply(self, token: object, result: object) -> None:
-        assert callable(token)
+        assert isinstance(token, PendingRequest)
         self.replies.append((token, result))
 
     def crash_point(self, name: str) -> None:
@@ -215,7 +217,7 @@ class Node:
         return self.is_awake
 
     def propose(self, group: GroupId, data: bytes | memoryview, reply: Callable[[object], None]) -> bool:
-        return self.driver.propose(group, data, reply)
+        return self.driver.propose(group, data, self.pending.add(group, reply, is_read=False))
 
     def forward(self, group: GroupId, data: bytes) -> None:
         if group == METADATA_GROUP:
@@ -231,10 +233,10 @@ class Node:
             assert replica.raft.pending_configuration_index <= replica.raft.log.handed
 
     def read(self, group: GroupId, query: object, reply: Callable[[object], None]) -> None:
-        self.driver.read(group, query, reply)
+        self.driver.read(group, query, self.pending.add(group, reply, is_read=True))
 
     def change_members(self, group: GroupId, change: ConfigurationChange, reply: Callable[[object], None]) -> None:
-        self.driver.change_members(group, change, reply)
+        self.driver.change_members(group, change, self.pending.add(group, reply, is_read=False))
 
     def transfer(self, group: GroupId, to: NodeId) -> None:
         self.transfers.append((group, to))
@@ -253,8 +255,9 @@ class Node:
     def campaign(self, group: GroupId) -> None:
         self.driver.campaign(group)
 
-    def drop(self, group: GroupId) -> None:
+    def drop(self, group: GroupId, reason: FlotillaError) -> None:
         self.driver.remove_replica(group)
+        self.replies += [(request, reason) for request in self.pending.of_group(group)]
 
     # Outside.
 
@@ -435,8 +438,8 @@ class Fleet:
             box.driver.job_done(job)
             worked = True
         replies, box.replies = box.replies, []
-        for reply, result in replies:
-            reply(result)
+        for request, result in replies:
+            box.pending.answer(request, result)
         sent, box.sent = box.sent, []
         for to, messages in sent:
             if self.is_up(box.node, to):

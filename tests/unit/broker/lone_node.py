@@ -21,7 +21,7 @@ from flotilla.raft.roles import LEADER
 from flotilla.replica.replica import Replica
 from flotilla.storage.options import StoreOptions
 from flotilla.types.address import Address
-from flotilla.types.errors import FlotillaError
+from flotilla.types.errors import FlotillaError, NotFoundError
 from flotilla.types.ids import GroupId
 from flotilla.types.operations import Request
 from tests.unit.partition.batches import describe
@@ -120,7 +120,7 @@ class LoneNode:
         topic = await self.change(DeleteTopic(name, 0, 2))
         assert isinstance(topic, Topic)
         for partition in topic.partitions:
-            self.node.runtime.drop(partition.group)
+            self.node.runtime.drop(partition.group, NotFoundError("the topic was deleted"))
 
     async def lead(self, group: GroupId) -> None:
         self.node.create_group(group, Configuration(voters=(NODE,)))

@@ -135,11 +135,12 @@ class Hosting:
 
     def _drop_dead(self) -> None:
         for tombstone in self._catalog.machine.state.tombstones_for(self._node):
+            reason = self._gone(tombstone.group)
             host = self.hosts.pop(tombstone.group, None)
             if host is not None:
-                host.close(self._gone(tombstone.group))
+                host.close(reason)
             if self._consensus.holds(tombstone.group):
-                self._consensus.drop(tombstone.group)
+                self._consensus.drop(tombstone.group, reason)
                 self._just_dropped[tombstone.group] = None
 
     def _gone(self, group: GroupId) -> FlotillaError:

@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 from flotilla.broker.log_reads import find_time
 from flotilla.broker.partition.fetch import Fetches
+from flotilla.broker.partition.pending_batch import PendingBatch
 from flotilla.broker.partition.transactions import Decisions, PartitionTransactions
-from flotilla.broker.pending_requests import BatchTicket, PendingRequests, Ticket, Translate
 from flotilla.broker.ports import Cancel, Consensus, Done, Outside
 from flotilla.broker.queue.groups import PartitionQueue, QueuePorts
 from flotilla.broker.queue.requests import QueueRequests
@@ -118,7 +118,7 @@ class PartitionHost:
         self._transactions: PartitionTransactions | None = None
         self._decisions = decisions
         self._retention = Retention(replica, machine, consensus, is_informed)
-        self._under_way = PendingRequests(explain)
+        self._explain = explain
         self._fetches = Fetches(replica, machine, consensus, outside, self._check_readable, explain)
         self._is_upkeep_under_way = False
         self._set(topic)
@@ -172,13 +172,12 @@ class PartitionHost:
             self.machine,
             raft.term,
             self._queue_ports,
-            self._under_way,
             self._serving,
         )
-        self._queue_requests = QueueRequests(self._queue, self._under_way.explain)
+        self._queue_requests = QueueRequests(self._queue, self._explain)
         self._queue_ports.began(self._queue)
         self._transactions = PartitionTransactions(
-            self.replica, self.machine, self._leader, self._consensus, self._outside, self._decisions, self._under_way
+            self.replica, self.machine, self._leader, self._consensus, self._outside, self._decisions, self._explain
         )
         self._transactions.begin()
 
@@ -203,12 +202,12 @@ class PartitionHost:
             raise OverloadedError("the batches of a transaction are being stored, with nothing in between")
         batch = request.batch
         facts = facts_of_view(validate(batch, self.limits))
-        ticket = BatchTicket(self._under_way, done)
-        admission = leader.admit(facts, ticket)
+        pending = PendingBatch(done, self._explain)
+        admission = leader.admit(facts, pending)
         if isinstance(admission, Assigned):
-            self._propose_batch(leader, batch, admission.base_offset, ticket)
+            self._propose_batch(leader, batch, admission.base_offset, pending)
         elif isinstance(admission, DuplicateInFlight):
-            assert isinstance(admission.token, BatchTicket)
+            assert isinstance(admission.token, PendingBatch)
             admission.token.join(done, Produced(admission.first_offset, duplicate=True))
         elif isinstance(admission, Duplicate):
             done(Produced(admission.first_offset, duplicate=True))
@@ -222,16 +221,16 @@ class PartitionHost:
         leader: ProduceAdmission,
         batch: bytes | bytearray | memoryview,
         base_offset: Offset,
-        ticket: BatchTicket,
+        pending: PendingBatch,
     ) -> None:
         # A batch in a buffer of its own is stored as it came in; only what cannot be written to is copied.
         if not isinstance(batch, memoryview) or batch.readonly:
             batch = memoryview(bytearray(batch))
         patch_base_offset(batch, base_offset, self._leader_term & _TERM_MASK)
-        ticket.open(base_offset)
+        pending.propose(base_offset)
         # A small one is not worth the buffer and the view of it, which the garbage collector would look at for long.
         data = bytes(batch) if len(batch) <= _SMALL_BYTES_MAX else batch
-        if not self._consensus.propose(self.replica.group, data, ticket):
+        if not self._consensus.propose(self.replica.group, data, pending):
             leader.retract(base_offset)
 
     def commit_offset(self, request: CommitOffset, done: Done) -> None:
@@ -246,22 +245,24 @@ class PartitionHost:
         self._propose_command(command, done, self._committed)
 
     def _committed(self, result: object) -> Reply | FlotillaError:
-        return OffsetCommitted(result.offset) if isinstance(result, Position) else self._under_way.explain(result)
+        return OffsetCommitted(result.offset) if isinstance(result, Position) else self._explain(result)
 
     def claim_partition(self, request: ClaimPartition, done: Done) -> None:
         self._serving()
 
         def translate(result: object) -> Reply | FlotillaError:
-            return OffsetCommitted(result) if isinstance(result, int) else self._under_way.explain(result)
+            return OffsetCommitted(result) if isinstance(result, int) else self._explain(result)
 
         command = ClaimPartitionCommand(request.group, request.epoch, self._outside.now_ms())
         self._propose_command(command, done, translate)
 
-    def _propose_command(self, command: Command, done: Done, translate: Translate) -> None:
+    def _propose_command(
+        self, command: Command, done: Done, translate: Callable[[object], Reply | FlotillaError]
+    ) -> None:
         refused = self.machine.check(command)
         if refused is not None:
             raise refused
-        self._consensus.propose(self.group, encode_command(command), Ticket(self._under_way, done, translate))
+        self._consensus.propose(self.group, encode_command(command), lambda result: done(translate(result)))
 
     # Reading.
 
@@ -321,9 +322,9 @@ class PartitionHost:
         def translate(result: object) -> Reply | FlotillaError:
             if isinstance(result, PartitionFacts):
                 return OffsetFound(result.next_offset)
-            return self._under_way.explain(result)
+            return self._explain(result)
 
-        self._consensus.read(self.group, DescribePartition(), Ticket(self._under_way, done, translate))
+        self._consensus.read(self.group, DescribePartition(), lambda result: done(translate(result)))
 
     def read_offset(self, request: ReadOffset, done: Done) -> None:
         self._serving()
@@ -334,8 +335,7 @@ class PartitionHost:
                 return NotFoundError(f"group {request.group!r} never committed an offset here")
             return self._committed(result)
 
-        ticket = Ticket(self._under_way, done, translate)
-        self._consensus.read(self.group, GroupPosition(request.group), ticket)
+        self._consensus.read(self.group, GroupPosition(request.group), lambda result: done(translate(result)))
 
     # Transactions.
 
@@ -438,10 +438,9 @@ class PartitionHost:
         self._fetches.fail_all(reason)
 
     def close(self, reason: FlotillaError) -> None:
-        """The partition leaves this node: everybody is answered now, because consensus will not. Nobody asks again."""
+        """The partition leaves this node. Consensus answers what waits for it, everything else is answered now."""
         self._end_leading(reason)
         self._fetches.fail_all(reason)
-        self._under_way.fail_all(reason)
 
 
 def _tell_known(known: KnownKeys, done: Done) -> None:
@@ -450,5 +449,5 @@ def _tell_known(known: KnownKeys, done: Done) -> None:
     if known.token is None:
         done(reply)
     else:
-        assert isinstance(known.token, BatchTicket)
+        assert isinstance(known.token, PendingBatch)
         known.token.join(done, reply)

@@ -5,11 +5,9 @@ decisions, which are seen in this node's own copy of the metadata. Answers who w
 """
 
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import Final, NamedTuple
 
 from flotilla.broker.partition.long_polls import WAIT_MS_MAX
-from flotilla.broker.pending_requests import CommandTicket, PendingRequests, Ticket
 from flotilla.broker.ports import Cancel, Consensus, Done, Outside
 from flotilla.broker.queue.requests import QueueRequests
 from flotilla.codec.batch.check import validate
@@ -90,7 +88,7 @@ class PartitionTransactions:
         consensus: Consensus,
         outside: Outside,
         decisions: Decisions,
-        under_way: PendingRequests,
+        explain: Callable[[object], FlotillaError],
     ) -> None:
         self._replica = replica
         self._term = replica.raft.term
@@ -99,7 +97,7 @@ class PartitionTransactions:
         self._consensus = consensus
         self._outside = outside
         self._decisions = decisions
-        self._under_way = under_way
+        self._explain = explain
         self._leader = TransactionLeader(machine, self)
         self._waiting: dict[str, dict[_Waiter, None]] = {}
 
@@ -123,7 +121,7 @@ class PartitionTransactions:
         self._leader.end()
         waiting, self._waiting = self._waiting, {}
         for waiters in waiting.values():
-            self._answer(waiters, self._under_way.explain(reason))
+            self._answer(waiters, self._explain(reason))
 
     def look(self) -> None:
         """The metadata moved: something that is staged here may have been decided."""
@@ -173,7 +171,7 @@ class PartitionTransactions:
         self._leader.stage(command, answered)
 
     def _staged(self, result: object) -> Reply | FlotillaError:
-        return Staged(result.count) if isinstance(result, Staging) else self._under_way.explain(result)
+        return Staged(result.count) if isinstance(result, Staging) else self._explain(result)
 
     def outcome(self, request: TransactionOutcome, done: Done) -> Cancel | None:
         transaction_id = request.transaction_id
@@ -183,8 +181,9 @@ class PartitionTransactions:
             return None
         if not self._leader.is_here(transaction_id):
             # A leader that was replaced without knowing it must not say so.
-            ticket = Ticket(self._under_way, done, partial(self._missing, transaction_id))
-            self._consensus.read(self.group, DescribePartition(), ticket)
+            self._consensus.read(
+                self.group, DescribePartition(), lambda result: done(self._missing(transaction_id, result))
+            )
             return None
         if not request.wait_ms:
             raise _not_ended(transaction_id)
@@ -193,7 +192,7 @@ class PartitionTransactions:
     def _missing(self, transaction_id: str, result: object) -> Reply | FlotillaError:
         """What is known of a transaction, after a quorum has confirmed that this is all there is."""
         if isinstance(result, FlotillaError):
-            return self._under_way.explain(result)
+            return self._explain(result)
         ended = self._state.ended.get(transaction_id)
         if ended is not None:
             return _shown(ended)
@@ -250,7 +249,7 @@ class PartitionTransactions:
         return None if decided is None else Decision(decided.state == COMMITTED, self.group in decided.waiting)
 
     def propose(self, command: Command, answered: Callable[[object], None]) -> None:
-        self._consensus.propose(self.group, encode_command(command), CommandTicket(self._under_way, answered))
+        self._consensus.propose(self.group, encode_command(command), answered)
 
     def store_again(self, transaction_id: str, part: Part, records_before: int) -> bool:
         entry = self._replica.log.entries(part.entry_index, part.entry_index + 1, 0)[0]
@@ -265,7 +264,7 @@ class PartitionTransactions:
         return False
 
     def confirm_leadership(self, answered: Callable[[object], None]) -> None:
-        self._consensus.read(self.group, DescribePartition(), CommandTicket(self._under_way, answered))
+        self._consensus.read(self.group, DescribePartition(), answered)
 
     def tell_over(self, transaction_ids: list[str]) -> None:
         confirmed = tuple([(transaction_id, self.group) for transaction_id in transaction_ids])

@@ -13,7 +13,6 @@ from random import Random
 from typing import NamedTuple, Protocol
 
 from flotilla.broker.log_reads import find_time
-from flotilla.broker.pending_requests import CommandTicket, PendingRequests
 from flotilla.broker.ports import Cancel, Consensus, Elsewhere, Outside
 from flotilla.broker.queue.dead_letters import DeadLetters, rules_of
 from flotilla.broker.queue.delivery import BatchShelf, QueueReader, Reading
@@ -133,7 +132,6 @@ class PartitionQueue:
         machine: PartitionMachine,
         term: Term,
         ports: QueuePorts,
-        under_way: PendingRequests,
         check_serving: Callable[[], object],
     ) -> None:
         """`check_serving` raises when this node may not answer for the partition at the moment."""
@@ -147,7 +145,6 @@ class PartitionQueue:
         self.outbox = QueueOutbox(self.leader, self._propose, ports.outside, self.now_ms, self._told)
         self._ports = ports
         self._outside = ports.outside
-        self._under_way = under_way
         self._check_serving = check_serving
         self._rules: dict[str, GroupRules] = {}
         self._waiting: WaitingRoom[Waiter] = WaitingRoom(
@@ -189,7 +186,7 @@ class PartitionQueue:
         self._propose(encode_command(command), answered)
 
     def _propose(self, data: bytes, answered: Callable[[object], None]) -> None:
-        self._ports.consensus.propose(self.replica.group, data, CommandTicket(self._under_way, answered))
+        self._ports.consensus.propose(self.replica.group, data, answered)
 
     # Groups come to be.
 

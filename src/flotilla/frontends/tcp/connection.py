@@ -99,7 +99,7 @@ class Host(Protocol):
     def lost(self, members: Sequence[str]) -> None: ...
 
 
-class Ticket:
+class RequestTicket:
     """A request under way. `answer` is its Done; a second answer, or one that comes too late, is dropped."""
 
     __slots__ = ("_connection", "batch_bytes", "correlation_id", "request")
@@ -133,7 +133,7 @@ class Connection:
         host: Host,
         budgets: Budgets,
         wake: Callable[[], None],
-        serve: Callable[["Ticket"], None],
+        serve: Callable[["RequestTicket"], None],
         connection_limits: ConnectionLimits | None = None,
     ) -> None:
         """`wake` is called when there is something to write, or when requests may be handed out again; `serve` with
@@ -153,9 +153,9 @@ class Connection:
         self._frame_bytes = 0
         self._is_waiting = False
         #: Given to the service and not answered, with what gives them up.
-        self._tickets: dict[Ticket, Cancel | None] = {}
+        self._tickets: dict[RequestTicket, Cancel | None] = {}
         #: Those of them that are answered many times, by correlation id.
-        self._subscriptions: dict[int, Ticket] = {}
+        self._subscriptions: dict[int, RequestTicket] = {}
         #: Consumers of queue groups that were heard here, in the order of their first word.
         self._members: dict[str, None] = {}
         #: They live elsewhere, and do not end with the connection.
@@ -241,7 +241,7 @@ class Connection:
                 self._serve(ticket)
         return False
 
-    def started(self, ticket: Ticket, cancel: Cancel) -> None:
+    def started(self, ticket: RequestTicket, cancel: Cancel) -> None:
         """The service has taken the request; `cancel` gives it up."""
         if ticket in self._tickets:
             self._tickets[ticket] = cancel
@@ -269,7 +269,7 @@ class Connection:
         if count:
             self._budgets.of(count).give(count)
 
-    def _understand(self, frame: Buffer) -> Ticket | None:
+    def _understand(self, frame: Buffer) -> RequestTicket | None:
         """What a whole frame asks for. None: it was answered here."""
         held, self._frame_bytes = self._frame_bytes, 0
         try:
@@ -279,7 +279,7 @@ class Connection:
             raise
         return self._admit(correlation_id, request, held)
 
-    def _admit(self, correlation_id: int, request: Incoming, held: int) -> Ticket | None:
+    def _admit(self, correlation_id: int, request: Incoming, held: int) -> RequestTicket | None:
         """The ticket of a request that holds so much of the budgets. None: it was answered here."""
         if type(request) not in WITH_BATCH:
             # Nothing of the frame is kept.
@@ -288,7 +288,7 @@ class Connection:
             if self.state == OPEN and self._is_settled_here(correlation_id, request):
                 return None
         if self.state == OPEN and isinstance(request, Request):
-            ticket = Ticket(self, correlation_id, request, held)
+            ticket = RequestTicket(self, correlation_id, request, held)
             self._tickets[ticket] = None
             self._batch_bytes += held
             return ticket
@@ -371,7 +371,7 @@ class Connection:
 
     # Answers in, bytes out.
 
-    def answer(self, ticket: Ticket, answer: Reply | FlotillaError) -> None:
+    def answer(self, ticket: RequestTicket, answer: Reply | FlotillaError) -> None:
         if ticket not in self._tickets:
             return
         if type(answer) is Pushed:
@@ -395,7 +395,7 @@ class Connection:
         self._output_count = 0
         return output
 
-    def _forget(self, ticket: Ticket) -> None:
+    def _forget(self, ticket: RequestTicket) -> None:
         del self._tickets[ticket]
         if self._subscriptions and self._subscriptions.get(ticket.correlation_id) is ticket:
             del self._subscriptions[ticket.correlation_id]

@@ -13,7 +13,7 @@ from typing import TypeAlias
 from flotilla.broker.ports import Service
 from flotilla.client._core.local_link import Answers
 from flotilla.frontends.tcp.channel import Channel
-from flotilla.frontends.tcp.connection import TICK_MS, Budgets, Connection, ConnectionLimits, Ticket
+from flotilla.frontends.tcp.connection import TICK_MS, Budgets, Connection, ConnectionLimits, RequestTicket
 from flotilla.frontends.tcp.local_channel import LocalBrokerConnection, LocalChannel
 from flotilla.types.errors import OverloadedError
 from flotilla.types.limits import CONNECTION_COUNT_MAX, KIB, SERVER_OUTPUT_BYTES_MAX, SERVER_REQUEST_BYTES_MAX
@@ -154,7 +154,7 @@ class TcpServer:
             self._loop.call_soon(self._flush)
         self._scheduled.append(channel)
 
-    def _serve(self, channel: AnyChannel, ticket: Ticket) -> None:
+    def _serve(self, channel: AnyChannel, ticket: RequestTicket) -> None:
         self._request_count += 1
         try:
             cancel = self._service.handle(ticket.request, ticket.answer)

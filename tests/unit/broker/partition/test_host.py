@@ -266,7 +266,7 @@ def test_nothing_is_kept_of_answered_batches(node: Node) -> None:
         node.call(produce(batch(producer=7, sequence=sequence)))
         node.call(CommitOffset("g", TOPIC, 0, sequence))
         node.call(ReadOffset("g", TOPIC, 0))
-    assert not node.partition(TOPIC)._under_way.tickets
+    assert not node.pending._pending
 
 
 # Long polls.
