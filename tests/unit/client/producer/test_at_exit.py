@@ -117,7 +117,7 @@ def test_a_broker_that_does_not_answer_keeps_no_process(doors):
     assert EXIT_MS_MAX <= 5_000
     short = "import flotilla.client.producer._at_exit as exits\nexits.EXIT_MS_MAX = 200\n"
     told = end(",".join(doors.addresses), short + SEND, "-W", "always")
-    assert told.count("the process ends, and 1000 records for orders may not be stored: records have no answer") == 1
+    assert told.count("the process exits, and 1000 records for orders may not be stored: records have no answer") == 1
     assert told.count(UNCLOSED) == 1
 
 
@@ -125,4 +125,4 @@ def test_records_that_failed_before_are_told_of(doors):
     doors.cluster.create("orders")
     UnansweredRequests(doors, Produce)
     told = end(",".join(doors.addresses), FAIL)
-    assert told.startswith("records for orders failed before the process ended: ")
+    assert told.startswith("records for orders failed before the process exited: ")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flotilla.client.producer import _core as producer
+from flotilla.client.producer import _record_buffer
 from flotilla.client.producer._batch import Batch
 from flotilla.client.producer._core import ProducerCore
 from flotilla.client.producer._record_buffer import RecordBuffer, record_bytes
@@ -182,7 +182,7 @@ class WatchedBatch(Batch):
 @pytest.mark.parametrize("linger_ms", [0, 50])
 def test_what_a_batch_costs_does_not_grow_with_how_many_wait(monkeypatch, linger_ms):
     """A time of delivery takes a batch of its own: so thousands of them wait for their lane, and in it."""
-    monkeypatch.setattr(producer, "Batch", WatchedBatch)
+    monkeypatch.setattr(_record_buffer, "Batch", WatchedBatch)
 
     def looks_per_batch(count):
         bench = Bench(linger_ms=linger_ms)

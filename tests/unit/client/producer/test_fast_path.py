@@ -145,7 +145,7 @@ def test_an_interrupt_of_the_bookkeeping_leaves_a_producer_that_works(doors, cli
 
 
 def test_another_thread_waits_for_the_number_before_its_own(doors, client, monkeypatch):
-    monkeypatch.setattr(direct_module, "_PATIENCE_S", 30)
+    monkeypatch.setattr(direct_module, "_TIMEOUT_S", 30)
     with Client(doors.addresses) as patient:
         for payload in WARM:
             patient.produce("orders", payload)
@@ -229,14 +229,14 @@ def test_a_connection_serves_one_at_a_time(doors):
     connection = take_when_worth_it(direct, address)
     assert connection is not None
     assert direct.take(address) is None
-    direct.bring_back(connection)
+    direct.put_back(connection)
     assert direct.take(address) is connection
     direct.give_up(connection)
     again = take_when_worth_it(direct, address)
     assert again is not None
     direct.close()
     # It was away when the others were closed.
-    direct.bring_back(again)
+    direct.put_back(again)
     assert take_when_worth_it(direct, address) is None
     with pytest.raises(OSError, match="descriptor"):
         again.ask(Produce("orders", 0, b""))
