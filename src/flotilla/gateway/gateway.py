@@ -284,10 +284,10 @@ class Gateway:
         if known is not None and known[0] is topic:
             return known[1]
         text = topic.settings.get(_PAYLOAD)
-        value_bytes_max = SETTING_BY_NAME[_PAYLOAD].default
+        payload_bytes_max = SETTING_BY_NAME[_PAYLOAD].default
         if text is not None:
-            value_bytes_max = parse_setting(SETTING_BY_NAME, "topic", _PAYLOAD, text)
-        limits = RecordLimits(value_bytes_max=value_bytes_max)
+            payload_bytes_max = parse_setting(SETTING_BY_NAME, "topic", _PAYLOAD, text)
+        limits = RecordLimits(payload_bytes_max=payload_bytes_max)
         self._limits[topic.name] = (topic, limits)
         return limits
 

@@ -38,9 +38,9 @@ JOURNAL_FILE_BYTES = 64 * MIB
 SEGMENT_FILE_BYTES = 64 * MIB
 #: One index point for this many bytes of a segment.
 SEGMENT_INDEX_INTERVAL_BYTES = 64 * KIB
-#: The value of one record: what a topic allows unless it is set, and the most it can be set to.
-VALUE_BYTES_DEFAULT = 1 * MIB
-VALUE_BYTES_MAX = 16 * MIB
+#: The payload of one record: what a topic allows unless it is set, and the most it can be set to.
+PAYLOAD_BYTES_DEFAULT = 1 * MIB
+PAYLOAD_BYTES_MAX = 16 * MIB
 #: The other parts of one record. Headers count with their names and values together.
 KEY_BYTES_MAX = 64 * KIB
 IDEMPOTENCY_KEY_BYTES_MAX = 1 * KIB

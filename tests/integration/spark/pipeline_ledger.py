@@ -40,7 +40,7 @@ class Ledger:
             for record, receipt in zip(
                 records, client.produce_many(self.topic, records, partition=partition), strict=True
             ):
-                self.rows[partition, receipt.offset] = record.value
+                self.rows[partition, receipt.offset] = record.payload
 
     def write(self, path: Path, **changes: Any) -> Path:
         """As the audit takes it, one JSON object a line."""

@@ -91,7 +91,7 @@ def test_leaders_die_while_it_runs(
         for node in cluster.nodes.values():
             fresh = [Record(b"%d/%d" % (node.node, number), b"%d" % number) for number in range(2_000)]
             client.produce_many(name, fresh)
-            wanted += [record.value.decode() for record in fresh]
+            wanted += [record.payload.decode() for record in fresh]
             node.kill()
             client.produce(name, b"while %d was down" % node.node)
             wanted.append(f"while {node.node} was down")

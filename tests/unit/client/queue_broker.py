@@ -279,7 +279,7 @@ class QueueCluster(MemoryCluster):
                 }
                 added = tuple((HEADER_PREFIX + key, str(value).encode()) for key, value in story.items())
                 own = tuple(pair for pair in record.headers if not pair[0].startswith(HEADER_PREFIX))
-                letter = Record(record.value, record.key, own + added, priority=record.priority)
+                letter = Record(record.payload, record.key, own + added, priority=record.priority)
                 self.topics[name][0].append(encode_batch([letter]))
                 part.apply(commands.BuryDeaths(group, death.number + 1, self.now_ms()))
 

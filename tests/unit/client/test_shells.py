@@ -138,7 +138,7 @@ def test_produce_many_records(connect, doors):
     records = [Record(b"%d" % number, key=b"%d" % (number % 7)) for number in range(100)]
     receipts = client.produce_many("orders", records)
     for record, receipt in zip(records, receipts, strict=True):
-        assert doors.cluster.topics["orders"][receipt.partition].values()[receipt.offset] == record.value
+        assert doors.cluster.topics["orders"][receipt.partition].values()[receipt.offset] == record.payload
     shared = client.produce_many("orders", [b"a", b"b"], key=b"same", headers=[("x", "1")])
     assert shared[0].partition == shared[1].partition
     assert shared[1].offset == shared[0].offset + 1

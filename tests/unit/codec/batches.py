@@ -36,7 +36,7 @@ def record_lists(draw, count_max=12):
             shared[name] = draw(strategy)
         elif kind == "varied":
             varied[name] = strategy
-    rows = st.fixed_dictionaries({"value": st.binary(max_size=30), **varied})
+    rows = st.fixed_dictionaries({"payload": st.binary(max_size=30), **varied})
     return [Record(**shared, **row) for row in draw(st.lists(rows, min_size=1, max_size=count_max))]
 
 

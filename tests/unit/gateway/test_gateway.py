@@ -173,7 +173,7 @@ def test_receipts_come_in_the_order_of_the_records(play: Callable[[Work], None],
         for record, receipt in zip(mixed, receipts, strict=True):
             fetched = await gateway.ask(Fetch("two", receipt.partition, receipt.offset, 1))
             view = BatchView(fetched.batches[0])
-            assert view.value(receipt.offset - view.header.base_offset) == record.value
+            assert view.value(receipt.offset - view.header.base_offset) == record.payload
         named = await gateway.produce("two", records(b"x", b"y"), partition=1)
         assert [receipt.partition for receipt in named] == [1, 1]
 

@@ -92,7 +92,7 @@ def table(records):
     return pa.RecordBatch.from_pydict(
         {
             "key": pa.array([record.key for record in records], pa.binary()),
-            "value": pa.array([record.value for record in records], pa.binary()),
+            "value": pa.array([record.payload for record in records], pa.binary()),
             "headers": pa.array(
                 [[{"key": name, "value": value} for name, value in record.headers] for record in records],
                 pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
@@ -130,7 +130,7 @@ def test_rows_go_where_a_client_sends_them(records, partitions):
         # In their order.
         mine = [record for record in records if lane.partition == (
             0 if record.key is None else partition_of(record.key, partitions))]  # fmt: skip
-        assert rows.column("value").to_pylist() == [record.value for record in mine]
+        assert rows.column("value").to_pylist() == [record.payload for record in mine]
 
 
 @given(st.lists(st.binary(max_size=30), min_size=1, max_size=20), st.lists(st.integers(1, 7), max_size=10))

@@ -7,12 +7,12 @@ from flotilla.types.limits import (
     DELIVERY_COUNT_MAX,
     IDEMPOTENCY_KEY_BYTES_MAX,
     KEY_BYTES_MAX,
+    PAYLOAD_BYTES_DEFAULT,
+    PAYLOAD_BYTES_MAX,
     PRIORITY_MAX,
     RECORD_HEADER_BYTES_MAX,
     RECORD_HEADER_COUNT_MAX,
     TIME_MS_MAX,
-    VALUE_BYTES_DEFAULT,
-    VALUE_BYTES_MAX,
 )
 from flotilla.types.records import CONTENT_TYPE_MAX, MEDIA_TYPES, Record, RecordLimits, check_record
 
@@ -26,7 +26,7 @@ def test_a_value_is_enough():
 @pytest.mark.parametrize(
     "record",
     [
-        Record(b"v" * VALUE_BYTES_DEFAULT),
+        Record(b"v" * PAYLOAD_BYTES_DEFAULT),
         Record(b"", key=b"k" * KEY_BYTES_MAX),
         Record(b"", idempotency_key=b"i" * IDEMPOTENCY_KEY_BYTES_MAX),
         Record(b"", headers=(("n", b"v"),) * RECORD_HEADER_COUNT_MAX),
@@ -42,9 +42,9 @@ def test_limits_are_inclusive(record):
 @pytest.mark.parametrize(
     ("record", "reason"),
     [
-        (Record(b"v" * (VALUE_BYTES_DEFAULT + 1)), "value bytes"),
-        (Record("text"), "a value is bytes, not str"),
-        (Record(bytearray(b"v")), "a value is bytes, not bytearray"),
+        (Record(b"v" * (PAYLOAD_BYTES_DEFAULT + 1)), "a payload of"),
+        (Record("text"), "a payload is bytes, not str"),
+        (Record(bytearray(b"v")), "a payload is bytes, not bytearray"),
         (Record(b"", key="k"), "a key is bytes or None, not str"),
         (Record(b"", key=b"k" * (KEY_BYTES_MAX + 1)), "key bytes"),
         (Record(b"", idempotency_key=None), "an idempotency key is bytes"),
@@ -70,7 +70,7 @@ def test_each_fault_is_named(record, reason):
 
 
 def test_a_topic_may_allow_more():
-    check_record(Record(b"v" * VALUE_BYTES_MAX), RecordLimits(value_bytes_max=VALUE_BYTES_MAX))
+    check_record(Record(b"v" * PAYLOAD_BYTES_MAX), RecordLimits(payload_bytes_max=PAYLOAD_BYTES_MAX))
 
 
 def test_media_types_are_told_apart():

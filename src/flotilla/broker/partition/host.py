@@ -139,7 +139,7 @@ class PartitionHost:
         settings = topic.settings
         self._topic = topic
         self._settings = settings
-        self.limits = RecordLimits(value_bytes_max=settings.payload_bytes_max)
+        self.limits = RecordLimits(payload_bytes_max=settings.payload_bytes_max)
         #: Who shall lead when everybody is well.
         self.preferred: NodeId = topic.partitions[self.number].wanted[0]
         self._dedup = (settings.dedup_window_entries, settings.dedup_window_ms)

@@ -252,7 +252,7 @@ def _letter(record: Record, topic: Topic, partition: int, group: str, death: Dea
         story[TTL_HEADER] = str(record.ttl_ms)
     added = tuple((name, text.encode()) for name, text in story.items())
     return Record(
-        value=record.value,
+        payload=record.payload,
         key=record.key,
         headers=_fitting(record.headers, added),
         timestamp_ms=death.died_ms,

@@ -146,7 +146,7 @@ class Batch:
         assert self.template is not None
         shared = self.template
         self.records = [
-            shared._replace(value=value, timestamp_ms=time_ms)
+            shared._replace(payload=value, timestamp_ms=time_ms)
             for value, time_ms in zip(self.values, self.times_ms, strict=True)
         ]
         self.template = None

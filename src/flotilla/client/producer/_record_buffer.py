@@ -18,7 +18,7 @@ from flotilla.client.producer._batch import Batch
 from flotilla.client.producer.options import ProducerOptions
 from flotilla.client.producer.partitioner import StickyPartition, partition_of
 from flotilla.types.errors import BufferFullError, InvalidArgumentError
-from flotilla.types.limits import VALUE_BYTES_MAX
+from flotilla.types.limits import PAYLOAD_BYTES_MAX
 from flotilla.types.records import Record
 
 #: What a record costs beyond its bytes, in the buffer and in a batch, roughly.
@@ -51,7 +51,7 @@ class RecordBuffer:
         self.next_due_ms: int | None = None
         #: The open batch that takes the next plain payload, if there is one.
         self._plain: Batch | None = None
-        self._plain_bytes_max = min(options.batch_bytes, VALUE_BYTES_MAX)
+        self._plain_bytes_max = min(options.batch_bytes, PAYLOAD_BYTES_MAX)
         #: The last record of a batch takes an `add`, which seals the batch.
         self._plain_count_max = options.batch_records - 1
         #: Every batch without an answer.
@@ -121,7 +121,7 @@ class RecordBuffer:
             if batch.template is not None and not _is_plain(record):
                 self._spell_out(batch)
         if batch.template is not None:
-            batch.values.append(record.value)
+            batch.values.append(record.payload)
             batch.times_ms.append(record.timestamp_ms)
         else:
             batch.records.append(record)

@@ -9,11 +9,11 @@ from typing import Final, TypedDict, cast
 from flotilla.client._core.broker_clock import AGREED, ClockDifference
 from flotilla.client.queue.options import time_ms
 from flotilla.types.errors import InvalidArgumentError
-from flotilla.types.limits import KEY_BYTES_MAX, TIME_MS_MAX, VALUE_BYTES_MAX
+from flotilla.types.limits import KEY_BYTES_MAX, PAYLOAD_BYTES_MAX, TIME_MS_MAX
 from flotilla.types.records import CONTENT_BYTES, Headers, Record, RecordLimits, check_record
 
 #: The broker enforces the limit of the topic; the client refuses only what no topic can allow.
-_LIMITS: Final = RecordLimits(value_bytes_max=VALUE_BYTES_MAX)
+_LIMITS: Final = RecordLimits(payload_bytes_max=PAYLOAD_BYTES_MAX)
 #: Makes a record from its ten fields without calling its Python constructor.
 _RECORD: Final[Callable[[Iterable[object]], Record]] = partial(tuple.__new__, Record)
 
@@ -48,7 +48,7 @@ def make_record(
 
     `now_ms` is the time of day here, `difference` how far the brokers' clock is ahead of it.
     """
-    is_plain = not fields and type(payload) is bytes and len(payload) <= VALUE_BYTES_MAX
+    is_plain = not fields and type(payload) is bytes and len(payload) <= PAYLOAD_BYTES_MAX
     if is_plain and (key is None or (type(key) is bytes and len(key) <= KEY_BYTES_MAX)):
         # The common record needs no other check.
         return _RECORD((payload, key, (), now_ms, 0, CONTENT_BYTES, 0, 0, b"", 0))

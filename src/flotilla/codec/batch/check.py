@@ -14,7 +14,7 @@ from flotilla.codec.batch.columns import Buffer, Columns, checked_offsets
 from flotilla.codec.batch.view import BatchView
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.limits import PRIORITY_MAX, TIME_MS_MAX
-from flotilla.types.records import DEFAULT_LIMITS, RecordLimits
+from flotilla.types.records import DEFAULT_LIMITS, PAYLOAD_SETTING, RecordLimits
 
 
 def validate(buffer: Buffer, limits: RecordLimits = DEFAULT_LIMITS) -> BatchView:
@@ -35,7 +35,7 @@ def validate(buffer: Buffer, limits: RecordLimits = DEFAULT_LIMITS) -> BatchView
     if not 0 <= directory.ttl_ms <= TIME_MS_MAX:
         raise _no_time("ttl_ms")
     _check_timestamps(view)
-    columns.values.check("a value", limits.value_bytes_max)
+    columns.values.check("a payload", limits.payload_bytes_max, PAYLOAD_SETTING)
     if directory.columns:
         _check_optional(columns, limits)
     return view

@@ -120,14 +120,14 @@ class BinaryColumn:
         data = bytes(self.data)
         return [data[start:end] for start, end in pairwise(offsets)]
 
-    def check(self, what: str, item_bytes_max: int) -> None:
-        """Offsets in order and no item above the limit. Raises InvalidArgumentError."""
+    def check(self, what: str, item_bytes_max: int, setting: str = "") -> None:
+        """Offsets in order and no item above the limit, which `setting` raises. Raises InvalidArgumentError."""
         offsets = checked_offsets(self.offsets)
         # All items together are an upper bound of each, and mostly low enough.
         if offsets[-1] > item_bytes_max:
             size_bytes = max(map(sub, offsets[1:], offsets))
             if size_bytes > item_bytes_max:
-                raise InvalidArgumentError(f"{what} of {size_bytes} bytes is above {item_bytes_max}")
+                raise InvalidArgumentError(f"{what} of {size_bytes} bytes is above {item_bytes_max}{setting}")
 
     def cut(self, first: int, end: int) -> tuple[bytes, memoryview]:
         """Offsets and bytes of the items [first, end), with the offsets counted from 0 again."""

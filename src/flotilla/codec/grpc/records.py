@@ -83,7 +83,7 @@ def _add(
     for offset, record in enumerate(records, first):
         if offset < skip_below:
             continue
-        message = add(payload=record.value, offset=offset, timestamp_ms=record.timestamp_ms, **shared)
+        message = add(payload=record.payload, offset=offset, timestamp_ms=record.timestamp_ms, **shared)
         if lease_id:
             message.lease = lease_token(partition, lease_id, offset)
         if record[1:3] != _NOTHING_BEFORE_TIME or record[5:] != _NOTHING_ELSE:

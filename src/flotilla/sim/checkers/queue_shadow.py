@@ -288,8 +288,8 @@ class QueueShadow:
 
     def _append(self, records: Iterable[Record]) -> None:
         for record in records:
-            if record.value[:1] == b"D":
-                self._append_letter(record.value)
+            if record.payload[:1] == b"D":
+                self._append_letter(record.payload)
             else:
                 self._append_message(record)
             self.next_offset += 1
@@ -302,7 +302,7 @@ class QueueShadow:
         self.messages.append(Message(0, None, 0, 0, 0, 0))
 
     def _append_message(self, record: Record) -> None:
-        identity, protection = read_message(record.value)
+        identity, protection = read_message(record.payload)
         offset = self.next_offset
         if protection != BY_NOTHING and identity in self.places:
             raise Violation(

@@ -130,7 +130,7 @@ def test_after_a_restart_everything_is_hosted_again_with_its_data() -> None:
     fetched = leader.call(Fetch("t", 0, 0, 1000)).result
     assert isinstance(fetched, Fetched)
     assert fetched.next_offset == 1
-    assert leader.partition("t").limits.value_bytes_max == 1024
+    assert leader.partition("t").limits.payload_bytes_max == 1024
 
 
 def test_what_the_disk_holds_is_hosted_without_anybody_to_ask() -> None:
@@ -221,7 +221,7 @@ def test_a_node_that_gets_the_metadata_by_snapshot_follows_it() -> None:
     node = fleet.restart(3)
     fleet.advance(5000)
     assert sorted(host._topic.name for host in node.membership.hosts.values()) == ["kept", "new", "newer"]
-    assert node.partition("kept").limits.value_bytes_max == 2048
+    assert node.partition("kept").limits.payload_bytes_max == 2048
     assert tombstones(controller) == []
 
 

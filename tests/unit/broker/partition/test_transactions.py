@@ -41,7 +41,7 @@ def stage(node: Node, topic: str, *records: bytes, name: str = "t", sequence: in
 def seen(node: Node, topic: str) -> list[bytes]:
     answer = node.call(Fetch(topic, 0, 0, max_bytes=1 << 24)).result
     assert isinstance(answer, Fetched), answer
-    found = [record.value for data in answer.batches for record in BatchView(data).records()]
+    found = [record.payload for data in answer.batches for record in BatchView(data).records()]
     assert len(found) == answer.next_offset
     return found
 

@@ -95,7 +95,7 @@ def test_many_die_and_all_arrive_in_order(node: Node) -> None:
     while found := polled(node, poll(97)):
         node.call(settle(found, REJECT))
     node.fleet.advance(5_000)
-    assert [record.value for record in buried(node.fleet)] == sent
+    assert [record.payload for record in buried(node.fleet)] == sent
     assert describe(node).dying == 0
 
 
@@ -130,7 +130,7 @@ def test_a_produce_whose_answer_was_lost_is_not_stored_twice(node: Node) -> None
     failing.clear()
     node.fleet.advance(RETRY_MS_MAX + 1_000)
     assert describe(node).dying == 0
-    assert [record.value for record in buried(node.fleet)] == [b"a", b"b"]
+    assert [record.payload for record in buried(node.fleet)] == [b"a", b"b"]
 
 
 def test_a_new_leader_takes_up_what_the_old_one_did_not_finish() -> None:
@@ -149,7 +149,7 @@ def test_a_new_leader_takes_up_what_the_old_one_did_not_finish() -> None:
     fleet.wait(lambda: len(buried(fleet)) == 3, limit_ms=60_000)
     fleet.heal(old.node)
     fleet.advance(5_000)
-    assert [record.value for record in buried(fleet)] == [b"a", b"b", b"c"]
+    assert [record.payload for record in buried(fleet)] == [b"a", b"b", b"c"]
     assert describe(fleet.leader(TOPIC)).dying == 0
 
 
@@ -171,7 +171,7 @@ def test_a_crash_between_arrival_and_burial_buries_once() -> None:
     fleet.leader(TOPIC)
     fleet.leader(DEAD)
     fleet.wait(lambda: describe(node).dying == 0)
-    assert [record.value for record in buried(fleet)] == [b"a", b"b"]
+    assert [record.payload for record in buried(fleet)] == [b"a", b"b"]
 
 
 def test_a_group_of_the_same_name_is_another_one(node: Node) -> None:
@@ -180,7 +180,7 @@ def test_a_group_of_the_same_name_is_another_one(node: Node) -> None:
     node.call(DeleteGroup(TOPIC, 0, GROUP))
     reject(node)
     node.fleet.advance(1_000)
-    assert [record.value for record in buried(node.fleet)] == [b"a", b"a"]
+    assert [record.payload for record in buried(node.fleet)] == [b"a", b"a"]
 
 
 def test_a_reset_group_can_die_again(node: Node) -> None:

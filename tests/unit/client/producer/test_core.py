@@ -116,9 +116,9 @@ def test_values_and_records_that_follow_each_other_keep_order_and_times(kinds, o
     bench = Bench(linger_ms=60_000, timeout_ms=10_000, **options)
     sent: dict[int, list[Record]] = {0: [], 1: []}
     for number, kind in enumerate(kinds):
-        record = (kind or Record(b""))._replace(value=b"%d" % number, timestamp_ms=1_000 + number)
+        record = (kind or Record(b""))._replace(payload=b"%d" % number, timestamp_ms=1_000 + number)
         sent[record.priority].append(record)
-        batch = bench.buffer.append(record.value, record.timestamp_ms) if kind is None else None
+        batch = bench.buffer.append(record.payload, record.timestamp_ms) if kind is None else None
         if batch is None:
             batch = bench.add(record)
         assert batch.count <= bench.options.batch_records

@@ -22,7 +22,7 @@ PATCHED_BYTES = 12
 PLAIN = encode_batch([Record(b"one", timestamp_ms=5), Record(b"two", timestamp_ms=9)])
 LARGE = [Record(b'{"order": %d}' % n, timestamp_ms=n) for n in range(1000)]
 TIGHT = RecordLimits(
-    value_bytes_max=10,
+    payload_bytes_max=10,
     key_bytes_max=4,
     idempotency_key_bytes_max=4,
     header_count_max=2,
@@ -144,7 +144,7 @@ def test_each_lie_is_named(at, layout, fields, reason):
 @pytest.mark.parametrize(
     ("record", "reason"),
     [
-        (Record(b"v" * 11), "a value of 11 bytes"),
+        (Record(b"v" * 11), "a payload of 11 bytes"),
         (Record(b"", b"12345"), "a key of 5 bytes"),
         (Record(b"", idempotency_key=b"12345"), "an idempotency key of 5 bytes"),
         (Record(b"", headers=(("a", b""),) * 3), "more than 2 headers"),

@@ -24,7 +24,7 @@ JSON = [Record(b'{"order": %d, "state": "paid", "amount": 100}' % n, timestamp_m
 def test_round_trip(records, compression):
     batch = encode_batch(records, compression=compression)
     assert decode_batch(batch) == records
-    assert decode_values(batch) == [record.value for record in records]
+    assert decode_values(batch) == [record.payload for record in records]
 
 
 @given(record_lists())
@@ -32,7 +32,7 @@ def test_a_view_says_the_same_one_by_one(records):
     view = BatchView(encode_batch(records))
     assert [view.record(position) for position in range(len(view))] == records
     assert list(view) == view.records() == records
-    assert view.values() == [record.value for record in records]
+    assert view.values() == [record.payload for record in records]
     assert view.count == len(records)
 
 
@@ -158,7 +158,7 @@ def test_arrow_takes_the_columns_without_a_copy():
     time_column = arrow.Array.from_buffers(arrow.timestamp("ms"), count, [None, arrow.py_buffer(columns.timestamps)])
     table = arrow.RecordBatch.from_arrays([value_column, key_column, time_column], ["value", "key", "timestamp"])
     table.validate(full=True)
-    assert table["value"].to_pylist() == [record.value for record in records]
+    assert table["value"].to_pylist() == [record.payload for record in records]
     assert table["key"].to_pylist() == [record.key for record in records]
     assert table["timestamp"].cast(arrow.int64()).to_pylist() == [record.timestamp_ms for record in records]
 
@@ -284,6 +284,6 @@ def test_a_foreign_batch_has_no_columns():
 
 
 def test_offsets_of_a_stretch_are_those_of_a_loop():
-    lengths = [len(record.value) for record in JSON]
+    lengths = [len(record.payload) for record in JSON]
     offsets = BatchView(encode_batch(JSON)).columns.values.offsets.tolist()
     assert [end - start for start, end in pairwise(offsets)] == lengths

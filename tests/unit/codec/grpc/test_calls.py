@@ -64,5 +64,5 @@ def test_records_are_read_as_they_are_or_refused(records: list[pb.Record], parti
         assert not records or any(record.delay_ms and record.deliver_at_ms for record in records)
         return
     assert asked.partition == partition
-    assert [record.value for record in asked.records] == [record.payload for record in records]
+    assert [record.payload for record in asked.records] == [record.payload for record in records]
     assert [record.key is None for record in asked.records] == [not record.HasField("key") for record in records]

@@ -14,11 +14,11 @@ from flotilla.types.limits import (
     DELIVERY_COUNT_MAX,
     IDEMPOTENCY_KEY_BYTES_MAX,
     KEY_BYTES_MAX,
+    PAYLOAD_BYTES_MAX,
     PRIORITY_MAX,
     RECORD_HEADER_BYTES_MAX,
     RECORD_HEADER_COUNT_MAX,
     TIME_MS_MAX,
-    VALUE_BYTES_MAX,
 )
 from flotilla.types.records import CONTENT_BYTES, CONTENT_JSON, CONTENT_TEXT, CONTENT_TYPE_MAX, Record
 
@@ -33,8 +33,8 @@ def _base64(bytes_max: int, description: str = "") -> dict[str, Any]:
 HEADER = obj(("name", "value"), name=text(0, RECORD_HEADER_BYTES_MAX), value=_base64(RECORD_HEADER_BYTES_MAX))
 #: What is written: one of the payloads, and at most one of the keys.
 NEW_RECORD = obj(
-    payload=_base64(VALUE_BYTES_MAX, "Bytes, in base64."),
-    payload_text=text(0, VALUE_BYTES_MAX, "Or text."),
+    payload=_base64(PAYLOAD_BYTES_MAX, "Bytes, in base64."),
+    payload_text=text(0, PAYLOAD_BYTES_MAX, "Or text."),
     payload_json={"description": "Or any JSON."},
     key=_base64(KEY_BYTES_MAX),
     key_text=text(0, KEY_BYTES_MAX),
@@ -120,7 +120,7 @@ def show_record(offset: Offset, record: Record) -> dict[str, Any]:
     """What says nothing is left out."""
     shown: dict[str, Any] = {
         "offset": offset,
-        "payload": b64encode(record.value).decode(),
+        "payload": b64encode(record.payload).decode(),
         "timestamp_ms": record.timestamp_ms,
     }
     if record.key is not None:

@@ -77,12 +77,12 @@ def contents(task: TaskId, record: Record) -> dict[str, Any]:
     found: dict[str, Any] = {"id": str(task), "queue": task.queue, "type": task_type(record)}
     if record.content_type == CONTENT_JSON:
         try:
-            found["payload"] = json.loads(record.value)
+            found["payload"] = json.loads(record.payload)
         except (ValueError, RecursionError):
-            found["payload_base64"] = b64encode(record.value).decode()
+            found["payload_base64"] = b64encode(record.payload).decode()
     else:
         # Somebody who does not use this API put it there.
-        found["payload_base64"] = b64encode(record.value).decode()
+        found["payload_base64"] = b64encode(record.payload).decode()
     found["priority"] = record.priority
     found["max_retries"] = record.max_deliveries - 1 if record.max_deliveries else MAX_RETRIES_DEFAULT
     found["created_ms"] = record.timestamp_ms
