@@ -25,7 +25,7 @@ from flotilla.types.span import Span
 
 
 @dataclass(frozen=True, slots=True)
-class NodeSettings:
+class NodeParts:
     node: NodeId
     #: Sixteen bytes that all nodes of a cluster share.
     cluster: bytes
@@ -42,7 +42,7 @@ class NodeSettings:
 class Node:
     def __init__(
         self,
-        settings: NodeSettings,
+        parts: NodeParts,
         machine: Callable[[GroupId], StateMachine | None],
         describe: Callable[[Entry], Span | None],
     ) -> None:
@@ -52,23 +52,23 @@ class Node:
         """
         chance = Random()
         self._machine = machine
-        self._disk = PosixDisk(str(settings.data))
-        self.store = NodeStore.open(self._disk, settings.store, describe)
+        self._disk = PosixDisk(str(parts.data))
+        self.store = NodeStore.open(self._disk, parts.store, describe)
         self.network = PeerNetwork(
-            node=settings.node,
-            cluster=settings.cluster,
-            listen=settings.listen,
-            peers=settings.peers,
+            node=parts.node,
+            cluster=parts.cluster,
+            listen=parts.listen,
+            peers=parts.peers,
             chance=chance,
-            data=settings.incarnation,
+            data=parts.incarnation,
         )
         self.runtime = NodeRuntime(
-            node=settings.node,
+            node=parts.node,
             store=self.store,
             links=self.network,
             chance=chance,
-            options=settings.driver,
-            tick_ms=settings.tick_ms,
+            options=parts.driver,
+            tick_ms=parts.tick_ms,
         )
         for group in self.store.groups:
             self._take_part(group, machine(group), None)

@@ -28,13 +28,12 @@ from flotilla.frontends.http.server import HttpServer
 from flotilla.frontends.tcp.server import TcpServer
 from flotilla.gateway.gateway import Gateway
 from flotilla.metadata.commands import RegisterBroker
-from flotilla.node import Node
-from flotilla.node import NodeSettings as NodeParts
+from flotilla.node import Node, NodeParts
 from flotilla.raft.messages import Configuration
 from flotilla.raft.options import RaftOptions
 from flotilla.replica.replica import Replica, ReplicaOptions
 from flotilla.runtime.clock import Clock, LoopClock
-from flotilla.runtime.data_dir_identity import Identity, claim
+from flotilla.runtime.data_dir_identity import DataDirIdentity, claim_data_dir
 from flotilla.runtime.driver import DriverOptions
 from flotilla.runtime.observability.logs import get_logger
 from flotilla.runtime.ticker import TICK_MS
@@ -151,7 +150,9 @@ class Server:
     def __init__(self, settings: NodeSettings, clock: Clock | None = None) -> None:
         """`clock`: another one than the machine's, for tests."""
         self.settings = settings
-        self._incarnation = claim(Path(settings.data_dir), Identity(settings.node_id, settings.cluster_id)).incarnation
+        self._incarnation = claim_data_dir(
+            Path(settings.data_dir), DataDirIdentity(settings.node_id, settings.cluster_id)
+        ).incarnation
         self._machine = CatalogMachine()
         self._replica_options = _replica_options(settings)
         parts = NodeParts(

@@ -14,7 +14,7 @@ from typing import Any
 
 import uvloop
 
-from flotilla.node import Node, NodeSettings
+from flotilla.node import Node, NodeParts
 from flotilla.raft.messages import Configuration, Entry
 from flotilla.raft.roles import LEADER
 from flotilla.runtime.process import tune_process
@@ -74,7 +74,7 @@ class Session:
 
 
 async def main(node_id: int, data: Path, ports: dict[int, int]) -> None:
-    settings = NodeSettings(
+    settings = NodeParts(
         node=node_id,
         cluster=b"integration test",
         data=data,

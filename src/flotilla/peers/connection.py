@@ -33,20 +33,20 @@ WRITE_BUFFER_HIGH_BYTES = 4 * MIB
 WRITE_BUFFER_LOW_BYTES = 1 * MIB
 
 
-class ConnectionOwner(Protocol):
+class PeerConnectionOwner(Protocol):
     """Who is told what happens on a connection. Called on the loop, never re-entered from `write`."""
 
-    def connection_made(self, connection: "Connection") -> None: ...
+    def connection_made(self, connection: "PeerConnection") -> None: ...
 
-    def frame_received(self, connection: "Connection", frame: Buffer) -> None: ...
+    def frame_received(self, connection: "PeerConnection", frame: Buffer) -> None: ...
 
-    def connection_writable(self, connection: "Connection") -> None: ...
+    def connection_writable(self, connection: "PeerConnection") -> None: ...
 
-    def connection_lost(self, connection: "Connection") -> None: ...
+    def connection_lost(self, connection: "PeerConnection") -> None: ...
 
 
-class Connection(asyncio.BufferedProtocol):
-    def __init__(self, owner: ConnectionOwner) -> None:
+class PeerConnection(asyncio.BufferedProtocol):
+    def __init__(self, owner: PeerConnectionOwner) -> None:
         self._owner = owner
         self._transport: asyncio.Transport | None = None
         # Before the handshake nobody may send more than a handshake.

@@ -1,6 +1,6 @@
 """The first frame each way on a link: who is there, and may it come in.
 
-The dialling node says Hello, the other answers Welcome; only then do messages flow. Both have a
+The dialling node says PeerHello, the other answers PeerWelcome; only then do messages flow. Both have a
 fixed layout that never changes, so that any two versions can at least refuse each other by name;
 bytes behind the known fields are ignored and leave room. The incarnation is drawn anew at every
 start of a process: it tells a node that redials from a second process that claims the same id. The
@@ -57,7 +57,7 @@ class HandshakeError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Hello:
+class PeerHello:
     cluster: bytes
     sender: NodeId
     to: NodeId
@@ -69,13 +69,13 @@ class Hello:
 
 
 @dataclass(frozen=True, slots=True)
-class Welcome:
+class PeerWelcome:
     verdict: int
     sender: NodeId
     version: int = 0
 
 
-def encode_hello(hello: Hello) -> bytes:
+def encode_hello(hello: PeerHello) -> bytes:
     assert len(hello.cluster) == CLUSTER_ID_BYTES
     head = _HELLO.pack(
         _MAGIC, hello.version_min, hello.version_max, hello.cluster, hello.sender, hello.to, hello.incarnation
@@ -83,26 +83,26 @@ def encode_hello(hello: Hello) -> bytes:
     return head + _DATA.pack(hello.data)
 
 
-def decode_hello(frame: Buffer) -> Hello:
+def decode_hello(frame: Buffer) -> PeerHello:
     if len(frame) < _HELLO.size or frame[:4] != _MAGIC:
         raise HandshakeError("not a hello")
     _, version_min, version_max, cluster, sender, to, incarnation = _HELLO.unpack_from(frame)
     data: int = _DATA.unpack_from(frame, _HELLO.size)[0] if len(frame) >= _HELLO.size + _DATA.size else 0
-    return Hello(cluster, sender, to, incarnation, version_min, version_max, data)
+    return PeerHello(cluster, sender, to, incarnation, version_min, version_max, data)
 
 
-def encode_welcome(welcome: Welcome) -> bytes:
+def encode_welcome(welcome: PeerWelcome) -> bytes:
     return _WELCOME.pack(_MAGIC, welcome.verdict, welcome.version, welcome.sender)
 
 
-def decode_welcome(frame: Buffer) -> Welcome:
+def decode_welcome(frame: Buffer) -> PeerWelcome:
     if len(frame) < _WELCOME.size or frame[:4] != _MAGIC:
         raise HandshakeError("not a welcome")
     _, verdict, version, sender = _WELCOME.unpack_from(frame)
-    return Welcome(verdict, sender, version)
+    return PeerWelcome(verdict, sender, version)
 
 
-def judge(hello: Hello, *, cluster: bytes, node: NodeId, members: Mapping[NodeId, int]) -> int:
+def judge(hello: PeerHello, *, cluster: bytes, node: NodeId, members: Mapping[NodeId, int]) -> int:
     """The verdict on a hello, from the most general reason to the most particular.
 
     Of each member its data directory's number is known, or 0.

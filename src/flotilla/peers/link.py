@@ -5,7 +5,7 @@ their size allows. While there is no connection they are not kept: when it comes
 be old news, and Raft repeats what still matters. A socket that does not keep up has a bounded
 queue in front of it.
 
-    waiting --timer--> dialling --connected--> introducing --Welcome--> open
+    waiting --timer--> dialling --connected--> introducing --PeerWelcome--> open
        ^------------------- any failure, after a jittered back-off -------'
 """
 
@@ -16,13 +16,13 @@ from typing import Protocol
 
 from flotilla.codec.frames import LENGTH_BYTES, Buffer, frame_header
 from flotilla.codec.peer.frames import encode_frame, framed_bytes_max
-from flotilla.peers.connection import Connection
+from flotilla.peers.connection import PeerConnection
 from flotilla.peers.handshake import (
     ACCEPTED,
     VERDICT_TEXT,
     HandshakeError,
-    Hello,
-    Welcome,
+    PeerHello,
+    PeerWelcome,
     decode_welcome,
     encode_hello,
 )
@@ -40,7 +40,7 @@ BACKOFF_MIN_MS = 20
 BACKOFF_MAX_MS = 1_000
 
 
-class LinkOwner(Protocol):
+class PeerLinkOwner(Protocol):
     def link_opened(self, peer: NodeId) -> None: ...
 
     def link_closed(self, peer: NodeId) -> None: ...
@@ -50,7 +50,7 @@ class LinkOwner(Protocol):
 
 
 @dataclass(slots=True)
-class LinkCounters:
+class PeerLinkCounters:
     dialled: int = 0
     refused: int = 0
     #: How often something was handed to the socket.
@@ -60,18 +60,18 @@ class LinkCounters:
     undelivered_messages: int = 0
 
 
-class Link:
+class PeerLink:
     def __init__(
         self,
-        hello: Hello,
+        hello: PeerHello,
         address: Address,
-        owner: LinkOwner,
+        owner: PeerLinkOwner,
         chance: random.Random,
         queue_bytes_max: int = PEER_QUEUE_BYTES_MAX,
     ) -> None:
         self.peer = hello.to
         self.address = address
-        self.counters = LinkCounters()
+        self.counters = PeerLinkCounters()
         self.queue = SendQueue(queue_bytes_max)
         #: Why the last attempt failed or the last connection ended; for people.
         self.last_failure = ""
@@ -80,7 +80,7 @@ class Link:
         self._hello = hello
         self._owner = owner
         self._chance = chance
-        self._connection: Connection | None = None
+        self._connection: PeerConnection | None = None
         self._dialling: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._backoff_ms = BACKOFF_MIN_MS
@@ -102,7 +102,7 @@ class Link:
             self.queue.push([frame_header(size_bytes), *body], LENGTH_BYTES + size_bytes)
         self._write(connection)
 
-    def _write(self, connection: Connection) -> None:
+    def _write(self, connection: PeerConnection) -> None:
         queue = self.queue
         while queue.size_bytes and not connection.is_paused:
             before = queue.size_bytes
@@ -151,7 +151,7 @@ class Link:
         try:
             async with asyncio.timeout(DIAL_TIMEOUT_MS / 1000):
                 await asyncio.get_running_loop().create_connection(
-                    lambda: Connection(self), self.address.host, self.address.port
+                    lambda: PeerConnection(self), self.address.host, self.address.port
                 )
         except (OSError, TimeoutError) as error:
             self.last_failure = str(error) or "no answer"
@@ -173,13 +173,13 @@ class Link:
 
     # What the connection reports.
 
-    def connection_made(self, connection: Connection) -> None:
+    def connection_made(self, connection: PeerConnection) -> None:
         assert self._connection is None
         self._connection = connection
         hello = encode_hello(self._hello)
         connection.write([frame_header(len(hello)), hello])
 
-    def frame_received(self, connection: Connection, frame: Buffer) -> None:
+    def frame_received(self, connection: PeerConnection, frame: Buffer) -> None:
         if connection.is_open:
             # Messages of the peer come over the connection it dials itself.
             connection.cut("messages on the wrong connection")
@@ -201,7 +201,7 @@ class Link:
         self.last_failure = ""
         self._owner.link_opened(self.peer)
 
-    def _judge(self, welcome: Welcome) -> str:
+    def _judge(self, welcome: PeerWelcome) -> str:
         """Why the answer will not do; empty if it will."""
         if welcome.verdict != ACCEPTED:
             return VERDICT_TEXT.get(welcome.verdict, f"refused with verdict {welcome.verdict}")
@@ -211,10 +211,10 @@ class Link:
             return f"protocol version {welcome.version} was chosen"
         return ""
 
-    def connection_writable(self, connection: Connection) -> None:
+    def connection_writable(self, connection: PeerConnection) -> None:
         self._write(connection)
 
-    def connection_lost(self, connection: Connection) -> None:
+    def connection_lost(self, connection: PeerConnection) -> None:
         if connection is not self._connection:
             # Given up already.
             return

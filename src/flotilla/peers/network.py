@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from flotilla.peers.connection import CHECK_INTERVAL_MS
-from flotilla.peers.handshake import Hello
-from flotilla.peers.link import Link
-from flotilla.peers.server import PeerServer, ServerCounters
+from flotilla.peers.handshake import PeerHello
+from flotilla.peers.link import PeerLink
+from flotilla.peers.server import PeerServer, PeerServerCounters
 from flotilla.raft.messages import Message
 from flotilla.types.address import Address
 from flotilla.types.ids import GroupId, NodeId
@@ -70,7 +70,7 @@ class PeerNetwork:
         self._chance = chance
         self._incarnation = chance.getrandbits(64)
         self._server = PeerServer(node, cluster, self)
-        self._links: dict[NodeId, Link] = {}
+        self._links: dict[NodeId, PeerLink] = {}
         self._up: dict[NodeId, None] = {}
         self._events: PeerEvents | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -101,7 +101,7 @@ class PeerNetwork:
         return self._listen
 
     @property
-    def counters(self) -> ServerCounters:
+    def counters(self) -> PeerServerCounters:
         return self._server.counters
 
     def add_peer(self, peer: NodeId, address: Address, data: int = 0) -> None:
@@ -112,8 +112,8 @@ class PeerNetwork:
         if link is not None:
             link.move(address)
             return
-        hello = Hello(self._cluster, self.node, peer, self._incarnation, data=self._data)
-        link = self._links[peer] = Link(hello, address, self, self._chance)
+        hello = PeerHello(self._cluster, self.node, peer, self._incarnation, data=self._data)
+        link = self._links[peer] = PeerLink(hello, address, self, self._chance)
         if self._events is not None:
             link.dial()
 

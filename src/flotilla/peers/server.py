@@ -1,6 +1,6 @@
 """The door for other nodes: accepts their connections and takes in their messages.
 
-A connection may speak only after its Hello was accepted. There is at most one per peer: the same
+A connection may speak only after its PeerHello was accepted. There is at most one per peer: the same
 process dialling again replaces its own old connection; another process under the same id is
 refused while the first is alive. Connections that have not introduced themselves are few and
 short-lived, and no frame of theirs may be longer than a handshake.
@@ -12,7 +12,7 @@ from typing import Protocol
 
 from flotilla.codec.frames import Buffer, frame_header
 from flotilla.codec.peer.frames import decode_frame
-from flotilla.peers.connection import Connection
+from flotilla.peers.connection import PeerConnection
 from flotilla.peers.handshake import (
     ACCEPTED,
     PROTOCOL_VERSION_MAX,
@@ -20,8 +20,8 @@ from flotilla.peers.handshake import (
     REFUSED_DUPLICATE,
     VERDICT_TEXT,
     HandshakeError,
-    Hello,
-    Welcome,
+    PeerHello,
+    PeerWelcome,
     decode_hello,
     encode_welcome,
     is_other_data,
@@ -36,7 +36,7 @@ from flotilla.types.limits import PEER_HANDSHAKE_COUNT_MAX
 _REFUSALS_MAX = 64
 
 
-class ServerOwner(Protocol):
+class PeerServerOwner(Protocol):
     def received(self, messages: list[tuple[GroupId, Message]]) -> None: ...
 
     def peer_entered(self, peer: NodeId) -> None: ...
@@ -48,7 +48,7 @@ class ServerOwner(Protocol):
 
 
 @dataclass(slots=True)
-class ServerCounters:
+class PeerServerCounters:
     accepted: int = 0
     #: Handshakes refused, or not handshakes at all.
     refused: int = 0
@@ -59,24 +59,24 @@ class ServerCounters:
 
 
 class PeerServer:
-    def __init__(self, node: NodeId, cluster: bytes, owner: ServerOwner) -> None:
-        self.counters = ServerCounters()
+    def __init__(self, node: NodeId, cluster: bytes, owner: PeerServerOwner) -> None:
+        self.counters = PeerServerCounters()
         self._node = node
         self._cluster = cluster
         self._owner = owner
         #: Who may come in, with the number of its data directory if that is known; kept in step with the links.
         self.members: dict[NodeId, int] = {}
-        self._strangers: dict[Connection, None] = {}
+        self._strangers: dict[PeerConnection, None] = {}
         #: Of each peer inside: its connection, and how it introduced itself.
-        self._inside: dict[NodeId, tuple[Connection, Hello]] = {}
-        self._names: dict[Connection, NodeId] = {}
+        self._inside: dict[NodeId, tuple[PeerConnection, PeerHello]] = {}
+        self._names: dict[PeerConnection, NodeId] = {}
         #: Who was refused, and why, since it was last let in.
         self._refusals: dict[NodeId, str] = {}
         self._listener: asyncio.Server | None = None
 
     async def start(self, host: str, port: int) -> int:
         """Listens; returns the port, which the system chose if `port` is 0."""
-        self._listener = await asyncio.get_running_loop().create_server(lambda: Connection(self), host, port)
+        self._listener = await asyncio.get_running_loop().create_server(lambda: PeerConnection(self), host, port)
         bound: int = self._listener.sockets[0].getsockname()[1]
         return bound
 
@@ -111,12 +111,12 @@ class PeerServer:
 
     # What connections report.
 
-    def connection_made(self, connection: Connection) -> None:
+    def connection_made(self, connection: PeerConnection) -> None:
         self._strangers[connection] = None
         if len(self._strangers) > PEER_HANDSHAKE_COUNT_MAX:
             connection.cut("too many handshakes at once")
 
-    def frame_received(self, connection: Connection, frame: Buffer) -> None:
+    def frame_received(self, connection: PeerConnection, frame: Buffer) -> None:
         if not connection.is_open:
             self._introduce(connection, frame)
             return
@@ -134,17 +134,17 @@ class PeerServer:
             return
         self._owner.received(messages)
 
-    def connection_writable(self, connection: Connection) -> None:
+    def connection_writable(self, connection: PeerConnection) -> None:
         """Only pings are written here: nothing waits."""
 
-    def connection_lost(self, connection: Connection) -> None:
+    def connection_lost(self, connection: PeerConnection) -> None:
         self._strangers.pop(connection, None)
         peer = self._names.pop(connection, None)
         if peer is not None and self._inside[peer][0] is connection:
             del self._inside[peer]
             self._owner.peer_left(peer)
 
-    def _introduce(self, connection: Connection, frame: Buffer) -> None:
+    def _introduce(self, connection: PeerConnection, frame: Buffer) -> None:
         try:
             hello = decode_hello(frame)
         except HandshakeError as error:
@@ -155,7 +155,7 @@ class PeerServer:
         if verdict == ACCEPTED and self._is_taken(hello):
             verdict = REFUSED_DUPLICATE
         version = min(PROTOCOL_VERSION_MAX, hello.version_max) if verdict == ACCEPTED else 0
-        welcome = encode_welcome(Welcome(verdict, self._node, version))
+        welcome = encode_welcome(PeerWelcome(verdict, self._node, version))
         connection.write([frame_header(len(welcome)), welcome])
         if verdict == ACCEPTED:
             self._admit(connection, hello)
@@ -163,7 +163,7 @@ class PeerServer:
             self._refused(connection, hello.sender, VERDICT_TEXT[verdict])
             connection.finish(VERDICT_TEXT[verdict])
 
-    def _refused(self, connection: Connection, peer: NodeId, reason: str) -> None:
+    def _refused(self, connection: PeerConnection, peer: NodeId, reason: str) -> None:
         """A peer tries again and again: told once, and no more of them than can be remembered."""
         self.counters.refused += 1
         is_bounded = peer in self._refusals or len(self._refusals) < _REFUSALS_MAX
@@ -171,12 +171,12 @@ class PeerServer:
             self._refusals[peer] = reason
             self._owner.peer_refused(peer, connection.remote, reason)
 
-    def _is_taken(self, hello: Hello) -> bool:
+    def _is_taken(self, hello: PeerHello) -> bool:
         """Whether a live connection of another process holds this node id."""
         present = self._inside.get(hello.sender)
         return present is not None and present[1].incarnation != hello.incarnation and not present[0].is_closed
 
-    def _admit(self, connection: Connection, hello: Hello) -> None:
+    def _admit(self, connection: PeerConnection, hello: PeerHello) -> None:
         connection.open()
         self.counters.accepted += 1
         self._refusals.pop(hello.sender, None)

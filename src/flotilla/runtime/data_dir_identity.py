@@ -20,17 +20,17 @@ _INCARNATION_BITS = 63
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class DataDirIdentity:
     node: NodeId
     cluster: str
 
 
-class Claimed(NamedTuple):
+class ClaimedDataDir(NamedTuple):
     is_new: bool
     incarnation: int
 
 
-def claim(directory: Path, identity: Identity) -> Claimed:
+def claim_data_dir(directory: Path, identity: DataDirIdentity) -> ClaimedDataDir:
     """Writes the identity into a new directory, checks it in an old one.
 
     Raises InvalidArgumentError when the data belongs to somebody else.
@@ -45,14 +45,14 @@ def claim(directory: Path, identity: Identity) -> Claimed:
         # 0 is nobody's: it stands for one that is not known.
         incarnation = randbits(_INCARNATION_BITS) | 1
         _write(path, identity, incarnation)
-    return Claimed(is_new, incarnation)
+    return ClaimedDataDir(is_new, incarnation)
 
 
-def _check(path: Path, identity: Identity) -> int:
+def _check(path: Path, identity: DataDirIdentity) -> int:
     """The directory's incarnation; 0 if it has none yet."""
     try:
         fields = json.loads(path.read_text(encoding="utf-8"))
-        found = Identity(int(fields["node"]), str(fields["cluster"]))
+        found = DataDirIdentity(int(fields["node"]), str(fields["cluster"]))
         incarnation = int(fields.get("incarnation", 0))
     except (ValueError, KeyError, TypeError) as error:
         raise InvalidArgumentError(f"{path} is damaged: {error}") from error
@@ -63,7 +63,7 @@ def _check(path: Path, identity: Identity) -> int:
     return incarnation
 
 
-def _write(path: Path, identity: Identity, incarnation: int) -> None:
+def _write(path: Path, identity: DataDirIdentity, incarnation: int) -> None:
     """Whole or not at all: written beside, synced, renamed, directory synced."""
     beside = path.with_suffix(".new")
     with beside.open("w", encoding="utf-8") as file:

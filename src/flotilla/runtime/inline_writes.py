@@ -19,13 +19,13 @@ UNKNOWN_US = 4_000
 _WEIGHT = 8
 
 
-class Shortcut:
+class InlineWrites:
     def __init__(self) -> None:
         self._usual_us = UNKNOWN_US
         self._took_us = 0
         self._ended_us = 0
 
-    def is_open(self, size_bytes: int, now_us: int) -> bool:
+    def allows(self, size_bytes: int, now_us: int) -> bool:
         """Whether a block of this size had better be written on the loop."""
         # A disk that rests less than it works is under load.
         has_rested = now_us - self._ended_us >= self._took_us

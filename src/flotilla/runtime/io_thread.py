@@ -31,7 +31,7 @@ class Order(Enum):
     END = 2
 
 
-class Worker(Generic[T]):
+class IoThread(Generic[T]):
     def __init__(
         self,
         name: str,

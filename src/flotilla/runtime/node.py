@@ -6,7 +6,7 @@ peer, and answers. So a thousand requests that arrive together cost one pump, an
 inside of the driver.
 
 The journal's writes and the background jobs each have a thread, which touches nothing but its
-block or job; a block that travels alone to a quick disk is written on the loop (shortcut.py).
+block or job; a block that travels alone to a quick disk is written on the loop (inline_writes.py).
 An exception that is not a typed error means that the program is wrong: the node stops where it
 stands, as in a crash, and `wait_stopped` raises it. Going on with half a step done would be worse
 than stopping.
@@ -29,8 +29,8 @@ from flotilla.raft.roles import LEADER
 from flotilla.replica.ports import Block, Job, Store
 from flotilla.replica.replica import Replica
 from flotilla.runtime.driver import THRIFTY_PATIENCE_MS, Driver, DriverOptions
-from flotilla.runtime.inline_writes import Shortcut
-from flotilla.runtime.io_thread import Worker
+from flotilla.runtime.inline_writes import InlineWrites
+from flotilla.runtime.io_thread import IoThread
 from flotilla.runtime.observability.logs import get_logger
 from flotilla.runtime.pause_detector import PauseDetector
 from flotilla.runtime.pending_requests import PendingRequest, PendingRequests, Reply
@@ -62,14 +62,14 @@ class NodeRuntime:
         self.node = node
         #: For adding replicas before the start and for looking. Inputs go through this class, which asks for a turn.
         self.driver = Driver(node, store, self, chance, options)
-        self.journal: Worker[Block] = Worker(
+        self.journal: IoThread[Block] = IoThread(
             "journal",
             run=store.write_block,
             done=self._block_written,
             broken=self._break,
             tidy=store.mark_block,
         )
-        self.background: Worker[Job] = Worker(
+        self.background: IoThread[Job] = IoThread(
             "background", run=lambda job: job.run(), done=self._job_done, broken=self._break
         )
         self.turns = 0
@@ -78,11 +78,11 @@ class NodeRuntime:
         raft = options.replica.raft
         # Half an election timeout, and less if heartbeats are so rare that they do not fit into the other half.
         unseen_ticks_max = min(raft.election_ticks // 2, raft.election_ticks - raft.heartbeat_ticks - 1)
-        self._vigil = PauseDetector(max(unseen_ticks_max, 2) * tick_ms)
-        #: Of groups that were asked for since a nap: how many naps there had been when a quorum was asked, and
+        self._pause_detector = PauseDetector(max(unseen_ticks_max, 2) * tick_ms)
+        #: Of groups that were asked for since a nap: how many pauses there had been when a quorum was asked, and
         #: when it last confirmed this node. Without a nap nothing needs to be confirmed.
-        self._asked_naps: dict[GroupId, int] = {}
-        self._confirmed_naps: dict[GroupId, int] = {}
+        self._asked_pauses: dict[GroupId, int] = {}
+        self._confirmed_pauses: dict[GroupId, int] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         #: The turn that was asked for, until it begins.
         self._due_turn: asyncio.Handle | None = None
@@ -90,7 +90,7 @@ class NodeRuntime:
         self._patience: asyncio.TimerHandle | None = None
         #: A block that the journal gets at the end of the turn.
         self._unwritten: Block | None = None
-        self._shortcut = Shortcut()
+        self._inline_writes = InlineWrites()
         self._pending = PendingRequests()
         self._replies: list[tuple[PendingRequest, object]] = []
         #: Somebody waits for the end of the next turn.
@@ -104,7 +104,7 @@ class NodeRuntime:
         self._loop = asyncio.get_running_loop()
         self._stopped = self._loop.create_future()
         self._is_running = self._is_accepting = True
-        self._vigil.tick()
+        self._pause_detector.tick()
         self.journal.start()
         self.background.start()
         self._ticker.start()
@@ -170,8 +170,8 @@ class NodeRuntime:
         self._input(self.driver.remove_replica, group)
         for request in self._pending.of_group(group):
             self.reply(request, reason)
-        self._asked_naps.pop(group, None)
-        self._confirmed_naps.pop(group, None)
+        self._asked_pauses.pop(group, None)
+        self._confirmed_pauses.pop(group, None)
 
     def snapshot(self, group: GroupId) -> None:
         self._input(self.driver.snapshot, group)
@@ -183,21 +183,21 @@ class NodeRuntime:
 
         To be asked before each answer that no quorum confirms by itself.
         """
-        naps = self._vigil.naps()
-        if self._confirmed_naps.get(group, 0) == naps:
+        pauses = self._pause_detector.pauses()
+        if self._confirmed_pauses.get(group, 0) == pauses:
             return True
-        if self._asked_naps.get(group, 0) != naps and self.driver.replicas[group].raft.role == LEADER:
-            self._asked_naps[group] = naps
-            request = self._pending.add(group, partial(self._confirm, group, naps), is_read=True)
+        if self._asked_pauses.get(group, 0) != pauses and self.driver.replicas[group].raft.role == LEADER:
+            self._asked_pauses[group] = pauses
+            request = self._pending.add(group, partial(self._confirm, group, pauses), is_read=True)
             self._input(self.driver.confirm, group, request)
         return False
 
-    def _confirm(self, group: GroupId, naps: int, result: object) -> None:
+    def _confirm(self, group: GroupId, pauses: int, result: object) -> None:
         if isinstance(result, FlotillaError):
             # Not leading any more, or too many ask: the next caller asks again.
-            self._asked_naps.pop(group, None)
+            self._asked_pauses.pop(group, None)
         else:
-            self._confirmed_naps[group] = naps
+            self._confirmed_pauses[group] = pauses
 
     # What the links, the clock and the threads report.
 
@@ -221,7 +221,7 @@ class NodeRuntime:
         log.warning("refused by a peer", node=self.node, peer=peer, address=address, reason=reason)
 
     def _tick(self, count: int) -> None:
-        self._vigil.tick()
+        self._pause_detector.tick()
         for _ in range(count):
             self._input(self.driver.tick)
         self.journal.tidy_up()
@@ -235,7 +235,7 @@ class NodeRuntime:
 
     def _note_written(self, block: Block, error: FlotillaError | None) -> None:
         before = self.driver.storage_error
-        self._shortcut.note(*self.journal.last_us)
+        self._inline_writes.note(*self.journal.last_us)
         self.driver.block_written(block, error)
         if error is not None and (before is None or before.code != error.code):
             log.error("the disk takes nothing", node=self.node, code=error.code, error=str(error))
@@ -313,7 +313,7 @@ class NodeRuntime:
 
     def _write(self, block: Block) -> None:
         """Neither way is free: others write to their disks while we begin."""
-        if not self.journal.is_tidying and self._shortcut.is_open(block.size_bytes, perf_counter_ns() // 1000):
+        if not self.journal.is_tidying and self._inline_writes.allows(block.size_bytes, perf_counter_ns() // 1000):
             self._note_written(block, self.journal.do(block))
             self._hurry()
         else:

@@ -26,24 +26,24 @@ def awake_ns() -> int:
 
 
 class PauseDetector:
-    __slots__ = ("_clock", "_naps", "_seen_ns", "_unseen_ns_max")
+    __slots__ = ("_clock", "_pauses", "_seen_ns", "_unseen_ns_max")
 
     def __init__(self, unseen_ms_max: int, clock: Callable[[], int] = awake_ns) -> None:
         assert unseen_ms_max > 0
         self._unseen_ns_max = unseen_ms_max * 1_000_000
         self._clock = clock
         self._seen_ns = clock()
-        self._naps = 0
+        self._pauses = 0
 
     def tick(self) -> None:
         """The ticker runs, so heartbeats leave."""
-        self.naps()
+        self.pauses()
         self._seen_ns = self._clock()
 
-    def naps(self) -> int:
+    def pauses(self) -> int:
         """How often this process has overslept until now."""
         now_ns = self._clock()
         if now_ns - self._seen_ns >= self._unseen_ns_max:
-            self._naps += 1
+            self._pauses += 1
             self._seen_ns = now_ns
-        return self._naps
+        return self._pauses

@@ -12,7 +12,7 @@ import ctypes
 import gc
 import sys
 
-from flotilla.runtime.observability.process_usage import COLLECTOR
+from flotilla.runtime.observability.process_usage import GC_PAUSE_TIMER
 from flotilla.types.limits import MIB
 
 SWITCH_INTERVAL_S = 0.0002
@@ -35,7 +35,7 @@ def tune_process() -> None:
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
     # Only now: what the collection above takes, once, would hide everything that follows.
-    COLLECTOR.start()
+    GC_PAUSE_TIMER.start()
     _keep_freed_memory()
 
 

@@ -14,7 +14,7 @@ from flotilla.broker.ports import Cancel, Done
 from flotilla.codec.batch.header import span_of
 from flotilla.metadata.commands import Command, CreateTopic, DeleteTopic, InitCluster, RegisterBroker, encode_command
 from flotilla.metadata.values import Topic
-from flotilla.node import Node, NodeSettings
+from flotilla.node import Node, NodeParts
 from flotilla.partition.state.machine import PartitionMachine
 from flotilla.raft.messages import Configuration
 from flotilla.raft.roles import LEADER
@@ -59,7 +59,7 @@ class SilentService:
 
 class LoneNode:
     def __init__(self, folder: Path) -> None:
-        settings = NodeSettings(
+        settings = NodeParts(
             node=NODE,
             cluster=b"a lonely cluster",
             data=folder,

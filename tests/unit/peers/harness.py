@@ -9,7 +9,7 @@ import uvloop
 
 from flotilla.codec.frames import frame_header
 from flotilla.peers.connection import PING, SILENT_CHECKS_MAX
-from flotilla.peers.handshake import Hello, Welcome, decode_hello, decode_welcome, encode_hello, encode_welcome
+from flotilla.peers.handshake import PeerHello, PeerWelcome, decode_hello, decode_welcome, encode_hello, encode_welcome
 from flotilla.peers.network import PeerNetwork
 from flotilla.raft.messages import Append, Entry, Heartbeat, Message
 from flotilla.types.address import Address
@@ -152,11 +152,11 @@ class BarePeer:
         length = int.from_bytes(await self.reader.readexactly(4), "big")
         return await self.reader.readexactly(length)
 
-    async def introduce(self, hello: Hello) -> Welcome:
+    async def introduce(self, hello: PeerHello) -> PeerWelcome:
         self.write_frame(encode_hello(hello))
         return decode_welcome(await self.read_frame())
 
-    async def welcome(self, welcome: Welcome) -> Hello:
+    async def welcome(self, welcome: PeerWelcome) -> PeerHello:
         """Answers a node that dials."""
         hello = decode_hello(await self.read_frame())
         self.write_frame(encode_welcome(welcome))

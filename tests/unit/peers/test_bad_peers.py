@@ -11,7 +11,7 @@ from flotilla.codec.frames import frame_header
 from flotilla.codec.peer.frames import encode_frame
 from flotilla.peers import handshake
 from flotilla.peers.connection import PING, SILENT_CHECKS_MAX
-from flotilla.peers.handshake import Hello, Welcome, encode_hello
+from flotilla.peers.handshake import PeerHello, PeerWelcome, encode_hello
 from flotilla.peers.network import PeerNetwork
 from flotilla.raft.messages import Heartbeat
 from flotilla.types.limits import PEER_FRAME_BYTES_MAX, PEER_HANDSHAKE_COUNT_MAX, PEER_QUEUE_BYTES_MAX
@@ -29,8 +29,8 @@ from tests.unit.peers.harness import (
     wait_pinged,
 )
 
-HELLO = Hello(CLUSTER, sender=2, to=1, incarnation=5)
-WELCOME = Welcome(handshake.ACCEPTED, sender=2, version=1)
+HELLO = PeerHello(CLUSTER, sender=2, to=1, incarnation=5)
+WELCOME = PeerWelcome(handshake.ACCEPTED, sender=2, version=1)
 
 
 #: No check ever comes by itself, so nobody is cut for being slow.
@@ -55,7 +55,7 @@ async def started(check_ms: int = NEVER_MS) -> tuple[PeerNetwork, Recorder]:
         (replace(HELLO, sender=1), handshake.REFUSED_STRANGER),
     ],
 )
-def test_verdicts_are_told_and_acted_upon(hello: Hello, verdict: int) -> None:
+def test_verdicts_are_told_and_acted_upon(hello: PeerHello, verdict: int) -> None:
     async def scenario() -> None:
         one, _ = await started()
         peer = await BarePeer.dial(one.address)
@@ -196,13 +196,13 @@ async def wait_failure(one: PeerNetwork, text: str) -> None:
 @pytest.mark.parametrize(
     ("answer", "failure"),
     [
-        (Welcome(handshake.REFUSED_CLUSTER, 2), "another cluster"),
-        (Welcome(99, 2), "verdict 99"),
-        (Welcome(handshake.ACCEPTED, 3, 1), "node 3 answered"),
-        (Welcome(handshake.ACCEPTED, 2, 9), "version 9"),
+        (PeerWelcome(handshake.REFUSED_CLUSTER, 2), "another cluster"),
+        (PeerWelcome(99, 2), "verdict 99"),
+        (PeerWelcome(handshake.ACCEPTED, 3, 1), "node 3 answered"),
+        (PeerWelcome(handshake.ACCEPTED, 2, 9), "version 9"),
     ],
 )
-def test_a_dialler_judges_the_answer(answer: Welcome, failure: str) -> None:
+def test_a_dialler_judges_the_answer(answer: PeerWelcome, failure: str) -> None:
     async def scenario() -> None:
         async def serve(peer: BarePeer) -> None:
             await peer.welcome(answer)
@@ -290,7 +290,7 @@ def test_a_process_that_was_stopped_does_not_cut_links_that_are_well() -> None:
 
 def test_the_hello_says_who_dials_whom() -> None:
     async def scenario() -> None:
-        hellos: list[Hello] = []
+        hellos: list[PeerHello] = []
 
         async def serve(peer: BarePeer) -> None:
             hellos.append(await peer.welcome(WELCOME))

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flotilla.peers import handshake
-from flotilla.peers.handshake import Hello, Welcome, judge
+from flotilla.peers.handshake import PeerHello, PeerWelcome, judge
 
 CLUSTER = b"0123456789abcdef"
-GOOD = Hello(cluster=CLUSTER, sender=2, to=1, incarnation=77)
+GOOD = PeerHello(cluster=CLUSTER, sender=2, to=1, incarnation=77)
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ GOOD = Hello(cluster=CLUSTER, sender=2, to=1, incarnation=77)
         (replace(GOOD, cluster=b"another cluster!", version_min=2, version_max=2), handshake.REFUSED_VERSION),
     ],
 )
-def test_verdicts(hello: Hello, verdict: int) -> None:
+def test_verdicts(hello: PeerHello, verdict: int) -> None:
     assert judge(hello, cluster=CLUSTER, node=1, members={2: 5, 3: 0}) == verdict
     assert verdict in handshake.VERDICT_TEXT
 
@@ -39,7 +39,7 @@ def test_both_frames_come_back_as_they_were_and_leave_room_for_more() -> None:
     hello = replace(GOOD, data=2**63)
     assert handshake.decode_hello(handshake.encode_hello(hello) + b"more") == hello
     assert handshake.decode_hello(handshake.encode_hello(hello)[:-8]) == GOOD, "an older version tells less"
-    welcome = Welcome(handshake.REFUSED_CLUSTER, sender=1, version=1)
+    welcome = PeerWelcome(handshake.REFUSED_CLUSTER, sender=1, version=1)
     assert handshake.decode_welcome(handshake.encode_welcome(welcome) + b"more") == welcome
     assert len(handshake.encode_hello(GOOD)) <= handshake.HANDSHAKE_BYTES_MAX
 

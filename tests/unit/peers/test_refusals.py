@@ -4,11 +4,11 @@ import asyncio
 from dataclasses import replace
 
 from flotilla.peers import handshake
-from flotilla.peers.handshake import VERDICT_TEXT, Hello, Welcome
+from flotilla.peers.handshake import VERDICT_TEXT, PeerHello, PeerWelcome
 from flotilla.types.ids import NO_NODE
 from tests.unit.peers.harness import CLUSTER, NOWHERE, BarePeer, Recorder, listen_bare, network, run
 
-HELLO = Hello(CLUSTER, sender=2, to=1, incarnation=5)
+HELLO = PeerHello(CLUSTER, sender=2, to=1, incarnation=5)
 OTHER_CLUSTER = VERDICT_TEXT[handshake.REFUSED_CLUSTER]
 OTHER_NODE = VERDICT_TEXT[handshake.REFUSED_ADDRESSEE]
 STRANGER = VERDICT_TEXT[handshake.REFUSED_STRANGER]
@@ -16,7 +16,7 @@ STRANGER = VERDICT_TEXT[handshake.REFUSED_STRANGER]
 NEVER_MS = 1_000_000
 
 
-async def knock(address: tuple[str, int], *hellos: Hello) -> None:
+async def knock(address: tuple[str, int], *hellos: PeerHello) -> None:
     for hello in hellos:
         peer = BarePeer(*await asyncio.open_connection(*address))
         verdict = (await peer.introduce(hello)).verdict
@@ -71,7 +71,7 @@ def test_who_does_not_let_us_in_is_told_once_for_each_reason() -> None:
 
         async def serve(peer: BarePeer) -> None:
             verdict = verdicts.pop(0) if len(verdicts) > 1 else verdicts[0]
-            await peer.welcome(Welcome(verdict, 2, 1))
+            await peer.welcome(PeerWelcome(verdict, 2, 1))
             if verdict == handshake.ACCEPTED:
                 while not one._links[2].is_open:
                     await asyncio.sleep(0.001)

@@ -2,17 +2,17 @@
 
 import pytest
 
-from flotilla.runtime.inline_writes import BLOCK_BYTES_MAX, QUICK_US_MAX, Shortcut
+from flotilla.runtime.inline_writes import BLOCK_BYTES_MAX, QUICK_US_MAX, InlineWrites
 
 
-def after(*durations_us: int) -> tuple[Shortcut, int]:
+def after(*durations_us: int) -> tuple[InlineWrites, int]:
     """One that has seen these writes, back to back, and the time at which the last one ended."""
-    shortcut = Shortcut()
+    inline_writes = InlineWrites()
     now_us = 1_000_000
     for duration_us in durations_us:
-        shortcut.note(now_us, now_us + duration_us)
+        inline_writes.note(now_us, now_us + duration_us)
         now_us += duration_us
-    return shortcut, now_us
+    return inline_writes, now_us
 
 
 US = QUICK_US_MAX // 2
@@ -20,7 +20,7 @@ QUICK = (US,) * 60
 
 
 @pytest.mark.parametrize(
-    ("durations_us", "size_bytes", "rested_us", "is_open"),
+    ("durations_us", "size_bytes", "rested_us", "allows"),
     [
         (QUICK, BLOCK_BYTES_MAX, US, True),
         (QUICK, BLOCK_BYTES_MAX + 1, US, False),
@@ -37,6 +37,6 @@ QUICK = (US,) * 60
         ((*QUICK, 10**7, 10**7, *QUICK[:20]), 512, 10**9, True),
     ],
 )
-def test_is_open(durations_us: tuple[int, ...], size_bytes: int, rested_us: int, is_open: bool) -> None:
-    shortcut, ended_us = after(*durations_us)
-    assert shortcut.is_open(size_bytes, ended_us + rested_us) is is_open
+def test_is_open(durations_us: tuple[int, ...], size_bytes: int, rested_us: int, allows: bool) -> None:
+    inline_writes, ended_us = after(*durations_us)
+    assert inline_writes.allows(size_bytes, ended_us + rested_us) is allows

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from flotilla.runtime.io_thread import Order, Worker
+from flotilla.runtime.io_thread import IoThread, Order
 from flotilla.types.errors import DiskFullError, FlotillaError, StorageFailedError
 
 
@@ -40,7 +40,7 @@ def test_items_run_one_at_a_time_on_the_thread_and_come_back_in_order_on_the_loo
             assert error is None
             done.append(item)
 
-        worker = Worker("test", run=work, done=report, broken=never)
+        worker = IoThread("test", run=work, done=report, broken=never)
         worker.start()
         for item in range(500):
             worker.submit(item)
@@ -68,7 +68,7 @@ def test_a_typed_error_is_an_outcome_and_the_same_item_may_be_tried_again(error:
             if outcome is not None:
                 worker.submit(item)
 
-        worker = Worker("test", run=work, done=report, broken=never)
+        worker = IoThread("test", run=work, done=report, broken=never)
         worker.start()
         worker.submit("block")
         await worker.stop()
@@ -86,7 +86,7 @@ def test_any_other_exception_breaks_the_worker_for_good() -> None:
         def work(item: int) -> None:
             assert item != 1, "a wrong program"
 
-        worker = Worker("test", run=work, done=lambda item, error: done.append(item), broken=broken.set_result)
+        worker = IoThread("test", run=work, done=lambda item, error: done.append(item), broken=broken.set_result)
         worker.start()
         for item in range(3):
             worker.submit(item)
@@ -112,7 +112,7 @@ def test_many_outcomes_share_a_wake_up() -> None:
                 calls += 1
                 return call_soon_threadsafe(callback, *args)
 
-        worker = Worker[int]("test", run=lambda item: None, done=lambda item, error: None, broken=never)
+        worker = IoThread[int]("test", run=lambda item: None, done=lambda item, error: None, broken=never)
         worker.start()
         worker._loop = Counting()  # type: ignore[assignment]
         for item in range(1000):
@@ -137,7 +137,7 @@ def test_what_was_done_is_tidied_up_on_the_thread_once_when_nothing_is_under_way
             assert may_tidy.wait(10)
             done.append("tidy")
 
-        worker = Worker[str]("test", run=done.append, done=lambda item, error: None, broken=never, tidy=tidy)
+        worker = IoThread[str]("test", run=done.append, done=lambda item, error: None, broken=never, tidy=tidy)
         worker.start()
         worker.tidy_up()
         assert not worker.is_tidying, "nothing was done yet"
@@ -168,7 +168,7 @@ def test_an_exception_while_tidying_up_breaks_the_worker() -> None:
         def tidy() -> None:
             raise AssertionError("a wrong program")
 
-        worker = Worker[int](
+        worker = IoThread[int](
             "test", run=lambda item: None, done=lambda item, error: None, broken=broken.set_result, tidy=tidy
         )
         worker.start()
@@ -182,9 +182,9 @@ def test_an_exception_while_tidying_up_breaks_the_worker() -> None:
 
 def test_stopping_an_idle_or_never_started_worker() -> None:
     async def scenario() -> None:
-        worker = Worker[int]("test", run=lambda item: None, done=lambda item, error: None, broken=never)
+        worker = IoThread[int]("test", run=lambda item: None, done=lambda item, error: None, broken=never)
         await worker.stop()
-        started = Worker[int]("test", run=lambda item: None, done=lambda item, error: None, broken=never)
+        started = IoThread[int]("test", run=lambda item: None, done=lambda item, error: None, broken=never)
         started.start()
         await started.stop()
 

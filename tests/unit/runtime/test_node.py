@@ -40,13 +40,13 @@ TICK_MS = 5
 NEVER_MS = 1_000_000
 
 
-class Bent:
-    """A way that is taken always or never."""
+class FixedWrites:
+    """Every block is written on the loop, or none is."""
 
     def __init__(self, is_taken: bool) -> None:
         self._is_taken = is_taken
 
-    def is_open(self, size_bytes: int, now_us: int) -> bool:
+    def allows(self, size_bytes: int, now_us: int) -> bool:
         return self._is_taken
 
     def note(self, started_us: int, ended_us: int) -> None:
@@ -57,7 +57,7 @@ class Bent:
 def written(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Where blocks are written; all else is the same either way."""
     where: str = request.param
-    monkeypatch.setattr(node_module, "Shortcut", lambda: Bent(where == "on the loop"))
+    monkeypatch.setattr(node_module, "InlineWrites", lambda: FixedWrites(where == "on the loop"))
     return where
 
 

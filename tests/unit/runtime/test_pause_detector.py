@@ -16,7 +16,7 @@ class Clock:
 
 
 @pytest.mark.parametrize(
-    ("steps", "naps"),
+    ("steps", "pauses"),
     [
         ([], 0),
         ([("pass", 499), ("look", 0)], 0),
@@ -29,17 +29,17 @@ class Clock:
         ([("pass", 9_000), ("look", 1), ("pass", 9_000), ("tick", 2)], 2),
     ],
 )
-def test_naps(steps: list[tuple[str, int]], naps: int) -> None:
+def test_pauses(steps: list[tuple[str, int]], pauses: int) -> None:
     clock = Clock()
-    vigil = PauseDetector(500, clock)
+    detector = PauseDetector(500, clock)
     for step, number in steps:
         if step == "pass":
             clock.now_ns += number * MS
             continue
         if step == "tick":
-            vigil.tick()
-        assert vigil.naps() == number
-    assert vigil.naps() == naps
+            detector.tick()
+        assert detector.pauses() == number
+    assert detector.pauses() == pauses
 
 
 def test_the_clock_goes_forward() -> None:

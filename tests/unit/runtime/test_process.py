@@ -10,10 +10,10 @@ tune_process()
 assert abs(sys.getswitchinterval() - SWITCH_INTERVAL_S) < 1e-6
 assert gc.get_freeze_count() > 1000
 assert gc.get_threshold() == GC_THRESHOLDS
-from flotilla.runtime.observability.process_usage import COLLECTOR
-assert COLLECTOR.pauses.count == 0
+from flotilla.runtime.observability.process_usage import GC_PAUSE_TIMER
+assert GC_PAUSE_TIMER.pauses.count == 0
 gc.collect()
-assert COLLECTOR.pauses.count == 1
+assert GC_PAUSE_TIMER.pauses.count == 1
 """
 
 

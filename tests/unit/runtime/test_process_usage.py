@@ -6,15 +6,15 @@ from time import perf_counter, sleep
 
 import pytest
 
-from flotilla.runtime.observability.process_usage import CollectorWatch
+from flotilla.runtime.observability.process_usage import GcPauseTimer
 
 _SLOW_S = 0.03
 
 
 @pytest.fixture
-def watch() -> Iterator[CollectorWatch]:
+def watch() -> Iterator[GcPauseTimer]:
     """Started, and alone with what the test collects."""
-    watch = CollectorWatch()
+    watch = GcPauseTimer()
     gc.disable()
     watch.start()
     try:
@@ -35,13 +35,13 @@ class Slow:
 
 
 @pytest.mark.parametrize("generation", [0, 1, 2])
-def test_every_collection_counts(watch: CollectorWatch, generation: int) -> None:
+def test_every_collection_counts(watch: GcPauseTimer, generation: int) -> None:
     for count in (1, 2, 3):
         gc.collect(generation)
         assert watch.pauses.count == count
 
 
-def test_a_collection_counts_with_its_length(watch: CollectorWatch) -> None:
+def test_a_collection_counts_with_its_length(watch: GcPauseTimer) -> None:
     gc.collect()
     before_us = watch.pauses.sum_us
     began_s = perf_counter()
@@ -53,7 +53,7 @@ def test_a_collection_counts_with_its_length(watch: CollectorWatch) -> None:
     assert watch.pauses.max_us >= pause_us
 
 
-def test_a_second_start_does_not_count_twice(watch: CollectorWatch) -> None:
+def test_a_second_start_does_not_count_twice(watch: GcPauseTimer) -> None:
     watch.start()
     gc.collect()
     assert watch.pauses.count == 1

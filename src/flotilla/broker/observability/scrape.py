@@ -229,6 +229,6 @@ class Measurements:
         ):
             if value is not None:
                 out.add(metric, value)
-        pauses = usage.COLLECTOR.pauses
+        pauses = usage.GC_PAUSE_TIMER.pauses
         out.add_histogram(metrics.GC_PAUSE_SECONDS, pauses)
         out.add(metrics.GC_PAUSE_MAX_SECONDS, pauses.max_us / 1e6)

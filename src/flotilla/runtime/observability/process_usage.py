@@ -33,7 +33,7 @@ def open_file_count() -> int | None:
         return None
 
 
-class CollectorWatch:
+class GcPauseTimer:
     """Times the runs of the garbage collector. There is one collector, and it never runs inside of itself."""
 
     __slots__ = ("_began_ns", "pauses")
@@ -55,4 +55,4 @@ class CollectorWatch:
 
 
 #: Of this process. It counts nothing before it is started (`tune_process`).
-COLLECTOR: Final = CollectorWatch()
+GC_PAUSE_TIMER: Final = GcPauseTimer()
