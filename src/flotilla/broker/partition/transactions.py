@@ -266,7 +266,7 @@ class PartitionTransactions:
     def confirm_leadership(self, answered: Callable[[object], None]) -> None:
         self._consensus.read(self.group, DescribePartition(), answered)
 
-    def tell_over(self, transaction_ids: list[str]) -> None:
+    def report_over(self, transaction_ids: list[str]) -> None:
         confirmed = tuple([(transaction_id, self.group) for transaction_id in transaction_ids])
         self._decisions.forward(ConfirmTransaction(confirmed, self._outside.now_ms()))
 

@@ -1,11 +1,11 @@
 """Messages of a partition whose time of delivery has not come, for all groups of one leader.
 
-Time is the same for every group, so they share one queue: what is due leaves it once and is written into a list for
-its priority, which each group reads on at its own pace (`due_reader`). A group that nobody polls costs nothing when
+Time is the same for every group, so they share one heap: a stretch that comes due leaves it once, for the list of its
+priority, which each group reads at its own pace (`due_cursor`). A group that no member polls costs nothing when
 messages come due.
 
-The clock here never goes back: what was due once stays due. When more comes due at once than one turn may take, the
-rest follows in the next ones; until then it counts as pending.
+The clock here never goes back: a message stays due. When more comes due than one call may take, the rest follows in
+the next calls, and counts as pending until then.
 """
 
 from array import array
@@ -18,10 +18,10 @@ from flotilla.partition.offset_runs import RunSet
 from flotilla.partition.state.batch_index import PRIORITIES, BatchIndex, Stretch
 from flotilla.types.ids import Offset
 
-#: Of an offset in an entry of the heap, below its time.
+#: The low bits of a heap entry hold an offset, the others its time.
 _OFFSET_BITS: Final = 64
 _OFFSET_MASK: Final = (1 << _OFFSET_BITS) - 1
-#: Stretches that come due in one go; more than that wait for the next.
+#: Stretches that come due in one call; the rest waits for the next call.
 _DUE_LIMIT: Final = 512
 
 
@@ -32,24 +32,24 @@ class Delays:
 
     def __init__(self, index: BatchIndex, log_start: Offset, now_ms: int) -> None:
         self._index = index
-        #: Everything up to this time is due, or will be in the next turns.
+        #: Everything up to this time is due, or will be in the next calls.
         self.now_ms = now_ms
         #: Not known to be due.
         self.pending = RunSet()
         #: (time << _OFFSET_BITS | first offset) of stretches that are not known to be due.
         self._heap: list[int] = []
-        #: The stretch that was added last: the next batch may only make it longer.
+        #: The stretch that was added last: the next batch may extend it.
         self._newest: Stretch | None = None
-        #: Of each priority, first offsets of stretches in the order in which they came due, and the number of the
-        #: first one kept.
+        #: The due list of each priority: first offsets of stretches in the order in which they came due; and the
+        #: position of the first one kept.
         self._due = [array("Q") for _ in range(PRIORITIES)]
         self._began = [0] * PRIORITIES
-        #: All that ever were in these lists.
+        #: Stretches that ever were in the due lists.
         self.due_count = 0
         self._fill(log_start)
 
     def _fill(self, log_start: Offset) -> None:
-        """Finds what is not due in the columns of the index: a node that begins to lead stands still meanwhile."""
+        """Finds messages that are not due, by columns of the index: the node does nothing else meanwhile."""
         index = self._index
         now_ms = self.now_ms
         start = bisect_right(index.delayed_ends, log_start)
@@ -71,7 +71,7 @@ class Delays:
             self.pending.add(run_first, run_end)
 
     def position(self, priority: int) -> int:
-        """Where a reader stands that knows everything of this priority that is due."""
+        """The position behind the due list of a priority."""
         return self._began[priority] + len(self._due[priority])
 
     def positions(self) -> list[int]:
@@ -95,12 +95,12 @@ class Delays:
             stretch.first,
             stretch.priority,
         ):
-            # The index knows both as one stretch, and the entry of the first part finds all of it.
+            # The index has both as one stretch, and the entry of the first part finds all of it.
             return
         heappush(self._heap, stretch.deliver_at_ms << _OFFSET_BITS | stretch.first)
 
     def advance(self, now_ms: int, log_start: Offset) -> bool:
-        """Whether anything is due that was not before. There is more while `next_due_ms` is not behind now."""
+        """Returns whether anything came due. There is more while `next_due_ms` is not later than now."""
         if now_ms > self.now_ms:
             self.now_ms = now_ms
         before = self.due_count
@@ -115,11 +115,11 @@ class Delays:
         return self.due_count > before
 
     def due_at(self, priority: int, position: int, log_start: Offset) -> Stretch | None:
-        """What came due at a reader's position; None when it is not in the log any more."""
+        """The stretch at a position of a due list; None: it is not in the log any more."""
         return self._due_stretch(self._due[priority][position - self._began[priority]], log_start)
 
     def _due_stretch(self, first: Offset, log_start: Offset) -> Stretch | None:
-        """From `first` on, or of what trimming left of it."""
+        """The due stretch from `first` on, or the part that trimming left; None: there is none."""
         stretch = self._index.delayed_at(max(first, log_start))
         return stretch if stretch is not None and 0 < stretch.deliver_at_ms <= self.now_ms else None
 
@@ -133,12 +133,12 @@ class Delays:
         return self.pending.count - sum([end - first for first, end in self.pending.within(0, offset)])
 
     def forget(self, positions: Iterable[list[int]], log_start: Offset) -> None:
-        """There are these readers and no others, and the log begins there."""
+        """Drops what all readers have passed; `positions` are those of all readers."""
         for priority, lowest in enumerate(map(min, zip(self.positions(), *positions, strict=True))):
             del self._due[priority][: lowest - self._began[priority]]
             self._began[priority] = lowest
         self.pending.discard(0, log_start)
 
     def __len__(self) -> int:
-        """Stretches that some reader may not know to be due."""
+        """Stretches in the due lists."""
         return sum(map(len, self._due))

@@ -1,11 +1,10 @@
-"""One group's place among the messages that have a time of delivery and are due: what it knows to be ready, and what
-it has still to read.
+"""The cursor of one group over messages whose time of delivery has come: it makes them ready.
 
-However much is due, each call reads a bounded part of it. A group begins with what was due before it, which it finds
-in the index, and goes on with what came due since, in that order (`delays`). It reads higher priorities first, so
-that whoever is served while it is behind is served by priority.
+However many messages are due, each call reads a bounded number. A group begins with the messages that were due before
+it existed, which it finds in the index, and goes on with those that came due since, in that order (`delays`). It reads
+higher priorities first, so that polls are served by priority while it is behind.
 
-What is read twice, or was taken or settled meanwhile, does no harm: only what nobody has becomes ready.
+Messages that are read twice, or were taken or settled meanwhile, do no harm: only free messages become ready.
 """
 
 from collections.abc import Iterator
@@ -17,19 +16,17 @@ from flotilla.partition.state.batch_index import PRIORITIES, Stretch
 from flotilla.partition.state.group import GroupState
 from flotilla.partition.state.machine import PartitionMachine
 
-#: Runs that one call makes ready, unless it is told otherwise; the rest is left to the next.
+#: Runs that one call makes ready by default; the rest is left to the next call.
 DUE_LIMIT: Final = 512
 
 _BY_PRIORITY: Final = tuple(range(PRIORITIES - 1, -1, -1))
-#: Stretches that one call looks at, whatever it finds.
+#: Bounds the time of a call that finds little.
 _LOOKS_MAX: Final = 8_192
-#: Stretches of other times and priorities that are passed over in one look: that costs little.
+#: Stretches of other times and priorities that one look may pass over: that costs little.
 _SKIPS_MAX: Final = 64
 
 
 class DueCursor:
-    """Of one group at one leader."""
-
     __slots__ = (
         "_delays",
         "_machine",
@@ -50,18 +47,18 @@ class DueCursor:
         self._delays = delays
         self._state = state
         self._ready = ready
-        #: Where it stands in the lists of what came due, by priority, and how much it has read of all of them.
+        #: The position in the due list of each priority, and the count of stretches read of all lists.
         self.positions = delays.positions()
         self._read_count = delays.due_count
-        #: What was due before it and lies in front of `_past_end`: the priorities that are not read to their end,
-        #: the one that is being read last, and how far that is.
+        #: Messages below `_past_end` that were due before the group existed: the priorities still to be read, the
+        #: current one last, and the offset that it has reached.
         self._past_ms = delays.now_ms
         self._past_end = machine.next_offset
         self._past_priorities = machine.index.delayed_priorities_present() if state.floor < self._past_end else []
         self._past_offset = state.floor
-        #: What is left of the stretch that was read last.
+        #: The unread rest of the last stretch.
         self._rest: Stretch | None = None
-        #: Somebody has asked for what is due, and it was not read to its end: that goes on by itself.
+        #: The last `read` was not the end: the leader lets it go on.
         self.is_reading = False
 
     @property
@@ -70,7 +67,7 @@ class DueCursor:
         return self._read_count < self._delays.due_count or bool(self._past_priorities) or self._rest is not None
 
     def read(self, count_max: int = DUE_LIMIT) -> bool:
-        """Makes ready what can be delivered, so many runs at most. Whether there was any; `is_reading` if not all."""
+        """Makes up to `count_max` runs ready. Returns whether there were any; `is_reading`: there may be more."""
         found = self._next(count_max)
         for first, end, priority in found:
             self._ready.put_due(first, end, priority)
@@ -89,7 +86,7 @@ class DueCursor:
         return found
 
     def _find_free(self, stretch: Stretch, count_max: int, found: list[Chosen]) -> None:
-        """The parts of one stretch that nobody has. What is too much for this call is for the next."""
+        """Adds the free parts of one stretch. The rest beyond `count_max` is kept for the next call."""
         at, end = stretch.first, stretch.end
         while (free := self._ready.first_free(at, end)) is not None:
             if len(found) == count_max:
@@ -99,7 +96,7 @@ class DueCursor:
             found.append((free[0], at, stretch.priority))
 
     def _unread(self) -> Iterator[Stretch | None]:
-        """All that is due; None for a look in vain. What it has told counts as read."""
+        """Due stretches; None for a look that found nothing. A stretch that was returned counts as read."""
         if self._rest is not None:
             rest, self._rest = self._rest, None
             yield rest
@@ -117,6 +114,6 @@ class DueCursor:
     def _past(self, priority: int) -> Iterator[Stretch | None]:
         index, settled = self._machine.index, self._state.settled
         while (gap := settled.first_gap(max(self._past_offset, self._state.floor), self._past_end)) is not None:
-            # However long the run of settled messages before it, it was one look.
+            # Skipping a run of settled messages is one look, however long it is.
             stretch, self._past_offset = index.next_due(gap[0], self._past_end, priority, self._past_ms, _SKIPS_MAX)
             yield stretch

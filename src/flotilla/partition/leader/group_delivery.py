@@ -1,9 +1,9 @@
-"""One queue group at the leader of a partition, for one term: what a poll gets, and what follows the end of a lease.
+"""The delivery of one queue group at the leader of a partition, for one term: polls, leases and their outcomes.
 
 An unsettled message is at any time in exactly one of these places:
 
     delayed    its time of delivery has not come (`delays`, shared by all groups);
-    ready      behind the cursor of its priority, or among the messages that came back (`ready_messages`);
+    ready      after the cursor of its priority, or among the messages that came back (`ready_messages`);
     taken      everything else, as runs in one map with their place (`places`): leased, settling, staged, retrying, or
                blocked by another message of its key.
 

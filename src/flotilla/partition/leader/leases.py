@@ -1,11 +1,11 @@
-"""Who holds which messages of one group until when: the memory of one leader for one term.
+"""The leases of one group at one leader, for one term: members, messages and deadlines.
 
-A lease is what one poll handed out: an id, a member, and runs of offsets, each with its deadline. Its id holds the
-leader's term, so that no two leaders ever give out the same one, and a number that the term never uses again. What
-is settled leaves the lease; a lease without runs is gone.
+A lease is the result of one poll: an id, a member, and runs of offsets, each with its deadline. Its id holds the
+leader's term, so that no two leaders use the same one, and a number that the term never uses again. Settled messages
+leave the lease; a lease without runs is gone.
 
 Invariants:
-1. no offset is in two leases; who gives or adopts has made sure that nobody holds it;
+1. no offset is in two leases; callers of `give` and `adopt` have made sure that it is free;
 2. each lease has an entry in the heap that is not later than the earliest of its deadlines;
 3. a member's count is the number of offsets in its leases.
 """
@@ -20,22 +20,22 @@ from flotilla.types.ids import Offset, Term
 
 NUMBER_BITS: Final = 40
 _NUMBER_MASK: Final = (1 << NUMBER_BITS) - 1
-#: Of a lease id in an entry of the heap, below its time.
+#: The low bits of a heap entry hold a lease id, the others its time.
 _ID_BITS: Final = 64
 _ID_MASK: Final = (1 << _ID_BITS) - 1
 
-#: Stands for whatever an earlier leader gave out, where only the member is named: a number that no leader ever gives.
+#: Stands for any lease of an earlier leader where a request names the member only. No leader uses number 0.
 EARLIER_LEASE: Final = 1 << NUMBER_BITS
 
-#: What a lease id can be: of this table, of an earlier leader, or of nobody who has a say.
+#: The origin of a lease id: this table, an earlier leader, or neither.
 OWN: Final = 1
 EARLIER: Final = 2
 STALE: Final = 3
 
-#: A member that holds nothing is forgotten this long after its last poll.
+#: A member without leases is forgotten this long after its last poll.
 MEMBER_IDLE_MS: Final = 600_000
 _MEMBERS_KEPT: Final = 1_024
-#: Entries of ended leases that the heap may hold beside those of living ones.
+#: Entries of ended leases that the heap may hold beyond one for each lease.
 _HEAP_SLACK: Final = 64
 
 #: [first, end) until a deadline.
@@ -43,7 +43,7 @@ LeasedRun: TypeAlias = tuple[Offset, Offset, int]
 
 
 class LeaseIds:
-    """Gives out the lease ids of one leader, for all groups of its partition."""
+    """The lease ids of one leader, for all groups of its partition."""
 
     __slots__ = ("next_number", "term")
 
@@ -59,7 +59,7 @@ class LeaseIds:
 
 
 class Lease:
-    """What one poll handed out, as far as it is not settled."""
+    """The unsettled messages of one poll."""
 
     __slots__ = ("given_ms", "lease_id", "member", "runs", "wake_ms")
 
@@ -69,17 +69,17 @@ class Lease:
         self.given_ms = given_ms
         #: In the order of offsets.
         self.runs: list[LeasedRun] = []
-        #: The time of this lease's entry in the heap; others of the same lease count for nothing.
+        #: The time of this lease's valid entry in the heap.
         self.wake_ms = 0
 
     def cut(self, first: Offset, end: Offset) -> list[LeasedRun]:
-        """Takes the parts of [first, end) out that are here, and tells them."""
+        """Takes out the parts of [first, end) that are here, and returns them."""
         runs = self.runs
         at = bisect_right(runs, (first, _ID_MASK, 0)) - 1
         if at < 0 or runs[at][1] <= first:
             at += 1
         elif runs[at][0] == first and runs[at][1] == end:
-            # What is delivered together is most often settled together.
+            # Messages that are delivered together are most often settled together.
             return [runs.pop(at)]
         stop = at
         taken: list[LeasedRun] = []
@@ -98,7 +98,7 @@ class Lease:
 
 
 class Member:
-    """A consumer of the group, as far as it has polled or holds something."""
+    """A consumer of the group that has polled or holds leases."""
 
     __slots__ = ("last_poll_ms", "leased", "leases")
 
@@ -113,10 +113,10 @@ class LeaseTable:
 
     def __init__(self, ids: LeaseIds) -> None:
         self._ids = ids
-        #: Lower numbers of this term are of another group, or of this one before a reset.
+        #: Lower numbers of this term belong to other groups, or to this one before a reset.
         self._first_number = ids.next_number
         self._leases: dict[int, Lease] = {}
-        #: (time << _ID_BITS | lease id), of which only one for each lease counts: that of its wake_ms.
+        #: (time << _ID_BITS | lease id); of a lease only the entry of its wake_ms is valid.
         self._heap: list[int] = []
         self.members: dict[str, Member] = {}
         self._members_checked_at = _MEMBERS_KEPT
@@ -127,7 +127,7 @@ class LeaseTable:
         return len(self._leases)
 
     def origin_of(self, lease_id: int) -> int:
-        """OWN, EARLIER or STALE. Being of this table does not mean that there is still such a lease."""
+        """OWN, EARLIER or STALE. OWN does not mean that the lease still exists."""
         term = lease_id >> NUMBER_BITS
         if term == self._ids.term:
             return OWN if self._first_number <= lease_id & _NUMBER_MASK < self._ids.next_number else STALE
@@ -161,7 +161,7 @@ class LeaseTable:
     # Beginnings.
 
     def give(self, member: str, runs: Iterable[Run], deadline_ms: int, now_ms: int) -> int:
-        """A new lease of runs in the order of offsets; tells its id."""
+        """A new lease of runs in the order of offsets. Returns its id."""
         lease = Lease(self._ids.new(), member, now_ms)
         lease.runs = [(first, end, deadline_ms) for first, end in runs]
         assert lease.runs, "a lease of nothing"
@@ -199,7 +199,7 @@ class LeaseTable:
         return self._leases.get(lease_id)
 
     def take(self, lease: Lease, first: Offset, end: Offset) -> list[LeasedRun]:
-        """The parts of [first, end) that are under the lease; they are not any more."""
+        """Takes the parts of [first, end) that are under the lease out of it, and returns them."""
         taken = lease.cut(first, end)
         if taken:
             self._leave(lease, taken)
@@ -217,7 +217,7 @@ class LeaseTable:
             del self._leases[lease.lease_id]
 
     def expire(self, now_ms: int, limit: int) -> list[LeasedRun]:
-        """Runs whose deadline has come, of at most so many leases; they are leased no more."""
+        """Takes out the runs whose deadline has come, of at most `limit` leases."""
         expired: list[LeasedRun] = []
         while limit and self._heap and self._heap[0] >> _ID_BITS <= now_ms:
             entry = heappop(self._heap)
@@ -235,14 +235,14 @@ class LeaseTable:
         return expired
 
     def drop_member(self, name: str) -> list[LeasedRun]:
-        """All that the member holds, in the order of its leases; nobody does any more."""
+        """Takes out all runs of the member, in the order of its leases."""
         member = self.members.pop(name, None)
         if member is None:
             return []
         taken = []
         for lease_id, lease in member.leases.items():
             taken += lease.runs
-            # Whoever still knows the lease must not bring them back with it.
+            # A settlement in flight may still refer to the lease: restoring it must not bring these back.
             lease.runs = []
             del self._leases[lease_id]
         self.count -= member.leased
@@ -251,7 +251,7 @@ class LeaseTable:
     # Deadlines.
 
     def extend(self, lease: Lease, first: Offset, end: Offset, deadline_ms: int) -> list[LeasedRun]:
-        """The parts of [first, end) that are under the lease, which last until then from now on."""
+        """Gives the parts of [first, end) that are under the lease a new deadline, and returns them."""
         found = lease.cut(first, end)
         for low, high, _ in found:
             insort(lease.runs, (low, high, deadline_ms))
@@ -261,7 +261,7 @@ class LeaseTable:
         return found
 
     def next_wake_ms(self) -> int | None:
-        """When to look for leases that have run out; None when there is no lease."""
+        """When to call `expire`; None: there is no lease."""
         heap = self._heap
         while heap:
             lease = self._leases.get(heap[0] & _ID_MASK)
@@ -273,14 +273,14 @@ class LeaseTable:
     def _wake_at(self, lease: Lease, time_ms: int) -> None:
         lease.wake_ms = time_ms
         if len(self._heap) > 2 * len(self._leases) + _HEAP_SLACK:
-            # Leases that were settled long before their deadlines are most of it.
+            # Most entries are of leases that were settled long before their deadlines.
             self._heap = [each.wake_ms << _ID_BITS | each.lease_id for each in self._leases.values()]
             heapify(self._heap)
         else:
             heappush(self._heap, time_ms << _ID_BITS | lease.lease_id)
 
     def leased_to(self, name: str, first: Offset, end: Offset) -> list[tuple[Offset, Offset, int]]:
-        """What a member holds of [first, end), with the leases: in the order of offsets."""
+        """The parts of [first, end) that are leased to a member, with their lease ids, in the order of offsets."""
         member = self.members.get(name)
         if member is None:
             return []
@@ -292,7 +292,7 @@ class LeaseTable:
         )
 
     def lease_at(self, offset: Offset) -> tuple[Lease, int] | None:
-        """The lease that holds a message, and its deadline. Walks over the leases from the newest on."""
+        """The lease of a message, and its deadline. Searches from the newest lease on."""
         for lease in reversed(self._leases.values()):
             for first, end, deadline_ms in lease.runs:
                 if first <= offset < end:

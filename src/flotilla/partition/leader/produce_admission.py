@@ -1,14 +1,13 @@
-"""What the leader of a partition decides before it proposes a batch: its offset, or that it is known.
+"""The admission of batches by the leader of a partition: a batch gets its offset, or is known already.
 
-Lives on the leader only and for one term of leadership. It begins when everything in the leader's log
-has been applied, so that the machine knows all there is, and from then on every batch passes through
-here in the order of the log: that makes offsets dense although they are given out before anything is
-committed. Idempotency keys are compared with those stored and those under way. When leadership ends
-everything here is dropped; the next leader learns from its own log which batches survived.
+Lives on the leader only, for one term. It begins when everything in the leader's log has been applied, so that the
+machine knows all there is. From then on every batch passes through here in the order of the log: so offsets are dense,
+although they are assigned before anything is committed. Idempotency keys are compared with those stored and those in
+flight. When leadership ends everything here is dropped; the next leader learns from its own log which batches survived.
 
-A batch that is sent again while its first copy is still under way joins that copy: the caller gets
-the first one's token and answers both from it. Nothing has to be told when a batch was applied: the
-machine's end offset says which ones are not under way any more.
+A batch that is sent again while its first copy is in flight joins that copy: the caller gets the token of the first
+one, and answers both from it. An applied batch needs no report: the machine's end offset says which batches are still
+in flight.
 """
 
 from bisect import bisect_right
@@ -33,7 +32,7 @@ class Assigned:
 
 @dataclass(slots=True)
 class DuplicateInFlight:
-    """The same batch is being replicated: wait for what becomes of `token`."""
+    """The same batch is in flight: answer with the result of `token`."""
 
     token: object
     first_offset: Offset
@@ -41,16 +40,16 @@ class DuplicateInFlight:
 
 @dataclass(slots=True)
 class KnownKeys:
-    """Nothing is admitted: records at these positions of the batch have keys that were stored before.
+    """Refused: records at these positions of the batch have keys that were stored before.
 
     The producer leaves them out and sends the rest again, with the same first sequence.
     """
 
     positions: tuple[int, ...]
-    #: Where the first record with the same key is, one for each position.
+    #: The offset of the first record with the same key, one for each position.
     offsets: tuple[Offset, ...]
-    #: None: all of them are stored. Otherwise some are under way: the answer must wait for what becomes of this one,
-    #: because the producer will take them for stored.
+    #: None: all of them are stored. Otherwise some are in flight: the answer must wait for the result of this token,
+    #: because the producer takes them for stored.
     token: object | None = None
 
 
@@ -70,24 +69,24 @@ class _InFlight:
 
 
 class ProduceAdmission:
-    """Gives out offsets for one partition."""
+    """Assigns the offsets of one partition."""
 
     def __init__(self, machine: PartitionMachine) -> None:
         self._machine = machine
-        #: Of the next batch to be admitted; ahead of the machine's by what is under way.
+        #: Of the next batch to be admitted; ahead of the machine's by the batches in flight.
         self.next_offset: Offset = machine.end_offset
-        #: Idempotent batches under way in the order of offsets, and the same by producer.
+        #: Idempotent batches in flight in the order of offsets, and the same by producer.
         self._in_flight: deque[_InFlight] = deque()
         self._by_producer: dict[int, deque[_InFlight]] = {}
         self._keys = PendingKeys(machine.keys)
         self._is_over = False
 
     def admit(self, facts: BatchFacts, token: object) -> Admission:
-        """Judges a batch as it came in; its own base_offset means nothing yet.
+        """Checks a batch as it came in; its own base_offset means nothing yet.
 
-        `token` is whatever the caller wants to find again when the batch is repeated.
+        `token` is what the caller gets back when the batch is repeated while it is in flight.
         """
-        assert not self._is_over, "nobody admits after leadership has ended"
+        assert not self._is_over, "a batch is admitted after leadership has ended"
         base_offset = self.next_offset
         if facts.producer_id:
             if self._in_flight:
@@ -105,7 +104,7 @@ class ProduceAdmission:
         return Assigned(base_offset)
 
     def _begin(self, facts: BatchFacts, token: object) -> None:
-        """An idempotent batch is under way."""
+        """An idempotent batch is in flight from now on."""
         producer_id = facts.producer_id
         batch = _InFlight(
             producer_id, facts.producer_epoch, facts.producer_sequence, facts.count, self.next_offset, token
@@ -118,10 +117,10 @@ class ProduceAdmission:
             batches.append(batch)
 
     def _admit_keys(self, facts: BatchFacts, token: object) -> Admission | None:
-        """Why the batch is not admitted; None when all its keys are new, and under way from now on."""
+        """Why the batch is not admitted. None: all its keys are new, and in flight from now on."""
         digests = digests_of(facts.idempotency_keys)
-        told = [digest for digest in digests if digest]
-        if len(set(told)) != len(told):
+        present = [digest for digest in digests if digest]
+        if len(set(present)) != len(present):
             return InvalidArgumentError("two records of one batch have the same idempotency key")
         known = self._keys.find(digests, self._machine.end_offset)
         if known is None:
@@ -129,20 +128,20 @@ class ProduceAdmission:
             return None
         first = known.offsets[0]
         is_whole = known.offsets == list(range(first, first + facts.count))
-        # A producer that counts would take its sequence for used: it must hear that it is not.
+        # A producer with sequences would take its sequence for used: KnownKeys says that it is not.
         if is_whole and not facts.producer_id:
             return Duplicate(first) if known.token is None else DuplicateInFlight(known.token, first)
         return KnownKeys(tuple(known.positions), tuple(known.offsets), known.token)
 
     def place(self, count: int) -> Offset:
-        """The offset of the next batch of a transaction, of which the machine's state says that it is new."""
-        assert not self._is_over, "nobody admits after leadership has ended"
+        """The offset of the next batch of a transaction: by the machine's state it is new."""
+        assert not self._is_over, "a batch is admitted after leadership has ended"
         base_offset = self.next_offset
         self.next_offset = base_offset + count
         return base_offset
 
     def retract(self, base_offset: Offset) -> None:
-        """The batch that was admitted last could not be proposed: it was never there."""
+        """Undoes the last admission: the batch could not be proposed."""
         assert self._machine.end_offset <= base_offset < self.next_offset
         self.next_offset = base_offset
         if self._in_flight and self._in_flight[-1].base_offset >= base_offset:
@@ -155,14 +154,14 @@ class ProduceAdmission:
         self._keys.retract(base_offset)
 
     def end(self) -> None:
-        """Leadership is over: what was under way is for the next leader to know."""
+        """Leadership is over: the next leader decides about the batches in flight."""
         self._is_over = True
         self._in_flight.clear()
         self._by_producer.clear()
         self._keys.clear()
 
     def wants_stamp(self, now_ms: int) -> bool:
-        """Whether to propose a StampTime, so that producers and keys can be forgotten. Idle partitions need none."""
+        """Whether to propose a StampTime, so that producers and keys can expire. Idle partitions need none."""
         machine = self._machine
         return machine.producers.wants_stamp(now_ms, machine.next_offset, is_shared=len(machine.keys) > 0)
 
@@ -193,8 +192,8 @@ class ProduceAdmission:
             into = (sequence - repeated.sequence) & SEQUENCE_MASK
             if into + facts.count <= repeated.count:
                 return DuplicateInFlight(repeated.token, repeated.base_offset + into)
-        # Not under way; so it is stored, or nothing at all. The machine does not know of what is under way
-        # and would take the first of it for new.
+        # Not in flight, so it is stored or out of sequence. The machine does not know of batches in flight, and
+        # takes the one after its last for new.
         stored = self._machine.producers.check(producer_id, epoch, sequence, facts.count)
         return gap(producer_id, expected, sequence) if stored is NEW else stored
 
@@ -203,7 +202,7 @@ def _find(batches: deque[_InFlight], epoch: int, expected: int, sequence: int) -
     """The last batch of this epoch that begins at `sequence` or before."""
 
     def place(batch: _InFlight) -> int:
-        # How far behind what is expected next, as a negative number, so that it ascends. Older epochs come first.
+        # The distance to the expected sequence, as a negative number, so that it ascends. Older epochs come first.
         return -((expected - batch.sequence) & SEQUENCE_MASK) if batch.epoch == epoch else -SEQUENCE_MASK - 1
 
     at = bisect_right(batches, -((expected - sequence) & SEQUENCE_MASK), key=place) - 1

@@ -1,11 +1,11 @@
-"""What the leader of a partition knows of its queue groups beside the replicated state, for one term.
+"""The queue groups of a partition at its leader, for one term: their memory beside the replicated state.
 
-Begins when everything in the leader's log has been applied, and ends with the leadership. Polls cost no entry in the
-log. What ends a lease is gathered in an outbox, for all groups together, and whoever owns this object proposes it
-and tells what became of it. The replicated state is read, never written.
+Begins when everything in the leader's log has been applied, and ends with the leadership. A poll costs no entry in the
+log. Settlements of all groups are gathered in outboxes; the owner of this object proposes them and reports what became
+of them. The replicated state is read, never written.
 
-Groups are looked up when they are needed: one that nobody asks for costs nothing, and one that was reset or deleted
-in between is a new one here, which knows none of the leases that were out. Timers of all groups are one heap.
+Groups are created at their first use: an unused group costs nothing. A group that was reset or deleted since is a new
+one here, which knows none of its leases. Timers of all groups are one heap.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,14 +33,14 @@ from flotilla.types.ids import Offset, Term
 from flotilla.types.limits import REASON_BYTES_MAX
 from flotilla.types.operations.queue import ACK, BY_BACKOFF, FAIL, LeaseRange
 
-#: Pieces of one command: with the longest reasons it is far below the bound of an entry.
+#: With the longest reasons, a command of this size is far below the bound of an entry.
 _PIECES_MAX: Final = 8_192
-#: What came due and some group has not seen, before it is looked whether all have.
+#: Stretches that came due, before the leader checks which of them all groups have read.
 _DUE_KEPT: Final = 4_096
 
 
 class GroupView(NamedTuple):
-    """One group with the state that it is described and explained from; to be read, and not to be kept."""
+    """One group with all that `explain` needs to read. Callers do not keep it."""
 
     delivery: GroupDelivery
     machine: PartitionMachine
@@ -65,25 +65,25 @@ class QueueLeader:
         self._random = random
         self._rules_of = rules_of
         self._ids = LeaseIds(term)
-        #: Groups that were opened or reset by later entries have nothing out from earlier terms.
+        #: Groups that later entries open or reset have no leases from earlier terms.
         self._began = machine.applied
         self._began_ms = now_ms
         self._opens_ms = now_ms + grace_ms
-        #: What is behind it no earlier leader can have given out.
+        #: No earlier leader can have leased messages from here on.
         self._earlier_end = machine.next_offset
-        #: The newest time that anybody told.
+        #: The newest time of any call.
         self._now_ms = now_ms
         self._delays = Delays(machine.index, machine.log_start, now_ms)
         self._due_checked_at = _DUE_KEPT
         self._groups: dict[str, GroupDelivery] = {}
-        #: (time, group); for each group only the one counts that it knows as its own.
+        #: (time, group); of a group only the entry of its `timer_ms` is valid.
         self._timers: list[tuple[int, str]] = []
         #: Groups with something in their outbox, and groups that may want tokens.
         self._posting: dict[str, GroupDelivery] = {}
         self._token_seekers: dict[str, GroupDelivery] = {}
-        #: Groups that have more to read of what is due: one of them goes on in each turn.
+        #: Groups that have more due messages to read: `advance` lets one of them go on.
         self._reading: dict[str, GroupDelivery] = {}
-        #: Commands that were taken and of which nobody has told what became of them.
+        #: Commands that were taken, until `committed` or `failed`.
         self._in_flight: list[tuple[SettleRuns, list[tuple[GroupDelivery, list[Piece]]]]] = []
         self._staging: list[tuple[StageSettlement, GroupDelivery, list[Piece]]] = []
 
@@ -94,7 +94,7 @@ class QueueLeader:
         return sorted(self._machine.groups)
 
     def has_group(self, group: str) -> bool:
-        """Whether the group exists; if not, an OpenGroup is to be proposed first. All else needs an open group."""
+        """False: propose an OpenGroup first. All other methods need an open group."""
         return group in self._machine.groups
 
     def _find(self, name: str) -> GroupDelivery | None:
@@ -132,7 +132,7 @@ class QueueLeader:
         return group
 
     def _watch(self, group: GroupDelivery) -> None:
-        """Something has changed in the group: its timer, its outbox and what it has to read are looked after."""
+        """To be called after each change of a group: notes its timer, its outbox and whether it has more to read."""
         event_ms = group.next_event_ms()
         if event_ms is not None and (group.timer_ms is None or event_ms < group.timer_ms):
             group.timer_ms = event_ms
@@ -143,7 +143,7 @@ class QueueLeader:
             self._reading[group.name] = group
 
     def _clock(self, now_ms: int) -> int:
-        """Time does not go back here, whatever a clock does."""
+        """The time of this call, which never goes back, whatever the machine's clock does."""
         self._now_ms = max(now_ms, self._now_ms)
         return self._now_ms
 
@@ -159,10 +159,11 @@ class QueueLeader:
         keys_of: KeysOf | None = None,
         type_filter: TypeFilter | None = None,
     ) -> list[LeasedMessages]:
-        """Leases up to so many messages, all under one lease. With `keys_of` in the order of keys.
+        """Leases up to `max_messages` messages, all under one lease; with `keys_of` in key order.
 
-        visibility_ms 0: as the group says. Nothing while the group is paused, has no tokens, or is inside its grace.
-        Raises NotFoundError. For at most once, settle what came at once and deliver it when that has committed.
+        visibility_ms 0: the group's. Returns nothing while the group is paused, has no tokens, or is in its grace
+        period. Raises NotFoundError. For at-most-once delivery, ack the messages and deliver them when that has
+        committed.
         """
         assert max_messages > 0
         now_ms = self._clock(now_ms)
@@ -183,14 +184,14 @@ class QueueLeader:
             self._token_seekers[group.name] = group
 
     def release_unsent(self, group: str, leases: Sequence[LeasedMessages], now_ms: int) -> None:
-        """Granted by `poll` just now and not sent after all: deliverable at once, uncounted, tokens returned."""
+        """Undoes leases of the last `poll` that were not sent: no attempt counts, and tokens are returned."""
         self._clock(now_ms)
         found = self._find(group)
         if found is not None:
             found.release_unsent(leases)
 
     def expire(self, group: str, first: Offset, end: Offset, now_ms: int) -> None:
-        """Granted just now, and found to be older than their time to live: they end as expired, tokens returned."""
+        """Settles leases of the last `poll` as expired: older than their time to live. Tokens are returned."""
         self._clock(now_ms)
         found = self._find(group)
         if found is not None:
@@ -198,17 +199,17 @@ class QueueLeader:
             self._watch(found)
 
     def is_earlier(self, lease_id: int) -> bool:
-        """Whether an earlier leader gave it out."""
+        """Whether the lease is one of an earlier leader."""
         return lease_id >> NUMBER_BITS < self._ids.term
 
     def limit_deliveries(self, group: str, first: Offset, end: Offset, max_deliveries: int) -> None:
-        """Granted messages whose record has a bound of its own: leases that run out must know of it."""
+        """Sets the bound of leased messages whose record has one of its own: leases that expire need it."""
         found = self._find(group)
         if found is not None:
             found.limit_deliveries(first, end, max_deliveries)
 
     def has_ready(self, group: str, now_ms: int) -> bool:
-        """Whether a poll would get anything now. False for a group that does not exist, or has to read on first."""
+        """Whether a poll would get anything now. False also for an unknown group, or one that has to read first."""
         now_ms = self._clock(now_ms)
         found = self._find(group)
         if found is None:
@@ -220,28 +221,28 @@ class QueueLeader:
         return found.rate_limit.available(now_ms, 1) > 0
 
     def best_priority(self, group: str, now_ms: int) -> int:
-        """The highest of what is ready, apart from rate limits and pauses; -1: nothing is, or no such group."""
+        """The highest priority of ready messages, apart from rate limits and pauses; -1: none, or no such group."""
         found = self._find(group)
         return found.ready.best_priority() if found is not None and self._has_ready(found, self._clock(now_ms)) else -1
 
     def _has_ready(self, group: GroupDelivery, now_ms: int) -> bool:
         is_ready = group.has_ready(now_ms)
-        # It may have to read on: whoever asks again later shall be told of that too.
+        # It may have more to read: then `next_event_ms` is now.
         self._watch(group)
         return is_ready
 
     def has_unseen(self, group: str, type_filter: TypeFilter) -> bool:
-        """Whether there is something ready that polls with this type_filter have not looked at."""
+        """Whether there are ready messages that polls with this filter have not looked at."""
         found = self._find(group)
         return found is not None and found.ready.branch(type_filter.types).has_any()
 
     def retry_after_ms(self, group: str, now_ms: int) -> int:
-        """Until the rate limit lets the next message go; 0 without one, or when a token is there."""
+        """Until the rate limit has a token; 0: it has, or there is no limit."""
         found = self._find(group)
         return 0 if found is None else found.rate_limit.next_token_ms(self._clock(now_ms))
 
     def take_tokens(self, group: str, wanted: int, now_ms: int) -> int:
-        """Spends tokens of the rate limit for messages of other partitions; tells how many. Raises NotFoundError."""
+        """Spends tokens of the rate limit for messages of other partitions. Returns how many. Raises NotFoundError."""
         now_ms = self._clock(now_ms)
         found = self._get(group)
         rules = self._rules_of(group)
@@ -252,7 +253,7 @@ class QueueLeader:
         found.rate_limit.take(taken, now_ms)
         return taken
 
-    # Ends of leases.
+    # Outcomes.
 
     def settle(
         self,
@@ -265,10 +266,10 @@ class QueueLeader:
         last_attempt_of: LastAttemptOf | None = None,
         members: Sequence[str] = (),
     ) -> list[LeaseRange]:
-        """Ends leases; tells which were refused. All but a RELEASE is in the outbox now: answer when it has committed.
+        """Settles leases; returns the refused ranges. All but a RELEASE is in the outbox: answer when it has committed.
 
-        Without `last_attempt_of` the group's bound and what `limit_deliveries` told hold. With `members`, one for each
-        of `ranges`, a lease id of 0 stands for what the member holds.
+        Without `last_attempt_of`, the bounds of `limit_deliveries` and of the group hold. With `members`, one for each
+        of `ranges`, a lease id of 0 stands for the leases of the member.
         """
         now_ms = self._clock(now_ms)
         found = self._find(group)
@@ -276,8 +277,8 @@ class QueueLeader:
             return list(ranges)
         rules = self._rules_of(group)
         if members:
-            # A late ack is welcome at any time. Late failures count until leases of the last leader have run out,
-            # and have been counted for that.
+            # A late ack counts at any time. A late failure counts until leases of the last leader have expired: after
+            # that the expiry was counted.
             is_earlier = kind == ACK or now_ms < self._began_ms + rules.visibility_ms
             ranges = _under_leases(found, ranges, members, is_earlier=is_earlier)
         outcome = Outcome(kind, now_ms, rules, _shortened(reason), delay_ms, last_attempt_of)
@@ -288,10 +289,10 @@ class QueueLeader:
     def stage(
         self, transaction_id: str, group: str, ranges: Sequence[LeaseRange], now_ms: int
     ) -> tuple[StageSettlement | None, list[LeaseRange]]:
-        """Ends leases for a transaction, which decides what becomes of the messages: all of them, or none.
+        """Ends leases for a transaction, whose decision settles the messages: all of them, or none.
 
-        The command is to be proposed; tell by `staged` what became of it. None without anything refused: all of it
-        was staged before. Raises NotFoundError, and UnavailableError while an earlier request is under way.
+        Propose the command, and report by `staged` what became of it. None without refused ranges: all of it was
+        staged before. Raises NotFoundError, and UnavailableError while an earlier request is in flight.
         """
         now_ms = self._clock(now_ms)
         found = self._get(group)
@@ -314,7 +315,7 @@ class QueueLeader:
         return sum(known) == ranges.end - ranges.first
 
     def staged(self, command: StageSettlement, *, is_refused: bool) -> None:
-        """The command of `stage` was applied; or refused, and will never be: what it names is leased again."""
+        """The command of `stage` was applied; or refused for good: its messages are leased again."""
         at = next(at for at, (known, _, _) in enumerate(self._staging) if known is command)
         _, group, pieces = self._staging.pop(at)
         if is_refused:
@@ -322,7 +323,7 @@ class QueueLeader:
             self._watch_known(group)
 
     def unstage(self, acks: StagedAcks, *, is_committed: bool) -> None:
-        """A transaction has ended in the log: its acks are true, or the messages are nobody's again."""
+        """A transaction has ended in the log: its messages are acked, or free again."""
         found = self._find(acks.group)
         if found is not None and found.generation == acks.generation:
             found.unstage(acks.runs, self._now_ms, is_committed=is_committed)
@@ -331,7 +332,7 @@ class QueueLeader:
     def extend(
         self, group: str, member: str, ranges: Sequence[LeaseRange], visibility_ms: int, now_ms: int
     ) -> list[LeaseRange]:
-        """Leases last visibility_ms from now; tells which were refused. Leases of earlier terms are adopted."""
+        """Extends leases to visibility_ms from now, and adopts leases of earlier terms. Returns the refused ranges."""
         now_ms = self._clock(now_ms)
         found = self._find(group)
         if found is None:
@@ -345,7 +346,7 @@ class QueueLeader:
         return refused
 
     def release_member(self, member: str, now_ms: int) -> bool:
-        """A consumer is gone: its leases in all groups end as failed. Whether it had any."""
+        """A consumer is lost: its leases in all groups fail. Returns whether it had any."""
         now_ms = self._clock(now_ms)
         had_any = False
         for name in list(self._groups):
@@ -361,8 +362,9 @@ class QueueLeader:
     # Time.
 
     def advance(self, now_ms: int) -> bool:
-        """Runs out leases, and brings what is due, of all a bounded part. Whether anything became ready; look into
-        the outbox too.
+        """Expires leases and makes due messages ready, a bounded number of each. Returns whether any became ready.
+
+        It may fill the outbox, too.
         """
         now_ms = self._clock(now_ms)
         is_ready = self._delays.advance(now_ms, self._machine.log_start)
@@ -384,7 +386,7 @@ class QueueLeader:
         return is_ready
 
     def _read_on(self) -> bool:
-        """Of the groups that have more to read, the one that has waited longest does. Whether anything became ready."""
+        """Lets the group read on that has waited longest. Returns whether anything became ready."""
         name, group = next(iter(self._reading.items()))
         del self._reading[name]
         if self._find(name) is not group:
@@ -394,13 +396,13 @@ class QueueLeader:
         return is_ready
 
     def _forget_due(self) -> None:
-        """What came due and every group has seen."""
+        """Drops due stretches that every group has read."""
         positions = [group.due.positions for group in self._groups.values()]
         self._delays.forget(positions, self._machine.log_start)
         self._due_checked_at = max(_DUE_KEPT, 2 * len(self._delays))
 
     def next_event_ms(self, now_ms: int) -> int | None:
-        """When to call `advance` again, as a time and never before now; None: when something else has happened.
+        """The time to call `advance` again, never before now; None: not before another call.
 
         Now: one call has done as much as it may, and there is more.
         """
@@ -415,7 +417,7 @@ class QueueLeader:
     # The log.
 
     def take_outbox(self, now_ms: int) -> SettleRuns | None:
-        """What is to be proposed now. One command has bounds: take until None comes."""
+        """The next command to propose. Commands are bounded: take until None comes."""
         self._clock(now_ms)
         settlements: list[GroupSettlement] = []
         parts: list[tuple[GroupDelivery, list[Piece]]] = []
@@ -442,7 +444,7 @@ class QueueLeader:
             self._watch_known(group)
 
     def failed(self, command: SettleRuns) -> None:
-        """A command of the outbox was refused and will never be applied: what clients settled is leased again."""
+        """A command of the outbox was refused for good: messages that members settled are leased again."""
         for group, pieces in self._pop(command):
             group.refuse(pieces, self._now_ms)
             self._watch_known(group)
@@ -452,15 +454,15 @@ class QueueLeader:
             if known is command:
                 del self._in_flight[at]
                 return parts
-        raise AssertionError("a command that is not under way")
+        raise AssertionError("a command that is not in flight")
 
     def _watch_known(self, group: GroupDelivery) -> None:
-        """A group may have been reset or deleted since; then nobody needs to know."""
+        """`_watch`, unless the group was reset or deleted since."""
         if self._groups.get(group.name) is group:
             self._watch(group)
 
     def take_reservations(self, now_ms: int) -> list[ReserveTokens]:
-        """Tokens that groups want to have reserved, to be proposed now; when applied they are seen by themselves."""
+        """Commands that reserve tokens for groups, to be proposed now. Groups read the reservation from the state."""
         if not self._token_seekers:
             return []
         wanted = []
@@ -480,7 +482,7 @@ class QueueLeader:
                 self._delays.add(Stretch(stretch.deliver_at_ms, facts.base_offset, end, stretch.priority))
 
     def deaths(self, group: str, limit: int) -> list[Death]:
-        """The oldest dead messages that are not buried yet, to be moved by whoever then proposes BuryDeaths."""
+        """The oldest dead messages without a dead letter. The caller writes them, and then proposes BuryDeaths."""
         state = self._machine.groups.get(group)
         return [] if state is None else state.deaths(limit)
 
@@ -510,7 +512,7 @@ def _runs_of(pieces: list[Piece]) -> tuple[Run, ...]:
 def _under_leases(
     group: GroupDelivery, ranges: Sequence[LeaseRange], members: Sequence[str], *, is_earlier: bool
 ) -> list[LeaseRange]:
-    """All under lease ids: those of their members where there was none."""
+    """All ranges with lease ids: those of the members' leases where a range has none."""
     found: list[LeaseRange] = []
     for run, member in zip(ranges, members, strict=True):
         if run.lease_id:
@@ -521,6 +523,6 @@ def _under_leases(
 
 
 def _shortened(reason: str) -> str:
-    """To what the log takes, without half a character at its end."""
+    """Cut to what the log takes, between two characters."""
     encoded = reason.encode("utf-8", "replace")
     return encoded[:REASON_BYTES_MAX].decode("utf-8", "ignore") if len(encoded) > REASON_BYTES_MAX else reason

@@ -1,11 +1,11 @@
 """The rate limit of one group: a token bucket as a theoretical arrival time, in integer microseconds.
 
-The time moves ahead of the clock by a message's share with each message that goes; how far it may be ahead is the
-burst. That needs no refilling and no fractions, and rates below one a second are nothing special.
+Each message moves that time ahead by its share; the burst bounds how far it may be ahead of the clock. That needs no
+refilling and no fractions, and rates below one a second are nothing special.
 
-Tokens are spent in the leader's memory, but only such that the log has reserved before: up to a second's worth
-ahead, or one token. The next leader begins behind the reservation, whatever the last one made of it: a failover
-never lets more go than the limit, and loses at most what was reserved and not used.
+The leader spends tokens in memory, but only those that the log has reserved: up to a second's worth ahead, or one
+token. The next leader begins behind the reservation, whatever the last one used of it. So a failover never exceeds the
+limit, and loses at most the reserved tokens.
 
 Invariant: the arrival time never passes the reservation, nor the clock by more than the burst.
 """
@@ -17,15 +17,13 @@ from flotilla.partition.state.group import GroupState
 _MINUTE_US: Final = 60_000_000
 #: How far ahead tokens are reserved, unless one of them takes longer.
 _AHEAD_US: Final = 1_000_000
-#: Time passes until a reservation is in the log; a token that takes longer than a second would be short by it then.
+#: Time passes until a reservation is in the log: without a margin a slow token would be short by it then.
 _MARGIN_US: Final = 500_000
-#: A reservation that was asked for and has not come by then was lost on its way.
+#: A reservation that has not committed by then was lost on its way.
 _LOST_MS: Final = 1_000
 
 
 class RateLimit:
-    """Of one group at one leader."""
-
     __slots__ = ("_asked_ms", "_asked_us", "_burst", "_group", "_per_minute", "_tat_us", "_wanted")
 
     def __init__(self, group: GroupState) -> None:
@@ -34,7 +32,7 @@ class RateLimit:
         self._burst = 1
         #: The theoretical arrival time: when the bucket will be full again.
         self._tat_us = group.reserved_tat_us
-        #: Tokens that somebody wanted and that were not reserved.
+        #: Tokens that polls wanted beyond the reservation.
         self._wanted = 0
         self._asked_us = 0
         self._asked_ms = 0
@@ -46,7 +44,7 @@ class RateLimit:
         self._per_minute = per_minute
         self._burst = burst
         if per_minute:
-            # No time is further ahead under this limit. What is comes from a slower one, or from a faster clock.
+            # A time further ahead comes from a slower limit, or from a faster clock.
             self._tat_us = min(self._tat_us, self._latest_us(now_ms))
 
     @property
@@ -54,15 +52,15 @@ class RateLimit:
         return self._per_minute > 0
 
     def _latest_us(self, now_ms: int) -> int:
-        """Nothing beyond is ever reserved."""
+        """The latest time that is ever reserved."""
         return now_ms * 1000 + self._cost_us(self._burst) + max(_AHEAD_US, self._cost_us(1))
 
     def _cost_us(self, count: int) -> int:
-        """Rounded up, so that what is lost by it is lost to whoever is limited."""
+        """Rounded up, so that the limit is never exceeded."""
         return -(-count * _MINUTE_US // self._per_minute)
 
     def available(self, now_ms: int, wanted: int) -> int:
-        """How many of the wanted may go now. When some lack a reservation, `wanted_reservation` will know."""
+        """How many of the wanted messages may go now. Those that lack a reservation raise `wanted_reservation`."""
         if not self._per_minute:
             return wanted
         allowed = min(self._count(self._room_us(now_ms)), self._burst)
@@ -72,7 +70,7 @@ class RateLimit:
         return min(wanted, allowed, reserved)
 
     def _room_us(self, now_ms: int) -> int:
-        """How far the bucket lets the arrival time move."""
+        """How far the burst lets the arrival time move."""
         now_us = now_ms * 1000
         return now_us + self._cost_us(self._burst) - max(self._tat_us, now_us)
 
@@ -80,25 +78,25 @@ class RateLimit:
         return max(room_us, 0) * self._per_minute // _MINUTE_US
 
     def take(self, count: int, now_ms: int) -> None:
-        """So many go now; `available` has said that they may."""
+        """`count` messages go now; `available` has allowed it."""
         if self._per_minute and count:
             self._tat_us = max(self._tat_us, now_ms * 1000) + self._cost_us(count)
-            assert self._tat_us <= self._group.reserved_tat_us, "tokens were spent that nobody reserved"
+            assert self._tat_us <= self._group.reserved_tat_us, "tokens were spent that were not reserved"
             self._ask_early(now_ms)
 
     def _ask_early(self, now_ms: int) -> None:
-        """Wants the next reservation before this one is used up, where that costs no more than a second."""
+        """Asks for the next reservation before this one is used up, if a token costs at most a second."""
         left_us = self._group.reserved_tat_us - max(self._tat_us, now_ms * 1000)
         if self._cost_us(1) <= _AHEAD_US and left_us < _AHEAD_US // 2:
             self._wanted = max(self._wanted, 1)
 
     def refund(self, count: int) -> None:
-        """So many did not go after all."""
+        """`count` messages were not sent after all."""
         if self._per_minute:
             self._tat_us -= count * _MINUTE_US // self._per_minute
 
     def wanted_reservation(self, now_ms: int) -> int | None:
-        """The arrival time to reserve up to, when somebody waits for it and it was not asked for just now."""
+        """The arrival time to reserve up to; None: no poll wants tokens, or a reservation is in flight."""
         if not self._per_minute or not self._wanted:
             return None
         reserved_us = self._group.reserved_tat_us
@@ -107,7 +105,7 @@ class RateLimit:
         room_us = self._room_us(now_ms)
         token_us = self._cost_us(1)
         if room_us < token_us and token_us > _AHEAD_US:
-            # The token is not there yet, and reserving it early would keep the next leader from giving it in time.
+            # The token is not there yet, and reserving it early would delay it under the next leader.
             return None
         ahead_us = max(token_us, min(self._cost_us(self._wanted), room_us))
         if token_us <= _AHEAD_US:
@@ -123,7 +121,7 @@ class RateLimit:
         return tat_us
 
     def next_token_ms(self, now_ms: int) -> int:
-        """How long until the bucket has one; 0: it has."""
+        """Until the bucket has a token; 0: it has one."""
         if not self._per_minute:
             return 0
         missing_us = self._cost_us(1) - self._room_us(now_ms)

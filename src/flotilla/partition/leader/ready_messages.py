@@ -1,13 +1,13 @@
-"""The messages of one group that can be delivered now, by priority, and which of them a poll gets.
+"""The ready messages of one group, by priority, and the choice of a poll among them.
 
-Nothing is listed that need not be. Of each priority there is a cursor: what the partition holds behind it is ready,
-as far as nobody has settled or taken it. In front of it only what came back is ready: given back, due again, or due
-for the first time. So a backlog costs nothing, and what it costs to choose does not grow with it.
+Each priority has a cursor: messages after it are ready if they are neither settled nor taken. Before it only messages
+that came back are ready: released, due for a retry, or due for the first time. Only those are listed. So a backlog
+costs no memory, and choosing does not take longer with it.
 
 Polls with a type filter choose from a branch, one for each filter: a message that a branch has passed over is not
 looked at again for that filter, and stays ready for all others.
 
-Invariant: what came back lies in front of its priority's cursor, or has a time of delivery, which cursors pass over.
+Invariant: a message that came back lies before its priority's cursor, or has a time of delivery, which cursors skip.
 """
 
 from bisect import bisect_right
@@ -23,14 +23,14 @@ from flotilla.types.ids import Offset
 Chosen: TypeAlias = tuple[Offset, Offset, int]
 
 _BY_PRIORITY: Final = tuple(range(PRIORITIES - 1, -1, -1))
-#: Of each poll, one part in so many goes to the oldest messages, whatever their priority.
+#: One part in this many of each poll goes to the oldest messages of any priority, so that none starves.
 _OLDEST_SHARE: Final = 4
-#: Filters that are remembered. Of one that is not, all has to be looked at anew.
+#: Type filters that are remembered. A poll with another one looks at all messages anew.
 BRANCHES_MAX: Final = 64
 
 
 class ReadyMessages:
-    """Of one group at one leader. `taken` are messages that are not settled and not ready."""
+    """`taken` are messages that are neither settled nor ready."""
 
     __slots__ = ("_branches", "_cursors", "_group", "_index", "_returned", "_taken")
 
@@ -40,15 +40,15 @@ class ReadyMessages:
         self._taken = taken
         self._cursors = [group.floor] * PRIORITIES
         self._returned = [RunSet() for _ in range(PRIORITIES)]
-        #: By wish, the one that was asked for last behind the others.
+        #: By types, the most recently used last.
         self._branches: dict[tuple[str, ...], ReadyMessages] = {}
 
     def branch(self, types: tuple[str, ...]) -> "ReadyMessages":
-        """Where polls with this wish choose: they take from all, but what they choose and leave they pass over."""
+        """The ready messages that polls for these types have not passed over."""
         found = self._branches.pop(types, None)
         if found is None:
             found = ReadyMessages(self._index, self._group, self._taken)
-            # What is ready here is ready there, at the same places: it need not be looked through.
+            # The same messages are ready there, so copying needs no search.
             found._cursors = self._cursors[:]
             found._returned = [returned.copy() for returned in self._returned]
             if len(self._branches) >= BRANCHES_MAX:
@@ -70,21 +70,21 @@ class ReadyMessages:
         return -1
 
     def oldest(self) -> list[Offset]:
-        """Of each priority the first message that never left, and the first that came back or came due."""
+        """Of each priority the first message after the cursor, and the first that came back or came due."""
         ahead = [self._ahead(priority) for priority in _BY_PRIORITY]
         back = [self._back(priority) for priority in _BY_PRIORITY]
         return [found[0] for found in (*ahead, *back) if found is not None]
 
     def choose(self, count_max: int, poll_number: int) -> list[Chosen]:
-        """Takes out so many at most: by priority and then by offset, but a share for the oldest of all.
+        """Takes out up to `count_max` messages: by priority and then by offset, but a share of the oldest of all.
 
-        The share is rounded down, and every fourth poll gets one more: even a poll of one is for the oldest then.
+        The share is rounded down, and every fourth poll gets one more: so polls of one message reach the oldest, too.
         """
         chosen: list[Chosen] = []
         oldest: list[Chosen] = []
         share = count_max // _OLDEST_SHARE + (poll_number % _OLDEST_SHARE == _OLDEST_SHARE - 1)
         left = max(count_max - share, 0)
-        # Nobody has settled or taken anything from there on: that need not be asked of each stretch.
+        # From there on nothing is settled or taken: that need not be looked up for each stretch.
         free_from = max(self._group.floor, self._group.settled.end, self._taken.end)
         ends, cursors = self._index.plain_ends, self._cursors
         for priority in _BY_PRIORITY:
@@ -100,13 +100,13 @@ class ReadyMessages:
         return _join(chosen)
 
     def _choose_returned(self, priority: int, left: int, chosen: list[Chosen]) -> int:
-        """Takes out so many of one priority at most; tells how many are missing, which means that it has no more."""
+        """Takes out up to `left` messages of one priority. Returns how many are missing: then it has no more."""
         while left and (head := self._head(priority)) is not None:
             left -= self._consume(head, left, chosen)
         return left
 
     def _choose_ahead(self, priority: int, left: int, chosen: list[Chosen], free_from: Offset) -> int:
-        """The same where nothing came back: stretch by stretch, of which only the first is searched for."""
+        """The same where nothing came back: stretch by stretch, with one search for the first."""
         firsts, ends = self._index.plain_firsts[priority], self._index.plain_ends[priority]
         cursor = self._cursors[priority]
         at = bisect_right(ends, cursor)
@@ -128,7 +128,7 @@ class ReadyMessages:
         return left
 
     def _choose_oldest(self, left: int, oldest: list[Chosen], chosen: list[Chosen]) -> None:
-        """Takes out so many of the heads with the lowest offsets. Those that were not looked at may stay so."""
+        """Takes out up to `left` messages, lowest offsets first. Searches for a head only when it may be the next."""
         heapify(oldest)
         while left and oldest:
             first, end, priority = heappop(oldest)
@@ -138,13 +138,13 @@ class ReadyMessages:
             if oldest and oldest[0] < head:
                 heappush(oldest, head)
                 continue
-            # A head is of neighbours: no other priority has anything between its first and its last.
+            # A head is a run of neighbours: no other priority has a message inside of it.
             left -= self._consume(head, left, chosen)
             if left:
                 heappush(oldest, self._unseen(priority))
 
     def _unseen(self, priority: int) -> Chosen:
-        """Stands for a head that was not looked for: an empty run, from which on it can be."""
+        """An empty run in place of a head that was not searched for: the head is there or later."""
         first = self._cursors[priority]
         returned = self._returned[priority]
         if returned.count and returned.first < first:
@@ -152,7 +152,7 @@ class ReadyMessages:
         return first, first, priority
 
     def _head(self, priority: int) -> Chosen | None:
-        """The lowest offsets of one priority, as far as they are neighbours. They stay where they are."""
+        """The first run of neighbours of one priority. It is not taken out."""
         ahead = self._ahead(priority)
         if self._returned[priority].count:
             back = self._back(priority)
@@ -161,7 +161,7 @@ class ReadyMessages:
         return ahead
 
     def _consume(self, head: Chosen, count: int, chosen: list[Chosen]) -> int:
-        """Takes out so many of a head at most; tells how many."""
+        """Takes out up to `count` messages of a head. Returns how many."""
         first, end, priority = head
         stop = min(end, first + count)
         returned = self._returned[priority]
@@ -173,7 +173,7 @@ class ReadyMessages:
         return stop - first
 
     def _ahead(self, priority: int) -> Chosen | None:
-        """Behind the cursor, which moves there."""
+        """The first run after the cursor, which moves to it."""
         firsts, ends = self._index.plain_firsts[priority], self._index.plain_ends[priority]
         cursor = self._cursors[priority]
         for at in range(bisect_right(ends, cursor), len(ends)):
@@ -187,7 +187,7 @@ class ReadyMessages:
         return None
 
     def _back(self, priority: int) -> Run | None:
-        """Of what came back. What has been settled since is forgotten on the way."""
+        """The first run of messages that came back. Drops those that were settled since."""
         returned = self._returned[priority]
         while returned:
             first, end = next(iter(returned))
@@ -198,7 +198,7 @@ class ReadyMessages:
         return None
 
     def first_free(self, first: Offset, end: Offset) -> Run | None:
-        """The first part of [first, end) that nobody has settled or taken."""
+        """The first part of [first, end) that is neither settled nor taken."""
         group = self._group
         if first < group.floor:
             first = group.floor
@@ -216,13 +216,13 @@ class ReadyMessages:
     # Coming and going.
 
     def put(self, first: Offset, end: Offset, due_ms: int) -> None:
-        """Messages are ready again that were taken. Those with a time of delivery behind due_ms will come by then."""
+        """Taken messages are ready again, except those whose time of delivery is after `due_ms`: they come later."""
         for stretch in self._index.within(max(first, self._group.floor), end):
             stretch_end = stretch.end
             if stretch.deliver_at_ms > due_ms:
                 continue
             if not stretch.deliver_at_ms:
-                # What lies behind the cursor will be found there.
+                # The cursor finds the messages after it.
                 stretch_end = min(stretch_end, self._cursors[stretch.priority])
             if stretch.first < stretch_end:
                 self._returned[stretch.priority].add(stretch.first, stretch_end)
@@ -230,13 +230,13 @@ class ReadyMessages:
             branch.put(first, end, due_ms)
 
     def put_due(self, first: Offset, end: Offset, priority: int) -> None:
-        """Messages of one stretch are ready whose time of delivery has come, and which nobody has settled or taken."""
+        """Free messages of one stretch are ready: their time of delivery has come."""
         self._returned[priority].add(first, end)
         for branch in self._branches.values():
             branch.put_due(first, end, priority)
 
     def withdraw(self, first: Offset, end: Offset) -> None:
-        """Messages are taken without having been chosen; the cursors will find them taken."""
+        """Messages were taken without `choose`. Cursors skip them by `taken`."""
         for returned in self._returned:
             if returned:
                 returned.discard(first, end)

@@ -1,13 +1,13 @@
-"""Transactions at the leader of a partition, for one term: what is staged follows what was decided elsewhere.
+"""Transactions at the leader of a partition, for one term: staged batches and acks follow the decision of the metadata.
 
-What was committed is stored again as ordinary batches, one behind the other with nothing in between (`transactions`),
-and what it acknowledges is settled with the last of them; what was aborted is dropped; either is told to whoever has
-decided, until it is known there. Every step may be repeated by this leader or the next one: which batches are stored
-again is in the partition's state, and that comes before anything else in a new term.
+A committed transaction is stored again as ordinary batches, with nothing in between (`state/transactions`), and its
+acks are settled with the last of them. An aborted one is dropped. The leader reports either to the metadata until that
+has recorded it. This leader or the next one may repeat every step: the partition's state says which batches are stored
+again, and a new term begins with the rest of them.
 
-A stage that nobody decides about is not dropped by its age: its abortion is asked for, and the answer followed. So a
-wrong clock can end a transaction early, but never show half of one. Knows nothing of how decisions are made, and
-nothing of the log but that it takes commands and batches, or refuses them.
+A stage without a decision is not dropped by its age: the leader asks for its abortion, and follows the answer. So a
+wrong clock can end a transaction early, but never make half of one visible. Knows nothing of how decisions are made,
+and of the log only that it takes commands and batches, or refuses them.
 """
 
 from collections import deque
@@ -20,52 +20,52 @@ from flotilla.partition.state.machine import PartitionMachine
 from flotilla.partition.state.transactions import Concluded, Part, Published, StagedTransactions, Staging
 from flotilla.types.errors import CorruptionError, FlotillaError, TransactionEndedError
 
-#: After this time somebody who staged is taken for lost, and the transaction's abortion is asked for.
+#: After this time the client is taken for lost, and the leader asks for the transaction's abortion.
 TRANSACTION_MS_MAX: Final = 15 * 60_000
-#: How often stages are looked through for those.
+#: How often the leader looks for abandoned stages.
 ABANDONED_CHECK_MS: Final = 5_000
-#: After this time the rest of a transaction is sent again when the log did not take it.
+#: Until the rest of a transaction is proposed again that the log did not take.
 RETRY_MS: Final = 20
 
 
 class Decision(NamedTuple):
-    """What was decided about a transaction, as one partition sees it."""
+    """The decision about a transaction, as one partition sees it."""
 
     is_committed: bool
-    #: This partition has a part in it, and has not told that it is over here.
+    #: This partition has a part in it, and has not confirmed that it is over here.
     is_awaited: bool
 
 
 class TransactionPorts(Protocol):
-    """What a leader needs of its node to follow decisions."""
+    """The node of the leader, as far as following decisions needs it."""
 
     def now_ms(self) -> int: ...
 
     def later(self, delay_ms: int, action: Callable[[], None]) -> object: ...
 
     def is_leading(self) -> bool:
-        """Whether the term goes on: what is known here holds for it only, and nobody says at once that it is over."""
+        """Whether the term goes on: `end` may come later."""
 
     def decision(self, transaction_id: str) -> Decision | None:
-        """As far as this node has heard."""
+        """None: this node knows of none."""
 
     def propose(
         self, command: StageBatch | StageSettlement | DropStage | ConcludeStage, answered: Callable[[object], None]
     ) -> None: ...
 
     def store_again(self, transaction_id: str, part: Part, records_before: int) -> bool:
-        """Gives a staged batch its offset. False: the log takes nothing now. Raises CorruptionError."""
+        """Proposes a staged batch with its offset. False: the log takes nothing now. Raises CorruptionError."""
 
     def confirm_leadership(self, answered: Callable[[object], None]) -> None:
-        """Has a quorum confirm that the state here is the newest; answered with a FlotillaError when it does not."""
+        """Asks a quorum to confirm that the state here is the newest. Answers with a FlotillaError if it does not."""
 
-    def tell_over(self, transaction_ids: list[str]) -> None:
-        """Tells whoever has decided that these are over here."""
+    def report_over(self, transaction_ids: list[str]) -> None:
+        """Reports to the metadata that these are over here."""
 
     def ask_for_abortion(self, transaction_id: str) -> None: ...
 
     def ended(self, transaction_ids: Iterable[str]) -> None:
-        """These have ended here: somebody may wait for it."""
+        """These have ended here: requests may wait for that."""
 
 
 class TransactionLeader:
@@ -75,14 +75,14 @@ class TransactionLeader:
         self._machine = machine
         self._ports = ports
         self._transaction_ms_max = transaction_ms_max
-        #: Stages that were proposed and are not applied, by transaction. None is followed while it has some.
+        #: Stages in flight by transaction. Its decision is followed when there is none.
         self._staging: dict[str, int] = {}
-        #: Transactions whose end was proposed in this term.
+        #: Transactions whose end is in flight.
         self._ending: dict[str, None] = {}
-        #: The transaction that is being stored again, and what of it the log has not taken yet.
+        #: The transaction that is being stored again, and the parts that the log has not taken yet.
         self._published = ""
         self._unsent: deque[tuple[Part, int]] = deque()
-        #: Those that have ended since the last turn.
+        #: Transactions that have ended and are not reported yet.
         self._over: dict[str, None] = {}
         self._abandoned_check_ms = 0
         self._is_ended = False
@@ -93,11 +93,11 @@ class TransactionLeader:
 
     @property
     def is_blocking(self) -> bool:
-        """A transaction is stored in part: nothing else may be stored now."""
+        """A transaction is stored in part: no other batch may be stored now."""
         return bool(self._unsent)
 
     def begin(self) -> None:
-        """The term begins: what the last leader has stored in part comes before anything else."""
+        """The term begins with the rest of the transaction that the last leader has stored in part."""
         half = self._state.partial
         if half is not None:
             self._publish(half)
@@ -120,7 +120,7 @@ class TransactionLeader:
             raise TransactionEndedError(f"transaction {transaction_id} was {ended}")
 
     def stage(self, command: StageBatch | StageSettlement, answered: Callable[[object], None]) -> None:
-        """Proposes what the machine has checked. `answered` hears what became of it."""
+        """Proposes a command that the machine has checked. `answered` gets its result."""
         transaction_id = command.transaction_id
         self._staging[transaction_id] = self._staging.get(transaction_id, 0) + 1
 
@@ -129,19 +129,19 @@ class TransactionLeader:
             if not self._staging[transaction_id]:
                 del self._staging[transaction_id]
             answered(result)
-            # It may have been decided meanwhile: by somebody who gave up, or does not wait for answers.
+            # It may have been decided meanwhile: the client gave up, or does not wait for answers.
             self._follow(transaction_id)
 
         self._ports.propose(command, staged)
 
     def is_here(self, transaction_id: str) -> bool:
-        """Something of it is staged, or is being staged."""
+        """Whether some of it is staged, or is being staged."""
         return transaction_id in self._state.open or transaction_id in self._staging
 
     # Following decisions.
 
     def look(self) -> None:
-        """Something that is staged here may have been decided."""
+        """Follows decisions that were made since: call it when there may be some."""
         for transaction_id in list(self._state.open):
             self._follow(transaction_id)
 
@@ -153,7 +153,7 @@ class TransactionLeader:
         if decision is None or not self._is_leading():
             return
         if not (decision.is_committed and decision.is_awaited):
-            # A partition that a commit does not name, or does not wait for any more, has no part in it.
+            # The commit does not name this partition, or does not wait for it any more: it has no part in it.
             self._conclude(DropStage(transaction_id, self._ports.now_ms()))
         elif not staging.parts:
             self._conclude(ConcludeStage(transaction_id, self._ports.now_ms()))
@@ -165,7 +165,7 @@ class TransactionLeader:
 
         def answered(result: object) -> None:
             if isinstance(result, FlotillaError):
-                # Tried again at the next look.
+                # The next look retries.
                 self._ending.pop(transaction_id, None)
 
         self._ending[transaction_id] = None
@@ -179,7 +179,7 @@ class TransactionLeader:
         self._send()
 
     def _send(self) -> None:
-        """Stores as much again as the log takes; the rest soon, and before anything else."""
+        """Stores as many parts again as the log takes. The rest is retried soon, before any other batch."""
         while self._unsent and self._is_leading():
             part, before = self._unsent[0]
             try:
@@ -188,7 +188,7 @@ class TransactionLeader:
                 # Repaired from the other replicas.
                 is_stored = False
                 if not before:
-                    # Nothing of it has an offset yet: nobody else need wait. It is tried again at the next check.
+                    # No part has an offset yet, so other batches need not wait. The next check retries.
                     self._unsent.clear()
                     del self._ending[self._published]
                     return
@@ -200,13 +200,13 @@ class TransactionLeader:
     # Ends.
 
     def applied(self, result: object) -> None:
-        """Something of a transaction was applied. Runs inside of the driver: it only records."""
+        """A result of a transaction's entry. Called inside of the driver: it only records."""
         if isinstance(result, Concluded) or (isinstance(result, Published) and result.batches):
             if not self._over:
-                self._ports.later(0, self._tell)
+                self._ports.later(0, self._report)
             self._over[result.transaction_id] = None
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         over, self._over = self._over, {}
         if self._is_ended:
             return
@@ -217,10 +217,10 @@ class TransactionLeader:
         self.look()
 
     def confirm(self, transaction_ids: Iterable[str]) -> None:
-        """Tells of those that are over here, or never were here, as far as whoever has decided waits for them.
+        """Reports the transactions that are over here or never were here, as far as the metadata waits for them.
 
-        That one is over stands in the log. That it never was here, only a quorum can confirm: a leader that was
-        replaced without knowing it would have its successor drop what was staged there.
+        The log says that one is over. Only a quorum can confirm that one never was here: a leader that was replaced
+        without knowing it would make its successor drop what is staged there.
         """
         over: list[str] = []
         absent: list[str] = []
@@ -229,20 +229,20 @@ class TransactionLeader:
             if decision is None or not decision.is_awaited or self.is_here(transaction_id):
                 continue
             (over if transaction_id in self._state.ended else absent).append(transaction_id)
-        self._tell_over(over)
+        self._report_over(over)
         if absent and self._is_leading():
             self._ports.confirm_leadership(partial(self._confirm_absent, absent))
 
     def _confirm_absent(self, transaction_ids: list[str], result: object) -> None:
         if not isinstance(result, FlotillaError):
-            self._tell_over([name for name in transaction_ids if not self.is_here(name)])
+            self._report_over([name for name in transaction_ids if not self.is_here(name)])
 
-    def _tell_over(self, transaction_ids: list[str]) -> None:
+    def _report_over(self, transaction_ids: list[str]) -> None:
         if transaction_ids and self._is_leading():
-            self._ports.tell_over(transaction_ids)
+            self._ports.report_over(transaction_ids)
 
     def check(self, now_ms: int) -> None:
-        """Asks for the end of what was abandoned."""
+        """Asks for the abortion of abandoned transactions."""
         self.look()
         if now_ms < self._abandoned_check_ms:
             return

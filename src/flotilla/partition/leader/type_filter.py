@@ -15,7 +15,7 @@ from flotilla.types.ids import Offset
 #: The types of the messages [first, end), in order; empty for one that has none. Raises CorruptionError.
 TypesOf: TypeAlias = Callable[[Offset, Offset], list[str]]
 
-#: Messages that one poll looks at beyond those that it asked for. Whoever waits goes on from there at once.
+#: Messages that one poll looks at beyond those that it asked for. A waiting poll goes on from there at once.
 LOOK_AHEAD: Final = 1_024
 
 
@@ -28,7 +28,10 @@ class TypeFilter(NamedTuple):
 def choose_by_type(
     ready: ReadyMessages, type_filter: TypeFilter, count_max: int, poll_number: int, due_ms: int
 ) -> list[Chosen]:
-    """At most so many. Raises FlotillaError if none can be told because the log cannot be read there."""
+    """Takes out up to `count_max` messages of the filter's types.
+
+    Raises FlotillaError if the log cannot be read before anything is chosen.
+    """
     branch = ready.branch(type_filter.types)
     chosen: list[Chosen] = []
     left = count_max

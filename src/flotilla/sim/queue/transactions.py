@@ -257,7 +257,7 @@ class SimTransactions:
     def confirm_leadership(self, answered: Callable[[object], None]) -> None:
         self._source.read(DescribePartition(), answered)
 
-    def tell_over(self, transaction_ids: list[str]) -> None:
+    def report_over(self, transaction_ids: list[str]) -> None:
         self._source.board.confirm(transaction_ids, self._source.replica.group)
 
     def ask_for_abortion(self, transaction_id: str) -> None:
