@@ -35,7 +35,7 @@ other replicas, each with `topic`, `partition` and the `ranges` of indexes.
   "damaged": [],
   "node": 1,
   "cluster": "flotilla",
-  "version": "0.1.0",
+  "version": "0.2.0.dev0",
   "uptime_seconds": 12.345,
   "replicas": 4,
   "leading": 2
