@@ -1,7 +1,7 @@
-"""A configuration as the body of a CONFIG entry.
+"""A configuration as the data of a CONFIG entry.
 
 The entry carries the whole resulting configuration, not the difference: a replica that starts from
-an empty log or from a snapshot in the middle of a change needs no history to know who is a member.
+an empty log or from a snapshot in the middle of a change needs no history to know the members.
 Layout: version u8, auto_leave u8, four counts u16, then the ids as u64, all little-endian.
 """
 

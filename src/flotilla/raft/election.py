@@ -1,8 +1,8 @@
-"""Elections: pre-vote, vote, and what a lost link may start.
+"""Elections: pre-vote, vote, and early elections after a lost link.
 
-A real vote is asked for only after a quorum said that it would be given (thesis 9.6), or when the leader
-itself hands over. A voter that hears a leader refuses both, so that a node that was cut off cannot unseat
-a working leader (thesis 4.2.3). A candidate's own vote counts when it is durable, like any other.
+A candidate requests real votes only after a quorum granted the pre-vote (thesis 9.6), or when the leader
+transfers leadership to it. A voter that hears a leader refuses both, so that a node that was cut off cannot
+unseat a working leader (thesis 4.2.3). A candidate's own vote counts when it is durable, like any other.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from flotilla.types.ids import NO_NODE, NodeId
 
 
 def start(node: RaftState) -> None:
-    """The election timeout passed, or a hint asks for the same: stand, if this node may."""
+    """Stands for election, if this node may: the election timeout passed, or a link broke."""
     if not node.is_promotable():
         return
     if node.options.pre_vote:
@@ -26,7 +26,7 @@ def start(node: RaftState) -> None:
 
 
 def leader_link_lost(node: RaftState) -> None:
-    """The link to the leader broke. Voters stand one after the other, beginning behind the leader's id."""
+    """The link to the leader broke. Voters stand one after the other, in the order of `successors`."""
     lost = node.leader
     node.wake()
     node.leader = NO_NODE
@@ -40,9 +40,9 @@ def leader_link_lost(node: RaftState) -> None:
 
 
 def leader_heard(node: RaftState, leader_id: NodeId) -> None:
-    """A message of the term's leader came in: a sign of life, worth less when the link to it is known to be broken.
+    """A message of the term's leader came in: a sign of life, but a weak one while the link to it is down.
 
-    Then it may have been under way since before the leader died. One that still lives speaks again soon.
+    Such a message may have been in flight since before the leader died. A leader that lives sends another soon.
     """
     node.leader = leader_id
     node.election_elapsed = 0
@@ -56,15 +56,15 @@ def leader_heard(node: RaftState, leader_id: NodeId) -> None:
 
 
 def _place_in_line(node: RaftState, lost: NodeId) -> int:
-    """How many voters stand before this one when `lost` has gone."""
+    """How many voters stand before this one after `lost` is gone."""
     line = node.configuration.successors(lost)
     return line.index(node.id) if node.id in line else len(line)
 
 
 def _stand_instead(node: RaftState, asking: NodeId) -> None:
-    """The asker lacks what this node has and cannot win: this one can, if it stands already or stands in line."""
+    """The asking node's log is behind and cannot win: this node stands, if it is a candidate already or in line."""
     if node.role == PRE_CANDIDATE:
-        # Its own question may not have been listened to, because the asker still heard the leader then.
+        # The asking node may have ignored the request of this one, because it still heard the leader then.
         _request_of(node, asking, pre=True, transfer=False)
     elif node.role == FOLLOWER and node.leader == NO_NODE and node.election_timeout < node.options.election_ticks:
         start(node)
@@ -84,7 +84,7 @@ def _ask_in_advance(node: RaftState) -> None:
 
 def _ask_for_votes(node: RaftState, *, transfer: bool) -> None:
     node.become_candidate()
-    # To itself through the disk: the own vote counts once it cannot be forgotten.
+    # The own vote counts once it is durable, so it comes back after the sync.
     node.after_sync.append(VoteReply(node.id, node.id, node.term, granted=True))
     _request(node, pre=False, transfer=transfer)
 
@@ -103,10 +103,10 @@ def _request_of(node: RaftState, peer: NodeId, *, pre: bool, transfer: bool) -> 
 
 
 def _on_vote_request(node: RaftState, request: VoteRequest) -> None:
-    """Any role: a vote is given once in a term, to a candidate whose log is at least as complete.
+    """Any role: a node votes once in a term, for a candidate whose log is at least as complete.
 
-    A replica that knows no configuration may have been a member that lost its disk: whatever it had acknowledged
-    or voted for is forgotten, so it votes for nobody until the group's log has told it who it is.
+    A replica without a configuration may be a member that lost its disk, with its acknowledgements and its vote.
+    It does not vote until the group's log has brought it a configuration.
     """
     may_vote = bool(node.configuration.voters) and (
         node.vote == request.sender
@@ -115,11 +115,11 @@ def _on_vote_request(node: RaftState, request: VoteRequest) -> None:
     )
     granted = may_vote and node.is_up_to_date(request.last_index, request.last_term)
     if request.pre:
-        # A promise of nothing: the term answered is the one asked about, so that the asker can tell it apart.
+        # It promises nothing. The reply carries the term of the request, by which the sender recognises it.
         term = request.term if granted else node.term
         node.messages.append(VoteReply(node.id, request.sender, term, granted=granted, pre=True))
         if node.role == CANDIDATE and request.term == node.term:
-            # The asker never heard that this node stands, or did not listen then; its vote may still be had.
+            # The sender has not seen the vote request of this node, or ignored it; it may still vote.
             _request_of(node, request.sender, pre=False, transfer=False)
         elif may_vote and not granted:
             _stand_instead(node, request.sender)
@@ -145,17 +145,17 @@ def _on_vote_reply(node: RaftState, reply: VoteReply) -> None:
         else:
             leader.begin(node)
     elif result == quorum.LOST:
-        # The term stands, and so does the vote given in it.
+        # The term stays, and so does the vote in it.
         node.become_follower(node.term, NO_NODE)
     elif node.role == CANDIDATE and not reply.granted:
         _consider_split_vote(node)
 
 
 def _consider_split_vote(node: RaftState) -> None:
-    """Voters stood at the same time, and those who could still decide are gone: stand again, one after the other.
+    """Candidates split the vote, and the voters that could still decide it are down: stand again, in order.
 
     Waiting for an election timeout would be as safe and far slower. The term rises only after another pre-vote.
-    Done once: where messages take longer than the line is apart, only chance parts the candidates (paper 5.2).
+    Once only: where messages take longer than the candidates' delays differ, randomness must decide (paper 5.2).
     """
     if node.has_stood_again:
         return
@@ -164,12 +164,12 @@ def _consider_split_vote(node: RaftState) -> None:
     if quorum.vote_result(node.configuration, {**missing, **node.votes}) == quorum.LOST:
         node.has_stood_again = True
         place = sum(1 for voter in voters if voter < node.id and voter not in missing)
-        # Twice as far apart as the first time, which was not enough.
+        # Delays twice as far apart as the first time, which was not enough.
         _stand_within(node, 1 + 2 * place * node.options.succession_ticks)
 
 
 def _on_timeout_now(node: RaftState, message: TimeoutNow) -> None:
-    """The leader hands over: stand without a pre-vote, and say that it was the leader's wish."""
+    """The leader transfers leadership: stand without a pre-vote, and mark the request as a transfer."""
     if node.role != LEADER and node.is_promotable():
         _ask_for_votes(node, transfer=True)
 

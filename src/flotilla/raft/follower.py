@@ -1,8 +1,8 @@
-"""What a follower does with its leader's messages: append, commit, install, fall asleep, ask for reads.
+"""A follower's handling of its leader's messages: append, commit, install, become quiescent, read.
 
-An answer to an append leaves only after a sync, so `accepted` always means durable. Where logs disagree
-the refusal carries a hint, the last place where they may agree judging by terms, so that a leader finds
-it in a few steps, not entry by entry.
+The reply to an append leaves only after a sync, so `accepted` always means durable. Where logs differ the
+refusal carries a hint: the last index at which they may agree, judging by terms. With it the leader finds
+the place in a few steps, not entry by entry.
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ def _on_append(node: RaftState, append: Append) -> None:
     election.leader_heard(node, append.sender)
     log = node.log
     if append.prev_index < log.committed:
-        # Old news: what is committed here agrees with every leader. The answer moves the leader on.
+        # An old message: entries committed here agree with every leader. The reply moves the leader on.
         _reply(node, append.sender, log.committed)
         return
     if not log.matches(append.prev_index, append.prev_term):
@@ -64,7 +64,7 @@ def _reply(node: RaftState, leader: NodeId, index: Index) -> None:
 def _on_heartbeat(node: RaftState, heartbeat: Heartbeat) -> None:
     election.leader_heard(node, heartbeat.sender)
     node.log.commit_to(min(heartbeat.commit, node.log.last_index))
-    # The answer rests on the term alone: while that is durable it need not wait for entries being written.
+    # The reply depends on the term alone: once that is durable, it need not wait for entries being written.
     out = node.messages if node.durable_term == node.term else node.after_sync
     out.append(HeartbeatReply(node.id, heartbeat.sender, node.term, heartbeat.read_id))
 
@@ -88,7 +88,7 @@ def _on_snapshot_chunk(node: RaftState, chunk: SnapshotChunk) -> None:
     meta = chunk.meta
     log = node.log
     if meta.log_index <= log.committed or log.matches(meta.log_index, meta.log_term):
-        # The log reaches the snapshot's beginning already: appends can go on from there.
+        # The log reaches the start of the snapshot's log already: appends can go on from there.
         log.commit_to(meta.log_index)
         node.incoming = None
         _reply(node, chunk.sender, log.committed)
@@ -99,7 +99,7 @@ def _on_snapshot_chunk(node: RaftState, chunk: SnapshotChunk) -> None:
 
 
 def receive_chunk(node: RaftState, chunk: SnapshotChunk) -> Snapshot | None:
-    """Puts a piece behind the pieces that are here. Answers how far it got; the whole, once it is complete."""
+    """Adds a chunk to those received, and replies with the size so far. Returns the snapshot once it is complete."""
     meta = chunk.meta
     if meta.size_bytes > node.options.snapshot_bytes_max:
         return None

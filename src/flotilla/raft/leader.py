@@ -1,8 +1,8 @@
-"""What a leader does with time, answers and requests: hear a quorum, commit, confirm reads, hand over, fall asleep.
+"""A leader's handling of ticks, replies and requests: quorum checks, commits, reads, transfers, quiescence.
 
 An entry commits when a quorum has it durably *and* it is of this term; the entry that opens the term makes
-older ones commit with it (paper 5.4.2). What goes into the log is decided in `proposals.py`, what is sent
-to the followers in `replication.py`.
+older ones commit with it (paper 5.4.2). `proposals.py` decides what goes into the log, `replication.py`
+what is sent to the followers.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ from flotilla.types.ids import NO_NODE, NodeId
 
 
 def begin(node: RaftState) -> None:
-    """The election is won: nothing is known of the others, and an entry of the own term must commit first."""
+    """The election is won: the progress of the others is unknown, and an entry of the own term must commit first."""
     node.become_leader()
     first_own = node.log.last_index + 1
     node.progress = {member: Progress(first_own) for member in proposals.tracked_members(node)}
@@ -38,7 +38,7 @@ def begin(node: RaftState) -> None:
     proposals.open_term(node)
 
 
-# Time.
+# Ticks.
 
 
 def tick(node: RaftState) -> None:
@@ -46,12 +46,12 @@ def tick(node: RaftState) -> None:
     node.idle_ticks += 1
     node.heartbeat_elapsed += 1
     node.news_ticks += 1
-    node.lagging = thrifty.choose(node)
+    node.lagging = thrifty.choose_lagging(node)
     if node.election_elapsed >= options.election_ticks:
         node.election_elapsed = 0
         node.transferee = NO_NODE
         if options.check_quorum and not _heard_quorum(node):
-            # The vote of this term stays as it is: stepping down is no licence to vote again.
+            # The vote of this term stays: a node that steps down must not vote again in it.
             node.become_follower(node.term, NO_NODE)
             return
     for peer, progress in node.progress.items():
@@ -60,7 +60,7 @@ def tick(node: RaftState) -> None:
             if progress.snapshot_wait_ticks >= options.election_ticks:
                 replication.send_chunk(node, peer, progress)
     if node.heartbeat_elapsed >= options.heartbeat_ticks:
-        if _can_sleep(node):
+        if _can_quiesce(node):
             replication.broadcast(node, lambda peer: Quiesce(node.id, peer, node.term, node.log.committed))
             node.quiescent = True
         else:
@@ -74,8 +74,8 @@ def _heard_quorum(node: RaftState) -> bool:
     return quorum.has_quorum(node.configuration, active)
 
 
-def _can_sleep(node: RaftState) -> bool:
-    """Nothing is under way and everybody has everything, so silence says the same as a heartbeat."""
+def _can_quiesce(node: RaftState) -> bool:
+    """Nothing is pending and every member has every entry, so silence means the same as a heartbeat."""
     log = node.log
     if node.options.quiesce_ticks == 0 or node.idle_ticks < node.options.quiesce_ticks:
         return False
@@ -105,7 +105,7 @@ def peer_up(node: RaftState, peer: NodeId) -> None:
         progress.probe_sent = False
 
 
-# Answers.
+# Replies.
 
 
 def _on_append_reply(node: RaftState, reply: AppendReply) -> None:
@@ -195,7 +195,7 @@ def read(node: RaftState) -> int:
     if node.role != LEADER and node.leader == NO_NODE:
         raise NotLeaderError()
     if node.reads.count() >= node.options.read_count_max:
-        raise OverloadedError("too many reads wait for a quorum")
+        raise OverloadedError(f"too many pending reads: the limit is {node.options.read_count_max}")
     read_id = node.reads.fresh_id()
     node.wake()
     if node.role == LEADER:
@@ -222,7 +222,7 @@ def _confirm_reads(node: RaftState) -> None:
         if asking == NO_NODE:
             node.read_states.append(ReadState(read_id, index))
         else:
-            # The asker can serve the read only when it has everything and knows of the commit.
+            # The follower can serve the read only when it has every entry and knows the commit index.
             node.lagging = node.lagging - {asking}
             progress = node.progress.get(asking)
             if progress is not None and progress.commit_sent < min(node.log.committed, progress.match):
@@ -230,7 +230,7 @@ def _confirm_reads(node: RaftState) -> None:
             node.messages.append(ReadReply(node.id, asking, node.term, read_id, index))
 
 
-# Handing over.
+# Transfer of leadership.
 
 
 def transfer(node: RaftState, to: NodeId) -> None:
@@ -251,7 +251,7 @@ def transfer(node: RaftState, to: NodeId) -> None:
 
 
 def configuration_committed(node: RaftState) -> None:
-    """A leader leads until the configuration that removes it has committed, then hands over to the best voter."""
+    """A leader leads until the configuration that removes it has committed, then transfers to the best voter."""
     index, configuration = node.log.configurations[-1]
     if configuration.is_voter(node.id) or index > node.log.committed:
         return

@@ -1,14 +1,13 @@
-"""The log as consensus sees it: the stored log plus entries that were not handed out for storing yet.
+"""The log as consensus sees it: the stored log plus entries that no Ready has taken yet.
 
 Invariants, each asserted where it could break:
   base <= handed, handed <= min(committed, durable) or handed came with a snapshot
   committed <= last_index
   durable <= last_index: every entry up to `durable` survives a power cut of this node
 
-Entries leave `pending` when a Ready takes them; from then on the store answers for them. What is
-durable is counted by Ready, not by index alone: an entry may be overwritten while its first write is
-still under way and even come back by a third leader, so a truncation also cuts the claims of writes
-that have not finished.
+Entries leave `pending` when a Ready takes them; from then on the store serves them. Durability is
+tracked by Ready, not by index alone: an entry may be overwritten while its first write is in flight
+and even come back by a third leader, so a truncation also cuts the claims of unfinished writes.
 
 The configuration in force is the newest one in the log, committed or not, as in the paper (section 6): a
 candidate then never needs a vote of a member that a later entry of its own log has removed.
@@ -47,23 +46,23 @@ class RaftLog:
         #: Entries not yet taken by a Ready. Everything from pending_first on is here, all below is stored.
         self.pending: list[Entry] = []
         self.pending_first: Index = last + 1
-        #: What was recovered from disk is durable.
+        #: Everything recovered from disk is durable.
         self.durable: Index = last
         #: Known to be on a majority. Moved by the leader's quorum, by appends and by heartbeats.
         self.committed: Index = min(max(committed, self.base, self._agreed(applied)), last)
-        #: Given out for application; the state machine holds the effect of all up to here.
+        #: The last entry handed out by `take_committed`; the state machine applies all up to here.
         self.handed: Index = max(applied, self.base)
         #: The configuration as of `handed`, then every later one in the log, with their indexes.
         self.configurations: list[tuple[Index, Configuration]] = [(self.handed, configuration)]
-        #: Damaged ranges met while reading; the node turns them into a repair.
+        #: Damaged ranges found while reading; the next Ready starts their repair.
         self.found_damage: list[tuple[Index, Index]] = []
-        #: (Ready number, last index it stores) of writes under way.
+        #: (Ready number, last index it stores) of writes in flight.
         self._claims: deque[tuple[int, Index]] = deque()
 
     def _agreed(self, applied: Index) -> Index:
-        """How far the log is known to be what the recovered state was made of; the base when that is not known.
+        """How far the log is known to have produced the recovered state; the base when that is not known.
 
-        After a repair by snapshot the state is the leader's, and the log behind it may be a suffix of our own that
+        After a repair by snapshot the state is the leader's, and the log after it may be a suffix of our own that
         never committed.
         """
         meta = self.stored.snapshot()
@@ -83,14 +82,14 @@ class RaftLog:
         return self.base <= index <= self.last_index and self.term(index) == term
 
     def find_not_newer(self, index: Index, term: Term) -> Index:
-        """The last position at or before `index` whose term is not above `term`: where two logs may agree at best."""
+        """The last index at or before `index` whose term is at most `term`: the last at which two logs may agree."""
         index = min(index, self.last_index)
         while index > self.base and self.term(index) > term:
             index -= 1
         return index
 
     def entries(self, low: Index, high: Index, max_bytes: int) -> list[Entry]:
-        """[low, high) as far as max_bytes reach, at least one. Empty when the disk's copy is damaged."""
+        """Entries [low, high) up to max_bytes, at least one. Empty when the disk's copy is damaged."""
         assert self.base < low <= high <= self.last_index + 1
         found: list[Entry] = []
         if low < self.pending_first:
@@ -110,7 +109,7 @@ class RaftLog:
         return found
 
     def append(self, entries: list[Entry]) -> None:
-        """Appends behind the end, or overwrites an uncommitted suffix from entries[0].index on."""
+        """Appends at the end, or overwrites an uncommitted suffix from entries[0].index on."""
         first = entries[0].index
         assert first > self.committed, f"overwriting committed entry {first} <= {self.committed}"
         if first <= self.last_index:
@@ -123,7 +122,7 @@ class RaftLog:
                 self.add_configuration(entry)
 
     def add_configuration(self, entry: Entry) -> None:
-        """Keeps the list ascending; what the snapshot's configuration covers already is no news."""
+        """Keeps the list ascending, without entries that the snapshot's configuration covers."""
         place = len(self.configurations)
         while place and self.configurations[place - 1][0] >= entry.index:
             place -= 1
@@ -161,7 +160,7 @@ class RaftLog:
     def commit_to(self, index: Index) -> bool:
         if index <= self.committed:
             return False
-        assert index <= self.last_index, f"commit {index} behind the end {self.last_index}"
+        assert index <= self.last_index, f"commit {index} after the end {self.last_index}"
         self.committed = index
         return True
 
@@ -181,7 +180,7 @@ class RaftLog:
         return self.handed < self.committed and self.handed < self.durable
 
     def restore(self, meta: SnapshotMeta, suffix: list[Entry]) -> None:
-        """The store now begins behind meta.log_index, followed by `suffix`; the state machine stands at meta.index."""
+        """The store now begins after meta.log_index, with `suffix`; the state machine is at meta.index."""
         self.base = meta.log_index
         self.pending.clear()
         self._claims.clear()
@@ -189,7 +188,7 @@ class RaftLog:
         self.pending_first = last + 1
         self.last_index = last
         self.durable = last
-        # A suffix that was kept may end differently from the leader's log: only what the snapshot names is committed.
+        # A suffix that was kept may differ from the leader's log: only entries that the snapshot covers are committed.
         place = meta.index - meta.log_index - 1
         agrees = place < 0 or (place < len(suffix) and suffix[place].term == meta.term)
         self.committed = min(max(self.committed, meta.index if agrees else meta.log_index), last)
@@ -200,6 +199,6 @@ class RaftLog:
                 self.add_configuration(entry)
 
     def compacted(self) -> None:
-        """The store's beginning moved."""
+        """The store's first index moved."""
         self.base = self.stored.first_index() - 1
         assert self.base <= self.handed, "compacted what was not applied"

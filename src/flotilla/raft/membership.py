@@ -1,17 +1,17 @@
-"""Changes of membership: which configuration follows from another.
+"""Changes of membership, as pure functions from one configuration to the next.
 
-Pure functions from a Configuration to the next. A leader asks `apply_change` before it proposes, and
-the CONFIG entry carries the result: what was accepted here can no longer fail anywhere.
+A leader calls `apply_change` before it proposes, and the CONFIG entry carries the result: a change that
+was accepted here can no longer fail on any replica.
 
     simple        at most one voter comes or goes; old and new majorities overlap (thesis, section 4.1)
     enter_joint   any number; the old voters stay on as `outgoing` until leave_joint (paper, section 6)
-    leave_joint   the outgoing half goes; its voters in `learners_next` become learners
+    leave_joint   drops the outgoing half; its voters in `learners_next` become learners
 
 Invariants of every configuration returned here: each tuple is in ascending order without
 repetition; there is a voter; learners are disjoint from both halves; learners_next lies within
 outgoing and outside of voters and learners; learners_next and auto_leave are empty unless joint.
 
-Adding who is there and removing who is not are no errors, so that a change can be retried safely.
+Adding a member and removing a non-member are no errors, so that a change can be retried safely.
 Changes are carried out in their order; the last one for a node decides.
 """
 
@@ -26,14 +26,14 @@ ADD_VOTER = 1
 ADD_LEARNER = 2
 REMOVE = 3
 
-#: How to get there. AUTO: directly when there is one change, else as IMPLICIT.
+#: How to reach the new configuration. AUTO: directly when there is one change, else as IMPLICIT.
 AUTO = 0
 #: Through a joint phase that ends by itself.
 IMPLICIT = 1
-#: Through a joint phase that lasts until somebody proposes to leave it.
+#: Through a joint phase that lasts until a change proposes to leave it.
 EXPLICIT = 2
 
-#: One change names at most this many nodes.
+#: Bounds the size of a CONFIG entry.
 CHANGES_MAX = 1024
 
 _NODE_MAX: NodeId = (1 << 64) - 1
@@ -49,7 +49,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class ConfigurationChange:
-    """What is asked of a leader. Without changes: leave the joint phase."""
+    """A request to a leader. Without changes: leave the joint phase."""
 
     changes: tuple[Change, ...] = ()
     transition: int = AUTO
@@ -105,7 +105,7 @@ def enter_joint(configuration: Configuration, changes: tuple[Change, ...], auto_
 
 
 def leave_joint(configuration: Configuration) -> Configuration:
-    """Drops the outgoing half. Who is in no other role then is no member any more."""
+    """Drops the outgoing half. Its nodes without another role are no members any more."""
     if not configuration.is_joint:
         raise ConfigurationChangeError("can't leave a non-joint config")
     learners = {*configuration.learners, *configuration.learners_next}
@@ -135,7 +135,7 @@ def _carry_out(
         if change.kind == ADD_VOTER:
             voters.add(node)
         elif change.kind == ADD_LEARNER:
-            # A voter of the outgoing half still counts there, and nobody votes and learns at once:
+            # A voter of the outgoing half still counts there, and no node is voter and learner at once:
             # it waits in learners_next until that half is gone.
             (learners_next if node in outgoing else learners).add(node)
     if not voters:

@@ -1,25 +1,25 @@
 """The values that enter and leave the consensus core: entries, messages between replicas, and Ready.
 
 Nothing here has behaviour beyond sizes. Messages are plain slotted dataclasses because one is
-made per append and per heartbeat; everything that rests (hard state, configuration) is frozen.
+made per append and per heartbeat; long-lived values (hard state, configuration) are frozen.
 """
 
 from dataclasses import dataclass, field
 
 from flotilla.types.ids import NO_NODE, Index, NodeId, Term
 
-#: What an entry is. DATA belongs to the state machine; a NOOP opens a leader's term; CONFIG changes members.
+#: The kinds of entries. DATA belongs to the state machine; a NOOP opens a leader's term; CONFIG changes members.
 DATA = 1
 NOOP = 2
 CONFIG = 3
 
-#: Counted for every entry beside its body, so that empty entries are bounded too.
+#: Counted for every entry beside its data, so that empty entries are bounded too.
 ENTRY_OVERHEAD_BYTES = 32
 
 
 @dataclass(slots=True)
 class Entry:
-    """One position of the log. (index, term) names its content for ever."""
+    """One position of the log. (index, term) identifies its content for ever."""
 
     index: Index
     term: Term
@@ -33,9 +33,9 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class HardState:
-    """What must be on disk before any message that depends on it leaves.
+    """The state that must be on disk before any message that depends on it leaves.
 
-    `commit` only saves work after a restart: it is written beside entries, never for its own sake.
+    `commit` only saves work after a restart: it is written together with entries, never alone.
     """
 
     term: Term = 0
@@ -45,14 +45,14 @@ class HardState:
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """Who belongs to the group. While `outgoing` is not empty the group is joint: both halves must agree."""
+    """The members of a group. While `outgoing` is not empty the group is joint: both halves must agree."""
 
     voters: tuple[NodeId, ...] = ()
     outgoing: tuple[NodeId, ...] = ()
     learners: tuple[NodeId, ...] = ()
     #: Voters of the outgoing half that become learners when the joint phase ends.
     learners_next: tuple[NodeId, ...] = ()
-    #: Leave the joint phase without being asked, once it has been entered.
+    #: The leader leaves the joint phase by itself, once it has been entered.
     auto_leave: bool = False
 
     @property
@@ -67,18 +67,18 @@ class Configuration:
         return tuple(sorted({*self.voters, *self.outgoing, *self.learners, *self.learners_next}))
 
     def successors(self, leader: NodeId) -> list[NodeId]:
-        """The other voters in the order in which they stand when the leader is gone: beginning behind its id."""
+        """The other voters in the order in which they stand when the leader is gone: by id, from the leader's on."""
         voters = [voter for voter in self.members() if self.is_voter(voter) and voter != leader]
         return [voter for voter in voters if voter > leader] + [voter for voter in voters if voter < leader]
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotMeta:
-    """A state machine's state after applying `index`, and where the log beside it begins.
+    """A state machine's state after applying `index`, and where the log that goes with it begins.
 
     A partition keeps messages longer than its snapshot needs them, so the log that belongs to a
-    snapshot may begin before it: entries (log_index, index] are stored again by whoever installs
-    it, but not applied again. Without such a tail log_index equals index.
+    snapshot may begin before it: a replica that installs it stores entries (log_index, index] again,
+    but does not apply them again. Without them log_index equals index.
     """
 
     index: Index
@@ -91,7 +91,7 @@ class SnapshotMeta:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A whole snapshot, received and ready to be installed."""
+    """A complete snapshot, ready to be installed."""
 
     meta: SnapshotMeta
     data: bytes
@@ -99,7 +99,7 @@ class Snapshot:
 
 @dataclass(slots=True)
 class Message:
-    """What every message between replicas carries."""
+    """The fields of every message between replicas."""
 
     sender: NodeId
     to: NodeId
@@ -108,12 +108,12 @@ class Message:
 
 @dataclass(slots=True)
 class VoteRequest(Message):
-    """Asks for a vote, or with `pre` whether a vote would be given. For `pre`, term is the term to come."""
+    """Requests a vote; with `pre`, asks whether it would be granted, and `term` is the next term."""
 
     last_index: Index
     last_term: Term
     pre: bool = False
-    #: The leader itself asked this replica to stand: stickiness to that leader does not apply.
+    #: The leader itself transfers leadership to the sender: stickiness to that leader does not apply.
     transfer: bool = False
 
 
@@ -145,7 +145,7 @@ class AppendReply(Message):
 
 @dataclass(slots=True)
 class Heartbeat(Message):
-    """Keeps followers from standing. `read_id` asks them to confirm the leader for reads up to that id."""
+    """Keeps followers from standing for election. `read_id` is the read round that a reply confirms."""
 
     commit: Index
     read_id: int = 0
@@ -158,14 +158,14 @@ class HeartbeatReply(Message):
 
 @dataclass(slots=True)
 class CommitNews(Message):
-    """The commit index moved and no append was due. Wants no reply; appends and heartbeats say the same later."""
+    """The commit index moved and no append was due. It has no reply; later appends and heartbeats repeat it."""
 
     commit: Index
 
 
 @dataclass(slots=True)
 class Quiesce(Message):
-    """Everything is everywhere at `commit`: stop ticking until somebody speaks."""
+    """Every member has everything up to `commit`: stop ticking until the next message or proposal."""
 
     commit: Index
 
@@ -181,7 +181,7 @@ class SnapshotChunk(Message):
 
 @dataclass(slots=True)
 class SnapshotReply(Message):
-    """`offset` bytes of the snapshot at `index` are here. Once it is installed, an AppendReply says so."""
+    """`offset` bytes of the snapshot at `index` have arrived. An AppendReply confirms the installed snapshot."""
 
     index: Index
     offset: int
@@ -194,14 +194,14 @@ class TimeoutNow(Message):
 
 @dataclass(slots=True)
 class Proposal(Message):
-    """A follower passes a proposal on. Nobody answers: what comes of it is seen when it is applied."""
+    """A follower forwards a proposal. It has no reply: its effect shows when it is applied."""
 
     data: bytes | memoryview
 
 
 @dataclass(slots=True)
 class ReadRequest(Message):
-    """A follower asks the leader for a read index."""
+    """A follower requests a read index from the leader."""
 
     read_id: int
 
@@ -214,7 +214,7 @@ class ReadReply(Message):
 
 @dataclass(slots=True)
 class RepairRequest(Message):
-    """A replica with damaged entries [low, high) asks for them again. Outside of terms: term is 0."""
+    """A replica with damaged entries [low, high) requests them again. Outside of terms: term is 0."""
 
     low: Index
     high: Index
@@ -233,7 +233,7 @@ class RepairReply(Message):
 
 @dataclass(frozen=True, slots=True)
 class ReadState:
-    """A read asked for under `read_id` may be served once everything up to `index` has been applied.
+    """The read `read_id` may be served once everything up to `index` has been applied.
 
     index -1: the read was dropped (leadership moved); ask again with a fresh id.
     """
@@ -244,19 +244,19 @@ class ReadState:
 
 @dataclass(slots=True)
 class Ready:
-    """All there is to do, in the order of the contract in `node.py`."""
+    """Pending work, to be done in the order of the contract in `node.py`."""
 
     number: int
     hard_state: HardState | None
-    #: To be stored. They replace whatever is stored from entries[0].index on.
+    #: To be stored. They replace everything stored from entries[0].index on.
     entries: list[Entry]
-    #: Bodies of damaged entries, fetched again. Stored in place, replacing nothing behind them.
+    #: Damaged entries, fetched again. Stored in place, replacing nothing after them.
     repaired: list[Entry]
     #: Everything from this index on is to be dropped from the store (0: nothing).
     truncate_from: Index
     #: To be stored and restored into the state machine, before `entries`.
     snapshot: Snapshot | None
-    #: May leave at once: they rest on what is already durable.
+    #: May leave at once: they depend only on durable state.
     messages: list[Message]
     #: May leave only after everything above is durable.
     messages_after_sync: list[Message]

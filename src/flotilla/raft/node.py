@@ -1,20 +1,20 @@
-"""RaftNode: one replica's part in consensus. Messages and ticks go in, a Ready comes out.
+"""RaftNode: the inputs and outputs of one replica in consensus. Messages and ticks go in, a Ready comes out.
 
 The contract with the caller:
- 1. Call `step`, `tick`, `propose` and the rest in any order, then `ready()` when `has_ready()`. A Ready takes
-    everything there is to do, but for more committed entries than are applied at once.
+ 1. Call `step`, `tick`, `propose` and the rest in any order, then `ready()` when `has_ready()`. A Ready holds
+    all pending work, except for more committed entries than are applied at once.
  2. Hand `snapshot`, `truncate_from`, `entries`, `repaired` and `hard_state` to the store before any
-    further call on this node: from then on `StoredLog` answers for them. Durable they may become later.
- 3. `messages` may be sent at once. They rest on what is durable already: a leader may replicate an
+    further call on this node: from then on `StoredLog` serves them. They may become durable later.
+ 3. `messages` may be sent at once. They depend only on durable state: a leader may replicate an
     entry while its own disk still writes it (thesis 10.2.1).
- 4. `messages_after_sync` may be sent only when all that this and every earlier Ready stores is durable.
- 5. Call `advance(number)` when that is so, once for each Ready and in order, also for one that stores nothing.
-    A Ready with a snapshot is alone: nothing else comes out until it has been advanced, and by then the
+ 4. `messages_after_sync` may be sent only when everything that this and every earlier Ready stores is durable.
+ 5. Call `advance(number)` then, once for each Ready and in order, also for one that stores nothing.
+    A Ready with a snapshot is alone: no other Ready follows until it has been advanced, and by then the
     state machine holds the snapshot's state.
  6. Apply `committed` in order, each entry once; they are committed and durable here.
 
-Time comes in ticks and chance in an injected `random.Random`, so that a run repeats from its seed. A change
-of role always goes through one `become_*`; the term of a message is checked in one place, `_check_term`.
+Time comes in ticks and randomness from an injected `random.Random`, so that a run repeats from its seed. The
+state and the changes of role are in `state.py`; the term of a message is checked in one place, `_check_term`.
 """
 
 from collections.abc import Callable
@@ -45,8 +45,8 @@ from flotilla.types.ids import NO_NODE, Index, NodeId
 
 #: Only a leader sends these, so they name the leader of their term.
 FROM_LEADER = (Append, Heartbeat, SnapshotChunk, Quiesce)
-#: These do not wake a sleeping group: they were under way when it fell asleep.
-UNDER_WAY = (Quiesce, HeartbeatReply)
+#: These do not wake a quiescent group: they were in flight when it became quiescent.
+NOT_WAKING = (Quiesce, HeartbeatReply)
 
 _STEPS: dict[int, dict[type[Message], Callable[[RaftState, Any], None]]] = {
     FOLLOWER: {**election.VOTER_STEPS, **follower.STEPS},
@@ -77,7 +77,7 @@ class RaftNode(RaftState):
             return
         if kind is RepairReply:
             return
-        if self.quiescent and kind not in UNDER_WAY:
+        if self.quiescent and kind not in NOT_WAKING:
             self.wake()
         if message.term != self.term and not self._check_term(message):
             return
@@ -98,26 +98,26 @@ class RaftNode(RaftState):
             election.start(self)
 
     def propose(self, data: bytes | memoryview) -> Index:
-        """Asks to log `data`; its index in this term. Raises NotLeaderError, OverloadedError, UnavailableError."""
+        """Appends `data` to the log; returns its index. Raises NotLeaderError, OverloadedError, UnavailableError."""
         return proposals.propose(self, data)
 
     def forward(self, data: bytes) -> None:
-        """Proposes without waiting for what comes of it, through the leader if that is another node."""
+        """Proposes without a reply, through the leader if that is another node."""
         if self.role == LEADER:
             proposals.propose_unanswered(self, data)
         elif self.leader != NO_NODE:
             self.messages.append(Proposal(self.id, self.leader, self.term, data))
 
     def propose_change(self, change: ConfigurationChange) -> Index:
-        """Asks to change the members. Raises ConfigurationChangeError when it is not possible or one is under way."""
+        """Changes the members. Raises ConfigurationChangeError when that is not possible or a change is pending."""
         return proposals.propose_change(self, change)
 
     def read(self) -> int:
-        """Asks for a read index; a ReadState under the returned id answers. Raises NotLeaderError, OverloadedError."""
+        """Requests a read index; a ReadState of the returned id answers. Raises NotLeaderError, OverloadedError."""
         return leader.read(self)
 
     def transfer(self, to: NodeId) -> None:
-        """Asks to hand leadership to a voter. Raises NotLeaderError, InvalidArgumentError."""
+        """Starts a transfer of leadership to a voter. Raises NotLeaderError, InvalidArgumentError."""
         leader.transfer(self, to)
 
     def campaign(self) -> None:
@@ -127,7 +127,7 @@ class RaftNode(RaftState):
             election.start(self)
 
     def step_down(self) -> None:
-        """Stops leading within the term, for example because the disk fails. The vote of the term stays given."""
+        """Stops leading within the term, for example because the disk fails. The vote of the term stays."""
         if self.role != FOLLOWER:
             self.become_follower(self.term, NO_NODE)
 
@@ -136,7 +136,7 @@ class RaftNode(RaftState):
         self.lagging = frozenset()
 
     def peer_down(self, peer: NodeId) -> None:
-        """The link to `peer` broke: a hint, never a proof. It may start a pre-vote at once, never a real vote."""
+        """The link to `peer` broke: a hint, not a proof. It may start a pre-vote at once, never a real vote."""
         self.down_peers.add(peer)
         if self.role == LEADER:
             leader.peer_down(self, peer)
@@ -176,7 +176,7 @@ class RaftNode(RaftState):
         )
 
     def ready(self) -> Ready:
-        """Everything to do now. See the contract for the order."""
+        """All pending work. See the contract for the order."""
         if self.installing is not None:
             return self._ready_to_install()
         if self.log.found_damage:
@@ -188,7 +188,7 @@ class RaftNode(RaftState):
             replication.flush(self)
         self._number += 1
         entries = self.log.take_pending(self._number)
-        # One for every turn of every group: by position, since names would double the cost of making it.
+        # Made in every turn of every group: keyword arguments would double its cost.
         ready = Ready(
             self._number,
             self._take_hard_state(bool(entries)),
@@ -205,7 +205,7 @@ class RaftNode(RaftState):
         return ready
 
     def advance(self, number: int) -> None:
-        """All that Ready `number` and those before it store is durable."""
+        """Everything that Ready `number` and earlier ones store is durable."""
         assert number == self._advanced + 1, f"Ready {number} advanced after {self._advanced}"
         assert number <= self._number
         self._advanced = number
@@ -220,7 +220,7 @@ class RaftNode(RaftState):
             self.step(self._to_self.popleft()[1])
 
     def _check_term(self, message: Message) -> bool:
-        """Adopts a newer term, turns away an older one. Tells whether the message is to be handled."""
+        """Adopts a newer term, rejects an older one. Returns whether to handle the message."""
         kind = type(message)
         if message.term > self.term:
             if isinstance(message, VoteRequest):
@@ -233,15 +233,15 @@ class RaftNode(RaftState):
             self.become_follower(message.term, message.sender if kind in FROM_LEADER else NO_NODE)
             return True
         if kind in FROM_LEADER:
-            # A leader of an older term: tell it of the newer one, or a node that came back with a
-            # higher term could neither win an election nor be caught up.
+            # The reply brings the newer term to a leader of an older one. Without it a node that came
+            # back with a higher term could neither win an election nor catch up.
             self.after_sync.append(AppendReply(self.id, message.sender, self.term, index=0, accepted=False))
         elif isinstance(message, VoteRequest) and message.pre:
             self.messages.append(VoteReply(self.id, message.sender, self.term, granted=False, pre=True))
         return False
 
     def _take_hard_state(self, has_entries: bool) -> HardState | None:
-        """Term and vote are saved at once, the commit index only beside entries: alone it is not worth a sync."""
+        """Term and vote are saved at once, the commit index only together with entries: it is not worth a sync."""
         saved = self._saved
         has_news = has_entries and self.log.committed != saved.commit
         if self.term == saved.term and self.vote == saved.vote and not has_news:
@@ -297,5 +297,5 @@ class RaftNode(RaftState):
         self.log.restore(meta, suffix)
         self.damaged = []
         self.election_elapsed = 0
-        # Durable, so it may leave at once: from here on the leader can append.
+        # The snapshot is durable, so the reply may leave at once: the leader can append from here on.
         self.messages.append(AppendReply(self.id, sender, self.term, index=self.log.committed, accepted=True))

@@ -1,28 +1,28 @@
-"""The settings of one consensus group, counted in ticks and bytes. One `validate` holds the cross-field rules."""
+"""The options of one consensus group, in ticks and bytes. `validate` checks the rules between fields."""
 
 from dataclasses import dataclass
 
 from flotilla.types import limits
 
-#: More than anybody sends.
+#: More than is ever sent.
 UNLIMITED_BYTES = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
 class RaftOptions:
-    #: A follower stands for election after this many silent ticks, plus a random part of as many again.
+    #: A follower stands for election after this many ticks without its leader, plus a random part of as many again.
     election_ticks: int = 10
-    #: A leader speaks at least this often.
+    #: The longest silence of a leader.
     heartbeat_ticks: int = 3
-    #: An idle leader puts its group to sleep after this many ticks without work; 0 keeps it awake.
+    #: An idle leader makes its group quiescent after this many ticks without work; 0: never.
     quiesce_ticks: int = 30
     #: After a lost link the voters stand one after the other, this many ticks apart, so that votes do not split.
     succession_ticks: int = 2
-    #: News of the commit index that no append carries waits this many ticks, so that under load it rides on the
-    #: next append instead of costing a message of its own; 0 sends it at once.
+    #: A new commit index waits this many ticks for an append to carry it, so that under load it costs no message
+    #: of its own; 0 sends it at once.
     commit_news_ticks: int = 0
-    #: While no more bytes than this wait for a quorum, only those voters are sent entries at once whom a quorum needs;
-    #: the others get them a little later, many together, and in any case with the next tick. 0: everybody at once.
+    #: Thrifty replication: while no more bytes than this are uncommitted, entries go at once only to the voters that
+    #: a quorum needs; the others get them later, batched, at the latest with the next tick. 0: all voters at once.
     thrifty_bytes_max: int = 0
     append_bytes_max: int = limits.APPEND_BYTES_MAX
     inflight_bytes_max: int = limits.INFLIGHT_BYTES_MAX
@@ -33,14 +33,14 @@ class RaftOptions:
     read_count_max: int = limits.READ_COUNT_MAX
     snapshot_chunk_bytes_max: int = limits.SNAPSHOT_CHUNK_BYTES_MAX
     snapshot_bytes_max: int = limits.SNAPSHOT_BYTES_MAX
-    #: Ask everyone whether an election could be won before starting one. Off only in comparisons with other cores.
+    #: Ask all voters whether an election could be won before starting one. Off only in comparisons with other cores.
     pre_vote: bool = True
     #: A leader that has not heard from a quorum steps down; followers that hear a leader refuse to vote.
     check_quorum: bool = True
 
     def validate(self) -> None:
         assert self.heartbeat_ticks >= 1
-        assert self.election_ticks > self.heartbeat_ticks, "a leader must speak before its followers give up"
+        assert self.election_ticks > self.heartbeat_ticks, "a heartbeat must come before followers stand for election"
         assert self.quiesce_ticks == 0 or self.quiesce_ticks >= self.heartbeat_ticks
         assert self.append_bytes_max >= 1
         assert self.inflight_count_max >= 1

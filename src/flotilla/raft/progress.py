@@ -1,8 +1,8 @@
-"""What a leader knows of one other replica, and how fast it may send to it.
+"""A leader's view of one replica's log, and the flow control of appends to it.
 
 state      meaning                                            leaves it when
 PROBE      where the logs agree is unknown: one append,       accepted -> REPLICATE
-           then wait for the answer or a heartbeat's          behind the log's start -> SNAPSHOT
+           then wait for its reply or a heartbeat's           before the log's start -> SNAPSHOT
 REPLICATE  appends are pipelined, bounded by bytes and count  refused or link lost -> PROBE
 SNAPSHOT   the log does not reach back far enough: chunks     installed or caught up -> PROBE
            of a snapshot go out, one at a time
@@ -37,23 +37,23 @@ class Progress:
     )
 
     def __init__(self, next_index: Index) -> None:
-        #: The log is known to agree up to here, durably on the other side. Never moves back in a term.
+        #: The logs are known to agree up to here, durably on the replica. Never moves back in a term.
         self.match: Index = 0
         #: The next entry to send; match < next.
         self.next: Index = next_index
         self.state = PROBE
-        #: PROBE only: an append is out and unanswered.
+        #: PROBE only: an append is in flight.
         self.probe_sent = False
-        #: The highest commit index told to this replica.
+        #: The highest commit index sent to this replica.
         self.commit_sent: Index = 0
-        #: REPLICATE only: (last index, bytes) of appends not yet answered.
+        #: REPLICATE only: (last index, bytes) of appends in flight.
         self.inflight: deque[tuple[Index, int]] = deque()
         self.inflight_bytes = 0
         #: Heard from since the last quorum check.
         self.recent_active = False
-        #: Asked for entries that lie before the log: appends will not do.
+        #: The replica needs entries from before the log, which appends cannot bring.
         self.needs_snapshot = False
-        #: SNAPSHOT only: which one, how much of it has arrived, and how long the last chunk is unanswered.
+        #: SNAPSHOT only: the snapshot, the bytes of it that have arrived, and the ticks since the last chunk.
         self.snapshot: SnapshotMeta | None = None
         self.snapshot_offset = 0
         self.snapshot_wait_ticks = 0
@@ -82,7 +82,7 @@ class Progress:
         self.snapshot_wait_ticks = 0
 
     def has_been_sent(self, last: Index, news: Index) -> bool:
-        """Pipelined, and everything there is went out, with the news of what is committed."""
+        """Whether every entry and the commit index `news` were sent, on a pipelined link."""
         return self.state == REPLICATE and self.next > last and self.commit_sent >= news and not self.needs_snapshot
 
     def is_paused(self, bytes_max: int, count_max: int) -> bool:
@@ -93,7 +93,7 @@ class Progress:
         return True
 
     def sent(self, last_index: Index, size_bytes: int) -> None:
-        """Entries up to last_index went out."""
+        """Entries up to last_index were sent."""
         if self.state == REPLICATE:
             self.next = last_index + 1
             self.inflight.append((last_index, size_bytes))
@@ -103,7 +103,7 @@ class Progress:
             self.probe_sent = True
 
     def accepted(self, index: Index) -> bool:
-        """The replica's log agrees up to `index`. Tells whether that is news."""
+        """The replica's log agrees up to `index`. Returns whether `match` moved."""
         while self.inflight and self.inflight[0][0] <= index:
             self.inflight_bytes -= self.inflight.popleft()[1]
         news = index > self.match
@@ -113,7 +113,7 @@ class Progress:
         return news
 
     def refused(self, index: Index, hint: Index) -> bool:
-        """An append behind `index` did not fit; agreement is possible at or before `hint`. False: a stale answer."""
+        """An append after `index` did not match; the logs may agree at or before `hint`. False: a stale reply."""
         if self.state == REPLICATE:
             # Appends are in order on a link; anything at or below match is an old refusal.
             if index <= self.match:
@@ -124,7 +124,7 @@ class Progress:
             return False
         before = self.next
         self.next = max(min(index, hint + 1), self.match + 1)
-        # One that refuses what it had on disk once has lost it, and going back does not help: to ask again is for the
-        # next heartbeat, or the two would talk without end.
+        # A replica that refuses at `match` has lost entries that it had on disk, and going back does not help. The next
+        # probe waits for a heartbeat reply, or the two would exchange messages without end.
         self.probe_sent = self.next == before
         return True

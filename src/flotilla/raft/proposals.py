@@ -1,8 +1,8 @@
-"""What a leader puts into its log: data, configurations, and the entry that opens its term.
+"""The entries that a leader appends to its log: data, configurations, and the entry that opens its term.
 
-Proposals are bounded by count and bytes until they commit; beyond that the caller is told to wait. A
-change of the members is in force from the moment it is in the log, and only one may be under way.
-Nothing is sent from here: what the followers lack is found by `replication.py` when a Ready is taken.
+Uncommitted proposals are bounded by count and bytes; beyond that they are refused as overload. A change
+of the members is in force from the moment it is in the log, and only one may be pending. Nothing is sent
+from here: `replication.py` finds out what the followers lack when a Ready is taken.
 """
 
 from contextlib import suppress
@@ -27,7 +27,7 @@ def open_term(node: RaftState) -> None:
     """An entry of the own term must commit before anything older counts (paper 5.4.2)."""
     first_own = node.log.last_index + 1
     node.log.append([Entry(first_own, node.term, NOOP, b"")])
-    # Until that entry is applied a change of an earlier leader may still be under way.
+    # Until that entry is applied a change of an earlier leader may still be pending.
     node.pending_configuration_index = first_own
 
 
@@ -39,7 +39,9 @@ def propose(node: RaftState, data: bytes | memoryview) -> Index:
         len(node.uncommitted) >= node.options.proposal_count_max
         or node.uncommitted_bytes + size > node.options.proposal_bytes_max
     ):
-        raise OverloadedError(f"{len(node.uncommitted)} proposals, {node.uncommitted_bytes} bytes, wait for a quorum")
+        raise OverloadedError(
+            f"too many uncommitted proposals: {len(node.uncommitted)}, {node.uncommitted_bytes} bytes"
+        )
     node.wake()
     node.idle_ticks = 0
     node.log.append([entry])
@@ -49,7 +51,7 @@ def propose(node: RaftState, data: bytes | memoryview) -> Index:
 
 
 def propose_unanswered(node: RaftState, data: bytes | memoryview) -> None:
-    """A refused proposal is as good as a lost message: who cares sends it again."""
+    """A refused proposal counts as a lost message: its sender retries."""
     with suppress(FlotillaError):
         propose(node, data)
 
@@ -58,7 +60,7 @@ def require_leading(node: RaftState) -> None:
     if node.role != LEADER:
         raise NotLeaderError(node.leader)
     if node.transferee != NO_NODE:
-        raise UnavailableError(f"leadership is being handed to node {node.transferee}")
+        raise UnavailableError(f"leadership is being transferred to node {node.transferee}")
 
 
 # Membership.
@@ -74,7 +76,7 @@ def propose_change(node: RaftState, change: ConfigurationChange) -> Index:
 
 
 def should_leave_joint(node: RaftState) -> bool:
-    # Asked several times for each message, and hardly ever so: no call before the first answer.
+    # Called several times for each message and hardly ever true: no further call before the first condition.
     configuration = node.log.configurations[-1][1]
     return configuration.auto_leave and configuration.is_joint and node.pending_configuration_index <= node.log.handed
 
@@ -84,7 +86,7 @@ def propose_to_leave_joint(node: RaftState) -> Index:
 
 
 def append_configuration(node: RaftState, data: bytes) -> Index:
-    """In force from here on, for this leader at once: its own commit needs the new quorums already."""
+    """The configuration is in force at once: the commit of this very entry needs the new quorums."""
     entry = Entry(node.log.last_index + 1, node.term, CONFIG, data)
     node.idle_ticks = 0
     node.log.append([entry])
@@ -97,13 +99,13 @@ def append_configuration(node: RaftState, data: bytes) -> Index:
 
 
 def tracked_members(node: RaftState) -> tuple[NodeId, ...]:
-    """Whose progress a leader follows: all members, and itself also while it is being removed."""
+    """The members whose progress a leader tracks: all of them, and itself also while it is being removed."""
     members = node.configuration.members()
     return members if node.id in members else tuple(sorted((*members, node.id)))
 
 
 def _newcomer(index: Index) -> Progress:
     progress = Progress(index)
-    # A fresh member must not look like a dead one at the next quorum check.
+    # A new member must not look like a dead one at the next quorum check.
     progress.recent_active = True
     return progress

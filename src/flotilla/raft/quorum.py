@@ -1,11 +1,11 @@
-"""What a majority agrees on: the committed index, the outcome of a vote, the presence of a quorum.
+"""Decisions of a majority: the committed index, the outcome of a vote, the presence of a quorum.
 
-Functions only. A joint configuration (paper, section 6) decides by both of its halves at once:
-what commits is what both have, a vote is won when both give it and lost when one refuses it.
+Functions only. A joint configuration (paper, section 6) decides by both of its halves at once: an entry
+commits when both have it, a vote is won when both grant it and lost when one refuses it.
 
 An empty half agrees to everything, which makes a simple configuration the joint one with nothing
 outgoing. An entirely empty configuration therefore commits `EVERYTHING` and wins every vote. It
-belongs to a replica that does not know its group yet; such a replica never stands for election,
+belongs to a replica that does not know its group yet; that replica never stands for election,
 so nothing is ever decided that way.
 """
 
@@ -14,7 +14,7 @@ from collections.abc import Container, Mapping
 from flotilla.raft.messages import Configuration
 from flotilla.types.ids import Index, NodeId
 
-#: The outcome of a vote so far. PENDING: the answers that are missing still decide.
+#: The outcome of a vote so far. PENDING: the missing votes decide.
 PENDING = 1
 LOST = 2
 WON = 3
@@ -37,7 +37,7 @@ def majority_committed(voters: tuple[NodeId, ...], match: Mapping[NodeId, Index]
 
 
 def committed_index(configuration: Configuration, match: Mapping[NodeId, Index]) -> Index:
-    """The highest index that the whole configuration has; `match` holds what each voter has on disk."""
+    """The highest index that the whole configuration has; `match` is the last index on each voter's disk."""
     committed = majority_committed(configuration.voters, match)
     if configuration.outgoing:
         return min(committed, majority_committed(configuration.outgoing, match))
@@ -45,7 +45,7 @@ def committed_index(configuration: Configuration, match: Mapping[NodeId, Index])
 
 
 def majority_vote(voters: tuple[NodeId, ...], votes: Mapping[NodeId, bool]) -> int:
-    """WON, LOST or PENDING. A voter absent from `votes` has not answered; votes of others do not count."""
+    """WON, LOST or PENDING. A voter absent from `votes` has not voted; votes of other nodes do not count."""
     if not voters:
         return WON
     granted = 0
@@ -74,7 +74,7 @@ def vote_result(configuration: Configuration, votes: Mapping[NodeId, bool]) -> i
 
 
 def has_quorum(configuration: Configuration, active: Container[NodeId]) -> bool:
-    """Whether the nodes in `active` could decide something by themselves."""
+    """Whether the nodes in `active` are a quorum."""
     return _has_majority(configuration.voters, active) and _has_majority(configuration.outgoing, active)
 
 

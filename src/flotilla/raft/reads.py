@@ -1,10 +1,10 @@
 """Linearizable reads without writing to the log (thesis 6.4).
 
-A leader notes its commit index, asks a quorum whether it still leads, and the read may be served once
-that index has been applied. Every round of asking has a fresh number, so an answer to an older heartbeat
+A leader notes its commit index and confirms with a quorum that it still leads; the read may be served once
+that index has been applied. Every round of confirmation has a new number, so the reply to an older heartbeat
 never confirms a younger read. A leader that has not committed an entry of its own term does not know
-the commit index yet: such reads wait for that. A follower asks the leader under an id of its own;
-ids never repeat, not even after a restart.
+the commit index yet: it defers reads until then. A follower forwards a read to the leader under an id of its
+own; ids never repeat, not even after a restart.
 """
 
 from collections import deque
@@ -17,14 +17,14 @@ class ReadQueue:
 
     def __init__(self, first_id: int) -> None:
         self._next_id = first_id
-        #: The newest round of asking that some read waits for, and the newest that went out.
+        #: The newest round that a read waits for, and the newest that was sent.
         self.sequence = 0
         self.sequence_sent = 0
-        #: Rounds in order: (round, commit index, who asked, their id).
+        #: In the order of rounds: (round, commit index, the asking node, its read id).
         self.waiting: deque[tuple[int, Index, NodeId, int]] = deque()
-        #: (who asked, their id), before the first commit of the term.
+        #: (the asking node, its read id), before the first commit of the term.
         self.deferred: list[tuple[NodeId, int]] = []
-        #: The newest round each replica answered.
+        #: The newest round that each replica replied to.
         self.acknowledged: dict[NodeId, int] = {}
         #: Ids of own reads that were sent to the leader.
         self.forwarded: dict[int, None] = {}
@@ -37,7 +37,7 @@ class ReadQueue:
         return len(self.waiting) + len(self.deferred) + len(self.forwarded)
 
     def add(self, index: Index, asking: NodeId, read_id: int) -> None:
-        """One round serves all reads that come before it goes out."""
+        """One round serves all reads that come before it is sent."""
         if self.sequence == self.sequence_sent:
             self.sequence += 1
         self.waiting.append((self.sequence, index, asking, read_id))
@@ -65,7 +65,7 @@ class ReadQueue:
         return own + self.drop_forwarded()
 
     def drop_forwarded(self) -> list[int]:
-        """The leader that was asked is not the leader any more."""
+        """Another node leads, or none: forgets the reads sent to the leader and returns their ids."""
         own = list(self.forwarded)
         self.forwarded.clear()
         return own

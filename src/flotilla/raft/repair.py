@@ -1,16 +1,16 @@
-"""A replica whose disk lost the bodies of some entries fetches them again before it votes or serves.
+"""Repair of a log: a replica whose disk lost the data of some entries fetches them before it votes or serves.
 
-Place and term of each damaged entry are still known, and (index, term) names its content, so an intact
-copy of any member will do. Meanwhile the node takes part in nothing: it stands for no election, gives no
-vote, accepts no append, since each would rest on entries that it does not have. Others may be repairing too;
-they still serve each other what is intact.
+Index and term of each damaged entry are still known, and (index, term) identifies its content, so an intact
+copy of any member will do. Meanwhile the node takes no part in consensus: it neither stands for election, nor
+votes, nor accepts appends, since each would depend on entries that it does not have. Other members may be
+repairing too; they still serve each other their intact entries.
 
-What the leader answers decides when nobody has a copy:
+Where no member has a copy, the leader's reply decides:
   absent     its log has another entry there, or none: by leader completeness ours never committed; it is dropped
-  compacted  it lies before the leader's log: a snapshot comes instead; our intact suffix stays behind it
+  compacted  it lies before the leader's log: a snapshot comes instead; our intact suffix stays after it
 
-A replica whose own snapshot is unreadable has lost what came before its log. That is the range from 0 on,
-and only a snapshot of the leader mends it.
+A replica whose own snapshot is unreadable has lost the state before its log. That is the range from 0 on,
+and only a snapshot of the leader repairs it.
 """
 
 from dataclasses import replace
@@ -34,14 +34,14 @@ from flotilla.raft.roles import FOLLOWER, LEADER
 from flotilla.raft.state import RaftState
 from flotilla.types.ids import NO_NODE, Index
 
-#: How often a request is repeated while there is no answer.
+#: Interval between requests while there is no reply.
 _RETRY_TICKS = 3
-#: Ranges asked for at a time.
+#: Bounds the requests to one peer at a time.
 _RANGES_MAX = 8
 
 
 def begin(node: RaftState) -> None:
-    """Reading met damage: stop taking part, and ask."""
+    """A read found damage: stop taking part, and request the entries."""
     for low, high in node.log.found_damage:
         node.damaged = _joined([*node.damaged, (low, high)])
     node.log.found_damage = []
@@ -59,7 +59,7 @@ def tick(node: RaftState) -> None:
 def _joined(ranges: list[tuple[Index, Index]]) -> list[tuple[Index, Index]]:
     joined: list[tuple[Index, Index]] = []
     for low, high in sorted(ranges):
-        # The lost state stays apart: entries do not mend it.
+        # The lost state stays apart: entries do not repair it.
         if joined and low < joined[-1][1] and joined[-1][0] > 0:
             joined[-1] = (joined[-1][0], max(joined[-1][1], high))
         else:
@@ -68,7 +68,7 @@ def _joined(ranges: list[tuple[Index, Index]]) -> list[tuple[Index, Index]]:
 
 
 def _ask(node: RaftState) -> None:
-    """Everyone is asked: any intact copy will do, and only a leader's word counts for what nobody has."""
+    """Asks every member: any intact copy will do, and only the leader's reply counts for entries without a copy."""
     for peer in node.configuration.members():
         if peer != node.id:
             for low, high in node.damaged[:_RANGES_MAX]:
@@ -76,7 +76,7 @@ def _ask(node: RaftState) -> None:
 
 
 def serve(node: RaftState, request: RepairRequest) -> None:
-    """Answers with what is intact here."""
+    """Replies with the intact entries of the range."""
     log = node.log
     leads = node.role == LEADER
     reply = RepairReply(node.id, request.sender, node.term if leads else 0, request.low)
@@ -99,7 +99,7 @@ def serve(node: RaftState, request: RepairRequest) -> None:
 
 
 def _offer_snapshot(node: RaftState, request: RepairRequest) -> None:
-    """What lies before our log comes with a snapshot. A lost state needs one that reaches the asker's log."""
+    """Entries before our log come with a snapshot. A lost state needs one that reaches the log of the sender."""
     meta = node.log.stored.snapshot()
     progress = node.progress.get(request.sender)
     if meta is None or (request.low == 0 and meta.index < request.high - 1):
@@ -109,7 +109,7 @@ def _offer_snapshot(node: RaftState, request: RepairRequest) -> None:
 
 
 def step(node: RaftState, message: Message) -> None:
-    """The only messages a damaged replica listens to."""
+    """Handles the only messages that a damaged replica accepts."""
     if not isinstance(message, RepairReply) and message.sender not in node.configuration.members():
         low, high = node.damaged[0]
         node.messages.append(RepairRequest(node.id, message.sender, 0, low, high))
@@ -123,7 +123,7 @@ def step(node: RaftState, message: Message) -> None:
 
 
 def _follow(node: RaftState, message: Message) -> None:
-    """A newer term is always safe to adopt; who leads it is good to know."""
+    """Adopts a newer term, which is always safe, and notes its leader."""
     if message.term > node.term:
         node.become_follower(message.term, message.sender)
     node.leader = message.sender
@@ -141,13 +141,13 @@ def _on_reply(node: RaftState, reply: RepairReply) -> None:
 
 
 def _is_news(node: RaftState, reply: RepairReply) -> bool:
-    """Whether it is about what is damaged now. What this leader sent itself it has: then the answer is an old one."""
+    """Whether the reply concerns current damage. An entry of the leader's own term is in its log: the reply is old."""
     is_damaged = any(0 < low == reply.low for low, _ in node.damaged)
     return is_damaged and node.log.term(reply.low) < reply.term
 
 
 def _mend(node: RaftState, entry: Entry, *, authoritative: bool) -> bool:
-    """Takes an entry whose body is lost here. False: ours is another one, which ends at this place."""
+    """Takes an entry whose data is lost here. False: the entry there is another one, so the rest does not fit."""
     found = [damage for damage in node.damaged if 0 < damage[0] <= entry.index < damage[1]]
     if not found:
         return True
@@ -166,7 +166,7 @@ def _mend(node: RaftState, entry: Entry, *, authoritative: bool) -> bool:
 
 
 def _drop_from(node: RaftState, index: Index) -> None:
-    """A leader of at least our term has something else there: nothing from here on was ever committed."""
+    """A leader of at least our term has another entry at `index`: nothing from here on was ever committed."""
     if index <= node.log.committed:
         return
     node.log.truncate(index)
@@ -176,11 +176,11 @@ def _drop_from(node: RaftState, index: Index) -> None:
 
 
 def _on_snapshot_chunk(node: RaftState, chunk: SnapshotChunk) -> None:
-    """A snapshot from the leader mends all damage up to its beginning; the rest must have been mended before."""
+    """A snapshot of the leader repairs all damage up to its log; damage after that must be repaired before."""
     log = node.log
     meta = chunk.meta
     if meta.log_index < log.base <= meta.index:
-        # Our log begins later than the leader's and stays as it is; only the state is taken.
+        # Our log begins later than the leader's and stays; only the state is taken.
         meta = replace(meta, log_index=log.base, log_term=log.term(log.base))
     if node.repaired or any(high - 1 > meta.log_index for _, high in node.damaged):
         return

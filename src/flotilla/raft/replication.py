@@ -1,8 +1,8 @@
-"""What a leader sends: appends, news of the commit index, heartbeats, pieces of a snapshot.
+"""The messages that a leader sends: appends, news of the commit index, heartbeats, chunks of a snapshot.
 
 Appends are made when a Ready is taken, not when a proposal comes in: all proposals of a turn travel in
-one message per follower. How much may be under way to whom is the business of `progress.py`; what an
-answer means is decided in `leader.py`.
+one message per follower. `progress.py` bounds what may be in flight to a follower; `leader.py` handles
+the replies.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ def has_work(node: RaftState) -> bool:
 
 
 def flush(node: RaftState) -> None:
-    """Called when a Ready is taken: everything the followers should have by now."""
+    """Called when a Ready is taken: sends everything that the followers should have by now."""
     if proposals.should_leave_joint(node):
         proposals.propose_to_leave_joint(node)
     if node.reads.sequence > node.reads.sequence_sent:
@@ -60,7 +60,7 @@ def _wants_append(node: RaftState, peer: NodeId, progress: Progress, last: Index
 
 
 def _due_news(node: RaftState) -> Index:
-    """The commit index that followers should have heard of by now; 0 while it may wait for company."""
+    """The commit index that followers should know by now; 0 while it may wait for the next append."""
     return node.log.committed if node.news_ticks >= node.options.commit_news_ticks else 0
 
 
@@ -68,11 +68,11 @@ def _wants_commit_news(progress: Progress, news: Index) -> bool:
     return progress.state == REPLICATE and progress.commit_sent < min(news, progress.match)
 
 
-# To everybody.
+# To all followers.
 
 
 def send_heartbeats(node: RaftState) -> None:
-    """Also carries the newest round of asking for reads: a lost round is repeated by the next heartbeat."""
+    """Heartbeats also carry the newest read round; the next heartbeat repeats a lost one."""
     node.heartbeat_elapsed = 0
     node.reads.sequence_sent = node.reads.sequence
     committed = node.log.committed
@@ -124,10 +124,10 @@ def _append_bytes_max(node: RaftState, peer: NodeId) -> int:
 
 
 def send_empty_append(node: RaftState, peer: NodeId, progress: Progress) -> None:
-    """Asks whether what was sent so far has arrived; a refusal shows what was lost."""
+    """Finds out whether the appends so far have arrived; a refusal shows which were lost."""
     prev_index = progress.next - 1
     if prev_index < node.log.base:
-        # The log moved on meanwhile: find out by probing that a snapshot is needed.
+        # The log was compacted meanwhile: a probe will find that a snapshot is needed.
         progress.become_probe()
         return
     node.messages.append(
@@ -144,7 +144,7 @@ def _start_snapshot(node: RaftState, peer: NodeId, progress: Progress) -> None:
         node.snapshot_wanted = True
         progress.probe_sent = True
         return
-    # The log that still exists goes along, so it begins where ours begins.
+    # The follower's log will begin where ours begins: the entries from there on are sent as well.
     base = node.log.base
     progress.become_snapshot(replace(meta, log_index=base, log_term=node.log.term(base)))
     send_chunk(node, peer, progress)
@@ -156,7 +156,7 @@ def send_chunk(node: RaftState, peer: NodeId, progress: Progress) -> None:
     progress.snapshot_wait_ticks = 0
     data = _read_chunk(node, meta.index, progress.snapshot_offset)
     if data is None:
-        # A newer snapshot took its place, or must: begin again at the next heartbeat's answer.
+        # A newer snapshot took its place, or must: start again at the next heartbeat reply.
         progress.become_probe()
         progress.probe_sent = True
         return

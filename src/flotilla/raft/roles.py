@@ -3,7 +3,7 @@
 FOLLOWER -> PRE_CANDIDATE   no leader heard in time, or the link to it broke
 PRE_CANDIDATE -> CANDIDATE  a quorum would vote
 CANDIDATE -> LEADER         a quorum voted
-FOLLOWER -> CANDIDATE       the leader asked this node to take over
+FOLLOWER -> CANDIDATE       the leader transfers leadership to this node
 any -> FOLLOWER             a newer term, a leader of this term, a lost election, or no quorum heard
 """
 

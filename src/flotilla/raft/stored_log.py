@@ -1,4 +1,4 @@
-"""What the consensus core may ask of the log on disk. Reads only: writing is the caller's, through Ready."""
+"""The log on disk as consensus reads it. The caller writes it, from each Ready."""
 
 from typing import Protocol
 
@@ -9,9 +9,8 @@ from flotilla.types.ids import Index, Term
 class StoredLog(Protocol):
     """The entries a replica has handed to its store, in order, without gaps.
 
-    `first_index() - 1` is the base: its term is known, its entry is not there any more (0 and term 0
-    for a new log). The store takes over entries when it is told to save them, before they are
-    durable; what is durable, the core tracks by itself.
+    `first_index() - 1` is the base: its term is known, its entry is gone (0 and term 0 for a new log).
+    The store serves entries from `save` on, before they are durable; the core itself tracks what is durable.
     """
 
     def first_index(self) -> Index: ...
@@ -25,7 +24,7 @@ class StoredLog(Protocol):
     def entries(self, low: Index, high: Index, max_bytes: int) -> list[Entry]:
         """Entries [low, high), as many as fit into max_bytes but at least one.
 
-        Raises CorruptionError with the damaged range when a checksum does not hold.
+        Raises CorruptionError with the damaged range when a checksum does not match.
         """
 
     def snapshot(self) -> SnapshotMeta | None:

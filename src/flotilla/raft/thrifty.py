@@ -1,9 +1,9 @@
-"""Voters whom a leader need not hurry to: while little is under way, entries go at once only to those a quorum needs.
+"""Thrifty replication: while little is in flight, entries go at once only to the voters that a quorum needs.
 
-An entry that travels alone costs each replica the same, and whoever proposed it waits for the quickest ones only. What
-is kept back for a spare reaches it with many others in one message, and so in one write: with the next tick at the
-latest, and sooner if the driver finds that a quorum takes its time. What is promised does not change, since a quorum
-has every committed entry on disk as before: to be a spare is nothing else than to have a slow link for a while.
+A single entry costs each replica a message and a write, but its proposer waits for the fastest quorum only. The other
+voters lag: they get the entry together with later ones, in one message and one write. That happens with the next tick
+at the latest, and sooner if the driver finds that the quorum takes too long. Safety does not change, since a quorum
+has every committed entry on disk as before: a lagging voter is like one with a slow link.
 """
 
 from flotilla.raft import quorum
@@ -11,12 +11,12 @@ from flotilla.raft.progress import REPLICATE, Progress
 from flotilla.raft.state import RaftState
 from flotilla.types.ids import Index, NodeId
 
-#: So many entries do not wait for more.
+#: A batch of this size amortises its write; waiting for more would only delay it.
 ENTRIES_MAX = 32
 
 
 def may_wait(node: RaftState, progress: Progress, last: Index) -> bool:
-    """Whether a spare may have what it lacks a little later: it is little, and no tick has come since."""
+    """Whether a lagging voter may get its entries later: they are few, and no tick has come since."""
     return (
         node.news_ticks == 0
         and last - progress.next < ENTRIES_MAX
@@ -24,12 +24,12 @@ def may_wait(node: RaftState, progress: Progress, last: Index) -> bool:
     )
 
 
-def choose(node: RaftState) -> frozenset[NodeId]:
-    """Those without whom there is a quorum: whoever is behind the others, else who would be the last to stand.
+def choose_lagging(node: RaftState) -> frozenset[NodeId]:
+    """The voters that no quorum needs: those behind the others, else those that would be the last to stand.
 
-    With every tick: one that fell silent is behind by then, because the spare was sent in its place what it owes, and
-    the two change places. A link that breaks is known at once, and then nobody is spared; nor is anybody as long as the
-    others commit without the leader, because its own disk is the slow one.
+    Called with every tick. A voter that fell silent is behind by then, because the lagging voter got its entries
+    instead: the two change places. After a broken link no voter lags; nor does one while the others commit without
+    the leader, whose own disk is the slow one.
     """
     configuration = node.configuration
     if not node.options.thrifty_bytes_max or configuration.is_joint:
