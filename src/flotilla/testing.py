@@ -116,7 +116,7 @@ class LocalBroker:
         while not queue.catch_up():
             await asyncio.sleep(0)
         answer: asyncio.Future[FlotillaError | None] = asyncio.get_running_loop().create_future()
-        queue.outbox.push(lambda error: None if answer.done() else answer.set_result(error))
+        queue.settlements.push(lambda error: None if answer.done() else answer.set_result(error))
         return await answer is None and not queue.is_burying
 
     async def _applied(self) -> None:

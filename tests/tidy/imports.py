@@ -46,8 +46,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "spark": ("types", "client", "codec.batch"),
     "cli": (*_CORE, *_ADAPTERS, "broker", "frontends", "client", "gateway", "server", "spark"),
     "cli.sim": (*_CORE, *_ADAPTERS, "sim"),
-    # Beside the layers: the simulator runs the real core, storage and driver on simulated devices.
-    "sim": (*_CORE, "storage", "runtime.driver"),
+    # Beside the layers: the simulator runs the real core, storage, driver and group commit on simulated devices.
+    "sim": (*_CORE, "storage", "runtime.driver", "broker.queue.settlement_log"),
     # Composition roots, where everything meets.
     "node": (*_CORE, *_ADAPTERS),
     "server": (*_CORE, *_ADAPTERS, "node", "broker", "frontends", "client", "gateway"),

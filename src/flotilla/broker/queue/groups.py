@@ -17,7 +17,7 @@ from flotilla.broker.ports import Cancel, Consensus, Elsewhere, Outside
 from flotilla.broker.queue.dead_letters import DeadLetters, rules_of
 from flotilla.broker.queue.delivery import BatchShelf, QueueReader, Reading
 from flotilla.broker.queue.rate_limit import KEEPER, TokenShares
-from flotilla.broker.queue.settlement_log import QueueOutbox
+from flotilla.broker.queue.settlement_log import SettlementLog
 from flotilla.broker.queue.waiting_room import WaitingRoom
 from flotilla.broker.retention import holders_of
 from flotilla.broker.steady_clock import SteadyClock
@@ -142,7 +142,7 @@ class PartitionQueue:
         self.now_ms = ports.clock.now_ms
         self.reader = QueueReader(number, replica, ports.shelf)
         self.leader = QueueLeader(machine, term, self.now_ms(), ports.random, GRACE_MS, self._own_rules)
-        self.outbox = QueueOutbox(self.leader, self._propose, ports.outside, self.now_ms, self._told)
+        self.settlements = SettlementLog(self.leader, self._propose, ports.outside.later, self.now_ms, self._told)
         self._ports = ports
         self._outside = ports.outside
         self._check_serving = check_serving
@@ -294,7 +294,7 @@ class PartitionQueue:
                 self.wake_soon(taker.group)
             deliver(error)
 
-        self.outbox.push(answered)
+        self.settlements.push(answered)
         return sum([delivery.count for delivery in deliveries])
 
     def _within_limit(self, taker: Taker, leases: list[LeasedMessages], now_ms: int) -> list[LeasedMessages]:
@@ -339,7 +339,7 @@ class PartitionQueue:
             self._unspend(group, reading.expired)
             for lease in reading.expired:
                 self.leader.expire(group, lease.first, lease.end, now_ms)
-            self.outbox.push()
+            self.settlements.push()
         for first, end, max_deliveries in reading.limited:
             self.leader.limit_deliveries(group, first, end, max_deliveries)
         return reading
@@ -377,7 +377,7 @@ class PartitionQueue:
     def release_member(self, member: str) -> None:
         """A consumer is gone."""
         if self.leader.release_member(member, self.now_ms()):
-            self.outbox.push()
+            self.settlements.push()
             self.changed()
 
     # Time, and those who wait.
@@ -432,7 +432,7 @@ class PartitionQueue:
         now_ms = self.now_ms()
         if self.leader.advance(now_ms):
             self.wake_soon()
-        self.outbox.push()
+        self.settlements.push()
         self._look_ahead()
 
     def _reserved(self, _: object) -> None:
@@ -523,7 +523,7 @@ class PartitionQueue:
             return
         self._is_ended = True
         self._disarm()
-        self.outbox.end(reason)
+        self.settlements.end(reason)
         self.reader.close()
         self._waiting.empty()
         self._ports.ended(self, reason)

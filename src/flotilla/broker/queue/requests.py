@@ -101,7 +101,7 @@ class QueueRequests:
         def answered(error: FlotillaError | None) -> None:
             done(Settled(expired) if error is None else self._explain(error))
 
-        queue.outbox.push(answered)
+        queue.settlements.push(answered)
 
     def settlement_to_stage(self, request: StageSettlement) -> commands.StageSettlement | None:
         """What is to be proposed; `staged` wants to hear of it. None: it is in the log already."""

@@ -1,79 +1,78 @@
-"""Ends of leases on their way into the log: what all groups of a partition settle goes into one command.
+"""Group commit of settlements: what all groups of a partition settle goes into few commands of the log.
 
-Group commit: what comes while commands are under way shares the next one, and what comes in one turn of
-the loop shares a command anyway. Whoever waits is answered when everything that it put in has committed, or
-with the reason why that is not known. Nothing here reads a clock or knows what a settlement means.
+Settlements that arrive while shipments are in flight share the next one; those of one turn of the loop share a command
+anyway. A caller is answered when everything that it added has committed, or with the reason why that is not known.
+After a refusal the next shipment waits a moment. Nothing here reads a clock or knows what a settlement means.
 """
 
 from collections.abc import Callable
 from functools import partial
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
-from flotilla.broker.ports import Outside
 from flotilla.partition.commands.partition_commands import SettleRuns, encode_command
 from flotilla.partition.leader.queue_leader import QueueLeader
 from flotilla.types.errors import FlotillaError, OutcomeUnknownError
 
-#: Told the fate of what it put into the outbox: None when that is committed.
+#: Called with None when everything that the caller added has committed.
 Answered: TypeAlias = Callable[[FlotillaError | None], None]
 Propose: TypeAlias = Callable[[bytes, Callable[[object], None]], object]
 
-#: Shipments of one partition that wait for a quorum at a time.
-UNDER_WAY_MAX = 2
+#: Shipments of one partition that wait for a quorum.
+IN_FLIGHT_MAX: Final = 2
 #: After a refusal.
-RETRY_MS = 20
+RETRY_MS: Final = 20
 
 
 class _Shipment:
-    """Everything that was in the outbox at one time; it has bounds by command, so there may be several."""
+    """Everything that was in the outbox at one time: several commands, as each is bounded."""
 
-    __slots__ = ("error", "left", "waiting")
+    __slots__ = ("error", "pending", "waiting")
 
     def __init__(self, waiting: list[Answered], commands: int) -> None:
         self.waiting = waiting
         #: Commands without an answer.
-        self.left = commands
+        self.pending = commands
         self.error: FlotillaError | None = None
 
-    def tell(self, error: FlotillaError | None) -> None:
+    def answer(self, error: FlotillaError | None) -> None:
         waiting, self.waiting = self.waiting, []
         for answered in waiting:
             answered(error)
 
 
-class QueueOutbox:
+class SettlementLog:
     def __init__(
         self,
         leader: QueueLeader,
         propose: Propose,
-        outside: Outside,
+        later: Callable[[int, Callable[[], None]], object],
         now_ms: Callable[[], int],
-        told: Callable[[SettleRuns, bool], None],
+        decided: Callable[[SettleRuns, bool], None],
     ) -> None:
-        """`told` hears what became of each command, after the leader: whether it has committed."""
+        """`later` runs an action after a delay; `decided` learns, after the leader, whether a command committed."""
         self._leader = leader
         self._propose = propose
-        self._outside = outside
+        self._later = later
         self._now_ms = now_ms
-        self._told = told
-        #: Whose part is in the leader's outbox still.
+        self._decided = decided
+        #: Callers whose settlements are still in the leader's outbox.
         self._gathered: list[Answered] = []
-        self._under_way: list[_Shipment] = []
+        self._in_flight: list[_Shipment] = []
         self._is_send_due = False
         self._is_retry_due = False
         self._is_ended = False
 
     def push(self, answered: Answered | None = None) -> None:
-        """Something may have been put into the leader's outbox in this turn."""
+        """The leader's outbox may have something in it: ships it at the end of this turn, or when there is room."""
         if answered is not None:
             self._gathered.append(answered)
-        if not self._is_send_due and len(self._under_way) < UNDER_WAY_MAX:
+        if not self._is_send_due and len(self._in_flight) < IN_FLIGHT_MAX:
             self._is_send_due = True
-            self._outside.later(0, self._send)
+            self._later(0, self._send)
 
     def _send(self) -> None:
         self._is_send_due = False
-        if self._is_ended or len(self._under_way) >= UNDER_WAY_MAX:
+        if self._is_ended or len(self._in_flight) >= IN_FLIGHT_MAX:
             return
         now_ms = self._now_ms()
         commands: list[SettleRuns] = []
@@ -81,38 +80,38 @@ class QueueOutbox:
             commands.append(command)
         waiting, self._gathered = self._gathered, []
         if not commands:
-            self._tell_idle(waiting)
+            self._answer_idle(waiting)
             return
         shipment = _Shipment(waiting, len(commands))
-        self._under_way.append(shipment)
+        self._in_flight.append(shipment)
         for command in commands:
             self._propose(encode_command(command), partial(self._answered, shipment, command))
 
-    def _tell_idle(self, waiting: list[Answered]) -> None:
-        """What they settled needs no log, or somebody settled it before, in a command that may be under way."""
-        if self._under_way:
-            self._under_way[-1].waiting += waiting
+    def _answer_idle(self, waiting: list[Answered]) -> None:
+        """Their settlements need no log, or another caller's command has them and may still be in flight."""
+        if self._in_flight:
+            self._in_flight[-1].waiting += waiting
         else:
-            _Shipment(waiting, 0).tell(None)
+            _Shipment(waiting, 0).answer(None)
 
     def _answered(self, shipment: _Shipment, command: SettleRuns, result: object) -> None:
         if isinstance(result, FlotillaError):
             shipment.error = result
         if not self._is_ended:
             self._report(command, result)
-        shipment.left -= 1
-        if shipment.left:
+        shipment.pending -= 1
+        if shipment.pending:
             return
-        self._under_way.remove(shipment)
-        shipment.tell(shipment.error)
+        self._in_flight.remove(shipment)
+        shipment.answer(shipment.error)
         if self._is_ended:
             return
         if shipment.error is None:
             self._send()
         elif not self._is_retry_due:
-            # What nobody asks for again is back in the outbox, and would be refused again at once, and for ever.
+            # Expired leases are back in the outbox: without a pause they would be refused again at once, and for ever.
             self._is_retry_due = True
-            self._outside.later(RETRY_MS, self._retry)
+            self._later(RETRY_MS, self._retry)
 
     def _retry(self) -> None:
         self._is_retry_due = False
@@ -121,14 +120,14 @@ class QueueOutbox:
     def _report(self, command: SettleRuns, result: object) -> None:
         if not isinstance(result, FlotillaError):
             self._leader.committed(command)
-            self._told(command, True)
+            self._decided(command, True)
         elif not isinstance(result, OutcomeUnknownError):
             self._leader.failed(command)
-            self._told(command, False)
-        # What is unknown stays as it is: the term is over, and with it this leader.
+            self._decided(command, False)
+        # An unknown outcome changes nothing: the term is over, and with it this leader.
 
     def end(self, reason: FlotillaError) -> None:
         """The term is over: what was not proposed will not be. The rest gets its answer from consensus."""
         self._is_ended = True
         waiting, self._gathered = self._gathered, []
-        _Shipment(waiting, 0).tell(reason)
+        _Shipment(waiting, 0).answer(reason)

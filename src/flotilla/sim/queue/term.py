@@ -10,6 +10,7 @@ from functools import partial
 from random import Random
 from typing import Final, Protocol
 
+from flotilla.broker.queue.settlement_log import SettlementLog
 from flotilla.codec.batch.check import validate
 from flotilla.codec.batch.facts import facts_of_view
 from flotilla.codec.batch.header import patch_base_offset
@@ -31,7 +32,6 @@ from flotilla.sim.checkers.queue_transactions import StageShadow
 from flotilla.sim.plans.queue_message import read_message
 from flotilla.sim.queue.carrier import Carrier
 from flotilla.sim.queue.decisions import DecisionBoard
-from flotilla.sim.queue.outbox import SimOutbox
 from flotilla.sim.queue.transactions import SimTransactions
 from flotilla.sim.wire import Answered, Outcome
 from flotilla.types.errors import CorruptionError, FlotillaError, NotFoundError, NotLeaderError
@@ -143,7 +143,7 @@ class QueueTerm:
         self._at = ports.checker.begin(node, term)
         self._admission = ProduceAdmission(self.machine)
         self.queue = QueueLeader(self.machine, term, ports.now_ms(), random, GRACE_MS, ports.rules_of)
-        self._outbox = SimOutbox(self.queue, self._propose_settlement, ports.later, ports.now_ms, self._told)
+        self._settlements = SettlementLog(self.queue, self._propose_settlement, ports.later, ports.now_ms, self._told)
         self._carrier = Carrier(self)
         self.transactions = SimTransactions(node, term, ports, self._admission, self.queue, random, self._parted)
         self._timer_ms: int | None = None
@@ -258,7 +258,7 @@ class QueueTerm:
         refused = self.queue.settle(request.group, ACK, held, "", 0, now_ms)
         assert not refused, "a lease that was just given is there"
         self._checker.settled(self._at, request.group, held, now_ms)
-        self._outbox.push(partial(self._deliver_once, request.group, deliveries, held, answer))
+        self._settlements.push(partial(self._deliver_once, request.group, deliveries, held, answer))
 
     def _deliver_once(
         self,
@@ -323,7 +323,7 @@ class QueueTerm:
                 self.note(f"finds message {offset} of {name} too old")
                 self.queue.expire(name, offset, offset + 1, now_ms)
                 self._checker.returned(self._at, name, [one])
-                self._outbox.push()
+                self._settlements.push()
                 continue
             if record.max_deliveries:
                 self.queue.limit_deliveries(name, offset, offset + 1, record.max_deliveries)
@@ -373,7 +373,7 @@ class QueueTerm:
                 self._checker.answered_settled(group, kind, accepted, generation)
             answer(Settled(refused) if error is None else error)
 
-        self._outbox.push(shipped)
+        self._settlements.push(shipped)
 
     def _parted(self, group: str, held: list[LeaseRange]) -> None:
         """A transaction has the messages now."""
@@ -406,7 +406,7 @@ class QueueTerm:
     def _member_lost(self, request: MemberLost, answer: Answered) -> None:
         if self.queue.release_member(request.member, self.now_ms()):
             self.note(f"takes back what {request.member} held")
-            self._outbox.push()
+            self._settlements.push()
         self._checker.lost(self._at, request.member)
 
     # Commands.
@@ -477,7 +477,7 @@ class QueueTerm:
             return
         self._timer_ms = None
         self.queue.advance(self.now_ms())
-        self._outbox.push()
+        self._settlements.push()
         self._look_ahead()
 
     def trim(self) -> None:
@@ -498,7 +498,7 @@ class QueueTerm:
         self.is_over = True
         self._admission.end()
         self.transactions.end()
-        self._outbox.end(NotLeaderError())
+        self._settlements.end(NotLeaderError())
 
 
 def _tell_all(wait: BatchWait, result: object) -> None:
