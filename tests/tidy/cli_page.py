@@ -15,7 +15,7 @@ from flotilla.cli.shell.words import WORDS
 from flotilla.cli.terminal.exit_codes import ALL
 from flotilla.cli.terminal.message_formats import Format
 from flotilla.cli.terminal.servers import DEFAULT_SERVERS, SERVERS_VARIABLE
-from flotilla.types.settings import SETTINGS_BY_NAME
+from flotilla.types.settings import SETTINGS
 
 PATH = "docs/reference/cli.md"
 
@@ -67,7 +67,7 @@ def options(function: Callable[..., None]) -> list[Option]:
     found = []
     for name, parameter in signature(function, eval_str=True).parameters.items():
         kind, info = get_args(parameter.annotation)[:2]
-        if isinstance(info, OptionInfo) and name not in (*SETTINGS_BY_NAME, "config"):
+        if isinstance(info, OptionInfo) and name not in (*SETTINGS, "config"):
             # Inside of Annotated, typer keeps the first flag where a default would stand.
             first = [info.default] if isinstance(info.default, str) else []
             flags = [*first, *(info.param_decls or ())] or [f"--{name.replace('_', '-')}"]

@@ -83,6 +83,7 @@ DOORLESS = (
     "collections",
     "contextlib",
     "dataclasses",
+    "difflib",
     "enum",
     "functools",
     "hashlib",

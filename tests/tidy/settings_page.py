@@ -1,7 +1,8 @@
 """The reference page of settings, made from the table: `REWRITE=1 pytest tests/tidy/test_settings_docs.py`."""
 
 from flotilla.cli.config import toml_line
-from flotilla.types.settings import SETTINGS, Scope, Setting
+from flotilla.types.setting_table import Scope, Setting
+from flotilla.types.settings import SETTINGS
 
 PATH = "docs/reference/settings.md"
 
@@ -45,13 +46,13 @@ others are on other machines, set `advertise` and `peer_advertise` to addresses 
 
 
 def render() -> str:
-    sections = [_section(name) for name in dict.fromkeys(setting.section for setting in SETTINGS)]
+    sections = [_section(name) for name in dict.fromkeys(setting.section for setting in SETTINGS.values())]
     return "\n".join([_HEAD, *sections, _RULES, _file()])
 
 
 def _section(name: str) -> str:
     head = f"## {name}\n\n| key | default | allowed | scope | meaning |\n| --- | --- | --- | --- | --- |\n"
-    return head + "".join(_row(setting) for setting in SETTINGS if setting.section == name)
+    return head + "".join(_row(setting) for setting in SETTINGS.values() if setting.section == name)
 
 
 def _row(setting: Setting) -> str:
@@ -62,5 +63,5 @@ def _row(setting: Setting) -> str:
 
 
 def _file() -> str:
-    lines = "".join(f"{toml_line(setting, setting.default)}\n" for setting in SETTINGS)
+    lines = "".join(f"{toml_line(setting, setting.default)}\n" for setting in SETTINGS.values())
     return f"## A file with all defaults\n\n```toml\n{lines}```\n"

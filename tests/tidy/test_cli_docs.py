@@ -75,7 +75,7 @@ def test_documents_type_only_what_exists(path: str) -> None:
         assert verb, f"{path}: flotilla {line}"
         flags = set() if isinstance(verb, typer.Typer) else {flag for option in options(verb) for flag in option.flags}
         if not isinstance(verb, typer.Typer) and takes_settings(verb):
-            flags |= {setting.flag for setting in SETTINGS}
+            flags |= {setting.flag for setting in SETTINGS.values()}
         used = {word.partition("=")[0] for word in words if re.match(r"--?[a-z]", word)} - {"--help", "--version"}
         assert used <= flags, f"{path}: flotilla {line}"
 

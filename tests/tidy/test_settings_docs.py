@@ -24,7 +24,7 @@ def test_the_page_is_fresh() -> None:
 
 def test_every_setting_has_a_row() -> None:
     keys = [row[0] for row in table_rows(page()) if len(row) == 5 and row[0] != "key"]
-    assert keys == [setting.name for setting in SETTINGS]
+    assert keys == [setting.name for setting in SETTINGS.values()]
 
 
 def test_no_cell_breaks_its_table() -> None:
@@ -32,7 +32,7 @@ def test_no_cell_breaks_its_table() -> None:
 
 
 def test_every_key_that_the_page_speaks_of_exists() -> None:
-    known = {setting.name for setting in SETTINGS}
+    known = {setting.name for setting in SETTINGS.values()}
     spoken = set(re.findall(r"`([a-z]+_[a-z_]+)`", prose(page())))
     assert spoken <= known
 
@@ -42,7 +42,7 @@ def test_the_file_on_the_page_gives_the_defaults(tmp_path: Path) -> None:
     assert block
     file = tmp_path / "flotilla.toml"
     file.write_text(block[1], "utf-8")
-    assert list(tomllib.loads(block[1])) == [setting.name for setting in SETTINGS]
+    assert list(tomllib.loads(block[1])) == [setting.name for setting in SETTINGS.values()]
     loaded = load_settings({}, {}, file)
     assert loaded.settings == NodeSettings()
     assert {origin.kind for origin in loaded.origins.values()} == {OriginKind.FILE}

@@ -8,8 +8,8 @@ from tests.tidy.markdown import table_rows
 from tests.tidy.topic_settings_page import _NOTES, PATH, render
 from tests.tidy.tree import ROOT
 
-NAMES = [row.name for row in (PARTITIONS, REPLICATION_FACTOR, *SETTINGS)]
-GROUP_NAMES = [row.name for row in GROUP_SETTINGS]
+NAMES = [row.name for row in (PARTITIONS, REPLICATION_FACTOR, *SETTINGS.values())]
+GROUP_NAMES = [row.name for row in GROUP_SETTINGS.values()]
 
 
 def page() -> str:

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from flotilla.types.group_settings import GROUP_SETTINGS
-from flotilla.types.topics import PARTITIONS, REPLICATION_FACTOR, SETTINGS, Setting, format_setting
+from flotilla.types.setting_table import Setting
+from flotilla.types.topics import PARTITIONS, REPLICATION_FACTOR, SETTINGS
 
 PATH = "docs/reference/topic-settings.md"
 
@@ -74,7 +75,7 @@ _NOTES: Final = {
     "dedup_window_entries": "Per partition: this many batches of producers, and as many idempotency keys. A key that "
     "was pushed out is stored again.",
     "dedup_window_ms": "Whichever limit is reached first ends the memory of a batch or a key.",
-    "lease_ms_max": "Renewals included. After that the lease expires, whatever the consumer does.",
+    "lease_ms_max": "After that the lease expires, whatever the consumer does.",
     "dead_letters": "The topic is `dlq.<group>.<topic>`.",
     "paused": "`flotilla group pause` and `resume` set it. Leases that exist can still be settled.",
     "holds_retention": "The hold takes effect within 10 s on all partitions, even if the group has never polled.",
@@ -82,8 +83,8 @@ _NOTES: Final = {
 
 
 def render() -> str:
-    topics = "## Topics\n\n" + _table(map(_row, (PARTITIONS, REPLICATION_FACTOR, *SETTINGS)))
-    return "\n".join([_HEAD, topics, _GROUPS, _table(map(_group_row, GROUP_SETTINGS)), _ELSEWHERE])
+    topics = "## Topics\n\n" + _table(map(_row, (PARTITIONS, REPLICATION_FACTOR, *SETTINGS.values())))
+    return "\n".join([_HEAD, topics, _GROUPS, _table(map(_group_row, GROUP_SETTINGS.values())), _ELSEWHERE])
 
 
 def _table(rows: Iterable[str]) -> str:
@@ -91,16 +92,16 @@ def _table(rows: Iterable[str]) -> str:
 
 
 def _row(row: Setting) -> str:
-    allowed = f"{format_setting(row, row.minimum)} to {format_setting(row, row.maximum)}"
-    if row.maximum >= 2**53 - 1:
-        allowed = f"from {format_setting(row, row.minimum)}"
-    if (row.minimum, row.maximum) == (0, 1):
+    allowed = f"{row.format(row.kind.minimum)} to {row.format(row.kind.maximum)}"
+    if row.kind.maximum >= 2**53 - 1:
+        allowed = f"from {row.format(row.kind.minimum)}"
+    if (row.kind.minimum, row.kind.maximum) == (0, 1):
         allowed = "0 or 1"
     meaning = " ".join(filter(None, (row.help, _NOTES.get(row.name))))
-    return f"| `{row.name}` | `{format_setting(row, row.default)}` | {allowed} | {meaning} |\n"
+    return f"| `{row.name}` | `{row.format(row.default)}` | {allowed} | {meaning} |\n"
 
 
 def _group_row(row: Setting) -> str:
-    if row in SETTINGS:
+    if row.name in SETTINGS:
         return f"| `{row.name}` | as the topic | as for topics | {row.help} |\n"
     return _row(row)

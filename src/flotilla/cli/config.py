@@ -14,8 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from flotilla.cli.terminal.settings_flags import setting_flags
-from flotilla.types.setting_kinds import Duration, Size, Switch, Whole
-from flotilla.types.settings import SETTINGS, LoadedSettings, OriginKind, Setting
+from flotilla.types.setting_table import Setting
+from flotilla.types.settings import SETTINGS, LoadedSettings, OriginKind
 
 #: Below this many columns a terminal has no room for whole sentences.
 _MEANING_WIDTH = 100
@@ -50,7 +50,7 @@ def show(
 def as_json_text(loaded: LoadedSettings) -> str:
     """An object by key. Durations are in milliseconds and sizes in bytes, as their keys say."""
     shown = {}
-    for setting in SETTINGS:
+    for setting in SETTINGS.values():
         value = getattr(loaded.settings, setting.name)
         origin = loaded.origins[setting.name]
         shown[setting.name] = {
@@ -72,7 +72,7 @@ def as_table(loaded: LoadedSettings, width: int) -> Table:
     table.add_column("origin", overflow="fold")
     if width >= _MEANING_WIDTH:
         table.add_column("meaning", style="dim", no_wrap=True, ratio=1)
-    for setting in SETTINGS:
+    for setting in SETTINGS.values():
         origin = loaded.origins[setting.name]
         style = "" if origin.kind is OriginKind.DEFAULT else "bold cyan"
         value = setting.kind.format(getattr(loaded.settings, setting.name))
@@ -85,7 +85,7 @@ def as_table(loaded: LoadedSettings, width: int) -> Table:
 def as_toml(loaded: LoadedSettings) -> str:
     """A file of settings that gives the same values again, with each origin as a comment."""
     lines = []
-    for setting in SETTINGS:
+    for setting in SETTINGS.values():
         line = toml_line(setting, getattr(loaded.settings, setting.name))
         lines.append(f"{line}  # {loaded.origins[setting.name]}")
     return "\n".join(lines)
@@ -93,6 +93,6 @@ def as_toml(loaded: LoadedSettings) -> str:
 
 def toml_line(setting: Setting, value: object) -> str:
     text = setting.kind.format(value)
-    is_bare = isinstance(setting.kind, Whole | Switch) and not isinstance(setting.kind, Duration | Size)
-    # A printable string is written in TOML as it is in JSON.
+    # JSON writes a number like a setting does only if the setting has no unit; TOML writes strings like JSON.
+    is_bare = json.dumps(setting.kind.plain(value)) == text
     return f"{setting.name} = {text if is_bare else json.dumps(text, ensure_ascii=False)}"

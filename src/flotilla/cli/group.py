@@ -10,7 +10,7 @@ from flotilla.cli.terminal.pairs import read_settings_of
 from flotilla.cli.terminal.servers import AsJson, Cluster, takes_cluster
 from flotilla.cli.terminal.start_point import now_ms, read_start_point
 from flotilla.types.errors import InvalidArgumentError
-from flotilla.types.group_settings import GROUP_SETTING_BY_NAME
+from flotilla.types.group_settings import GROUP_SETTINGS
 from flotilla.types.operations.stream import StreamGroupDescription
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def describe(
         _show_queue(info)
     if settings:
         typer.echo()
-        rows = [(key, text, GROUP_SETTING_BY_NAME[key].help) for key, text in settings.items()]
+        rows = [(key, text, GROUP_SETTINGS[key].help) for key, text in settings.items()]
         print_table(("setting", "value", "meaning"), rows)
 
 
@@ -233,7 +233,7 @@ def alter(
 
     Example: `flotilla group alter orders billing --set max_deliveries=3`
     """
-    changes = read_settings_of("group", GROUP_SETTING_BY_NAME, settings, unset)
+    changes = read_settings_of(GROUP_SETTINGS, settings, unset)
     if not changes:
         raise InvalidArgumentError("nothing to change: give --set or --unset")
     with cluster.connect() as client:

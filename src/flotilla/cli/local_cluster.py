@@ -35,7 +35,7 @@ from flotilla.types.errors import (
     UnavailableError,
 )
 from flotilla.types.ids import NO_NODE
-from flotilla.types.settings import VARIABLE_PREFIX
+from flotilla.types.setting_table import VARIABLE_PREFIX
 
 if TYPE_CHECKING:
     from flotilla.client.client import Client

@@ -19,7 +19,7 @@ from flotilla.cli.terminal.servers import AsJson, Cluster, find_topic, takes_clu
 from flotilla.types.errors import AlreadyExistsError, InvalidArgumentError, NotFoundError
 from flotilla.types.ids import NO_NODE
 from flotilla.types.operations import Metadata, TopicInfo
-from flotilla.types.topics import SETTING_BY_NAME, read_settings, resolve_settings, show_settings
+from flotilla.types.topics import SETTINGS, resolve_settings, show_settings
 
 topic_app = typer.Typer(name="topic", help="Create, inspect and change topics.", no_args_is_help=True)
 
@@ -53,7 +53,7 @@ def create(
 
     Example: `flotilla topic create orders --partitions 3 --set retention_ms=7d`
     """
-    chosen = read_settings_of("topic", SETTING_BY_NAME, settings)
+    chosen = read_settings_of(SETTINGS, settings)
     with cluster.connect() as client:
         try:
             made = client.create_topic(name, partitions=partitions, replication_factor=replication_factor, **chosen)
@@ -119,7 +119,7 @@ def describe(cluster: Cluster, name: Name, as_json: AsJson = False) -> None:
     print_table(
         ("setting", "value", "origin", "meaning"),
         [
-            (key, text, "topic" if key in chosen else "default", SETTING_BY_NAME[key].help)
+            (key, text, "topic" if key in chosen else "default", SETTINGS[key].help)
             for key, text in _in_force(found).items()
         ],
     )
@@ -148,7 +148,7 @@ def alter(
 
     Example: `flotilla topic alter orders --partitions 6 --unset retention_ms`
     """
-    changes = read_settings_of("topic", SETTING_BY_NAME, settings, unset)
+    changes = read_settings_of(SETTINGS, settings, unset)
     if not partitions and not replication_factor and not changes:
         raise InvalidArgumentError("nothing to change: give --partitions, --replication-factor, --set or --unset")
     with cluster.connect() as client:
@@ -257,12 +257,12 @@ def replicas_of(topic: TopicInfo) -> int:
 def _chosen(topic: TopicInfo) -> dict[str, str]:
     """The settings of this topic, with units, without those of the cluster."""
     in_force = _in_force(topic)
-    return {name: in_force[name] for name in topic.settings if name in SETTING_BY_NAME}
+    return {name: in_force[name] for name in topic.settings if name in SETTINGS}
 
 
 def _in_force(topic: TopicInfo) -> dict[str, str]:
-    known = {name: text for name, text in topic.settings.items() if name in SETTING_BY_NAME}
-    return show_settings(resolve_settings(read_settings(known).items()))
+    known = {name: text for name, text in topic.settings.items() if name in SETTINGS}
+    return show_settings(resolve_settings(SETTINGS.parse(known).items()))
 
 
 def as_plain(topic: TopicInfo, offsets: dict[int, tuple[int, int]] | None = None) -> dict[str, Any]:

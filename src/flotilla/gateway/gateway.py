@@ -51,7 +51,7 @@ from flotilla.types.operations.queue import (
     Subscribe,
 )
 from flotilla.types.records import Record, RecordLimits, check_record
-from flotilla.types.topics import SETTING_BY_NAME, parse_setting
+from flotilla.types.topics import SETTINGS
 
 TIMEOUT_MS_DEFAULT: Final = 10_000
 #: A leader that loses a connection takes back what came over it after a second: leases are shown before, and again
@@ -284,9 +284,9 @@ class Gateway:
         if known is not None and known[0] is topic:
             return known[1]
         text = topic.settings.get(_PAYLOAD)
-        payload_bytes_max = SETTING_BY_NAME[_PAYLOAD].default
+        payload_bytes_max = SETTINGS[_PAYLOAD].default
         if text is not None:
-            payload_bytes_max = parse_setting(SETTING_BY_NAME, "topic", _PAYLOAD, text)
+            payload_bytes_max = SETTINGS.parse({_PAYLOAD: text})[_PAYLOAD]
         limits = RecordLimits(payload_bytes_max=payload_bytes_max)
         self._limits[topic.name] = (topic, limits)
         return limits

@@ -6,7 +6,7 @@ from flotilla.metadata.state import ClusterState
 from flotilla.metadata.values import ACTIVE, Partition, Topic
 from flotilla.types.errors import ConfigurationChangeError, InvalidArgumentError, NotFoundError, UnavailableError
 from flotilla.types.ids import NO_NODE, GroupId, NodeId
-from flotilla.types.topics import REPLICATION_FACTOR, REPLICATION_FACTOR_MAX, check_setting
+from flotilla.types.topics import REPLICATION_FACTOR, REPLICATION_FACTOR_MAX
 
 
 def plan_moves(state: ClusterState, command: PlanMoves) -> None:
@@ -53,7 +53,7 @@ def resize_topic(state: ClusterState, command: ResizeTopic) -> None:
     if topic is None:
         raise NotFoundError(f"there is no topic {command.name!r}")
     factor = command.replication_factor
-    check_setting(REPLICATION_FACTOR, factor)
+    REPLICATION_FACTOR.check(factor)
     active = sum(1 for broker in state.brokers.values() if broker.state == ACTIVE)
     for group, target in resized(state, topic, factor):
         if len(target) >= factor:

@@ -42,18 +42,17 @@ from flotilla.types.errors import (
     OverloadedError,
     UnavailableError,
 )
-from flotilla.types.group_settings import GROUP_SETTING_BY_NAME, check_group_settings, resolve_rules
+from flotilla.types.group_settings import GROUP_SETTINGS, resolve_rules
 from flotilla.types.ids import NO_NODE, GroupId, NodeId
+from flotilla.types.setting_table import SettingTable
 from flotilla.types.topics import (
     BROKER_COUNT_MAX,
     GROUP_COUNT_MAX,
     PARTITIONS,
     REPLICATION_FACTOR,
-    SETTING_BY_NAME,
+    SETTINGS,
     TOPIC_COUNT_MAX,
-    Setting,
     check_group_name,
-    check_setting,
     check_settings,
     check_topic_name,
 )
@@ -85,7 +84,7 @@ def placeable_brokers(state: ClusterState) -> list[NodeId]:
 def altered_settings(topic: Topic, command: AlterTopic) -> tuple[tuple[str, int], ...]:
     """What the topic has set after the command. Raises InvalidArgumentError."""
     changes = _distinct(command.settings)
-    _check_reset(SETTING_BY_NAME, "topic", command.reset, changes)
+    _check_reset(SETTINGS, command.reset, changes)
     kept = {name: value for name, value in topic.chosen if name not in command.reset}
     return check_settings({**kept, **changes})
 
@@ -93,9 +92,9 @@ def altered_settings(topic: Topic, command: AlterTopic) -> tuple[tuple[str, int]
 def altered_groups(topic: Topic, command: AlterGroup) -> tuple[tuple[str, Chosen], ...]:
     """What the topic has set for its groups after the command. Raises InvalidArgumentError or OverloadedError."""
     changes = _distinct(command.settings)
-    _check_reset(GROUP_SETTING_BY_NAME, "group", command.reset, changes)
+    _check_reset(GROUP_SETTINGS, command.reset, changes)
     kept = {name: value for name, value in topic.chosen_for(command.group) if name not in command.reset}
-    chosen = check_group_settings({**kept, **changes})
+    chosen = GROUP_SETTINGS.check({**kept, **changes})
     rules = resolve_rules(topic.settings, chosen)
     if chosen and rules.nack_backoff_max_ms < rules.nack_backoff_ms:
         raise InvalidArgumentError("nack_backoff_max_ms is below nack_backoff_ms")
@@ -105,10 +104,9 @@ def altered_groups(topic: Topic, command: AlterGroup) -> tuple[tuple[str, Chosen
     return tuple((name, settings) for name, settings in sorted(groups.items()) if settings)
 
 
-def _check_reset(table: Mapping[str, Setting], noun: str, reset: tuple[str, ...], changes: Mapping[str, int]) -> None:
+def _check_reset(table: SettingTable, reset: tuple[str, ...], changes: Mapping[str, int]) -> None:
+    table.check_names(reset)
     for name in reset:
-        if name not in table:
-            raise InvalidArgumentError(f"there is no {noun} setting {name!r}")
         if name in changes:
             raise InvalidArgumentError(f"{name} is set and reset at once")
 
@@ -167,8 +165,8 @@ def _remove_broker(state: ClusterState, command: RemoveBroker) -> None:
 
 def _create_topic(state: ClusterState, command: CreateTopic) -> None:
     check_topic_name(command.name)
-    check_setting(PARTITIONS, command.partitions)
-    check_setting(REPLICATION_FACTOR, command.replication_factor)
+    PARTITIONS.check(command.partitions)
+    REPLICATION_FACTOR.check(command.replication_factor)
     check_settings(_distinct(command.settings))
     if command.name in state.names:
         raise AlreadyExistsError(f"topic {command.name} exists")
@@ -181,7 +179,7 @@ def _alter_topic(state: ClusterState, command: AlterTopic) -> None:
     topic = _known_topic(state, command.name)
     altered_settings(topic, command)
     if command.partitions:
-        check_setting(PARTITIONS, command.partitions)
+        PARTITIONS.check(command.partitions)
         have = len(topic.partitions)
         if command.partitions < have:
             raise InvalidArgumentError(f"topic {topic.name} has {have} partitions and can only get more")

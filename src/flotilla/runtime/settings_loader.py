@@ -9,14 +9,12 @@ pass all of them on.
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 
 from flotilla.types.errors import InvalidArgumentError
+from flotilla.types.setting_table import VARIABLE_PREFIX, did_you_mean
 from flotilla.types.settings import (
     SETTINGS,
-    SETTINGS_BY_NAME,
-    VARIABLE_PREFIX,
     Given,
     LoadedSettings,
     Origin,
@@ -53,7 +51,7 @@ def load_settings(flags: Mapping[str, object], environ: Mapping[str, str], file:
 def _from_file(file: Path) -> dict[str, Given]:
     place = str(file) if str(file).isprintable() else repr(str(file))
     content = _read_toml(file, place)
-    _refuse_unknown(content, SETTINGS_BY_NAME, f"key in {place}")
+    _refuse_unknown(content, SETTINGS, f"key in {place}")
     return {name: Given(raw, Origin(OriginKind.FILE, place)) for name, raw in content.items()}
 
 
@@ -79,10 +77,12 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, Given]:
         for name, value in environ.items()
         if name.startswith(VARIABLE_PREFIX) and value and not _is_service_link(name, value)
     }
-    _refuse_unknown(ours, [*(setting.variable for setting in SETTINGS), CONFIG_VARIABLE], "environment variable")
+    _refuse_unknown(
+        ours, [*(setting.variable for setting in SETTINGS.values()), CONFIG_VARIABLE], "environment variable"
+    )
     return {
         setting.name: Given(ours[setting.variable], Origin(OriginKind.ENVIRONMENT, setting.variable))
-        for setting in SETTINGS
+        for setting in SETTINGS.values()
         if setting.variable in ours
     }
 
@@ -94,11 +94,9 @@ def _is_service_link(name: str, value: str) -> bool:
 
 
 def _from_flags(flags: Mapping[str, object]) -> dict[str, Given]:
-    _refuse_unknown(flags, SETTINGS_BY_NAME, "flag")
+    _refuse_unknown(flags, SETTINGS, "flag")
     return {
-        name: Given(raw, Origin(OriginKind.FLAG, SETTINGS_BY_NAME[name].flag))
-        for name, raw in flags.items()
-        if raw is not None
+        name: Given(raw, Origin(OriginKind.FLAG, SETTINGS[name].flag)) for name, raw in flags.items() if raw is not None
     }
 
 
@@ -106,6 +104,5 @@ def _refuse_unknown(found: Iterable[str], known: Iterable[str], what: str) -> No
     candidates = list(known)
     for name in found:
         if name not in candidates:
-            close = get_close_matches(name, candidates, n=1)
-            hint = f"; did you mean {close[0]}?" if close else "; `flotilla config show` lists all settings"
+            hint = did_you_mean(name, candidates) or "; `flotilla config show` lists all settings"
             raise InvalidArgumentError(f"unknown {what}: {name!r}{hint}")

@@ -1,19 +1,20 @@
-"""What can be set for one queue group of a topic: a table like that of topics, and what follows from both.
+"""Settings of one queue group of a topic: a table like that of topics, and the rules that follow from both.
 
 A group stores only what was set for it; the rest follows its topic. The metadata keeps the settings, so that every
 leader of the topic's partitions knows them.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from flotilla.types.errors import InvalidArgumentError
-from flotilla.types.topics import SETTING_BY_NAME, Setting, TopicSettings, check_setting, format_setting, parse_setting
+from flotilla.types.setting_kinds import duration, whole
+from flotilla.types.setting_table import Setting, SettingTable
+from flotilla.types.topics import SETTINGS, TopicSettings
 
 _HOUR_MS = 3_600_000
 
-#: Of the topic, and again of each group.
+#: Settings of the topic that a group may set for itself.
 _INHERITED: Final = (
     "max_deliveries",
     "visibility_ms",
@@ -22,21 +23,29 @@ _INHERITED: Final = (
     "rate_limit_per_minute",
     "rate_limit_burst",
 )
-_OWN: Final[tuple[Setting, ...]] = (
-    Setting("lease_ms_max", "ms", 12 * _HOUR_MS, 100, 12 * _HOUR_MS, "How long one delivery may be held in all."),
-    Setting("dead_letters", "count", 1, 0, 1, "1: the last failure goes to the dead-letter topic; 0: it is dropped."),
-    Setting("paused", "count", 0, 0, 1, "1: the group gets nothing until it is set to 0."),
-    Setting("holds_retention", "count", 0, 0, 1, "1: retention never removes what the group has not settled."),
+_OWN: Final = (
+    Setting(
+        "lease_ms_max",
+        duration(100, 12 * _HOUR_MS),
+        12 * _HOUR_MS,
+        "How long one delivery may be leased, renewals included.",
+    ),
+    Setting(
+        "dead_letters", whole(0, 1), 1, "1 moves a message to the dead-letter topic after its last attempt; 0 drops it."
+    ),
+    Setting("paused", whole(0, 1), 0, "1 delivers nothing to the group until it is set to 0."),
+    Setting(
+        "holds_retention", whole(0, 1), 0, "1 keeps retention from deleting messages that the group has not settled."
+    ),
 )
-GROUP_SETTINGS: Final[tuple[Setting, ...]] = tuple(SETTING_BY_NAME[name] for name in _INHERITED) + _OWN
-GROUP_SETTING_BY_NAME: Final[dict[str, Setting]] = {row.name: row for row in GROUP_SETTINGS}
+GROUP_SETTINGS: Final = SettingTable("group", (*(SETTINGS[name] for name in _INHERITED), *_OWN))
 
 
 @dataclass(frozen=True, slots=True)
 class GroupRules:
     """The settings in force for one group, one field for each row of GROUP_SETTINGS and in its order."""
 
-    #: 0, which nobody can set: failures never end a message, whatever bound it has of its own.
+    #: 0, which cannot be set: failures never end a message, whatever bound it has of its own.
     max_deliveries: int
     visibility_ms: int
     nack_backoff_ms: int
@@ -55,21 +64,3 @@ def resolve_rules(topic: TopicSettings, chosen: Iterable[tuple[str, int]] = ()) 
     values.update((row.name, row.default) for row in _OWN)
     values.update(chosen)
     return GroupRules(**values)
-
-
-def check_group_settings(chosen: Mapping[str, object]) -> tuple[tuple[str, int], ...]:
-    """What was set, checked and in the order of the table. Raises InvalidArgumentError."""
-    for name in chosen:
-        if name not in GROUP_SETTING_BY_NAME:
-            raise InvalidArgumentError(f"there is no group setting {name!r}")
-    return tuple((row.name, check_setting(row, chosen[row.name])) for row in GROUP_SETTINGS if row.name in chosen)
-
-
-def read_group_settings(texts: Mapping[str, str]) -> dict[str, int]:
-    """Settings as people write them to integers, whose bounds nobody has checked. Raises InvalidArgumentError."""
-    return {name: parse_setting(GROUP_SETTING_BY_NAME, "group", name, text) for name, text in texts.items()}
-
-
-def show_group_settings(chosen: Iterable[tuple[str, int]]) -> dict[str, str]:
-    """What was set as people read it; `read_group_settings` takes it back."""
-    return {name: format_setting(GROUP_SETTING_BY_NAME[name], value) for name, value in chosen}

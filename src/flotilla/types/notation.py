@@ -1,7 +1,7 @@
-"""How people write durations and sizes: `100ms`, `30s`, `5m`; `64KiB`, `1MiB`.
+"""The notation of durations and sizes: `100ms`, `30s`, `5m`; `64KiB`, `1MiB`.
 
-A bare number counts milliseconds or bytes. Only whole numbers are written: nothing here rounds, and
-what was formatted parses to the same number. Formatting takes the largest unit that divides.
+A bare number counts milliseconds or bytes. Numbers are whole: nothing here rounds, and a formatted number parses to
+itself. Formatting takes the largest unit that divides.
 """
 
 import re
@@ -16,7 +16,7 @@ _QUANTITY = re.compile(r"([0-9]{1,18}) ?([A-Za-z]*)")
 
 def parse_duration(text: str) -> int:
     """Milliseconds. Raises ValueError."""
-    return _parse(text, DURATION_UNITS)
+    return _parse(text, DURATION_UNITS, "500ms, 10s or 2m")
 
 
 def format_duration(duration_ms: int) -> str:
@@ -25,17 +25,17 @@ def format_duration(duration_ms: int) -> str:
 
 def parse_size(text: str) -> int:
     """Bytes. Raises ValueError."""
-    return _parse(text, SIZE_UNITS)
+    return _parse(text, SIZE_UNITS, "512KiB or 1MiB")
 
 
 def format_size(size_bytes: int) -> str:
     return _format(size_bytes, SIZE_UNITS)
 
 
-def _parse(text: str, units: Mapping[str, int]) -> int:
+def _parse(text: str, units: Mapping[str, int], examples: str) -> int:
     match = _QUANTITY.fullmatch(text)
     if match is None or (match[2] and match[2] not in units):
-        raise ValueError("not a whole number with a known unit")
+        raise ValueError(f"not a whole number with a known unit, as in {examples}")
     return int(match[1]) * (units[match[2]] if match[2] else 1)
 
 

@@ -1,297 +1,187 @@
-"""What sorts of value a setting can hold: how each is written, read, shown, and which values are allowed.
+"""Kinds of setting values: how a value is written, read and shown, and which values are allowed.
 
-A kind reads text (from a flag, a variable or a string in a file) and, where a file can say it better,
-the file's own number, truth value, list or table. It raises ValueError without a reason: `allowed`
-says all there is to know, and whoever reads a setting adds its name and where the value came from.
-For every allowed value, `read(format(value)) == value`.
+A kind reads text (a flag, a variable, a string in a file) and, where a file can say it better, the file's own number,
+truth value, list or table. `read` raises ValueError; the reader of a setting adds its name and where the value came
+from. For every allowed value, `read(format(value)) == value`.
 """
 
 import re
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, Final, TypeAlias
 
 from flotilla.types.address import PORT_MAX, Address, Peer, parse_address
 from flotilla.types.notation import DURATION_UNITS, SIZE_UNITS, format_duration, format_size, parse_duration, parse_size
 
-#: What JSON can say of a value.
+#: A value as JSON says it.
 Plain: TypeAlias = int | str | list[str] | dict[str, str] | None
 
-NODE_ID_MAX = 2**32 - 1
+NODE_ID_MAX: Final = 2**32 - 1
+#: The largest integer that JSON keeps without losing digits.
+UNBOUNDED: Final = 2**53 - 1
 
-_WHOLE = re.compile(r"-?[0-9]{1,18}")
-_SWITCH_WORDS = {
-    "true": True,
-    "yes": True,
-    "on": True,
-    "1": True,
-    "false": False,
-    "no": False,
-    "off": False,
-    "0": False,
+_WHOLE = re.compile(r"-?[0-9]{1,18}", re.ASCII)
+_SWITCH_WORDS: Final = {
+    **dict.fromkeys(("true", "yes", "on", "1"), True),
+    **dict.fromkeys(("false", "no", "off", "0"), False),
 }
 
 
-class Kind(ABC):
+def _same(value: Any) -> Any:
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
     """Values go through `read` on their way in, `format` and `plain` on their way out."""
 
-    @property
-    @abstractmethod
-    def allowed(self) -> str:
-        """What may be written, as the end of a sentence that begins with "expected"."""
+    #: What may be written, as the end of a sentence that begins with "expected".
+    allowed: str
+    #: The same in a word or two, for help.
+    shape: str
+    #: Text to a value. Raises ValueError with the reason.
+    parse: Callable[[str], object]
+    #: Whether a value is of this kind and within its bounds.
+    accepts: Callable[[object], bool]
+    format: Callable[[Any], str] = str
+    plain: Callable[[Any], Plain] = str
+    #: What a file holds, other than text, to a value. Raises ValueError.
+    adopt: Callable[[Any], object] = _same
+    #: The bounds of a number.
+    minimum: int = 0
+    maximum: int = 0
 
-    @property
-    @abstractmethod
-    def shape(self) -> str:
-        """The same in a word or two, for help."""
-
-    def read(self, raw: object) -> object:
+    def read(self, raw: object) -> Any:
         """Raises ValueError if that is not an allowed value."""
         value = self.parse(raw) if isinstance(raw, str) else self.adopt(raw)
         if not self.accepts(value):
-            raise ValueError("not allowed")
-        return value
-
-    @abstractmethod
-    def parse(self, text: str) -> object:
-        """Raises ValueError if the text says nothing of this kind."""
-
-    def adopt(self, raw: object) -> object:
-        """A value that is not text. Most kinds take it as it is and leave the verdict to `accepts`."""
-        return raw
-
-    @abstractmethod
-    def accepts(self, value: object) -> bool:
-        """Whether a value is of this kind and within its bounds."""
-
-    def format(self, value: object) -> str:
-        return str(value)
-
-    def plain(self, value: object) -> Plain:
-        return self.format(value)
-
-
-@dataclass(frozen=True)
-class Whole(Kind):
-    low: int
-    high: int
-
-    @property
-    def allowed(self) -> str:
-        return f"a whole number from {self.low} to {self.high}"
-
-    @property
-    def shape(self) -> str:
-        return "NUMBER"
-
-    def parse(self, text: str) -> object:
-        if _WHOLE.fullmatch(text) is None:
-            raise ValueError("not a whole number")
-        return int(text)
-
-    def accepts(self, value: object) -> bool:
-        # True and False are whole numbers to the language, but nobody means them.
-        return isinstance(value, int) and not isinstance(value, bool) and self.low <= value <= self.high
-
-    def plain(self, value: object) -> Plain:
-        assert isinstance(value, int)
+            raise ValueError(f"expected {self.allowed}")
         return value
 
 
-@dataclass(frozen=True)
-class Duration(Whole):
+def whole(minimum: int, maximum: int) -> Kind:
+    return _number(minimum, maximum, "a whole number", "NUMBER", _parse_whole, str)
+
+
+def duration(minimum: int, maximum: int) -> Kind:
     """Milliseconds."""
-
-    @property
-    def allowed(self) -> str:
-        units = ", ".join(DURATION_UNITS)
-        return f"a duration from {format_duration(self.low)} to {format_duration(self.high)} (units: {units})"
-
-    @property
-    def shape(self) -> str:
-        return "DURATION"
-
-    def parse(self, text: str) -> object:
-        return parse_duration(text)
-
-    def format(self, value: object) -> str:
-        assert isinstance(value, int)
-        return format_duration(value)
+    return _number(minimum, maximum, "a duration", "DURATION", parse_duration, format_duration, DURATION_UNITS)
 
 
-@dataclass(frozen=True)
-class Size(Whole):
+def size(minimum: int, maximum: int) -> Kind:
     """Bytes."""
-
-    @property
-    def allowed(self) -> str:
-        units = ", ".join(SIZE_UNITS)
-        return f"a size from {format_size(self.low)} to {format_size(self.high)} (units: {units})"
-
-    @property
-    def shape(self) -> str:
-        return "SIZE"
-
-    def parse(self, text: str) -> object:
-        return parse_size(text)
-
-    def format(self, value: object) -> str:
-        assert isinstance(value, int)
-        return format_size(value)
+    return _number(minimum, maximum, "a size", "SIZE", parse_size, format_size, SIZE_UNITS)
 
 
-@dataclass(frozen=True)
-class Switch(Kind):
-    @property
-    def allowed(self) -> str:
-        return "true or false"
+def _number(
+    minimum: int,
+    maximum: int,
+    noun: str,
+    shape: str,
+    parse: Callable[[str], int],
+    show: Callable[[int], str],
+    units: Mapping[str, int] | None = None,
+) -> Kind:
+    bounds = f"from {show(minimum)}" + ("" if maximum == UNBOUNDED else f" to {show(maximum)}")
+    allowed = f"{noun} {bounds}" + (f" (units: {', '.join(units)})" if units else "")
 
-    @property
-    def shape(self) -> str:
-        return "true|false"
+    def accepts(value: object) -> bool:
+        # A bool is an int to Python and a mistake here.
+        return isinstance(value, int) and not isinstance(value, bool) and minimum <= value <= maximum
 
-    def parse(self, text: str) -> object:
-        value = _SWITCH_WORDS.get(text.lower())
+    return Kind(
+        allowed="0 or 1" if (minimum, maximum) == (0, 1) else allowed,
+        shape=shape,
+        parse=parse,
+        accepts=accepts,
+        format=show,
+        plain=_same,
+        minimum=minimum,
+        maximum=maximum,
+    )
+
+
+def _parse_whole(text: str) -> int:
+    if _WHOLE.fullmatch(text) is None:
+        raise ValueError("not a whole number")
+    return int(text)
+
+
+def switch() -> Kind:
+    return Kind(
+        allowed="true or false",
+        shape="true|false",
+        parse=lambda text: _SWITCH_WORDS.get(text.lower()),
+        accepts=lambda value: isinstance(value, bool),
+        format=lambda value: "true" if value else "false",
+        plain=_same,
+    )
+
+
+def text(meaning: str, pattern: str = ".+") -> Kind:
+    def accepts(value: object) -> bool:
+        # Characters that cannot be printed would break the lines of logs and tables.
+        return isinstance(value, str) and value.isprintable() and re.fullmatch(pattern, value) is not None
+
+    return Kind(allowed=meaning, shape="TEXT", parse=_same, accepts=accepts)
+
+
+def choice(*words: str) -> Kind:
+    allowed = f"{', '.join(words[:-1])} or {words[-1]}"
+    return Kind(allowed, "|".join(words), parse=_same, accepts=lambda value: value in words)
+
+
+def endpoint(none: str = "", *, port_min: int = 1) -> Kind:
+    """An address. The word `none` stands for None; port 0 lets a listener take any free port."""
+
+    def accepts(value: object) -> bool:
         if value is None:
-            raise ValueError("neither")
-        return value
+            return bool(none)
+        return isinstance(value, Address) and port_min <= value.port <= PORT_MAX
 
-    def accepts(self, value: object) -> bool:
-        return isinstance(value, bool)
-
-    def format(self, value: object) -> str:
-        return "true" if value else "false"
-
-    def plain(self, value: object) -> Plain:
-        assert isinstance(value, bool)
-        return value
-
-
-@dataclass(frozen=True)
-class Text(Kind):
-    meaning: str
-    pattern: str = ".+"
-
-    @property
-    def allowed(self) -> str:
-        return self.meaning
-
-    @property
-    def shape(self) -> str:
-        return "TEXT"
-
-    def parse(self, text: str) -> object:
-        return text
-
-    def accepts(self, value: object) -> bool:
-        # What cannot be printed would break lines of logs and tables.
-        return isinstance(value, str) and value.isprintable() and re.fullmatch(self.pattern, value) is not None
+    return Kind(
+        allowed="host:port" + (f", or {none}" if none else ""),
+        shape="HOST:PORT",
+        parse=lambda text: None if none and text == none else parse_address(text),
+        accepts=accepts,
+        format=lambda value: none if value is None else str(value),
+        plain=lambda value: None if value is None else str(value),
+    )
 
 
-@dataclass(frozen=True)
-class Choice(Kind):
-    words: tuple[str, ...]
-
-    @property
-    def allowed(self) -> str:
-        return f"{', '.join(self.words[:-1])} or {self.words[-1]}"
-
-    @property
-    def shape(self) -> str:
-        return "|".join(self.words)
-
-    def parse(self, text: str) -> object:
-        return text
-
-    def accepts(self, value: object) -> bool:
-        return value in self.words
-
-
-@dataclass(frozen=True)
-class Endpoint(Kind):
-    """An address. With a word for `none`, that word stands for None."""
-
-    none: str = ""
-    #: 0 lets a listener take any free port.
-    port_min: int = 1
-
-    @property
-    def allowed(self) -> str:
-        return "host:port" + (f", or {self.none}" if self.none else "")
-
-    @property
-    def shape(self) -> str:
-        return "HOST:PORT"
-
-    def parse(self, text: str) -> object:
-        return None if self.none and text == self.none else parse_address(text)
-
-    def accepts(self, value: object) -> bool:
-        if value is None:
-            return bool(self.none)
-        return isinstance(value, Address) and self.port_min <= value.port <= PORT_MAX
-
-    def format(self, value: object) -> str:
-        return self.none if value is None else str(value)
-
-    def plain(self, value: object) -> Plain:
-        return None if value is None else str(value)
-
-
-@dataclass(frozen=True)
-class Endpoints(Kind):
+def endpoints() -> Kind:
     """Addresses in order, each once; a tuple."""
 
-    @property
-    def allowed(self) -> str:
-        return "host:port, several separated by commas, none twice"
-
-    @property
-    def shape(self) -> str:
-        return "HOST:PORT,..."
-
-    def parse(self, text: str) -> object:
+    def parse(text: str) -> object:
         return tuple(parse_address(part.strip()) for part in text.split(",")) if text.strip() else ()
 
-    def adopt(self, raw: object) -> object:
-        return tuple(parse_address(_text(part)) for part in raw) if isinstance(raw, list) else raw
+    def accepts(value: object) -> bool:
+        if not isinstance(value, tuple) or len({*value}) < len(value):
+            return False
+        return all(isinstance(address, Address) and address.port for address in value)
 
-    def accepts(self, value: object) -> bool:
-        return (
-            isinstance(value, tuple)
-            and all(isinstance(address, Address) and address.port for address in value)
-            and len({*value}) == len(value)
-        )
-
-    def format(self, value: object) -> str:
-        return ",".join(self.plain(value))
-
-    def plain(self, value: object) -> list[str]:
-        assert isinstance(value, tuple)
-        return [str(address) for address in value]
+    return Kind(
+        allowed="host:port, several separated by commas, none twice",
+        shape="HOST:PORT,...",
+        parse=parse,
+        accepts=accepts,
+        format=lambda value: ",".join(map(str, value)),
+        plain=lambda value: [str(address) for address in value],
+        adopt=lambda raw: tuple(parse_address(_text(part)) for part in raw) if isinstance(raw, list) else raw,
+    )
 
 
-@dataclass(frozen=True)
-class Peers(Kind):
+def peers() -> Kind:
     """Nodes with their addresses, by node id, each id and each address once; a tuple of Peer."""
 
-    @property
-    def allowed(self) -> str:
-        return "id=host:port, several separated by commas, no id and no address twice"
-
-    @property
-    def shape(self) -> str:
-        return "ID=HOST:PORT,..."
-
-    def parse(self, text: str) -> object:
+    def parse(text: str) -> object:
         pairs = [part.partition("=") for part in text.split(",")] if text.strip() else []
         return _peers([(node.strip(), address.strip()) for node, _, address in pairs])
 
-    def adopt(self, raw: object) -> object:
+    def adopt(raw: object) -> object:
         return _peers([(node, _text(address)) for node, address in raw.items()]) if isinstance(raw, Mapping) else raw
 
-    def accepts(self, value: object) -> bool:
+    def accepts(value: object) -> bool:
         if not isinstance(value, tuple) or not all(isinstance(peer, Peer) for peer in value):
             return False
         nodes = {peer.node for peer in value}
@@ -299,12 +189,15 @@ class Peers(Kind):
         is_within = all(1 <= peer.node <= NODE_ID_MAX and peer.address.port for peer in value)
         return is_within and len(nodes) == len(addresses) == len(value)
 
-    def format(self, value: object) -> str:
-        return ",".join(f"{node}={address}" for node, address in self.plain(value).items())
-
-    def plain(self, value: object) -> dict[str, str]:
-        assert isinstance(value, tuple)
-        return {str(peer.node): str(peer.address) for peer in value}
+    return Kind(
+        allowed="id=host:port, several separated by commas, no id and no address twice",
+        shape="ID=HOST:PORT,...",
+        parse=parse,
+        accepts=accepts,
+        format=lambda value: ",".join(f"{peer.node}={peer.address}" for peer in value),
+        plain=lambda value: {str(peer.node): str(peer.address) for peer in value},
+        adopt=adopt,
+    )
 
 
 def _text(raw: object) -> str:
@@ -314,9 +207,4 @@ def _text(raw: object) -> str:
 
 
 def _peers(pairs: list[tuple[str, str]]) -> tuple[Peer, ...]:
-    peers = []
-    for node, address in pairs:
-        if _WHOLE.fullmatch(node) is None:
-            raise ValueError("not a node id")
-        peers.append(Peer(int(node), parse_address(address)))
-    return tuple(sorted(peers))
+    return tuple(sorted([Peer(_parse_whole(node), parse_address(address)) for node, address in pairs]))

@@ -10,7 +10,6 @@ from typer.testing import CliRunner
 from flotilla.cli.app import app
 from flotilla.cli.config import as_table
 from flotilla.runtime.settings_loader import load_settings
-from flotilla.types.setting_kinds import Switch
 from flotilla.types.settings import SETTINGS
 
 
@@ -24,7 +23,7 @@ def test_json_tells_value_and_origin():
     result = run("--json", "--heartbeat-ms", "250ms", environ={"FLOTILLA_HTTP_LISTEN": "off"})
     assert result.exit_code == 0
     shown = json.loads(result.stdout)
-    assert list(shown) == [setting.name for setting in SETTINGS]
+    assert list(shown) == [setting.name for setting in SETTINGS.values()]
     assert shown["heartbeat_ms"] | {"help": ""} == {
         "value": 250,
         "text": "250ms",
@@ -40,9 +39,9 @@ def test_json_tells_value_and_origin():
 
 
 def test_every_setting_has_a_flag():
-    for setting in SETTINGS:
+    for setting in SETTINGS.values():
         text = setting.kind.format(setting.default)
-        if isinstance(setting.kind, Switch):
+        if isinstance(setting.default, bool):
             flags = [setting.flag if setting.default else f"--no-{setting.flag.removeprefix('--')}"]
         else:
             flags = [setting.flag, text]
@@ -77,7 +76,7 @@ def test_the_table_shows_every_key_and_origin(width):
         console.print(as_table(loaded, console.width))
     lines = capture.get().splitlines()
     keys = [line.split()[0] for line in lines if not line.startswith(" ")]
-    assert keys == ["key", *(setting.name for setting in SETTINGS)]
+    assert keys == ["key", *(setting.name for setting in SETTINGS.values())]
     assert ("meaning" in lines[0]) == (width >= 100)
     folded = "".join("".join(lines).split())
     assert "[red]x[/red]" in folded
@@ -104,6 +103,6 @@ def test_a_mistake_is_one_line_and_exit_code_2(args, environ, complaint):
 
 def test_the_help_lists_every_flag():
     help_text = run("--help", environ={"COLUMNS": "200"}).stdout
-    for setting in SETTINGS:
+    for setting in SETTINGS.values():
         assert setting.flag in help_text
     assert "(default 127.0.0.1:7600)" in help_text

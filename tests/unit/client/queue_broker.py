@@ -24,12 +24,12 @@ from flotilla.partition.state.producers import Duplicate
 from flotilla.raft.messages import DATA, Entry
 from flotilla.types.dead_letters import HEADER_PREFIX, dead_letter_topic
 from flotilla.types.errors import FlotillaError, NotFoundError, NotLeaderError
-from flotilla.types.group_settings import GroupRules, check_group_settings, read_group_settings, resolve_rules
+from flotilla.types.group_settings import GROUP_SETTINGS, GroupRules, resolve_rules
 from flotilla.types.operations import EARLIEST, LATEST, Produce, Produced, Reply, Request
 from flotilla.types.operations import Done as DoneReply
 from flotilla.types.operations import queue as ops
 from flotilla.types.records import Record
-from flotilla.types.topics import check_settings, read_settings, resolve_settings
+from flotilla.types.topics import SETTINGS, check_settings, resolve_settings
 from tests.unit.client.broker import MemoryCluster, Partition
 
 GRACE_MS = 2_000
@@ -139,9 +139,9 @@ class QueueCluster(MemoryCluster):
         self.topics[topic] = [QueuePartition(part.leader, self, topic) for part in self.topics[topic]]
 
     def rules_of(self, topic: str, group: str) -> GroupRules:
-        settings = resolve_settings(check_settings(read_settings(self.settings[topic])))
+        settings = resolve_settings(check_settings(SETTINGS.parse(self.settings[topic])))
         chosen = self.group_settings.get((topic, group), {})
-        return resolve_rules(settings, check_group_settings(read_group_settings(chosen)))
+        return resolve_rules(settings, GROUP_SETTINGS.check(GROUP_SETTINGS.parse(chosen)))
 
     def move(self, topic: str, number: int, node: int) -> None:
         """Another node leads from now on."""

@@ -6,10 +6,7 @@ from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.group_settings import (
     GROUP_SETTINGS,
     GroupRules,
-    check_group_settings,
-    read_group_settings,
     resolve_rules,
-    show_group_settings,
 )
 from flotilla.types.topics import resolve_settings
 
@@ -21,24 +18,27 @@ def test_a_group_follows_its_topic_where_nothing_was_set():
 
 
 def test_there_is_a_field_for_each_row():
-    assert [row.name for row in GROUP_SETTINGS] == list(GroupRules.__slots__)
+    assert [row.name for row in GROUP_SETTINGS.values()] == list(GroupRules.__slots__)
 
 
 def test_what_is_shown_can_be_read_back():
     chosen = (("visibility_ms", 90_000), ("rate_limit_per_minute", 30), ("holds_retention", 1))
-    shown = show_group_settings(chosen)
+    shown = GROUP_SETTINGS.show(chosen)
     assert shown["visibility_ms"] == "90s"
-    assert check_group_settings(read_group_settings(shown)) == chosen
+    assert GROUP_SETTINGS.check(GROUP_SETTINGS.parse(shown)) == chosen
 
 
 @pytest.mark.parametrize(
     ("name", "text", "says"),
     [
         ("retention_ms", "1d", "there is no group setting"),
-        ("paused", "2", "between 0 and 1"),
-        ("visibility_ms", "soon", "visibility_ms"),
+        ("paused", "2", "paused = 2: expected 0 or 1"),
+        ("visibility_ms", "soon", "visibility_ms = 'soon': .*, as in 500ms, 10s or 2m"),
+        ("visibility_ms", "1ms", "expected a duration from 100ms to 12h"),
+        ("max_deliverys", "4", "did you mean max_deliveries?"),
+        ("colour", "4", "there are max_deliveries, visibility_ms, "),
     ],
 )
 def test_what_cannot_be_set_is_refused(name, text, says):
     with pytest.raises(InvalidArgumentError, match=says):
-        check_group_settings(read_group_settings({name: text}))
+        GROUP_SETTINGS.check(GROUP_SETTINGS.parse({name: text}))

@@ -8,15 +8,14 @@ from hypothesis import strategies as st
 
 from flotilla.types.address import Address, Peer
 from flotilla.types.errors import InvalidArgumentError
-from flotilla.types.setting_kinds import Choice, Duration, Endpoint, Endpoints, Kind, Peers, Size, Switch, Text, Whole
+from flotilla.types.setting_kinds import choice, duration, endpoint, endpoints, peers, size, switch, text, whole
+from flotilla.types.setting_table import Scope
 from flotilla.types.settings import (
     SETTINGS,
-    SETTINGS_BY_NAME,
     Given,
     NodeSettings,
     Origin,
     OriginKind,
-    Scope,
     resolve,
 )
 
@@ -30,16 +29,16 @@ peer_lists = st.lists(
 ).map(lambda peers: tuple(sorted(peers)))
 
 ROUND_TRIPS = {
-    "whole": (Whole(-5, 10**9), st.integers(-5, 10**9)),
-    "duration": (Duration(0, 10**12), st.integers(0, 10**12)),
-    "size": (Size(0, 2**50), st.integers(0, 2**50)),
-    "switch": (Switch(), st.booleans()),
-    "text": (Text("text"), st.text(st.characters(codec="utf-8"), min_size=1).filter(str.isprintable)),
-    "choice": (Choice(("a", "b", "c")), st.sampled_from("abc")),
-    "endpoint": (Endpoint(), addresses),
-    "endpoint or none": (Endpoint("off"), st.none() | addresses),
-    "endpoints": (Endpoints(), st.lists(addresses, unique=True).map(tuple)),
-    "peers": (Peers(), peer_lists),
+    "whole": (whole(-5, 10**9), st.integers(-5, 10**9)),
+    "duration": (duration(0, 10**12), st.integers(0, 10**12)),
+    "size": (size(0, 2**50), st.integers(0, 2**50)),
+    "switch": (switch(), st.booleans()),
+    "text": (text("text"), st.text(st.characters(codec="utf-8"), min_size=1).filter(str.isprintable)),
+    "choice": (choice("a", "b", "c"), st.sampled_from("abc")),
+    "endpoint": (endpoint(), addresses),
+    "endpoint or none": (endpoint("off"), st.none() | addresses),
+    "endpoints": (endpoints(), st.lists(addresses, unique=True).map(tuple)),
+    "peers": (peers(), peer_lists),
 }
 
 
@@ -57,22 +56,22 @@ def test_what_a_kind_writes_it_reads_again(name):
 
 
 READ = [
-    (Whole(1, 9), 9, 9),
-    (Whole(1, 9), "007", 7),
-    (Duration(0, 10_000), 250, 250),
-    (Duration(0, 10_000), "10s", 10_000),
-    (Size(0, 4096), "4KiB", 4096),
-    (Switch(), True, True),
-    (Switch(), "Yes", True),
-    (Switch(), "0", False),
-    (Endpoint("off"), "off", None),
-    (Endpoint(port_min=0), "a:0", Address("a", 0)),
-    (Endpoints(), "", ()),
-    (Endpoints(), "a:1, b:2", (Address("a", 1), Address("b", 2))),
-    (Endpoints(), ["a:1", "b:2"], (Address("a", 1), Address("b", 2))),
-    (Peers(), " ", ()),
-    (Peers(), "3=a:1, 2=b:2", (Peer(2, Address("b", 2)), Peer(3, Address("a", 1)))),
-    (Peers(), {"3": "a:1", "2": "b:2"}, (Peer(2, Address("b", 2)), Peer(3, Address("a", 1)))),
+    (whole(1, 9), 9, 9),
+    (whole(1, 9), "007", 7),
+    (duration(0, 10_000), 250, 250),
+    (duration(0, 10_000), "10s", 10_000),
+    (size(0, 4096), "4KiB", 4096),
+    (switch(), True, True),
+    (switch(), "Yes", True),
+    (switch(), "0", False),
+    (endpoint("off"), "off", None),
+    (endpoint(port_min=0), "a:0", Address("a", 0)),
+    (endpoints(), "", ()),
+    (endpoints(), "a:1, b:2", (Address("a", 1), Address("b", 2))),
+    (endpoints(), ["a:1", "b:2"], (Address("a", 1), Address("b", 2))),
+    (peers(), " ", ()),
+    (peers(), "3=a:1, 2=b:2", (Peer(2, Address("b", 2)), Peer(3, Address("a", 1)))),
+    (peers(), {"3": "a:1", "2": "b:2"}, (Peer(2, Address("b", 2)), Peer(3, Address("a", 1)))),
 ]
 
 
@@ -82,17 +81,17 @@ def test_text_and_what_a_file_can_hold_are_read(kind, raw, value):
 
 
 REFUSED = [
-    (Whole(1, 9), ["", "x", "0", "10", "1.0", " 1", "1_0", 0, 10, 1.0, True, None, [], {}, "9" * 5000]),
-    (Duration(100, 1000), ["99ms", "2s", "x", "-1s", 99, True, 1.5, None]),
-    (Size(1, 1024), ["0", "1025", "1KB", 2048, False]),
-    (Switch(), ["", "ja", 1, 0, None, "true "]),
-    (Text("text"), ["", "a\nb", "\x1b[2J", "\udcff", 1, None]),
-    (Text("short", "[a-z]{1,3}"), ["abcd", "A", "a\n"]),
-    (Choice(("a", "b")), ["", "A", "c", 1, None, ["a"]]),
-    (Endpoint(), ["", "off", "a", "a:0", None, 7600, ["a:1"]]),
-    (Endpoints(), ["a:1,", ",", "a", "a:0", "a:1,a:1", ["a:1", 2], [""], 5, None, {"a": 1}]),
-    (Peers(), ["2", "2=", "=a:1", "x=a:1", "0=a:1", "-1=a:1", f"{2**32}=a:1", "2=a:0", "2=a:1,2=b:1", "2=a:1,3=a:1"]),
-    (Peers(), ["2=a:1,", ["2=a:1"], {"2": 5}, {"2": {}}, {"": "a:1"}, 2, None]),
+    (whole(1, 9), ["", "x", "0", "10", "1.0", " 1", "1_0", 0, 10, 1.0, True, None, [], {}, "9" * 5000]),
+    (duration(100, 1000), ["99ms", "2s", "x", "-1s", 99, True, 1.5, None]),
+    (size(1, 1024), ["0", "1025", "1KB", 2048, False]),
+    (switch(), ["", "ja", 1, 0, None, "true "]),
+    (text("text"), ["", "a\nb", "\x1b[2J", "\udcff", 1, None]),
+    (text("short", "[a-z]{1,3}"), ["abcd", "A", "a\n"]),
+    (choice("a", "b"), ["", "A", "c", 1, None, ["a"]]),
+    (endpoint(), ["", "off", "a", "a:0", None, 7600, ["a:1"]]),
+    (endpoints(), ["a:1,", ",", "a", "a:0", "a:1,a:1", ["a:1", 2], [""], 5, None, {"a": 1}]),
+    (peers(), ["2", "2=", "=a:1", "x=a:1", "0=a:1", "-1=a:1", f"{2**32}=a:1", "2=a:0", "2=a:1,2=b:1", "2=a:1,3=a:1"]),
+    (peers(), ["2=a:1,", ["2=a:1"], {"2": 5}, {"2": {}}, {"": "a:1"}, 2, None]),
 ]
 
 
@@ -106,7 +105,7 @@ def test_everything_else_is_refused(kind, raw):
 
 @given(st.text())
 def test_no_text_breaks_a_kind(text):
-    for setting in SETTINGS:
+    for setting in SETTINGS.values():
         try:
             setting.kind.read(text)
         except ValueError:
@@ -129,30 +128,29 @@ def test_the_ports_are_the_documented_ones():
     assert all(address.is_loopback for address in listeners if address)
 
 
-@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
+@pytest.mark.parametrize("setting", SETTINGS.values(), ids=lambda setting: setting.name)
 def test_every_row_is_complete(setting):
-    assert isinstance(setting.kind, Kind)
     assert setting.kind.read(setting.kind.format(setting.default)) == setting.default
     assert setting.help.endswith(".")
     assert setting.kind.allowed
     assert setting.kind.shape
-    assert isinstance(setting.kind, Duration) == setting.name.endswith("_ms")
-    assert isinstance(setting.kind, Size) == ("_bytes" in setting.name)
+    assert (setting.kind.shape == "DURATION") == setting.name.endswith("_ms")
+    assert (setting.kind.shape == "SIZE") == ("_bytes" in setting.name)
 
 
 def test_names_are_the_same_everywhere():
-    setting = SETTINGS_BY_NAME["http_listen"]
+    setting = SETTINGS["http_listen"]
     assert (setting.flag, setting.variable) == ("--http-listen", "FLOTILLA_HTTP_LISTEN")
-    assert [setting.name for setting in SETTINGS] == [field.name for field in fields(NodeSettings)]
+    assert [setting.name for setting in SETTINGS.values()] == [field.name for field in fields(NodeSettings)]
 
 
 def test_sections_are_not_torn_apart():
-    sections = [setting.section for setting in SETTINGS]
+    sections = [setting.section for setting in SETTINGS.values()]
     assert sections == sorted(sections, key=sections.index)
 
 
 def test_what_nodes_must_agree_on_is_marked():
-    shared = {setting.name for setting in SETTINGS if setting.scope is Scope.CLUSTER}
+    shared = {setting.name for setting in SETTINGS.values() if setting.scope is Scope.CLUSTER}
     assert {"cluster_id", "election_timeout_ms", "default_partitions"} <= shared
     assert not {"node_id", "data_dir", "listen", "log_level"} & shared
 

@@ -10,11 +10,11 @@ from flotilla.metadata import commands
 from flotilla.metadata.move_commands import ResizeTopic
 from flotilla.metadata.values import Topic
 from flotilla.types.errors import FlotillaError, NotFoundError, UnavailableError
-from flotilla.types.group_settings import read_group_settings, show_group_settings
+from flotilla.types.group_settings import GROUP_SETTINGS
 from flotilla.types.operations import AlterTopic, CreateTopic, DeleteTopic, GetMetadata, TopicReply
 from flotilla.types.operations.queue import AlterGroup, GroupReply
 from flotilla.types.settings import NodeSettings
-from flotilla.types.topics import read_settings
+from flotilla.types.topics import SETTINGS
 
 
 class Topics:
@@ -47,7 +47,7 @@ class Topics:
             name=request.topic,
             partitions=request.partitions or settings.default_partitions,
             replication_factor=request.replication_factor or settings.default_replication_factor,
-            settings=tuple(read_settings(request.settings).items()),
+            settings=tuple(SETTINGS.parse(request.settings).items()),
             now_ms=self._outside.now_ms(),
         )
 
@@ -62,7 +62,7 @@ class Topics:
         chosen = {name: text for name, text in request.settings.items() if text}
         command = commands.AlterTopic(
             name=request.topic,
-            settings=tuple(read_settings(chosen).items()),
+            settings=tuple(SETTINGS.parse(chosen).items()),
             reset=tuple(name for name, text in request.settings.items() if not text),
             partitions=request.partitions,
             now_ms=self._outside.now_ms(),
@@ -92,20 +92,20 @@ class Topics:
         catalog = self._catalog
         if not request.settings:
             catalog.leading()
-            done(GroupReply(show_group_settings(catalog.topic(request.topic).chosen_for(request.group))))
+            done(GroupReply(GROUP_SETTINGS.show(catalog.topic(request.topic).chosen_for(request.group))))
             return
         chosen = {name: text for name, text in request.settings.items() if text}
         command = commands.AlterGroup(
             topic=request.topic,
             group=request.group,
-            settings=tuple(read_group_settings(chosen).items()),
+            settings=tuple(GROUP_SETTINGS.parse(chosen).items()),
             reset=tuple(name for name, text in request.settings.items() if not text),
             now_ms=self._outside.now_ms(),
         )
 
         def answered(result: object) -> None:
             if isinstance(result, Topic):
-                done(GroupReply(show_group_settings(result.chosen_for(request.group))))
+                done(GroupReply(GROUP_SETTINGS.show(result.chosen_for(request.group))))
             else:
                 done(catalog.explain(result))
 

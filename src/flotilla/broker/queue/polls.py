@@ -22,11 +22,11 @@ from flotilla.types.errors import (
     NotLeaderError,
     UnavailableError,
 )
-from flotilla.types.group_settings import GROUP_SETTING_BY_NAME
+from flotilla.types.group_settings import GROUP_SETTINGS
 from flotilla.types.ids import GroupId
 from flotilla.types.operations.queue import Poll, Subscribe
 from flotilla.types.tasks import TASK_TYPE_BYTES_MAX, TASK_TYPES_MAX
-from flotilla.types.topics import check_group_name, check_setting
+from flotilla.types.topics import check_group_name
 
 MEMBER_LENGTH_MAX = 256
 #: A member that came over a connection which is gone has so long to come again, before what it holds is taken back.
@@ -35,7 +35,7 @@ LOST_MS = 1_000
 #: many messages is the oldest.
 _UNRANKED_SHARE = 4
 
-_VISIBILITY = GROUP_SETTING_BY_NAME["visibility_ms"]
+_VISIBILITY = GROUP_SETTINGS["visibility_ms"]
 
 
 class QueueHost(Protocol):
@@ -81,7 +81,7 @@ class QueuePolls:
         check_group_name(request.group)
         check_member(request.member)
         if request.visibility_ms:
-            check_setting(_VISIBILITY, request.visibility_ms)
+            _VISIBILITY.check(request.visibility_ms)
         self.heard(request.member)
         topic = self._catalog.topic(request.topic)
         if request.partitions:

@@ -27,7 +27,7 @@ from flotilla.types.errors import (
     OverloadedError,
     StaleGenerationError,
 )
-from flotilla.types.group_settings import GROUP_SETTING_BY_NAME
+from flotilla.types.group_settings import GROUP_SETTINGS
 from flotilla.types.ids import Offset
 from flotilla.types.limits import CANCEL_COUNT_MAX
 from flotilla.types.operations import LATEST, Reply
@@ -60,7 +60,6 @@ from flotilla.types.operations.queue import (
     TokensGranted,
 )
 from flotilla.types.operations.transactions import StageSettlement
-from flotilla.types.topics import check_setting
 
 #: How far a failure or a release can be put off.
 DELAY_MS_MAX = 365 * 24 * 3_600_000
@@ -68,7 +67,7 @@ DELAY_MS_MAX = 365 * 24 * 3_600_000
 READINGS_MAX = 4
 
 _KINDS = (ACK, RELEASE, FAIL, REJECT)
-_VISIBILITY = GROUP_SETTING_BY_NAME["visibility_ms"]
+_VISIBILITY = GROUP_SETTINGS["visibility_ms"]
 
 
 class QueueRequests:
@@ -122,7 +121,7 @@ class QueueRequests:
             self._queue.changed(command.settlement.group)
 
     def extend(self, request: Extend, done: Done) -> None:
-        check_setting(_VISIBILITY, request.visibility_ms)
+        _VISIBILITY.check(request.visibility_ms)
         queue = self._queue
         self._check(request.group, request.held)
         queue.recall_limits(request.group, request.held)

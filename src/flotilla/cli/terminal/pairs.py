@@ -1,10 +1,10 @@
 """Settings on a command line: `--set NAME=VALUE` and `--unset NAME`, both repeatable."""
 
-from collections.abc import Collection, Iterable
-from difflib import get_close_matches
+from collections.abc import Iterable
 from typing import Any
 
 from flotilla.types.errors import InvalidArgumentError
+from flotilla.types.setting_table import SettingTable
 
 
 def read_pairs(texts: Iterable[str], flag: str = "--set") -> dict[str, str]:
@@ -18,14 +18,8 @@ def read_pairs(texts: Iterable[str], flag: str = "--set") -> dict[str, str]:
     return pairs
 
 
-def read_settings_of(
-    what: str, known: Collection[str], texts: Iterable[str], unset: Iterable[str] = ()
-) -> dict[str, Any]:
+def read_settings_of(table: SettingTable, texts: Iterable[str], unset: Iterable[str] = ()) -> dict[str, Any]:
     """Settings of a topic or a group; an empty text restores the default. Raises InvalidArgumentError."""
     settings = {**read_pairs(texts), **dict.fromkeys(unset, "")}
-    for name in settings:
-        if name not in known:
-            close = get_close_matches(name, known, n=1)
-            hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
-            raise InvalidArgumentError(f"there is no {what} setting {name!r}; {hint}")
+    table.check_names(settings)
     return settings

@@ -108,7 +108,7 @@ def read_duration(text: str, flag: str) -> int:
     try:
         duration_ms = parse_duration(text)
     except ValueError as error:
-        raise InvalidArgumentError(f"{flag} {text!r}: {error}, as in 500ms, 10s or 2m") from None
+        raise InvalidArgumentError(f"{flag} {text!r}: {error}") from None
     if duration_ms < 1:
         raise InvalidArgumentError(f"{flag} {text!r}: it must be longer than 0")
     return duration_ms

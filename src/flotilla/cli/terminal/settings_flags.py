@@ -14,13 +14,13 @@ import typer
 from flotilla.cli.terminal.servers import SERVERS_VARIABLE
 from flotilla.cli.terminal.shared_options import share_options
 from flotilla.runtime.settings_loader import CONFIG_VARIABLE, load_settings
-from flotilla.types.setting_kinds import Switch
-from flotilla.types.settings import SETTINGS, LoadedSettings, Setting
+from flotilla.types.setting_table import Setting
+from flotilla.types.settings import SETTINGS, LoadedSettings
 
 
 def setting_flags(command: Callable[..., None]) -> Callable[..., None]:
     """Turns `command(loaded, **own)` into one with a flag for every setting."""
-    return share_options(command, [_config_flag(), *map(_flag, SETTINGS)], _load)
+    return share_options(command, [_config_flag(), *map(_flag, SETTINGS.values())], _load)
 
 
 def _load(config: Path | None, **flags: object) -> LoadedSettings:
@@ -37,7 +37,7 @@ def _config_flag() -> Parameter:
 
 def _flag(setting: Setting) -> Parameter:
     default = setting.kind.format(setting.default) or "none"
-    is_switch = isinstance(setting.kind, Switch)
+    is_switch = isinstance(setting.default, bool)
     option = typer.Option(
         f"{setting.flag}/--no-{setting.flag.removeprefix('--')}" if is_switch else setting.flag,
         metavar="" if is_switch else setting.kind.shape,

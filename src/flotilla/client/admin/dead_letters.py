@@ -18,7 +18,7 @@ from flotilla.client.admin.dead_letter import REDRIVEN_HEADER, DeadLetter, DeadL
 from flotilla.client.queue.aio import AsyncQueueConsumer, AsyncQueueMessage
 from flotilla.types.dead_letters import REDRIVE_GROUP, dead_letter_topic
 from flotilla.types.errors import InvalidArgumentError, NotFoundError
-from flotilla.types.group_settings import GROUP_SETTING_BY_NAME
+from flotilla.types.group_settings import GROUP_SETTINGS
 from flotilla.types.ids import Offset
 from flotilla.types.records import Record
 
@@ -36,7 +36,7 @@ REDRIVEN_MAX = 3
 _STEP_MESSAGES = 100
 _PEEK_MESSAGES = 100
 #: What a run passes over stays out of its way for as long as a broker allows.
-_LEASE_MS_MAX = GROUP_SETTING_BY_NAME["lease_ms_max"].maximum
+_LEASE_MS_MAX = GROUP_SETTINGS["lease_ms_max"].kind.maximum
 #: How long to wait for what should be there.
 _END_MS = 10_000
 #: So often in a row nothing may come although something is there; then it is kept from us.

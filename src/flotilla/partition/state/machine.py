@@ -53,10 +53,10 @@ from flotilla.partition.state.stored_times import StoredTimes
 from flotilla.partition.state.transactions import Concluded, StagedAcks, StagedTransactions, Staging
 from flotilla.types.errors import FlotillaError, InvalidArgumentError, OffsetOutOfRangeError
 from flotilla.types.ids import Index, Offset
-from flotilla.types.topics import SETTING_BY_NAME, check_setting
+from flotilla.types.topics import SETTINGS
 
-_ENTRIES = SETTING_BY_NAME["dedup_window_entries"]
-_WINDOW = SETTING_BY_NAME["dedup_window_ms"]
+_ENTRIES = SETTINGS["dedup_window_entries"]
+_WINDOW = SETTINGS["dedup_window_ms"]
 _counters_of = attrgetter(*Counters._fields)
 #: What the head of a command holds.
 _TIME_MS_MAX = 2**63 - 1
@@ -335,5 +335,5 @@ def _accept(_: Command) -> None:
 
 
 def _check_bounds(command: ConfigureDedup) -> None:
-    check_setting(_ENTRIES, command.entries_max)
-    check_setting(_WINDOW, command.window_ms)
+    _ENTRIES.check(command.entries_max)
+    _WINDOW.check(command.window_ms)
