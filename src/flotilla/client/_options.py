@@ -8,7 +8,8 @@ from random import Random, SystemRandom
 from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, TypeVar
 
 from flotilla.client._core.asyncio_network import now_ms
-from flotilla.client._core.session import Session, SessionOptions
+from flotilla.client._core.session import Session
+from flotilla.client._core.session_options import SessionOptions
 from flotilla.types.address import Address, parse_address
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.version import __version__

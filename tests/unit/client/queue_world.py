@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from flotilla.client._core.session import SessionOptions
+from flotilla.client._core.session_options import SessionOptions
 from flotilla.client.queue._core import QueueCore
 from flotilla.client.queue.message import Leased, masks_of
 from flotilla.client.queue.options import QueueOptions

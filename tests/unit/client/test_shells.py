@@ -70,11 +70,11 @@ def test_a_reader_of_a_whole_topic_also_reads_the_partitions_that_it_gets_later(
 def test_an_offset_is_not_negative(connect, offset):
     client = connect()
     client.create_topic("orders")
-    with pytest.raises(InvalidArgumentError, match="is no offset"):
+    with pytest.raises(InvalidArgumentError, match="is not an offset"):
         client.reader("orders", offset=offset).poll(wait_ms=0)
-    with pytest.raises(InvalidArgumentError, match="is no offset"):
+    with pytest.raises(InvalidArgumentError, match="is not an offset"):
         client.reader("orders").seek(offset)
-    with pytest.raises(InvalidArgumentError, match="is no offset"):
+    with pytest.raises(InvalidArgumentError, match="is not an offset"):
         client.list_offsets("orders", 0, offset)
 
 

@@ -8,7 +8,8 @@ from random import Random
 
 from flotilla.client._core.calls import CallResult, ClientCall
 from flotilla.client._core.links import Close, Dial, LinkId, Write
-from flotilla.client._core.session import Session, SessionOptions
+from flotilla.client._core.session import Session
+from flotilla.client._core.session_options import SessionOptions
 from flotilla.codec.client.frames import decode_request, encode_response
 from flotilla.codec.frames import FrameReader
 from flotilla.types.address import parse_address

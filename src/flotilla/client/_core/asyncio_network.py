@@ -1,7 +1,7 @@
-"""Carries out on an asyncio loop what the session asks for: connections, bytes and timers.
+"""The asyncio driver of a session: connections, bytes and timers.
 
-The only place of the client that touches sockets; both shells use it, the blocking one from a thread of its
-own. Everything here runs on one loop. What a turn of the loop asks for leaves in one write per connection.
+Both shells use it, the blocking one from a thread of its own. Everything here runs on one loop. Requests of one loop
+iteration leave in one write per connection.
 """
 
 import asyncio
@@ -11,17 +11,17 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar, cast
 
+from flotilla.client._core.answer import Answer
 from flotilla.client._core.broker_clock import AGREED, BrokerTime, ClockDifference, difference_here, difference_of
 from flotilla.client._core.calls import CallResult, ClientCall
 from flotilla.client._core.links import Close, Dial, LinkId, Write
 from flotilla.client._core.local_link import Answers, LocalConnection, LocalEndpoint, LocalTransport
 from flotilla.client._core.session import Session
 from flotilla.types.address import Address
-from flotilla.types.errors import FlotillaError
 from flotilla.types.limits import KIB
 from flotilla.types.operations import Effect, Reply, Request, Route
 
-#: One read takes at most this much of small answers.
+#: Of one read of small answers.
 _SCRATCH_BYTES = 64 * KIB
 _NEVER_MS = 2**63
 
@@ -29,33 +29,33 @@ R = TypeVar("R", bound=Reply)
 
 
 def now_ms() -> int:
-    """The clock of sessions: it never jumps."""
+    """The monotonic clock of sessions."""
     return time.monotonic_ns() // 1_000_000
 
 
 def time_of_day_ms() -> int:
-    """The clock of records."""
+    """The wall clock, which stamps records."""
     return time.time_ns() // 1_000_000
 
 
 class _Wire(asyncio.BufferedProtocol):
-    """One connection, as the loop sees it. Large answers are received into the memory that they stay in.
+    """The protocol of one connection. A large answer is received into the memory that it stays in.
 
-    Small ones come through a buffer that all connections share: a loop reads and reports in one go.
+    Small answers come through a buffer that all connections share, since the loop reads and reports in one step.
     """
 
     def __init__(self, network: "Network", link: LinkId) -> None:
         self._network = network
         self._link = link
         self._scratch = network.scratch
-        #: The last room was memory of a frame.
+        #: The last buffer belongs to a frame.
         self._is_direct = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         endpoint = transport.get_extra_info("socket")
         if endpoint is not None:
             endpoint.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        # Not checked: uvloop's transports do not derive from asyncio's, though they behave like them.
+        # A cast: uvloop's transports behave like asyncio's but do not derive from them.
         self._network.connected(self._link, cast(asyncio.Transport, transport))
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -79,18 +79,18 @@ class Network:
         self.scratch = memoryview(bytearray(_SCRATCH_BYTES))
         self._dials: dict[LinkId, asyncio.Task[None]] = {}
         self._transports: dict[LinkId, asyncio.Transport | LocalTransport] = {}
-        #: Set for this time; one that is too early stays, and sets the next.
+        #: Set for this time. A timer that is too early stays, and sets the next one.
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = _NEVER_MS
         self._is_scheduled = False
-        #: What a broker has told of its time, and what came of it.
+        #: The time of day that a broker reported last, and the difference to ours.
         self._broker_time: BrokerTime | None = None
         self._difference = AGREED
-        #: Set while no connection and no attempt at one exists.
+        #: Set while no connection and no dial exists.
         self._is_empty = asyncio.Event()
         self._is_empty.set()
 
-    # What shells ask for.
+    # Calls.
 
     def submit(
         self,
@@ -110,33 +110,25 @@ class Network:
         return call
 
     async def call(self, request: Request[R], timeout_ms: int, *, route: Route | None = None) -> R:
-        """Makes a call. Raises FlotillaError; if it is cancelled, nobody waits for the answer any more."""
-        future: asyncio.Future[CallResult] = self._loop.create_future()
-
-        def done(result: CallResult) -> None:
-            if not future.done():
-                future.set_result(result)
-
-        call = self.submit(request, timeout_ms, done, route=route)
+        """Makes a call. Raises FlotillaError. Cancelling the coroutine cancels the call."""
+        answer: Answer[Reply] = Answer()
+        call = self.submit(request, timeout_ms, answer.set, route=route)
         try:
-            result = await future
+            # The session lets no other reply pass.
+            return cast(R, await answer.wait())
         except BaseException:
             self.session.cancel(call)
             raise
-        if isinstance(result, FlotillaError):
-            raise result
-        # The session lets no other reply pass.
-        return cast(R, result)
 
     def wake(self) -> None:
-        """Something was asked of the session: it is carried out at the end of this turn of the loop."""
+        """Schedules `perform` for the end of this loop iteration, after input to the session."""
         if not self._is_scheduled:
             self._is_scheduled = True
             self._loop.call_soon(self.perform)
 
     @property
     def difference(self) -> ClockDifference:
-        """How far the brokers' clock is ahead of ours, as the last one of them told it. Any thread may ask."""
+        """How far the brokers' clock is ahead of ours, as the last Welcome said. Any thread may ask."""
         return difference_here(self._broker_time, time_of_day_ms()) or self._difference
 
     async def close(self) -> None:
@@ -148,7 +140,7 @@ class Network:
             self._timer = None
         await self._is_empty.wait()
 
-    # What wires report.
+    # Reports of the connections.
 
     def connected(
         self,
@@ -175,9 +167,10 @@ class Network:
         self.perform()
         self._note_empty()
 
-    # Carrying out.
+    # Actions.
 
     def perform(self) -> None:
+        """Carries out the session's actions."""
         self._is_scheduled = False
         for action in self.session.take_actions():
             if isinstance(action, Write):
@@ -205,10 +198,10 @@ class Network:
         task = self._dials[action.link] = self._loop.create_task(self._dial(action.link, action.address))
 
         def ended(task: asyncio.Task[None]) -> None:
-            # Not at the end of the task itself: one that is cancelled before its first step has no end.
+            # A callback, since a task that is cancelled before its first step never reaches its own end.
             del self._dials[action.link]
             if task.cancelled():
-                # uvloop never tells the end of a connection whose dial is cancelled as it succeeds.
+                # uvloop does not report the end of a connection whose dial is cancelled as it succeeds.
                 self._transports.pop(action.link, None)
             self._note_empty()
 

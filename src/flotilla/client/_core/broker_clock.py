@@ -1,7 +1,7 @@
-"""How far the brokers' clock is ahead of ours: what counts from now on counts by the clock of those who keep it.
+"""The difference between the brokers' clock and ours: delays and expiries are enforced by the brokers' clock.
 
-A broker tells its time when it welcomes a connection. It said so after Hello had left and before Welcome was here, so
-the difference is known up to the length of that round trip. Whatever must not be early takes the larger end.
+A broker reports its time of day in Welcome, after Hello has left here and before Welcome arrives, so the difference is
+known up to that round trip. A time that must not be early uses the larger bound.
 """
 
 from collections.abc import Callable
@@ -9,47 +9,46 @@ from typing import Final, NamedTuple
 
 from flotilla.types.address import Address
 
-#: Clocks of brokers in this very process, by where they are reached: those may be turned by hand (`flotilla.testing`),
-#: and nobody would hear of it before the next Welcome.
+#: Clocks of brokers in this process, by address. Tests advance them by hand (`flotilla.testing`), which a client would
+#: only notice at the next Welcome.
 CLOCKS_HERE: Final[dict[Address, Callable[[], int]]] = {}
 
 
 class BrokerTime(NamedTuple):
-    """What a broker said of its time, with Welcome."""
+    """The time of day that a broker reported in Welcome."""
 
     address: Address
-    #: Its time of day,
     time_ms: int
-    #: and when it was asked, by the clock of the session.
+    #: When Hello was sent, by the clock of the session.
     asked_ms: int
 
 
 class ClockDifference(NamedTuple):
-    """The brokers' time of day less ours lies between these."""
+    """Bounds of the brokers' time of day minus ours."""
 
     least_ms: int
     most_ms: int
 
     @property
     def likely_ms(self) -> int:
-        """None as long as the clocks may agree, which most do."""
+        """0 as long as the clocks may agree, which most do."""
         return 0 if self.least_ms <= 0 <= self.most_ms else self.most_ms
 
 
-#: Nobody has told anything else.
+#: Until a broker reports its time.
 AGREED: Final = ClockDifference(0, 0)
 
 
 def difference_of(broker_time: BrokerTime, now_ms: int, day_ms: int) -> ClockDifference:
-    """As it was heard now, by the clock of the session and by the time of day here."""
+    """The difference by a report that has just arrived, at `now_ms` of the session and `day_ms` of the wall clock."""
     took_ms = now_ms - broker_time.asked_ms
     heard_ms = broker_time.time_ms - day_ms
-    # Clocks are read in whole milliseconds, and the two do not begin theirs together.
+    # Clocks are read in whole milliseconds, and those of the two machines do not start together.
     return ClockDifference(heard_ms - 1, heard_ms + took_ms + 1)
 
 
 def difference_here(broker_time: BrokerTime | None, day_ms: int) -> ClockDifference | None:
-    """Of a broker in this process, to a time of day that was read just before; None: it is elsewhere."""
+    """The exact difference of a broker in this process to `day_ms`, read just before; None: it runs elsewhere."""
     clock = None if broker_time is None else CLOCKS_HERE.get(broker_time.address)
     if clock is None:
         return None

@@ -1,7 +1,7 @@
-"""One request on its way to an answer, and what may be said of it when there is none.
+"""One request from submission to its result, over any number of attempts.
 
-A call has three outcomes: a reply, so it is done; OutcomeUnknownError, so it may be done or not; any other
-error, so it is certainly not done. What may be tried again follows from the request's effect.
+A call has three results: a reply, so it is done; OutcomeUnknownError, so it may be done or not; any other error, so it
+is certainly not done. Whether it may be retried follows from the request's effect.
 """
 
 from collections.abc import Callable
@@ -17,16 +17,16 @@ from flotilla.types.errors import (
 )
 from flotilla.types.operations.request import ONCE, READ, Effect, Reply, Request, Route
 
-#: A topic that was there a moment ago may be unknown to a broker that lags behind. Believed at this attempt.
+#: A broker that lags behind may not know a new topic. NOT_FOUND is believed at this attempt.
 NOT_FOUND_ATTEMPTS_MAX: Final = 5
 
 CallResult: TypeAlias = Reply | FlotillaError
-#: What a broker may say although the request could have been carried out.
+#: Errors of a broker after which the request may have been carried out.
 UNSURE: Final = (OutcomeUnknownError, StorageFailedError, UnknownError)
 
 
 class ClientCall:
-    """Made by whoever asks; its state belongs to the session."""
+    """The state of a call. It belongs to the session once it is submitted."""
 
     __slots__ = (
         "answer_by_ms",
@@ -56,9 +56,9 @@ class ClientCall:
         effect: Effect | None = None,
         is_single: bool = False,
     ) -> None:
-        """`done` is called exactly once unless the call is cancelled. A single call is attempted once only.
+        """`done` is called exactly once unless the call is cancelled. A single call is attempted only once.
 
-        `route` and `effect` replace those of the request, for a caller that knows better or has them at hand.
+        `route` and `effect` override those of the request.
         """
         self.request = request
         self.route = request.route if route is None else route
@@ -66,17 +66,17 @@ class ClientCall:
         self.done = done
         self.effect = request.effect if effect is None else effect
         self.is_single = is_single
-        #: How long the broker is asked to wait before it answers.
+        #: How long the broker may wait before it answers.
         self.wait_ms: int = getattr(request, "wait_ms", 0)
         #: The connection it is sent on or waits for; 0: none.
         self.link = 0
-        #: It is with a broker, under this id and until that time.
+        #: It is in flight, under this id and until that time.
         self.is_sent = False
         self.correlation_id = 0
         self.answer_by_ms = 0
-        #: From this time on the broker owes the answer.
+        #: From this time on the answer is due.
         self.due_ms = 0
-        #: Attempts that ended without a reply, and how the last one ended.
+        #: Failed attempts, and the error of the last one.
         self.attempts = 0
         self.last_error: FlotillaError | None = None
         #: An attempt may have been carried out.
@@ -100,18 +100,18 @@ class ClientCall:
         return is_passing(error, self.attempts)
 
     def final_error(self, error: FlotillaError) -> FlotillaError:
-        """What the caller is told when there is no other attempt."""
+        """The result when there is no other attempt."""
         if not self.is_unsure or isinstance(error, OutcomeUnknownError):
             return error
         return outcome_unknown(error)
 
     @property
     def is_perhaps_done(self) -> bool:
-        """An attempt may have been carried out, or is with a broker now."""
+        """An attempt may have been carried out, or is in flight."""
         return self.is_unsure or (self.is_sent and self.effect != READ)
 
     def overdue(self) -> FlotillaError:
-        """What the caller is told when its time is over."""
+        """The result when the deadline has passed."""
         if self.is_perhaps_done:
             self.is_unsure = True
             return outcome_unknown(self.last_error)

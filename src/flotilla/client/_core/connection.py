@@ -1,11 +1,11 @@
-"""One connection to a broker without a socket: requests in, bytes out; bytes in, answers out.
+"""The protocol of one connection to a broker, without a socket: requests in, bytes out; bytes in, answers out.
 
-    greeting   Hello is on its way; nothing else may be sent
-    open       requests may be sent up to the bound that the broker gave, and are answered in any order
+    greeting   Hello is in flight; nothing else may be sent
+    open       requests may be sent up to the broker's bound, and are answered in any order
 
-It knows correlation ids and bounds, not what requests mean: each comes with a token, which comes back
-with the answer. A request whose caller has gone away is forgotten, but counts until it is answered,
-because the broker still works on it. Whoever drives it ends the connection when `receive` raises.
+It knows correlation ids and bounds, not what requests mean: each comes with a token, which is returned with the answer.
+A request whose caller was cancelled is forgotten, but counts until it is answered, because the broker still works on
+it. The driver closes the connection when `receive` raises.
 """
 
 from typing import Any, Generic, TypeVar
@@ -39,13 +39,13 @@ class ClientConnection(Generic[Token]):
 
     def __init__(self) -> None:
         self._frames = FrameReader(CLIENT_FRAME_BYTES_MAX)
-        #: Where the rest of a large answer shall be received; None: anywhere, to be handed over by `receive`.
+        #: The buffer for the rest of a large answer; None: any buffer, which is passed to `receive`.
         self.room = self._frames.room
-        #: Said by the broker when the connection is open.
+        #: The broker's Welcome, which opens the connection.
         self._welcome: Welcome | None = None
         self.is_open = False
         self._next_id = HELLO_ID + 1
-        #: By correlation id, in the order of sending. None: nobody waits any more.
+        #: Tokens by correlation id, in the order of sending. None: the request was forgotten.
         self._waiting: dict[int, Token | None] = {}
 
     @property
@@ -55,7 +55,7 @@ class ClientConnection(Generic[Token]):
 
     @property
     def welcomed_ms(self) -> int:
-        """The broker's time of day when it said Welcome; 0: it has not, or did not tell."""
+        """The broker's time of day in Welcome; 0: not welcomed yet, or not reported."""
         return 0 if self._welcome is None else self._welcome.time_ms
 
     @property
@@ -64,7 +64,7 @@ class ClientConnection(Generic[Token]):
         return len(self._waiting)
 
     def greet(self, name: str, is_gateway: bool = False) -> Buffers:
-        """The first bytes on a connection; `name` tells people at the other side who this is."""
+        """The first bytes on a connection; `name` is shown to operators of the broker."""
         return encode_request(HELLO_ID, hello(name, is_gateway))
 
     def send(self, request: Request, token: Token) -> tuple[int, Buffers]:
@@ -86,23 +86,22 @@ class ClientConnection(Generic[Token]):
         return frame
 
     def forget(self, correlation_id: int) -> None:
-        """Nobody waits for this answer any more."""
+        """Drops the answer when it comes: its caller was cancelled."""
         if correlation_id in self._waiting:
             self._waiting[correlation_id] = None
 
     def is_waiting(self, correlation_id: int) -> bool:
-        """The request is not answered yet, whether anybody waits for it or not."""
+        """The request is not answered yet, forgotten or not."""
         return correlation_id in self._waiting
 
     def pending(self) -> list[Token]:
-        """Tokens of all requests that are waited for, in the order of sending."""
+        """Tokens of all unanswered requests that were not forgotten, in the order of sending."""
         return [token for token in self._waiting.values() if token is not None]
 
     def receive(self, data: Any) -> list[tuple[Token, Reply | FlotillaError]]:
-        """The answers that are now whole, without those that nobody waits for. A number is of bytes put into room().
+        """The answers that are now complete, without forgotten ones. An int counts bytes that were put into room().
 
-        Raises the broker's own word when it ends the connection with one, and InvalidArgumentError when
-        what it says cannot be understood.
+        Raises the error with which the broker ends the connection, and InvalidArgumentError for a malformed answer.
         """
         return self._answered([decode_response(frame) for frame in self._frames.feed(data)])
 
@@ -129,6 +128,6 @@ class ClientConnection(Generic[Token]):
         if not PROTOCOL_VERSION_MIN <= answer.version <= PROTOCOL_VERSION_MAX:
             raise InvalidArgumentError(f"the broker chose protocol version {answer.version}")
         if answer.requests_max < 1:
-            raise UnavailableError("the broker lets this connection make no requests")
+            raise UnavailableError("the broker allows no requests on this connection")
         self._welcome = answer
         self.is_open = True

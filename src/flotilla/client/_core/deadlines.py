@@ -1,7 +1,7 @@
-"""Which of many waiting things is overdue first, at a cost that does not grow with how many wait.
+"""Deadlines of many items: finds the first overdue one at a cost that does not grow with their count.
 
-A heap that forgets lazily: what left, or got another deadline, stays in it until it comes up, or until most of
-the heap is like that.
+A heap with lazy deletion: an entry whose item left, or got another deadline, stays until it comes up, or until most
+entries are stale.
 """
 
 from collections.abc import Hashable
@@ -10,7 +10,7 @@ from typing import Final, Generic, TypeVar
 
 Item = TypeVar("Item", bound=Hashable)
 
-#: Below that, forgetting is not worth the trouble.
+#: A smaller heap is not worth cleaning.
 _STALE_COUNT_MIN: Final = 16
 
 
@@ -18,16 +18,15 @@ class Deadlines(Generic[Item]):
     __slots__ = ("_count", "_deadlines_ms", "_heap")
 
     def __init__(self) -> None:
-        #: What is true; an entry of the heap that says otherwise is stale.
+        #: The valid deadlines; a heap entry that differs is stale.
         self._deadlines_ms: dict[Item, int] = {}
-        #: The count lets equal deadlines end in their order, and nobody has to compare the items.
+        #: The count orders equal deadlines, so items are never compared.
         self._heap: list[tuple[int, int, Item]] = []
         self._count = 0
 
     def put(self, item: Item, deadline_ms: int) -> None:
-        """Replaces the deadline that it had."""
+        """Sets or replaces the deadline of an item."""
         if item in self._deadlines_ms:
-            # What it had stays in the heap.
             self._forget_stale()
         self._deadlines_ms[item] = deadline_ms
         self._count += 1
@@ -42,15 +41,15 @@ class Deadlines(Generic[Item]):
 
     @property
     def next_ms(self) -> int | None:
-        """The earliest deadline; None: nothing waits."""
+        """The earliest deadline; None: there is none."""
         while self._heap and self._is_stale(self._heap[0]):
             heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
     def pop_overdue(self, now_ms: int) -> Item | None:
-        """Takes out what should have ended first, if its time is over."""
+        """Removes the item with the earliest deadline, if that has passed."""
         if not self._heap or self._heap[0][0] > now_ms:
-            # Stale or not: what is behind it is later still.
+            # Stale or not, all other entries are later.
             return None
         next_ms = self.next_ms
         if next_ms is None or next_ms > now_ms:

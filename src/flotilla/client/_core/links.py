@@ -1,4 +1,4 @@
-"""Connections as the session keeps them, and what it asks its driver to do about them."""
+"""Links of a session: its connections, and the actions that it asks of its driver."""
 
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -21,13 +21,13 @@ class Dial:
 @dataclass(frozen=True, slots=True)
 class Write:
     link: LinkId
-    #: Frames, or on a link within this process what stands for them.
+    #: Frames; on a local link the values in place of frames.
     buffers: list[Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """Give the connection up. Nothing needs to be reported any more."""
+    """Close the connection. Nothing is reported any more."""
 
     link: LinkId
 
@@ -50,14 +50,14 @@ class Link:
         self.open_by_ms = open_by_ms
         #: When Hello was sent.
         self.greeted_ms = now_ms
-        #: When it last carried a byte to us, or was dialled.
+        #: When the broker last sent anything, or was dialled.
         self.heard_ms = now_ms
-        #: Requests that nobody waits for any more: by correlation id, since when the broker owes their answer.
+        #: Cancelled requests: by correlation id, the time from which their answer is due.
         self.orphans: dict[int, int] = {}
 
     @property
     def owed_ms(self) -> int | None:
-        """Since when the broker has been silent although it should have spoken; None: it owes nothing."""
+        """Since when an answer is due and the broker has sent nothing; None: no answer is due."""
         connection = self.connection
         if not connection.is_open:
             return self.heard_ms
@@ -66,5 +66,5 @@ class Link:
         return max(min(due), self.heard_ms) if due else None
 
     def calls(self) -> list[ClientCall]:
-        """Every call that somebody waits for, sent or not."""
+        """Every call on this link that is not cancelled, sent or not."""
         return [*self.connection.pending(), *self.queue]

@@ -1,7 +1,7 @@
 """The link to a broker in the same process: requests and answers pass as values, without bytes and without a socket.
 
-A node's own gateway uses it where the node itself is the one to ask. Bounds, correlation ids and the handshake are
-those of any connection; only what would be a frame is a pair of correlation id and value (`codec/client/handover`).
+A node's gateway uses it for requests to its own node. Bounds, correlation ids and the handshake are those of any
+connection; a pair of correlation id and value takes the place of a frame (`codec/client/handover`).
 """
 
 from collections.abc import Callable, Sequence

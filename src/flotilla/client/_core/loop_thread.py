@@ -1,11 +1,10 @@
-"""A thread with an event loop, on which the blocking client lives.
+"""A thread with an event loop, on which the blocking client runs.
 
-Everything that keeps state runs there, so an interrupt of the caller's thread finds nothing half done, and
-batches, fetches and timers go on while the application works. A round trip costs two changes of threads; a record
-that somebody waits for alone spares them (lone_records).
+All state lives there, so an interrupt of the caller's thread leaves nothing half done, and batches, fetches and timers
+go on while the application works. A round trip costs two thread switches; the producer's fast path avoids them.
 
-A child process has no copy of the thread, and must not use the copy of its connections: after a fork every
-use is refused, so that nobody sends under the identity of another process.
+A child process has no copy of the thread, and must not use its copy of the connections: after a fork every use is
+refused, so that a child never sends under the identity of its parent.
 """
 
 import asyncio
@@ -20,12 +19,12 @@ from flotilla.types.errors import ConnectionClosedError
 
 Result = TypeVar("Result")
 
-#: A signal that comes just before a wait begins is only seen when the wait ends; so no wait is longer than this.
+#: A signal that arrives just before a wait begins is handled only when the wait ends.
 WAIT_MS_MAX = 500
 
 
 class _Forks:
-    """How often this process is the child of a fork that happened after the import."""
+    """Counts the forks between the import of this module and this process."""
 
     count = 0
 
@@ -48,18 +47,18 @@ def new_loop() -> asyncio.AbstractEventLoop:
 
 
 class Gate:
-    """Opened once, by any thread; waiting for it can be interrupted."""
+    """Opened once, by any thread. Waiting for it can be interrupted."""
 
     __slots__ = ("_lock", "open")
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._lock.acquire()
-        #: Lets whoever waits go on.
+        #: Wakes the waiting thread.
         self.open: Callable[[], None] = self._lock.release
 
     def wait(self, timeout_ms: int | None = None) -> bool:
-        """False: it took too long."""
+        """False: the timeout passed."""
         end = None if timeout_ms is None else time.monotonic() + timeout_ms / 1000
         while True:
             seconds = WAIT_MS_MAX / 1000
@@ -76,7 +75,7 @@ class LoopThread:
         self._loop = new_loop()
         self._born = _Forks.count
         self._is_stopped = False
-        # A daemon: a program that forgot to close its client can end all the same.
+        # A daemon thread, so that a program which does not close its client can exit.
         self._thread = threading.Thread(target=self._run, name="flotilla-client", daemon=True)
         self._thread.start()
 
@@ -88,7 +87,7 @@ class LoopThread:
             self._loop.close()
 
     def check(self) -> None:
-        """Raises ConnectionClosedError when nothing can be done here."""
+        """Raises ConnectionClosedError when the client is closed, or belongs to the parent process."""
         if self._is_stopped:
             raise ConnectionClosedError("the client is closed")
         if self._born != _Forks.count:
@@ -100,18 +99,18 @@ class LoopThread:
 
     @property
     def is_foreign(self) -> bool:
-        """It belongs to the process that this one was forked from."""
+        """It belongs to the parent process."""
         return self._born != _Forks.count
 
     def post(self, action: Callable[..., object], *arguments: object) -> None:
-        """Has something done on the loop, soon."""
+        """Schedules a call on the loop."""
         try:
             self._loop.call_soon_threadsafe(action, *arguments)
         except RuntimeError:
             raise ConnectionClosedError("the client is closed") from None
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Runs a coroutine on the loop and waits for its end. An interrupt of the caller cancels it."""
+        """Runs a coroutine on the loop and waits for it. An interrupt of the caller cancels it."""
         if threading.current_thread() is self._thread:
             work.close()
             raise RuntimeError("a callback of the client cannot wait for the client")
@@ -131,7 +130,7 @@ class LoopThread:
         return future.result()
 
     def wait(self, gate: Gate) -> None:
-        """Until the loop has opened it. Raises ConnectionClosedError when that cannot happen any more."""
+        """Waits until the loop opens the gate. Raises ConnectionClosedError when the loop has ended."""
         if threading.current_thread() is self._thread:
             raise RuntimeError("a callback of the client cannot wait for the client")
         while not gate.wait(WAIT_MS_MAX):
@@ -139,7 +138,7 @@ class LoopThread:
                 raise ConnectionClosedError("the client was closed before an answer came")
 
     def stop(self, last: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Runs `last` on the loop and ends the thread. Harmless if it has ended, or is not of this process."""
+        """Runs `last` on the loop and ends the thread. Does nothing if it has ended, or belongs to another process."""
         if self._is_stopped:
             return
         self._is_stopped = True
@@ -147,7 +146,7 @@ class LoopThread:
             return
 
         def finish() -> None:
-            # The loop ends by itself then, whether somebody still waits for the thread or not.
+            # The loop stops by itself, also when the join below is interrupted.
             self._loop.create_task(last()).add_done_callback(lambda task: self._loop.stop())
 
         with suppress(RuntimeError):

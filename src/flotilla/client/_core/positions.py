@@ -1,11 +1,12 @@
-"""Where a reader begins, and where a group stands: questions to several partitions at once."""
+"""Topics, start offsets and committed offsets, looked up through a network."""
 
 import asyncio
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
+from flotilla.client._core.answer import Answer
 from flotilla.client._core.asyncio_network import Network, now_ms
-from flotilla.types.errors import FlotillaError, InvalidArgumentError, NotFoundError
+from flotilla.types.errors import InvalidArgumentError, NotFoundError
 from flotilla.types.ids import Offset
 from flotilla.types.operations import (
     EARLIEST,
@@ -16,47 +17,39 @@ from flotilla.types.operations import (
     TopicInfo,
 )
 
-#: An offset, or one of two that move.
+#: An offset, or the current end of a log.
 Start: TypeAlias = int | Literal["earliest", "latest"]
 
 _NAMED = {"earliest": EARLIEST, "latest": LATEST}
 
 
 async def find_topic(network: Network, topic: str, timeout_ms: int, *, create: bool = False) -> TopicInfo:
-    """What a topic looks like. Raises NotFoundError."""
-    future: asyncio.Future[TopicInfo | FlotillaError] = asyncio.get_running_loop().create_future()
-
-    def done(result: TopicInfo | FlotillaError) -> None:
-        if not future.done():
-            future.set_result(result)
-
+    """Describes a topic. Raises NotFoundError."""
+    answer: Answer[TopicInfo] = Answer()
     time_ms = now_ms()
-    network.session.resolve(topic, time_ms + timeout_ms, done, time_ms, create=create)
+    network.session.resolve(topic, time_ms + timeout_ms, answer.set, time_ms, create=create)
     network.wake()
-    result = await future
-    if isinstance(result, FlotillaError):
-        raise result
-    return result
+    return await answer.wait()
 
 
-def chosen_partitions(topic: TopicInfo, wished: Sequence[int] | None) -> list[int]:
-    """The partitions to read: all unless some were named."""
+def chosen_partitions(topic: TopicInfo, chosen: Sequence[int] | None) -> list[int]:
+    """The partitions to read: the chosen ones, or all. Raises InvalidArgumentError."""
     numbers = [part.number for part in topic.partitions]
-    if wished is None:
+    if chosen is None:
         return numbers
-    for number in wished:
+    for number in chosen:
         if number not in numbers:
             raise InvalidArgumentError(f"topic {topic.name} has no partition {number}, only {len(numbers)} of them")
-    return list(dict.fromkeys(wished))
+    return list(dict.fromkeys(chosen))
 
 
 async def list_offset(
     network: Network, topic: str, partition: int, at: Start | None, timestamp_ms: int, timeout_ms: int
 ) -> Offset:
-    """The offset of a named position, or (None) of the first record at or after a time; -1: no record is that young."""
+    """The offset of a named position, or (None) of the first record at or after a time; -1: all records are older."""
     if isinstance(at, int):
         if at < 0:
-            raise InvalidArgumentError(f"{at} is no offset; they begin at 0, and the end is called latest")
+            raise InvalidArgumentError(f"{at} is not an offset: offsets begin at 0, and the end is called latest")
         return at
     if at is not None and at not in _NAMED:
         raise InvalidArgumentError(f"an offset is a number, earliest or latest, not {at!r}")
@@ -66,11 +59,11 @@ async def list_offset(
 
 
 async def read_offset(network: Network, group: str, topic: str, partition: int, timeout_ms: int) -> Offset | None:
-    """Where a group stands; None when it never committed."""
+    """The committed offset of a group; None: it never committed."""
     try:
         reply = await network.call(ReadOffset(group, topic, partition), timeout_ms)
     except NotFoundError:
-        # No such topic is another matter than no such group.
+        # An unknown group is no error, but an unknown topic is.
         if topic not in network.session.routes.topics:
             raise
         return None
@@ -78,7 +71,7 @@ async def read_offset(network: Network, group: str, topic: str, partition: int, 
 
 
 async def commit_offset(network: Network, request: CommitOffset, timeout_ms: int) -> Offset:
-    """Where the group stands now."""
+    """Commits, and returns the committed offset."""
     return (await network.call(request, timeout_ms)).offset
 
 
@@ -92,16 +85,16 @@ async def start_offsets(
     timestamp_ms: int | None,
     timeout_ms: int,
 ) -> dict[int, Offset]:
-    """Where a reader begins: as asked, else where its group stands, else at the oldest record."""
+    """Where a reader starts: as asked, else at the committed offset of its group, else at the oldest record."""
 
     async def find(partition: int) -> Offset:
-        wished = at
+        chosen = at
         if at is None and timestamp_ms is None:
             committed = await read_offset(network, group, topic, partition, timeout_ms) if group else None
             if committed is not None:
                 return committed
-            wished = "earliest"
-        found = await list_offset(network, topic, partition, wished, timestamp_ms or 0, timeout_ms)
+            chosen = "earliest"
+        found = await list_offset(network, topic, partition, chosen, timestamp_ms or 0, timeout_ms)
         return found if found >= 0 else await list_offset(network, topic, partition, "latest", 0, timeout_ms)
 
     found = await asyncio.gather(*[find(partition) for partition in partitions])

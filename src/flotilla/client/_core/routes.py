@@ -1,12 +1,11 @@
-"""What the client knows of the cluster: brokers, topics, and who leads what. Every bit of it may be out of date.
+"""The client's view of the cluster: brokers, topics and leaders. All of it may be out of date.
 
-Learned from metadata answers and from brokers that say who leads in their place. Nothing here asks for
-anything: the session does, whenever something is missing or proved wrong. Brokers that were given at the
-beginning are kept for ever, in an order that differs from client to client so that a thousand of them
-do not begin at the same node, and they come after the brokers that were learned.
+It is learned from metadata and from redirects. Nothing here sends requests: the session does, when an entry is missing
+or proved wrong. Bootstrap addresses are kept for ever and come after the brokers that were learned; their order is
+random, so that a thousand clients do not all start with the same node.
 
-Who leads a partition is believed by term: what a broker says counts against what is known only if it speaks of
-a newer term. Otherwise a broker that lags behind, or has no replica and guesses, would send calls astray.
+Leaders are compared by term: a broker's answer replaces a known leader only if it names a newer term. Otherwise a
+broker that lags behind, or has no replica and guesses, would misdirect calls.
 """
 
 from collections.abc import Sequence
@@ -26,49 +25,48 @@ class Routes:
         self._brokers: list[Address] = []
         self._nodes: dict[NodeId, Address] = {}
         self._leaders: dict[Route, Address] = {}
-        #: Of the leaders of partitions: they lead in this term, or in a later one.
+        #: The terms of the leaders of partitions; a leader may be in a later term by now.
         self._terms: dict[Route, Term] = {}
-        #: Brokers that were silent when they should have spoken, and have not spoken since.
+        #: Brokers that did not answer in time, and have sent nothing since.
         self.suspects: dict[Address, None] = {}
-        #: Brokers whose connection could not be made or was lost, and who have not spoken since; the newest loss last.
+        #: Brokers whose connection failed, and that have sent nothing since; the newest failure last.
         self._missed: dict[Address, None] = {}
-        #: The quickest answers of brokers so far, to Hello.
+        #: The shortest round trip of Hello to each broker.
         self.round_trips_ms: dict[Address, int] = {}
         self.topics: dict[str, TopicInfo] = {}
 
     def find(self, route: Route) -> Address | None:
-        """Where to send; None when that must be found out first, or nobody leads."""
+        """Where to send; None: unknown, or there is no leader."""
         return self._nodes.get(route.replica) if route.replica else self._leaders.get(route)
 
     def address(self, node: NodeId) -> Address | None:
-        """Where a broker is reached, if it was heard of."""
+        """The address of a broker, if it is known."""
         return self._nodes.get(node)
 
     def measured(self, address: Address, round_trip_ms: int) -> None:
         self.round_trips_ms[address] = min(round_trip_ms, self.round_trips_ms.get(address, round_trip_ms))
 
     def candidates(self) -> list[Address]:
-        """Everybody who may know more, once each, the most promising first.
+        """All addresses that may answer, the most promising first.
 
-        Of those that could not be reached the one comes first that was tried the longest time ago: whoever asks again
-        and again gets round to all of them.
+        Of the unreachable ones the one that was tried longest ago comes first, so that repeated attempts reach all.
         """
         tried = {address: place for place, address in enumerate(self._missed, 1)}
         known = dict.fromkeys([*self._brokers, *self._bootstrap])
         return sorted(known, key=lambda address: (address in self.suspects, tried.get(address, 0)))
 
     def missed(self, address: Address) -> None:
-        """The connection there could not be made, or has ended."""
+        """The connection to this address could not be made, or has ended."""
         self._missed.pop(address, None)
         self._missed[address] = None
 
     def heard(self, address: Address) -> None:
-        """The broker there has spoken."""
+        """The broker at this address has sent something."""
         self.suspects.pop(address, None)
         self._missed.pop(address, None)
 
     def update(self, metadata: Metadata, asked: Sequence[str]) -> None:
-        """Takes over an answer about `asked` topics; of the others it says nothing."""
+        """Takes over metadata of the `asked` topics; the answer says nothing about others."""
         addresses = {}
         for broker in metadata.brokers:
             address = _address(broker.client)
@@ -85,7 +83,7 @@ class Routes:
                 self.forget(name)
         for topic in metadata.topics:
             known = self.topics.get(topic.name)
-            # Partitions only grow: a broker that tells of fewer has not heard of the others yet.
+            # Partitions are only added: a broker that reports fewer lags behind.
             if known is None or known.topic_id != topic.topic_id or len(topic.partitions) >= len(known.partitions):
                 self.topics[topic.name] = topic
             for part in topic.partitions:
@@ -98,23 +96,23 @@ class Routes:
             self._set(route, address)
 
     def redirect(self, route: Route, address: str) -> None:
-        """A broker said who leads instead, or that it does not know. That it has a replica may be old news, too."""
+        """Takes over the leader that a broker named, or that it knows none. A route to a replica is dropped, too."""
         route = route._replace(replica=NO_NODE)
         found = _address(address) if address else None
         self._set(route, found)
 
     def doubt(self, route: Route, address: Address) -> None:
-        """A call that went there led nowhere: ask before this way is used again."""
+        """Forgets a leader at this address, because a call to it failed."""
         if self._leaders.get(route) == address:
             del self._leaders[route]
 
     def learn(self, topic: TopicInfo) -> None:
-        """A topic that came to be or was changed just now; who leads its partitions has to be asked for."""
+        """Takes over a topic that was created or changed just now; its leaders are not known yet."""
         self.forget(topic.name)
         self.topics[topic.name] = topic
 
     def forget(self, name: str) -> None:
-        """The topic is gone, or may be another one."""
+        """Drops a topic that was deleted, or may have been created anew."""
         topic = self.topics.pop(name, None)
         if topic is not None:
             for part in topic.partitions:

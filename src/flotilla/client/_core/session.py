@@ -1,30 +1,29 @@
-"""The client's side of a cluster without sockets or clock: calls in, connections and outcomes out.
+"""The client's side of a cluster without sockets or clock: calls in, actions and results out.
 
-Finds out who leads what, keeps one connection per broker, sends each call to where it belongs, and tries
-again what may be tried again until its deadline. Whoever drives it carries out its actions (dial, write,
-close), reports what came of them, and calls `tick` when the time of `wake_ms` has come.
+The session finds leaders, keeps one connection per broker, sends each call to its broker, and retries it until its
+deadline as far as its effect allows. The driver carries out the actions (dial, write, close), reports their results,
+and calls `tick` at `wake_ms`.
 
-A broker that owes an answer and lets nothing be heard is suspect: it may be dead without a word, or only slow.
-Others are asked who leads in its place, again and again, and its calls stay with it until one of them names
-somebody: so a slow broker gets no call twice, and a dead one holds nobody longer than an election takes.
+A broker that sends nothing although an answer is due becomes a suspect: it may be dead or only slow. Other brokers are
+asked repeatedly who leads in its place, and its calls stay with it until one of them names another leader: so a slow
+broker gets no call twice, and a dead one delays its calls no longer than an election takes.
 
-Every input brings the time. A call is in `_calls` from `submit` until its outcome is decided, whatever else
-holds it; outcomes are handed out at the end of an input, when everything is consistent again, so that
-`done` may submit the next call.
+Every input carries the time. A call is in `_calls` from `submit` until its result is decided, wherever else it is;
+results are passed on at the end of an input, when the state is consistent again, so that `done` may submit the next
+call.
 """
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from flotilla.client._core.backoff import Backoff
 from flotilla.client._core.broker_clock import BrokerTime
 from flotilla.client._core.calls import CallResult, ClientCall, outcome_unknown
 from flotilla.client._core.connection import ClientConnection
 from flotilla.client._core.links import Action, Close, Dial, Link, LinkId, Write
 from flotilla.client._core.routes import Routes
+from flotilla.client._core.session_options import SessionOptions
 from flotilla.client._core.timers import Timer, Timers
 from flotilla.types.address import Address
 from flotilla.types.errors import (
@@ -36,29 +35,7 @@ from flotilla.types.errors import (
     UnavailableError,
     UnknownError,
 )
-from flotilla.types.limits import IDLE_MS_MAX
 from flotilla.types.operations import ANY, CONTROLLER, READ, GetMetadata, Metadata, Route, TopicInfo, Withdraw
-
-
-@dataclass(frozen=True, slots=True)
-class SessionOptions:
-    #: Name and version of the client, for people at the other side.
-    name: str = ""
-    #: The name of the host it runs on, to tell which brokers are near.
-    host: str = ""
-    #: Carries the requests of others, whose leases outlive a connection of this one.
-    is_gateway: bool = False
-    backoff: Backoff = field(default_factory=Backoff)
-    #: From dialling to Welcome.
-    connect_ms_max: int = 5_000
-    #: Beyond what a request asks the broker to wait. A broker that is silent for longer is taken for dead,
-    answer_ms_max: int = 10_000
-    #: and suspected of it after so long.
-    suspect_ms: int = 1_000
-    #: How often others are asked who leads in the place of a suspect, at the least; half of it is left to chance.
-    inquiry_ms: int = 500
-    #: A connection that carries nothing for so long is closed, well before the broker does.
-    idle_ms_max: int = IDLE_MS_MAX // 2
 
 
 class Session:
@@ -70,30 +47,30 @@ class Session:
         self.chance = chance
         self.options = options
         self.is_closed = False
-        #: What the last broker that told its time has said.
+        #: The newest report of a broker's time.
         self.broker_time: BrokerTime | None = None
         self._place = chance.getrandbits(16)
         self._links: dict[LinkId, Link] = {}
         self._by_address: dict[Address, Link] = {}
         self._link_count = 0
-        #: Every call without an outcome, in the order of submission.
+        #: Every call without a result, in the order of submission.
         self._calls: dict[ClientCall, None] = {}
-        #: Those that wait for metadata.
+        #: Calls that wait for metadata.
         self._unrouted: dict[ClientCall, None] = {}
-        #: While metadata are asked for: about which topics, and who can still be asked.
+        #: While metadata are requested: the topics, and the brokers that were not asked yet.
         self._asked: list[str] | None = None
         self._untried: list[Address] = []
-        #: The next question about suspects.
+        #: The next inquiry about suspects.
         self._inquiry: Timer | None = None
         self._actions: list[Action] = []
         self._results: deque[tuple[ClientCall, CallResult]] = deque()
         self._is_settling = False
-        #: Told the address of each connection that has ended, in the middle of things: they must not call back.
+        #: Called with the address of each connection that ends. They must not call the session.
         self.watchers: list[Callable[[Address], None]] = []
-        #: No deadline of a call or link lies before this. It may be too early, never too late.
+        #: A lower bound of all deadlines of calls and links.
         self._scan_ms = now_ms + options.idle_ms_max
 
-    # What callers do.
+    # For callers.
 
     def submit(self, call: ClientCall, now_ms: int) -> None:
         self.now_ms = now_ms
@@ -107,11 +84,11 @@ class Session:
             self._settle()
 
     def cancel(self, call: ClientCall) -> None:
-        """Nobody waits for it any more: `done` is not called. A broker may carry it out all the same."""
+        """Drops a call: `done` is not called. A broker may still carry it out."""
         self._release(call)
 
     def withdraw(self, call: ClientCall, now_ms: int) -> bool:
-        """A call need not wait any longer. True: its answer comes soon, of a poll with whatever it has leased by then.
+        """Ends the wait of a long poll. True: its answer comes soon, with the messages that it has leased by then.
 
         False: no broker has it, and `done` is not called.
         """
@@ -124,10 +101,10 @@ class Session:
         call.is_single = True
         deadline_ms = now_ms + self.options.answer_ms_max
         request = Withdraw(call.correlation_id)
-        word = ClientCall(request, deadline_ms, lambda result: None, route=call.route, is_single=True)
-        self._calls[word] = None
+        withdrawal = ClientCall(request, deadline_ms, lambda result: None, route=call.route, is_single=True)
+        self._calls[withdrawal] = None
         self._watch(deadline_ms)
-        self._assign(word, link.address)
+        self._assign(withdrawal, link.address)
         return True
 
     def resolve(
@@ -139,7 +116,7 @@ class Session:
         *,
         create: bool = False,
     ) -> None:
-        """What a topic looks like. With `create` it comes to be if it is missing and the cluster allows that."""
+        """Describes a topic to `done`. With `create` a missing topic is created, if the cluster allows that."""
         known = self.routes.topics.get(topic)
         if known is not None:
             done(known)
@@ -148,10 +125,7 @@ class Session:
         def answered(result: CallResult) -> None:
             is_missing = isinstance(result, Metadata) and not result.topics
             if is_missing or isinstance(result, NotFoundError):
-                # This broker may lag behind; what the controller does not know does not exist.
-                self.submit(
-                    ClientCall(GetMetadata([topic], create), deadline_ms, concluded, route=CONTROLLER), self.now_ms
-                )
+                self._ask_controller(GetMetadata([topic], create), deadline_ms, concluded)
             else:
                 concluded(result)
 
@@ -165,13 +139,17 @@ class Session:
 
         self.submit(ClientCall(GetMetadata([topic], create), deadline_ms, answered), now_ms)
 
+    def _ask_controller(self, request: GetMetadata, deadline_ms: int, done: Callable[[CallResult], None]) -> None:
+        """A broker may lag behind; a topic that the controller does not know does not exist."""
+        self.submit(ClientCall(request, deadline_ms, done, route=CONTROLLER), self.now_ms)
+
     def next_place(self) -> int:
-        """A number for each reader, one after the other, beginning anywhere."""
+        """Consecutive numbers for readers, from a random start."""
         self._place += 1
         return self._place
 
     def close(self) -> None:
-        """Ends everything now: each call gets its outcome, each connection goes."""
+        """Ends every call with its result, and every connection."""
         if self.is_closed:
             return
         self.is_closed = True
@@ -185,10 +163,10 @@ class Session:
         self._by_address.clear()
         self._settle()
 
-    # What the driver does and reports.
+    # For the driver.
 
     def take_actions(self) -> list[Action]:
-        """Everything to be done now, in order; writes to one connection are joined."""
+        """The actions to carry out now, in order; writes to one connection are joined."""
         actions, self._actions = self._actions, []
         for link in self._links.values():
             if link.output:
@@ -203,7 +181,7 @@ class Session:
         return self._scan_ms if next_ms is None else min(self._scan_ms, next_ms)
 
     def dialled(self, link: LinkId, now_ms: int, connection: ClientConnection[ClientCall] | None = None) -> None:
-        """The link is up. `connection` takes the place of one that speaks in bytes."""
+        """The link is up. `connection` replaces the protocol in bytes on a local link."""
         self.now_ms = now_ms
         found = self._links.get(link)
         if found is not None:
@@ -212,12 +190,12 @@ class Session:
             found.output += found.connection.greet(self.options.name, self.options.is_gateway)
 
     def room(self, link: LinkId) -> memoryview | None:
-        """Where the next bytes shall be received; None: anywhere, to be handed over by `received`."""
+        """The buffer for the next bytes; None: any buffer, which is passed to `received`."""
         found = self._links.get(link)
         return None if found is None else found.connection.room()
 
     def received(self, link: LinkId, data: Any, now_ms: int) -> None:
-        """Bytes, how many of them were put into room(), or what else the link's connection receives."""
+        """Bytes, the count of bytes that were put into room(), or the answers on a local link."""
         self.now_ms = now_ms
         found = self._links.get(link)
         if found is None:
@@ -255,14 +233,14 @@ class Session:
             self._settle()
 
     def tick(self, now_ms: int) -> None:
-        """Does what is due. Whatever was received before is to be reported before."""
+        """Handles what is due. Report everything that was received before."""
         self.now_ms = now_ms
         self.timers.run(now_ms)
         if now_ms >= self._scan_ms:
             self._scan()
         self._settle()
 
-    # Where calls go.
+    # Routing.
 
     def _attempt(self, call: ClientCall) -> None:
         if call not in self._calls:
@@ -278,7 +256,7 @@ class Session:
         return self._askable()[0]
 
     def _askable(self) -> list[Address]:
-        """Everybody, in the order in which they are worth a question."""
+        """All addresses, in the order in which to ask them for metadata."""
         opened = [link.address for link in self._links.values() if link.connection.is_open]
         return sorted(dict.fromkeys([*opened, *self.routes.candidates()]), key=self.routes.suspects.__contains__)
 
@@ -317,12 +295,12 @@ class Session:
             self._watch(call.due_ms + self.options.suspect_ms)
             link.output += frame
 
-    # What became of them.
+    # Results.
 
     def _answered(self, call: ClientCall, result: CallResult) -> None:
         request = call.request
         if isinstance(result, request.reply):
-            # No connection holds it any more.
+            # The connection has forgotten it.
             call.link = 0
             self._finish(call, result)
             return
@@ -331,7 +309,7 @@ class Session:
         if isinstance(result, NotLeaderError):
             self.routes.redirect(call.route, result.address)
         elif isinstance(result, NotFoundError) and call.route.topic:
-            # Perhaps the broker knows less than others. Who leads is asked for again before the next attempt.
+            # This broker may lag behind. The leader is looked up again before the next attempt.
             self.routes.doubt(call.route, self._links[call.link].address)
         self._failed(call, result)
 
@@ -351,7 +329,7 @@ class Session:
                 self._attempt(call)
 
     def _drop(self, link: Link, error: FlotillaError, *, is_gone: bool = False) -> None:
-        """A connection is over: whatever it held must find another way."""
+        """Removes a connection: its calls are retried elsewhere."""
         del self._links[link.link]
         del self._by_address[link.address]
         self.routes.missed(link.address)
@@ -373,7 +351,7 @@ class Session:
         self._results.append((call, result))
 
     def _release(self, call: ClientCall) -> None:
-        """Takes the call out of everything that holds it."""
+        """Removes the call from every collection."""
         self._calls.pop(call, None)
         self._unrouted.pop(call, None)
         if call.link:
@@ -382,7 +360,7 @@ class Session:
         call.is_sent = False
 
     def _withdraw(self, call: ClientCall) -> None:
-        """Nobody waits for the attempt that is under way."""
+        """Abandons the attempt in flight."""
         link = self._links.get(call.link)
         if link is not None:
             link.queue.pop(call, None)
@@ -404,17 +382,17 @@ class Session:
     # Metadata.
 
     def _refresh(self) -> None:
-        """Asks one broker after the other until one answers, for the sake of the calls that wait."""
+        """Asks one broker after the other until one answers, for the calls without a route."""
         if self._asked is not None or not self._unrouted:
             return
         self._asked = list(dict.fromkeys(call.route.topic for call in self._unrouted if call.route.topic))
         self._untried = self._askable()
         self._ask_next()
 
-    def _ask_next(self, patience_ms: int | None = None) -> None:
+    def _ask_next(self, timeout_ms: int | None = None) -> None:
         assert self._asked is not None
         address = self._untried.pop(0)
-        deadline_ms = self.now_ms + (patience_ms or self.options.answer_ms_max)
+        deadline_ms = self.now_ms + (timeout_ms or self.options.answer_ms_max)
         call = ClientCall(GetMetadata(self._asked), deadline_ms, self._on_metadata, is_single=True)
         self._calls[call] = None
         self._watch(deadline_ms)
@@ -437,7 +415,7 @@ class Session:
         self.routes.update(result, asked)
         self._leave_suspects()
         for call in list(self._unrouted):
-            # One that came while the question was under way may need another one.
+            # A call that came while the request was in flight may need another one.
             if not call.route.topic or call.route.topic in asked:
                 del self._unrouted[call]
                 self._route_again(call)
@@ -446,17 +424,17 @@ class Session:
     def _route_again(self, call: ClientCall) -> None:
         address = self.routes.find(call.route)
         if address is None and call.route == CONTROLLER:
-            # Any broker passes it on, or says who leads by now.
+            # Any broker forwards it, or names the leader by now.
             address = self._any_address()
         if address is not None:
             self._assign(call, address)
         elif call.route.topic and call.route.topic not in self.routes.topics:
             self._confirm_missing(call)
         else:
-            self._failed(call, self._why_nowhere(call.route))
+            self._failed(call, self._route_error(call.route))
 
     def _confirm_missing(self, call: ClientCall) -> None:
-        """A broker that does not know a topic may lag behind; what the controller does not know does not exist."""
+        """Asks the controller whether the topic of a call exists."""
         topic = call.route.topic
 
         def concluded(result: CallResult) -> None:
@@ -468,21 +446,21 @@ class Session:
             if address is not None:
                 self._assign(call, address)
             else:
-                self._failed(call, result if isinstance(result, FlotillaError) else self._why_nowhere(call.route))
+                self._failed(call, result if isinstance(result, FlotillaError) else self._route_error(call.route))
 
-        self.submit(ClientCall(GetMetadata([topic]), call.deadline_ms, concluded, route=CONTROLLER), self.now_ms)
+        self._ask_controller(GetMetadata([topic]), call.deadline_ms, concluded)
 
-    def _why_nowhere(self, route: Route) -> FlotillaError:
+    def _route_error(self, route: Route) -> FlotillaError:
         topic = self.routes.topics.get(route.topic)
         if topic is None:
             return no_topic(route.topic)
         if route.partition not in [part.number for part in topic.partitions]:
             return NotFoundError(
-                f"topic {route.topic!r} has {len(topic.partitions)} partitions, none of number {route.partition}"
+                f"topic {route.topic!r} has no partition {route.partition}, only {len(topic.partitions)} of them"
             )
         return NotLeaderError()
 
-    # Silence.
+    # Suspects.
 
     def _suspect(self, link: Link) -> None:
         self.routes.suspects[link.address] = None
@@ -495,7 +473,7 @@ class Session:
         self._inquire()
 
     def _inquire(self) -> None:
-        """As long as calls wait for a suspect: asks somebody else who leads what they are about."""
+        """While calls wait for a suspect, asks another broker for the leaders of their routes."""
         routes = [call.route for link in self._links.values() if self._is_suspect(link) for call in link.calls()]
         if self._inquiry is not None or not any(route != ANY for route in routes):
             return
@@ -503,11 +481,11 @@ class Session:
         self._inquiry = self.timers.at(self.now_ms + delay_ms, self._on_inquiry)
         others = [address for address in self._askable() if address not in self.routes.suspects]
         if not others:
-            # Those who were silent some time ago may be well again, and nobody has spoken with them since.
+            # Suspects without a connection may have recovered: nothing was sent to them since.
             silent = {link.address for link in self._links.values() if self._is_suspect(link)}
             others = [address for address in self._askable() if address not in silent]
         if others and self._asked is None:
-            # Not always the same one: it may be one that does not know better, or is silent, too.
+            # A random one: always the same broker might lag behind, or be silent, too.
             self._asked = list(dict.fromkeys([route.topic for route in routes if route.topic]))
             self._untried = [self.chance.choice(others)]
             self._ask_next(self.options.suspect_ms)
@@ -520,7 +498,7 @@ class Session:
         return link.address in self.routes.suspects
 
     def _leave_suspects(self) -> None:
-        """Gives up those in whose place others lead by now; what was sent to them is sent again where that is safe."""
+        """Drops the connections to suspects that others have replaced; their calls are retried where that is safe."""
         for link in [link for link in self._links.values() if self._is_suspect(link)]:
             leaders = [self.routes.find(call.route) for call in link.calls()]
             if any(leader not in (None, link.address) for leader in leaders):
@@ -533,7 +511,7 @@ class Session:
             self._scan_ms = when_ms
 
     def _scan(self) -> None:
-        """Ends what is overdue and finds out when to look again."""
+        """Ends everything that is overdue, and finds the time of the next scan."""
         now_ms = self.now_ms
         self._scan_ms = now_ms + self.options.idle_ms_max
         silent = [call.link for call in self._calls if call.is_sent and call.answer_by_ms <= now_ms]
@@ -564,7 +542,7 @@ class Session:
             self._suspect(link)
 
     def _is_over(self, when_ms: int) -> bool:
-        """Whether that time has come; if not, it is watched for."""
+        """Whether this time has come; if not, a scan is due then."""
         if when_ms > self.now_ms:
             self._watch(when_ms)
         return when_ms <= self.now_ms
@@ -575,7 +553,7 @@ def no_topic(name: str) -> NotFoundError:
 
 
 def _refused(address: Address, error: FlotillaError) -> FlotillaError:
-    """What a broker says when it ends a connection concerns the connection, not the call: it may be tried again."""
+    """The error with which a broker ends a connection, as one that allows a retry: it is not about the call."""
     if error.retryable:
         return error
     return UnavailableError(f"the broker at {address} ended the connection: {error}")

@@ -1,21 +1,21 @@
-"""The way of one producer's batches to one partition: in order, each stored once.
+"""The lane of one producer to one partition: sends batches in order, each stored exactly once.
 
-Records are numbered without gaps, so a broker stores a batch only behind the one before it and recognises
-one that it has. Several batches may be in flight. When an attempt fails, nothing more is sent until all
-others have come back, and then everything is sent again from the oldest on: no batch ever overtakes.
+Records are numbered without gaps, so a broker stores a batch only after its predecessor and recognises a batch that it
+has. Several batches may be in flight. When an attempt fails, nothing is sent until all others have returned, and then
+everything is sent again from the oldest on: no batch overtakes another.
 
-A batch that fails for good leaves a gap that nothing of its epoch can follow. The lane then begins a new
-epoch with number 0, which also makes brokers refuse stragglers of the old one. But a batch that may
-have been stored keeps its old number until that is certain: under a new number it would be stored twice.
-So it is sent again as it was; the answer is its offset, or SEQUENCE_GAP, which says that it is not there.
+A batch that fails for good leaves a gap that nothing of its epoch can follow. The lane then begins a new epoch with
+sequence 0, which also makes brokers refuse stragglers of the old one. But a batch that may have been stored keeps its
+old number until that is certain: under a new number it would be stored twice. So it is sent again unchanged; the
+answer is its offset, or SEQUENCE_GAP, which says that it is not stored.
 
-Records whose idempotency key is known are taken out of their batch when a broker says so, and the rest goes on.
+Records whose idempotency keys a broker knows are taken out of their batch, and the rest is sent again.
 
-The first attempt may be made by somebody else, who has a quicker way while nothing else is under way: the batch is
-lent, and nothing leaves until it is settled or taken back. Taken back, it is a batch like any that was sent.
+The first attempt of a batch may be direct: made by the caller's thread (FastPath) while nothing else is in flight.
+Nothing is sent until that attempt ends or is taken back; then it is a batch like any other that was sent.
 
-Thousands of batches may wait here, because each time of delivery takes one of its own. So those that were never
-sent are apart from the few that were, and no step walks through them.
+Thousands of batches may wait here, because each time of delivery takes a batch of its own. So unsent batches are kept
+apart from the few that were sent, and no step walks through them.
 """
 
 from collections import OrderedDict
@@ -25,7 +25,7 @@ from functools import partial
 from flotilla.client._core.calls import CallResult, ClientCall, deadline_passed, is_passing, outcome_unknown
 from flotilla.client._core.deadlines import Deadlines
 from flotilla.client._core.session import Session
-from flotilla.client._core.timers import Timer
+from flotilla.client._core.timers import Alarm, Timer, earliest_ms
 from flotilla.client.producer._batch import UNNUMBERED, Batch
 from flotilla.types.address import Address
 from flotilla.types.errors import (
@@ -43,11 +43,11 @@ from flotilla.types.operations import REPEATABLE, Produce, Produced, Route
 
 _SEQUENCE_MASK = 2**32 - 1
 _EPOCH_MAX = 2**16 - 1
-#: Batches that may be under way before they are full. Measured: with two, `send` stores 1.7 times as much as with
-#: eight, and a message at a time, at a thousand a second, takes a third less until it is read.
+#: Batches that may be in flight before they are full. Measured: with two, `send` stores 1.7 times as much as with
+#: eight, and single messages, at a thousand a second, take a third less until they are read.
 _EARLY_MAX = 2
-#: So many may be in flight whatever was chosen, unless that is one, as long as they have so few bytes together: each
-#: time of delivery takes a batch of its own, and those that travel together share what it costs to store them.
+#: Small batches may exceed `in_flight_max`, unless that is 1: each time of delivery takes a batch of its own, and
+#: batches that travel together share the cost of storing them.
 _SMALL_MAX = 256
 _SMALL_BYTES_MAX = 64 * KIB
 
@@ -63,7 +63,7 @@ class PartitionLane:
         compression: int,
         resolved: Callable[[Batch], None],
     ) -> None:
-        """`resolved` is called after each batch that has come to its end, when there may be room for another."""
+        """`resolved` is called after each batch that ends, when there may be room for another."""
         assert producer_id > 0
         self._session = session
         self._route = route
@@ -73,30 +73,31 @@ class PartitionLane:
         self._producer_id = producer_id
         self._epoch = 0
         self._next_sequence = 0
-        #: Batches without an end, in their order: those that were sent at least once, which are never more than may
-        #: be in flight, and behind them those that never were. Only the first have numbers.
+        #: Unresolved batches in order: first those that were sent at least once, at most as many as may be in
+        #: flight, then those that never were. Only sent batches have numbers.
         self._sent: dict[Batch, None] = {}
         self._unsent: OrderedDict[Batch, None] = OrderedDict()
-        #: Of the second.
+        #: Of the unsent batches.
         self._deadlines: Deadlines[Batch] = Deadlines()
-        #: The one that is lent. It is not among those above.
+        #: The batch of a direct attempt, which is in neither collection.
         self.direct_batch: Batch | None = None
         self._in_flight_count = 0
         self._in_flight_bytes = 0
-        #: An attempt failed: nothing is sent before all others are back and the timer, if any, has run out.
+        #: An attempt failed: nothing is sent before all others have returned and the pause, if any, is over.
         self._is_backing_off = False
         self._pause: Timer | None = None
-        #: Attempts that failed since the last one that did not.
+        #: Consecutive failed attempts.
         self._attempts = 0
-        #: A number will never be stored: nothing new may be sent in this epoch.
+        #: A sequence number will never be stored: nothing new may be sent in this epoch.
         self._is_broken = False
-        self._expiry: Timer | None = None
+        self._expiry = Alarm(session.timers, self._pump)
 
     @property
     def has_room(self) -> bool:
-        """Whether a batch that is not full should leave now. Behind two others it had better wait for company:
+        """Whether a batch that is not full should leave now.
 
-        a batch costs its brokers the same whatever it holds, and what waits leaves with the next answer.
+        After two others it had better wait for more records: a batch costs its brokers the same whatever its size, and
+        the waiting one leaves with the next answer.
         """
         return len(self._sent) + len(self._unsent) < min(self._in_flight_max, _EARLY_MAX)
 
@@ -106,14 +107,14 @@ class PartitionLane:
 
     @property
     def leader(self) -> Address | None:
-        """Who is believed to lead the partition."""
+        """The known leader of the partition, which may be out of date."""
         return self._session.routes.find(self._route)
 
-    # The one that is lent: under the lock that guards what is under way, and only while nothing is. Until it is settled
-    # or taken back, by whoever has it, nobody else touches the numbers.
+    # Direct attempts: begun under the producer's lock, and only while nothing else is in flight. Until the attempt is
+    # ended or taken back, nothing else changes the numbers.
 
     def begin_direct(self, batch: Batch) -> Produce | None:
-        """What to ask the leader; None: nothing can be lent now. Raises InvalidArgumentError."""
+        """The request to the leader; None: no direct attempt is possible now. Raises InvalidArgumentError."""
         if self.direct_batch is not None or self._is_broken or self._pause is not None:
             return None
         assert self.is_empty
@@ -122,17 +123,17 @@ class PartitionLane:
         return self._request(batch)
 
     def end_direct(self, batch: Batch) -> bool:
-        """It is stored. Whether others have come in the meantime, for whom `resume` is to be called."""
+        """The batch is stored. True: others have come in the meantime, and `resume` must be called."""
         assert self.direct_batch is batch
         self._next_sequence = (self._next_sequence + batch.left_count) & _SEQUENCE_MASK
-        # Only now: others are numbered from here on.
+        # Last, because this lets others be numbered.
         self.direct_batch = None
         return bool(self._unsent)
 
     def take_back(self, batch: Batch, refusal: FlotillaError | None, *, is_unsure: bool) -> None:
-        """The attempt came to nothing; unsure, it may have stored the batch. From here on it is one of ours.
+        """Goes on with the batch of a direct attempt that failed; unsure, the attempt may have stored it.
 
-        Without a refusal there was no answer: the same is asked at once on the usual way, which may be better.
+        Without a refusal there was no answer: the lane sends the same request at once.
         """
         self.end_direct(batch)
         self._sent[batch] = None
@@ -146,7 +147,7 @@ class PartitionLane:
         self._pump()
 
     def resume(self) -> None:
-        """Nothing is lent any more."""
+        """Sends on after a direct attempt."""
         self._pump()
 
     def add(self, batch: Batch) -> None:
@@ -155,9 +156,9 @@ class PartitionLane:
         self._pump()
 
     def abandon(self, error: FlotillaError) -> None:
-        """Nobody waits any longer: every batch ends now."""
+        """Fails every batch now."""
         for batch in (*self._sent, *self._unsent):
-            # As in `_expire`: the end of one may have ended others.
+            # As in `_expire`: the end of one batch may have ended others.
             if not batch.is_done:
                 batch.is_unsure = batch.is_unsure or (batch.call is not None and batch.call.is_perhaps_done)
                 self._fail(batch, error)
@@ -188,13 +189,13 @@ class PartitionLane:
 
     @property
     def _are_small(self) -> bool:
-        """Whether those in flight are so small that there may be more of them."""
+        """Whether the batches in flight are small enough for more of them."""
         return (
             self._in_flight_max > 1 and self._in_flight_count < _SMALL_MAX and self._in_flight_bytes < _SMALL_BYTES_MAX
         )
 
     def _to_retry(self) -> list[Batch]:
-        """Those that were sent and came back without an end. Mostly there are none, and nobody is to look for them."""
+        """Batches that were sent and returned unresolved. Mostly there are none, which costs no walk."""
         if len(self._sent) <= self._in_flight_count:
             return []
         return [batch for batch in self._sent if not batch.is_in_flight]
@@ -247,13 +248,13 @@ class PartitionLane:
                 assert isinstance(result, FlotillaError)
                 batch.attempts += 1
                 if not isinstance(result, DeadlineError):
-                    # That one says only that there was no answer to this attempt.
+                    # A DeadlineError only says that this attempt had no answer.
                     batch.last_error = result
                 self._handle_error(batch, result)
         self._pump()
 
     def _leave_out(self, batch: Batch, result: Produced) -> None:
-        """Nothing was stored, because some records are: the rest is sent again, under the same number if it can be."""
+        """Takes out the records that are stored already; the rest is sent again, under the same number if possible."""
         batch.is_unsure = False
         sequence = batch.sequence
         try:
@@ -263,7 +264,7 @@ class PartitionLane:
             return
         others = list(self._sent)
         if any(behind.sequence != UNNUMBERED for behind in others[others.index(batch) + 1 :]):
-            # What was numbered after it leaves a gap that nothing can close.
+            # Later batches are numbered already: the removed records leave a gap.
             self._is_broken = True
         else:
             self._next_sequence = sequence
@@ -271,16 +272,16 @@ class PartitionLane:
             self._end(batch, -1, None)
 
     def _handle_error(self, batch: Batch, error: FlotillaError) -> None:
-        """An attempt came back with an error: whether there is another one. If time is up, that ends the batch next."""
+        """Decides after a failed attempt whether the batch is retried or fails. `_expire` fails an overdue batch."""
         is_gap = isinstance(error, SequenceGapError)
         if is_gap:
             batch.is_unsure = False
-        # The broker has forgotten this producer; only number 0 can follow that.
+        # The broker has forgotten this producer; only sequence 0 can follow.
         is_forgotten = isinstance(error, OutOfWindowError) and not batch.is_unsure
         if self._session.is_closed or not (is_gap or is_forgotten or is_passing(error, batch.attempts)):
             self._fail(batch, error)
         else:
-            # A gap before the oldest batch is one that nothing under way can close.
+            # A gap before the oldest batch cannot be closed by one in flight.
             self._is_broken = self._is_broken or is_forgotten or (is_gap and batch is next(iter(self._sent)))
             self._back_off(error)
 
@@ -302,29 +303,20 @@ class PartitionLane:
     def _expire(self) -> None:
         now_ms = self._session.now_ms
         for batch in self._to_retry():
-            # The end of one may bring the next, and with it end the others: they are not to end twice.
+            # The end of one may send the next, which may end others: none must end twice.
             if batch in self._sent and not batch.is_in_flight and batch.deadline_ms <= now_ms:
                 self._fail(batch, deadline_passed(batch.last_error))
         while (overdue := self._deadlines.pop_overdue(now_ms)) is not None:
             self._fail(overdue, deadline_passed(None))
 
     def _watch(self) -> None:
-        """Sees to it that waiting batches end in time; those in flight are the session's matter.
+        """Sets the timer that expires waiting batches; the session expires those in flight.
 
-        A timer that is too early stays: it sets the next one, and so there is one in many batches, not one for each.
+        An earlier timer stays and sets the next one, so that there is one timer for many batches.
         """
-        ends = [batch.deadline_ms for batch in self._to_retry()]
-        next_ms = self._deadlines.next_ms
-        if next_ms is not None:
-            ends.append(next_ms)
-        if not ends:
-            return
-        due_ms = min(ends)
-        if self._expiry is not None and (self._expiry.action is None or self._expiry.when_ms > due_ms):
-            self._expiry.cancel()
-            self._expiry = None
-        if self._expiry is None:
-            self._expiry = self._session.timers.at(due_ms, self._pump)
+        due_ms = earliest_ms(self._deadlines.next_ms, *[batch.deadline_ms for batch in self._to_retry()])
+        if due_ms is not None:
+            self._expiry.set_by(due_ms)
 
     def _fail(self, batch: Batch, error: FlotillaError) -> None:
         if batch.sequence != UNNUMBERED:
@@ -348,5 +340,5 @@ class PartitionLane:
 
 
 def new_producer_id(session: Session) -> int:
-    """Drawn at random: nobody has to be asked, and nobody else has it. Never 0, which means none."""
+    """A random id, unique without asking a broker. Never 0, which means none."""
     return session.chance.getrandbits(63) + 1

@@ -141,7 +141,7 @@ class ReaderCore:
         """Goes on at an offset, forwards or backwards."""
         part = self._part_of(partition)
         if offset < 0:
-            raise InvalidArgumentError(f"{offset} is no offset")
+            raise InvalidArgumentError(f"{offset} is not an offset")
         self._go_to(part, offset)
 
     def _part_of(self, partition: int) -> _Part:

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from flotilla.client._core.backoff import Backoff
-from flotilla.client._core.session import SessionOptions
+from flotilla.client._core.session_options import SessionOptions
 from flotilla.codec.batch.records import encode_values
 from flotilla.types.address import parse_address
 from flotilla.types.errors import (

@@ -231,7 +231,7 @@ def test_a_connection_serves_one_at_a_time(doors):
     assert direct.take(address) is None
     direct.put_back(connection)
     assert direct.take(address) is connection
-    direct.give_up(connection)
+    direct.discard(connection)
     again = take_when_worth_it(direct, address)
     assert again is not None
     direct.close()

@@ -7,7 +7,7 @@ import pytest
 from flotilla import InvalidArgumentError, OffsetOutOfRangeError
 from flotilla.broker.ports import Cancel, Done
 from flotilla.client._core.calls import ClientCall
-from flotilla.client._core.session import SessionOptions
+from flotilla.client._core.session_options import SessionOptions
 from flotilla.client.reader._replica_choice import LEADER, NEAREST, SPREAD, ReplicaChoice
 from flotilla.codec.batch.records import encode_batch
 from flotilla.types.errors import FlotillaError, NotLeaderError, ReplicaBehindError
