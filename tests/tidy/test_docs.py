@@ -3,6 +3,7 @@
 import ast
 import re
 import subprocess
+import tomllib
 
 import pytest
 
@@ -18,6 +19,11 @@ MARKDOWN = {path: text for path, text in texts().items() if path.endswith(".md")
 README_LINES_MAX = 150
 #: More than these stop being a list that is read; `quick` was worth a fourteenth.
 TARGETS_MAX = 14
+
+
+def checkers(document: str) -> list[str]:
+    """The names of the simulator's checkers: several words in backquotes, and no code."""
+    return re.findall(r"`((?!flotilla|async)[a-z]+(?:,? [a-z]+)+)`", document.split("## Time, chance")[0])
 
 
 @pytest.mark.parametrize("path", MARKDOWN)
@@ -159,6 +165,33 @@ def test_the_map_allows_what_the_table_of_layers_allows() -> None:
             assert folders == ALLOWED[name.rstrip("/")], f"what {name} may import"
             compared.append(name)
     assert {"types/", "raft/", "replica/", "storage/", "peers/", "runtime/", "frontends/"} <= set(compared)
+
+
+def test_every_module_that_the_map_names_exists() -> None:
+    named = re.findall(r"`(\w+/[\w/]+\.py)`", MARKDOWN["ARCHITECTURE.md"])
+    assert len(named) > 30
+    known = LINKED.keys()
+    assert [path for path in named if f"src/flotilla/{path}" not in known and path not in known] == []
+
+
+def test_every_dependency_has_a_reason() -> None:
+    project = tomllib.loads(texts()["pyproject.toml"])["project"]
+    wanted = [
+        *project["dependencies"],
+        *(name for extra in project["optional-dependencies"].values() for name in extra),
+    ]
+    names = {re.split(r"[^\w-]", each)[0] for each in wanted}
+    section = MARKDOWN["ARCHITECTURE.md"].split("## Dependencies")[1].split("\n## ")[0]
+    assert {name for name in names if not re.search(rf"\b{name}\b", section)} == set()
+
+
+CHECKERS = [(path, name) for path in ("ARCHITECTURE.md", "docs/streams.md") for name in checkers(MARKDOWN[path])]
+
+
+@pytest.mark.parametrize(("path", "name"), CHECKERS)
+def test_every_checker_that_a_document_names_exists(path: str, name: str) -> None:
+    sources = [text for source, text in texts().items() if source.startswith("src/flotilla/sim/")]
+    assert any(f'"{name}"' in text for text in sources), f"{path} names {name}"
 
 
 # The checks can fail.
