@@ -1,0 +1,82 @@
+"""The bytes of every request and reply, as an earlier version wrote them: the contract does not move by accident.
+
+Each line of recorded_frames.txt is a direction, a kind, the number of a sample and its bytes. A kind that is new is
+recorded by `python -m tests.unit.codec.test_recorded_frames`, which only adds lines.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from flotilla.codec.client.frames import (
+    REPLY_ROWS,
+    REQUEST_ROWS,
+    decode_request,
+    decode_response,
+    encode_request,
+    encode_response,
+)
+from flotilla.codec.grpc import calls
+from flotilla.types.errors import InvalidArgumentError
+from flotilla.types.operations.queue import GroupDescription, GroupList, GroupReset, RecordsCancelled
+from tests.unit.codec.samples import COUNT, filled, samples
+
+FILE = Path(__file__).with_name("recorded_frames.txt")
+#: What each call to several partitions gets from one of them.
+OF_PARTITIONS = {
+    "CancelMessages": RecordsCancelled,
+    "ListGroups": GroupList,
+    "DescribeGroup": GroupDescription,
+    "ResetGroup": GroupReset,
+}
+
+
+def lines() -> Iterator[str]:
+    for label, rows, encode in (("request", REQUEST_ROWS, encode_request), ("reply", REPLY_ROWS, encode_response)):
+        for row in rows:
+            for number, value in enumerate(samples(row.kind)):
+                yield f"{label} {row.kind.__name__} {number} {b''.join(encode(number + 1, value)).hex()}"  # type: ignore[operator]
+    for call in calls.REQUESTS:
+        yield from _lines_of_call(call)
+    for call in (*calls.OF_PARTITIONS, calls.RESET_GROUP):
+        for number, reply in enumerate(samples(OF_PARTITIONS[call.name])):
+            written = call.write(None, {5: reply}).SerializeToString(deterministic=True)
+            yield f"grpc-reply {call.name} {number} {written.hex()}"
+
+
+def _lines_of_call(call: calls.Call) -> Iterator[str]:
+    for number in range(COUNT):
+        message = filled(calls.decoder(call.name)(b""), number)
+        try:
+            asked = call.read(message)
+        except InvalidArgumentError:
+            yield f"grpc-request {call.name} {number} InvalidArgumentError"
+            continue
+        yield f"grpc-request {call.name} {number} {b''.join(encode_request(number + 1, asked)).hex()}"
+        if number == 1:
+            for place, reply in enumerate(samples(type(asked).reply)):
+                written = call.write(asked, reply).SerializeToString(deterministic=True)
+                yield f"grpc-reply {call.name} {place} {written.hex()}"
+
+
+RECORDED = FILE.read_text().splitlines()
+
+
+@pytest.mark.parametrize("kind", sorted({line.rsplit(" ", 2)[0] for line in [*RECORDED, *lines()]}))
+def test_the_bytes_are_those_that_were_recorded(kind: str) -> None:
+    recorded = [line for line in RECORDED if line.startswith(f"{kind} ")]
+    assert recorded, "a new kind is recorded first"
+    assert [line for line in lines() if line.startswith(f"{kind} ")] == recorded
+
+
+@pytest.mark.parametrize("row", [*REQUEST_ROWS, *REPLY_ROWS], ids=lambda row: row.kind.__name__)
+def test_samples_come_out_as_they_went_in(row: object) -> None:
+    encode, decode = (encode_request, decode_request) if row in REQUEST_ROWS else (encode_response, decode_response)
+    for value in samples(row.kind):  # type: ignore[attr-defined]
+        assert decode(b"".join(encode(1, value))[4:])[1] == value  # type: ignore[operator]
+
+
+if __name__ == "__main__":
+    known = {line.rsplit(" ", 1)[0] for line in RECORDED}
+    FILE.write_text("\n".join([*RECORDED, *[line for line in lines() if line.rsplit(" ", 1)[0] not in known]]) + "\n")
