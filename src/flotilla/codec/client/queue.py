@@ -7,7 +7,8 @@ few list operations, not a thousand messages. Numbers that belong together must 
 from collections.abc import Sequence
 from typing import Any
 
-from flotilla.codec.client.rows import Buffer, Row, plain
+from flotilla.codec.client.rows import Buffer, Row, by_hand, derived, message_of
+from flotilla.codec.fields import Part, fields_of
 from flotilla.codec.generated import client_pb2
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.operations.queue import (
@@ -26,7 +27,6 @@ from flotilla.types.operations.queue import (
     GroupReset,
     LeaseRange,
     ListGroups,
-    MemberInfo,
     Poll,
     Polled,
     Pushed,
@@ -98,6 +98,11 @@ def _write_start(body: client_pb2.Start, start: Start) -> None:
 def _read_start(body: Any) -> Start:
     """Who says nothing starts at the earliest."""
     return Start(body.start.kind, body.start.value) if body.HasField("start") else Start()
+
+
+#: The same as parts of derived rows.
+HELD = Part(lambda body, held: write_held(body.held, held), lambda body: read_held(body.held))
+_START = Part(lambda body, start: _write_start(body.start, start), _read_start)
 
 
 # Leases.
@@ -198,33 +203,6 @@ def _read_extend(body: client_pb2.Extend, attachment: memoryview) -> Extend:
     return Extend(body.topic, body.partition, body.group, body.member, held, body.visibility_ms, body.topic_id)
 
 
-def _write_subscribe(body: client_pb2.Subscribe, value: Subscribe) -> Sequence[Buffer]:
-    body.topic = value.topic
-    body.group = value.group
-    body.member = value.member
-    body.credit = value.credit
-    body.partitions.extend(value.partitions)
-    body.visibility_ms = value.visibility_ms
-    body.is_auto_ack = value.is_auto_ack
-    body.is_ordered_by_key = value.is_ordered_by_key
-    _write_start(body.start, value.start)
-    return ()
-
-
-def _read_subscribe(body: client_pb2.Subscribe, attachment: memoryview) -> Subscribe:
-    return Subscribe(
-        body.topic,
-        body.group,
-        body.member,
-        body.credit,
-        body.partitions[:],
-        body.visibility_ms,
-        body.is_auto_ack,
-        body.is_ordered_by_key,
-        _read_start(body),
-    )
-
-
 def _write_pushed(body: client_pb2.Pushed, value: Pushed) -> Sequence[Buffer]:
     body.visibility_ms = value.visibility_ms
     return _write_deliveries(body.deliveries, value.deliveries)
@@ -236,164 +214,48 @@ def _read_pushed(body: client_pb2.Pushed, attachment: memoryview) -> Pushed:
 
 # Administration.
 
-
-def _write_cancel(body: client_pb2.CancelRecords, value: CancelRecords) -> Sequence[Buffer]:
-    body.topic = value.topic
-    body.partition = value.partition
-    body.offsets.extend(value.offsets)
-    body.keys.extend(value.keys)
-    body.topic_id = value.topic_id
-    return ()
-
-
-def _read_cancel(body: client_pb2.CancelRecords, attachment: memoryview) -> CancelRecords:
-    return CancelRecords(body.topic, body.partition, body.offsets[:], body.keys[:], body.topic_id)
-
-
-def _write_cancelled(body: client_pb2.RecordsCancelled, value: RecordsCancelled) -> Sequence[Buffer]:
-    body.offsets.extend(value.offsets)
-    return ()
-
-
-def _read_cancelled(body: client_pb2.RecordsCancelled, attachment: memoryview) -> RecordsCancelled:
-    return RecordsCancelled(body.offsets[:])
-
-
-def _write_group_list(body: client_pb2.GroupList, value: GroupList) -> Sequence[Buffer]:
-    body.groups.update(value.groups)
-    return ()
-
-
-def _read_group_list(body: client_pb2.GroupList, attachment: memoryview) -> GroupList:
-    return GroupList(dict(body.groups))
-
-
-_FACTS = tuple(name for name in GroupDescription.__slots__ if name != "members")
-
-
-def _write_description(body: client_pb2.GroupDescription, value: GroupDescription) -> Sequence[Buffer]:
-    for name in _FACTS:
-        setattr(body, name, getattr(value, name))
-    for member in value.members:
-        body.members.add(name=member.name, leased=member.leased, last_poll_ms_ago=member.last_poll_ms_ago)
-    return ()
-
-
-def _read_description(body: client_pb2.GroupDescription, attachment: memoryview) -> GroupDescription:
-    facts: dict[str, Any] = {name: getattr(body, name) for name in _FACTS}
-    members = [MemberInfo(member.name, member.leased, member.last_poll_ms_ago) for member in body.members]
-    return GroupDescription(members=members, **facts)
-
-
-def _write_reset(body: client_pb2.ResetGroup, value: ResetGroup) -> Sequence[Buffer]:
-    body.topic = value.topic
-    body.partition = value.partition
-    body.group = value.group
-    body.is_dry_run = value.is_dry_run
-    body.epoch = value.epoch
-    _write_start(body.start, value.start)
-    return ()
-
-
-def _read_reset(body: client_pb2.ResetGroup, attachment: memoryview) -> ResetGroup:
-    return ResetGroup(body.topic, body.partition, body.group, _read_start(body), body.is_dry_run, body.epoch)
-
-
-def _write_alter_group(body: client_pb2.AlterGroup, value: AlterGroup) -> Sequence[Buffer]:
-    body.topic = value.topic
-    body.group = value.group
-    body.settings.update(value.settings)
-    return ()
-
-
-def _read_alter_group(body: client_pb2.AlterGroup, attachment: memoryview) -> AlterGroup:
-    return AlterGroup(body.topic, body.group, dict(body.settings))
-
-
-def _write_group_reply(body: client_pb2.GroupReply, value: GroupReply) -> Sequence[Buffer]:
-    body.settings.update(value.settings)
-    return ()
-
-
-def _read_group_reply(body: client_pb2.GroupReply, attachment: memoryview) -> GroupReply:
-    return GroupReply(dict(body.settings))
+#: Without the message itself, which follows the envelope.
+_EXPLANATION = fields_of(Explanation, message_of(Explanation), batch=None)
 
 
 def _write_explanation(body: client_pb2.Explanation, value: Explanation) -> Sequence[Buffer]:
-    body.state = value.state
-    body.attempts = value.attempts
-    body.reason = value.reason
-    body.holder = value.holder
-    body.remaining_ms = value.remaining_ms
-    body.history.extend(value.history)
-    body.next = value.next
-    body.ended_ms = value.ended_ms
-    return (value.batch,) if value.batch else ()
+    _EXPLANATION.write(body, value)
+    return (value.batch,)
 
 
 def _read_explanation(body: client_pb2.Explanation, attachment: memoryview) -> Explanation:
-    return Explanation(
-        body.state,
-        body.attempts,
-        body.reason,
-        body.holder,
-        body.remaining_ms,
-        body.history[:],
-        body.next,
-        body.ended_ms,
-        bytes(attachment),
-    )
-
-
-def _write_take_tokens(body: client_pb2.TakeTokens, value: TakeTokens) -> Sequence[Buffer]:
-    body.topic = value.topic
-    body.group = value.group
-    body.tokens = value.tokens
-    _write_start(body.start, value.start)
-    return ()
-
-
-def _read_take_tokens(body: client_pb2.TakeTokens, attachment: memoryview) -> TakeTokens:
-    return TakeTokens(body.topic, body.group, body.tokens, _read_start(body))
+    found: Explanation = _EXPLANATION.read(body)
+    found.batch = bytes(attachment)
+    return found
 
 
 REQUEST_ROWS: tuple[Row, ...] = (
-    Row(Poll, "poll", _write_poll, _read_poll),
-    Row(Settle, "settle", _write_settle, _read_settle),
-    Row(Extend, "extend", _write_extend, _read_extend),
-    Row(Subscribe, "subscribe", _write_subscribe, _read_subscribe),
-    plain(AddCredit, "add_credit", "subscription", "messages"),
-    plain(Unsubscribe, "unsubscribe", "subscription"),
-    plain(Withdraw, "withdraw", "request"),
-    Row(CancelRecords, "cancel_records", _write_cancel, _read_cancel),
-    plain(ListGroups, "list_groups", "topic", "partition"),
-    plain(DescribeGroup, "describe_group", "topic", "partition", "group"),
-    Row(ResetGroup, "reset_group", _write_reset, _read_reset),
-    plain(DeleteGroup, "delete_group", "topic", "partition", "group"),
-    Row(AlterGroup, "alter_group", _write_alter_group, _read_alter_group),
-    plain(
-        ExplainMessage,
-        "explain_message",
-        "topic",
-        "partition",
-        "offset",
-        "group",
-        "topic_id",
-        "has_record",
-        "has_history",
-    ),
-    Row(TakeTokens, "take_tokens", _write_take_tokens, _read_take_tokens),
+    by_hand(Poll, _write_poll, _read_poll),
+    by_hand(Settle, _write_settle, _read_settle),
+    by_hand(Extend, _write_extend, _read_extend),
+    derived(Subscribe, start=_START),
+    derived(AddCredit),
+    derived(Unsubscribe),
+    derived(Withdraw),
+    derived(CancelRecords),
+    derived(ListGroups),
+    derived(DescribeGroup),
+    derived(ResetGroup, start=_START),
+    derived(DeleteGroup),
+    derived(AlterGroup),
+    derived(ExplainMessage),
+    derived(TakeTokens, start=_START),
 )
 
 REPLY_ROWS: tuple[Row, ...] = (
-    Row(Polled, "polled", _write_polled, _read_polled, has_attachment=True),
-    Row(Settled, "settled", _write_settled, _read_settled),
-    Row(Pushed, "pushed", _write_pushed, _read_pushed, has_attachment=True),
-    Row(RecordsCancelled, "records_cancelled", _write_cancelled, _read_cancelled),
-    Row(GroupList, "group_list", _write_group_list, _read_group_list),
-    Row(GroupDescription, "group_description", _write_description, _read_description),
-    plain(GroupReset, "group_reset", "from_offset", "to_offset"),
-    Row(GroupReply, "group_reply", _write_group_reply, _read_group_reply),
-    Row(Explanation, "explanation", _write_explanation, _read_explanation, has_attachment=True),
-    plain(TokensGranted, "tokens_granted", "tokens", "retry_after_ms"),
+    by_hand(Polled, _write_polled, _read_polled, has_attachment=True),
+    by_hand(Settled, _write_settled, _read_settled),
+    by_hand(Pushed, _write_pushed, _read_pushed, has_attachment=True),
+    derived(RecordsCancelled),
+    derived(GroupList),
+    derived(GroupDescription),
+    derived(GroupReset),
+    derived(GroupReply),
+    by_hand(Explanation, _write_explanation, _read_explanation, has_attachment=True),
+    derived(TokensGranted),
 )

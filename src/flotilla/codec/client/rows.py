@@ -1,7 +1,11 @@
 """One row per value that travels: how a request or a reply gets into its protobuf message and out of it."""
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
+
+from flotilla.codec.fields import Descriptor, Part, fields_of
+from flotilla.codec.generated import client_pb2
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 Writer: TypeAlias = Callable[[Any, Any], Sequence[Buffer]]
@@ -20,15 +24,22 @@ class Row(NamedTuple):
     has_attachment: bool = False
 
 
-def plain(kind: type, field: str, *names: str) -> Row:
-    """A row for a value that is nothing but numbers, flags and text."""
+def by_hand(kind: type, write: Writer, read: Reader, *, has_attachment: bool = False) -> Row:
+    """A row whose functions are written out, because they run for every batch or lease."""
+    return Row(kind, re.sub(r"(?<!^)([A-Z])", r"_\1", kind.__name__).lower(), write, read, has_attachment)
+
+
+def derived(kind: type, **declared: Part | str | None) -> Row:
+    """A row by the names of the fields (`codec/fields`)."""
+    fields = fields_of(kind, message_of(kind), **declared)
 
     def write(body: Any, value: Any) -> Sequence[Buffer]:
-        for name in names:
-            setattr(body, name, getattr(value, name))
+        fields.write(body, value)
         return ()
 
-    def read(body: Any, attachment: memoryview) -> Any:
-        return kind(*[getattr(body, name) for name in names])
+    return by_hand(kind, write, lambda body, attachment: fields.read(body))
 
-    return Row(kind, field, write, read)
+
+def message_of(kind: type) -> Descriptor:
+    """The message of the contract that has the name of the value."""
+    return client_pb2.DESCRIPTOR.message_types_by_name[kind.__name__]

@@ -4,13 +4,18 @@ A door needs nothing else of it: bytes become a message, a message becomes a val
 what was answered becomes a message again. Reading raises InvalidArgumentError for what no broker would understand.
 """
 
-from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, TypeAlias
 
+from flotilla.codec.fields import Descriptor, Part, fields_of, many
 from flotilla.codec.generated import flotilla_pb2 as pb
 from flotilla.codec.grpc import admin as admin
 from flotilla.codec.grpc import dead_letters as dead_letters
 from flotilla.codec.grpc import queue as queue
+from flotilla.types import operations as ops
+from flotilla.types.operations import Reply, Request, stream, transactions
+from flotilla.types.operations.queue import AlterGroup, ExplainMessage
 
 _SERVICE: Final = pb.DESCRIPTOR.services_by_name["Flotilla"]
 SERVICE_NAME: Final[str] = _SERVICE.full_name
@@ -26,29 +31,69 @@ class Call(NamedTuple):
     write: Callable[[Any, Any], Any]
 
 
+Declared: TypeAlias = Mapping[str, Part | str | None]
+
+
+def _derived(
+    name: str,
+    request: type[Request],
+    *,
+    asked: Declared = MappingProxyType({}),
+    answered: Declared = MappingProxyType({}),
+    read: Callable[[Any], Any] | None = None,
+    write: Callable[[Any, Any], Any] | None = None,
+) -> Call:
+    """A call by the names of the fields, in the request and in its reply; `asked` and `answered` say what differs."""
+    method = _SERVICE.methods_by_name[name]
+    if read is None:
+        read = fields_of(request, method.input_type, **asked).read
+    return Call(name, read, write or _writer(method.output_type, request.reply, answered))
+
+
+def _writer(message: Descriptor, reply: type[Reply], declared: Declared) -> Callable[[Any, Any], Any]:
+    fill = fields_of(reply, message, **declared).write
+    make: Any = getattr(pb, message.name)
+
+    def write(asked: Any, answer: Any) -> Any:
+        found = make()
+        fill(found, answer)
+        return found
+
+    return write
+
+
 #: Calls that are one request of the broker's, wherever it has to go.
 REQUESTS: Final = (
-    Call("ListOffsets", admin.read_list_offsets, admin.write_offset_found),
-    Call("CommitOffset", admin.read_commit_offset, admin.write_offset),
-    Call("ReadOffset", admin.read_read_offset, admin.write_offset),
-    Call("ExplainMessage", admin.read_explain, admin.write_explanation),
-    Call("JoinGroup", admin.read_join_group, admin.write_assignment),
-    Call("Heartbeat", admin.read_heartbeat, admin.write_assignment),
-    Call("LeaveGroup", admin.read_leave_group, admin.write_left),
-    Call("ClaimPartition", admin.read_claim, admin.write_offset),
-    Call("DescribeStreamGroup", admin.read_stream_group, admin.write_stream_group),
-    Call("ListStreamGroups", admin.read_list_stream_groups, admin.write_stream_groups),
-    Call("AlterGroup", admin.read_alter_group, admin.write_group_settings),
-    Call("CreateTopic", admin.read_create_topic, admin.write_topic),
-    Call("AlterTopic", admin.read_alter_topic, admin.write_topic),
-    Call("DeleteTopic", admin.read_delete_topic, admin.write_topic),
-    Call("Stage", admin.read_stage, admin.write_staged),
-    Call("StageAck", admin.read_stage_ack, admin.write_staged),
-    Call("CommitTransaction", admin.read_commit, admin.write_decided),
-    Call("AbortTransaction", admin.read_abort, admin.write_decided),
-    Call("TransactionOutcome", admin.read_outcome, admin.write_outcome),
-    Call("Describe", admin.read_describe, admin.write_cluster),
-    Call("TransferLeadership", admin.read_transfer, admin.write_transferred),
+    _derived("ListOffsets", ops.ListOffsets),
+    _derived("CommitOffset", ops.CommitOffset),
+    _derived("ReadOffset", ops.ReadOffset),
+    _derived("ExplainMessage", ExplainMessage, read=admin.read_explain, answered={"ended_ms": None, "batch": None}),
+    _derived("JoinGroup", stream.JoinGroup),
+    _derived("Heartbeat", stream.Heartbeat),
+    _derived("LeaveGroup", stream.LeaveGroup),
+    _derived("ClaimPartition", stream.ClaimPartition),
+    _derived("DescribeStreamGroup", stream.DescribeStreamGroup),
+    _derived("ListStreamGroups", stream.ListStreamGroups),
+    _derived("AlterGroup", AlterGroup),
+    _derived("CreateTopic", ops.CreateTopic, write=admin.write_topic),
+    _derived("AlterTopic", ops.AlterTopic, asked={"replication_factor": None}, write=admin.write_topic),
+    _derived("DeleteTopic", ops.DeleteTopic, write=admin.write_topic),
+    _derived("Stage", transactions.Stage),
+    _derived("StageAck", transactions.StageSettlement, read=admin.read_stage_ack),
+    _derived(
+        "CommitTransaction",
+        transactions.CommitTransaction,
+        asked={"members": None},
+        answered={"is_repeated": "repeated_version"},
+    ),
+    _derived("AbortTransaction", transactions.AbortTransaction, answered={"is_repeated": "repeated_version"}),
+    _derived("TransactionOutcome", transactions.TransactionOutcome, answered={"is_shown": "shown"}),
+    _derived(
+        "Describe",
+        ops.GetMetadata,
+        answered={"brokers": many("brokers", admin.BROKER), "topics": many("topics", admin.TOPIC)},
+    ),
+    _derived("TransferLeadership", ops.TransferLeadership),
 )
 #: Calls that are the same request to several partitions.
 OF_PARTITIONS: Final = (
