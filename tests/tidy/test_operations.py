@@ -26,7 +26,6 @@ EXCEPTIONS = {
     "ListOffsets": _READ_BY_ALL,
     "CommitOffset": _READ_BY_ALL,
     "ExplainMessage": "two views over HTTP: a message of a group, and a task",
-    "AlterGroup": "two views over HTTP: a group, and a queue of tasks",
 }
 
 
