@@ -45,7 +45,7 @@ def to_bytes(value: Any) -> bytes:
 
 def to_record(fields: dict[str, Any]) -> Record:
     made = dict(fields)
-    for name in ("value", "key", "idempotency_key"):
+    for name in ("payload", "key", "idempotency_key"):
         if made.get(name) is not None:
             made[name] = to_bytes(made[name])
     if "headers" in made:
