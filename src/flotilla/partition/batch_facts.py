@@ -1,7 +1,7 @@
-"""What a partition must know of a record batch; the records themselves stay opaque.
+"""The facts of a record batch that a partition needs; the records themselves stay opaque.
 
-The layout of a batch is the codec's; whoever builds a partition hands in a function that reads these
-facts from an entry's bytes, or says that they are no batch.
+The codec knows the layout of a batch: a partition is built with its function, which reads these facts from an entry's
+bytes, or returns None for bytes that are no batch.
 """
 
 from collections.abc import Callable
@@ -20,19 +20,19 @@ class BatchFacts:
     #: Records, at least one.
     count: int
     max_time_ms: int
-    #: 0: the producer does not ask to be protected against repetition.
+    #: 0: the batch is not deduplicated.
     producer_id: int
     producer_epoch: int
-    #: Of the first record, modulo 2**32; the records behind it count on.
+    #: Of the first record, modulo 2**32; the records after it count on.
     producer_sequence: int
     size_bytes: int
     #: 0 to 7, of all records.
     priority: int = 0
     #: Of all records: queue groups get them no earlier. 0: at once.
     deliver_at_ms: int = 0
-    #: One for each record, empty where it has none; or nothing at all, when none has.
+    #: One for each record, empty where it has none; or no items, when no record has one.
     idempotency_keys: tuple[bytes, ...] = ()
-    #: A part of a transaction that was staged before. `producer_id` says of which one.
+    #: A batch of a transaction that is stored again. `producer_id` says which transaction.
     is_transactional: bool = False
 
 

@@ -1,10 +1,10 @@
-"""Sets and maps of offsets as runs: what a million neighbours have in common is said once.
+"""Sets and maps of offsets as runs: a million neighbours with the same value take one entry.
 
 A run is half open, [first, end). Runs of one set or map are disjoint, ascending and never empty, and neighbours
 that touch with equal values are one run: equal contents are equal runs, however they came about.
 
-Runs lie in leaves of bounded size, each a few arrays (16 bytes a run and one reference), so that a change in the
-midst of a million runs moves a few hundred numbers and not all of them. Finding a place is two bisections.
+Runs lie in leaves of bounded size, each a few arrays (16 bytes a run and one reference), so that a change among a
+million runs moves a few hundred numbers and not all of them. Finding a place is two bisections.
 """
 
 from array import array
@@ -14,17 +14,17 @@ from typing import Final, Generic, TypeAlias, TypeVar
 
 from flotilla.types.ids import Offset
 
-#: From the first offset up to, but without, the second.
+#: [first, end).
 Run: TypeAlias = tuple[Offset, Offset]
 
 _V = TypeVar("_V")
 
-#: A leaf of more runs than this is cut in two.
+#: A larger leaf is split: a change moves at most this many numbers of each column.
 _LEAF_RUNS_MAX: Final = 512
 
 
 class _Leaf(Generic[_V]):
-    """Neighbouring runs in three columns of equal length, which is never 0 between calls."""
+    """Neighbouring runs in three columns of equal length, never empty between calls."""
 
     __slots__ = ("ends", "firsts", "values")
 
@@ -34,7 +34,7 @@ class _Leaf(Generic[_V]):
         self.values = values
 
     def replace(self, at: int, stop: int, pieces: list[tuple[Offset, Offset, _V]]) -> None:
-        """Other runs in the place of [at, stop)."""
+        """Replaces the runs [at, stop)."""
         self.firsts[at:stop] = array("Q", [piece[0] for piece in pieces])
         self.ends[at:stop] = array("Q", [piece[1] for piece in pieces])
         self.values[at:stop] = [piece[2] for piece in pieces]
@@ -43,7 +43,7 @@ class _Leaf(Generic[_V]):
         return _Leaf(self.firsts[:], self.ends[:], self.values[:])
 
     def split(self) -> "_Leaf[_V]":
-        """The upper half, which is here no more."""
+        """Takes out the upper half."""
         half = len(self.values) // 2
         upper = _Leaf(self.firsts[half:], self.ends[half:], self.values[half:])
         del self.firsts[half:]
@@ -53,7 +53,7 @@ class _Leaf(Generic[_V]):
 
 
 class _Runs(Generic[_V]):
-    """Runs with values, and what sets and maps of them have in common."""
+    """Runs with values: the common part of sets and maps."""
 
     __slots__ = ("_leaves", "_tops", "count")
 
@@ -86,7 +86,7 @@ class _Runs(Generic[_V]):
 
     @property
     def end(self) -> Offset:
-        """Behind the highest offset; 0 when there is none."""
+        """The highest offset plus 1; 0 when there is none."""
         return self._tops[-1] if self._tops else 0
 
     def clear(self) -> None:
@@ -95,7 +95,7 @@ class _Runs(Generic[_V]):
         self.count = 0
 
     def _pieces(self, first: Offset, end: Offset) -> Iterator[tuple[Offset, Offset, _V]]:
-        """The parts of runs inside [first, end). Nothing may change while it is walked over."""
+        """The parts of runs inside [first, end). Nothing may change while they are iterated."""
         leaves = self._leaves
         number = bisect_right(self._tops, first)
         if number == len(leaves):
@@ -131,7 +131,7 @@ class _Runs(Generic[_V]):
         return (first, end) if first < end else None
 
     def _cut(self, first: Offset, end: Offset) -> int:
-        """Takes [first, end) out of all runs; tells how many offsets that were."""
+        """Takes [first, end) out of all runs. Returns how many offsets that were."""
         if first == end:
             return 0
         before = self.count
@@ -157,7 +157,7 @@ class _Runs(Generic[_V]):
         low = leaf.firsts[at]
         high = leaf.ends[stop - 1]
         if stop - at == 1 and (low >= first or high <= end):
-            # What is most often asked for: a run goes, or one of its ends does.
+            # The usual case: a whole run goes, or one end of it.
             self.count -= (high if high < end else end) - (low if low > first else first)
             if low < first:
                 leaf.ends[at] = first
@@ -179,14 +179,14 @@ class _Runs(Generic[_V]):
         leaf.replace(at, stop, kept)
 
     def _divide(self, number: int) -> int:
-        """Makes two of a leaf, whose top is right and which has grown too large; tells where the next one is."""
+        """Splits a leaf that is too large. Returns the number of the next leaf."""
         leaf = self._leaves[number]
         self._leaves.insert(number + 1, leaf.split())
         self._tops.insert(number, leaf.ends[-1])
         return number + 2
 
     def _put(self, first: Offset, end: Offset, value: _V) -> int:
-        """Adds a run, and joins it to neighbours that touch it and are equal. Tells how much of it was there before.
+        """Adds a run, and joins it to neighbours that touch it and are equal. Returns how much of it was there before.
 
         That is taken out, whatever its value; but most runs come where there is none, and those are looked for once.
         """
@@ -210,7 +210,7 @@ class _Runs(Generic[_V]):
 
     def _put_at(self, number: int, at: int, first: Offset, end: Offset, value: _V) -> None:
         leaf = self._leaves[number]
-        # The run at `at` lies behind the new one; the one before it may be the last of the leaf before.
+        # The run at `at` comes after the new one; the one before it may be the last of the previous leaf.
         joins_next = leaf.firsts[at] == end and leaf.values[at] == value
         if at:
             joins_previous = leaf.ends[at - 1] == first and leaf.values[at - 1] == value
@@ -235,7 +235,7 @@ class _Runs(Generic[_V]):
                 self._divide(number)
 
     def _set_at(self, number: int, at: int, value: _V) -> None:
-        """Another value for a whole run, which may make it one with those that it touches."""
+        """Changes the value of a whole run, and joins it to neighbours that are equal now."""
         leaf = self._leaves[number]
         if leaf.values[at] == value:
             return
@@ -248,7 +248,7 @@ class _Runs(Generic[_V]):
                 self._join(number, at)
 
     def _join_if_equal(self, first: Offset, value: _V, number: int, at: int) -> None:
-        """Joins a run to the one before it, which ends at `first` with that value, if there is such a run."""
+        """Joins a run to the one that ends at `first` with that value, if there is one."""
         if number < len(self._leaves):
             leaf = self._leaves[number]
             if leaf.firsts[at] == first and leaf.values[at] == value:
@@ -272,7 +272,7 @@ class _Runs(Generic[_V]):
             self._divide(len(self._leaves) - 1)
 
     def _join(self, number: int, at: int) -> None:
-        """Makes the run at this place a part of the one before it: of an equal value, and nothing lies between them."""
+        """Joins the run at this place to the one before it, which touches it and has an equal value."""
         leaf = self._leaves[number]
         end = leaf.ends[at]
         del leaf.firsts[at]
@@ -320,22 +320,22 @@ class RunSet(_Runs[None]):
         return leaf.firsts[bisect_right(leaf.ends, offset)] <= offset
 
     def add(self, first: Offset, end: Offset) -> int:
-        """Tells how many of [first, end) were not in the set before."""
+        """Returns how many of [first, end) were not in the set before."""
         assert 0 <= first < end
         return end - first - self._put(first, end, None)
 
     def discard(self, first: Offset, end: Offset) -> int:
-        """Tells how many of [first, end) were in the set before."""
+        """Returns how many of [first, end) were in the set before."""
         assert 0 <= first <= end
         return self._cut(first, end)
 
     def within(self, first: Offset, end: Offset) -> Iterator[Run]:
-        """The runs inside [first, end), clipped. The set may not change while they are walked over."""
+        """The runs inside [first, end), clipped. The set may not change while they are iterated."""
         for low, high, _ in self._pieces(first, end):
             yield low, high
 
     def gaps(self, first: Offset, end: Offset) -> Iterator[Run]:
-        """The runs inside [first, end) that are not in the set. It may not change while they are walked over."""
+        """The runs inside [first, end) that are not in the set. It may not change while they are iterated."""
         for low, high, _ in self._pieces(first, end):
             if first < low:
                 yield first, low
@@ -344,12 +344,12 @@ class RunSet(_Runs[None]):
             yield first, end
 
     def advance(self, floor: Offset) -> Offset:
-        """The first offset from `floor` on that is not in the set. Everything below it is forgotten."""
+        """Returns the first offset from `floor` on that is not in the set, and drops everything below it."""
         if not self._leaves or self._leaves[0].firsts[0] > floor:
             return floor
         lowest = self._leaves[0]
         if floor <= lowest.ends[0]:
-            # What is most often found: it moves over the first run.
+            # The usual case: it moves over the first run.
             floor = lowest.ends[0]
             self._cut_leaf(lowest, lowest.firsts[0], floor)
             if not lowest.values:
@@ -367,7 +367,7 @@ class RunSet(_Runs[None]):
 
 
 class RunMap(_Runs[_V]):
-    """Offsets with a small value each, which knows its equals."""
+    """Offsets with a small value each, which is compared for equality."""
 
     __slots__ = ()
 
@@ -386,22 +386,22 @@ class RunMap(_Runs[_V]):
         return leaf.values[at] if leaf.firsts[at] <= offset else None
 
     def set(self, first: Offset, end: Offset, value: _V) -> None:
-        """The value of each offset in [first, end), whatever it was before."""
+        """Sets the value of each offset in [first, end)."""
         assert 0 <= first < end
         self._put(first, end, value)
 
     def remove(self, first: Offset, end: Offset) -> int:
-        """Tells how many of [first, end) had a value."""
+        """Returns how many of [first, end) had a value."""
         assert 0 <= first <= end
         return self._cut(first, end)
 
     def within(self, first: Offset, end: Offset) -> Iterator[tuple[Offset, Offset, _V]]:
-        """The pieces of runs inside [first, end). The map may not change while they are walked over."""
+        """The pieces of runs inside [first, end). The map may not change while they are iterated."""
         return self._pieces(first, end)
 
 
 def filled(known: RunMap[_V], first: Offset, end: Offset, other: _V) -> list[tuple[Offset, Offset, _V]]:
-    """The values of [first, end), and another one for those that have none."""
+    """The values of [first, end), and `other` where there is none."""
     found: list[tuple[Offset, Offset, _V]] = []
     for low, high, value in known.within(first, end):
         if first < low:

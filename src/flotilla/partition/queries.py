@@ -1,4 +1,4 @@
-"""What can be asked of a partition, and the values it answers with."""
+"""The queries of a partition, and the values that it answers with."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ class DescribePartition:
 
 @dataclass(frozen=True, slots=True)
 class GroupPosition:
-    """The Position of one group, or None when it never committed."""
+    """The Position of one group; None: it never committed."""
 
     group: str
 
@@ -38,14 +38,14 @@ class PartitionFacts:
     next_offset: Offset
     #: The newest time of any record; 0 while there is none.
     max_time_ms: int
-    #: Since the partition was made, whether trimmed or not.
+    #: Since the partition was created, trimmed ones included.
     batches_total: int
     bytes_total: int
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a group stands: the next offset that it will read."""
+    """The position of a group: the next offset that it will read."""
 
     offset: Offset
     committed_at_ms: int

@@ -1,7 +1,7 @@
-"""Walks over bytes that were written field by field, and never beyond their end.
+"""A reader of bytes that were written field by field, and functions that write them.
 
-Taking more than there is raises struct.error, whoever asks for it: the caller says what was cut short. Columns of
-numbers are u64 and little endian wherever the machine that reads or writes them stands.
+Reading beyond the end raises struct.error; the caller knows what was cut short. Numbers are u64 and little endian on
+every machine.
 """
 
 import sys

@@ -1,9 +1,9 @@
-"""What can happen to the queue groups of a partition: one value type per command, and the bodies of the long ones.
+"""The commands of queue groups: one value type per command, and the bodies of the long ones.
 
-Runs are half open. Commands say what happened, not what follows from it: attempts and the numbers of deaths are
-counted where the command is applied, so that no two leaders can count differently.
+Runs are half open. Commands say what happened, not what follows: attempts and deaths are counted where the command is
+applied, so that no two leaders can count differently.
 
-The body of SettleRuns is the groups one behind the other (how many of them, the head of the command tells), each
+The body of SettleRuns is the groups one after the other (the head of the command has their count), each
 
     u64 generation; u32 counts of acked, expired, dropped, failed, dead and reasons; the name; the reasons;
     acked, expired and dropped: (first, end); failed: (first, end, not_before_ms, reason); dead: (first, end, reason)
@@ -26,7 +26,7 @@ from flotilla.types.ids import Index, Offset
 
 
 class FailedRun(NamedTuple):
-    """An attempt of each of these messages failed, and there will be another one."""
+    """An attempt of each of these messages failed, and they will be retried."""
 
     first: Offset
     end: Offset
@@ -44,7 +44,7 @@ class DeadRun(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GroupSettlement:
-    """What became of messages of one group. What is settled already is left out when it is applied."""
+    """Outcomes of messages of one group. Messages that are settled already are skipped when it is applied."""
 
     group: str
     acked: tuple[Run, ...] = ()
@@ -52,16 +52,16 @@ class GroupSettlement:
     expired: tuple[Run, ...] = ()
     failed: tuple[FailedRun, ...] = ()
     dead: tuple[DeadRun, ...] = ()
-    #: Like dead, in a group that has no dead letters: they are kept nowhere.
+    #: Like dead, in a group that has no dead letters.
     dropped: tuple[Run, ...] = ()
-    #: GroupState.generation when the messages were leased. After a reset the settlement means nothing any more and
-    #: is ignored: what it names may have to be delivered again. 0: whatever the generation is.
+    #: GroupState.generation when the messages were leased. After a reset the settlement is ignored: its messages may
+    #: have to be delivered again. 0: any generation.
     generation: Index = 0
 
 
 @dataclass(frozen=True, slots=True)
 class SettleRuns:
-    """Everything that was gathered for all groups of a partition since the command before."""
+    """The outboxes of all groups of a partition."""
 
     now_ms: int
     groups: tuple[GroupSettlement, ...]
@@ -69,10 +69,7 @@ class SettleRuns:
 
 @dataclass(frozen=True, slots=True)
 class OpenGroup:
-    """A queue group comes into being at an offset, or at the log's start if that is behind it.
-
-    One that exists stays as it is.
-    """
+    """Creates a queue group at an offset, or at the log's start if that is later. An existing group stays as it is."""
 
     group: str
     offset: Offset
@@ -81,7 +78,7 @@ class OpenGroup:
 
 @dataclass(frozen=True, slots=True)
 class ResetGroup:
-    """A queue group begins anew somewhere else; failures are forgotten, and so is what was settled."""
+    """Starts a queue group again at another offset: it forgets failures and settled messages."""
 
     group: str
     offset: Offset
@@ -90,7 +87,7 @@ class ResetGroup:
 
 @dataclass(frozen=True, slots=True)
 class BuryDeaths:
-    """Deaths with lower numbers have been produced to the dead-letter topic."""
+    """Deaths with lower numbers are in the dead-letter topic."""
 
     group: str
     below_number: int
@@ -99,9 +96,9 @@ class BuryDeaths:
 
 @dataclass(frozen=True, slots=True)
 class ReserveTokens:
-    """Tokens of the group's rate limit are spoken for up to this theoretical arrival time.
+    """Reserves tokens of the group's rate limit up to this theoretical arrival time.
 
-    A leader may also take it back, when the limit was raised.
+    The time may also go back, when the limit was raised.
     """
 
     group: str
@@ -111,7 +108,7 @@ class ReserveTokens:
 
 @dataclass(frozen=True, slots=True)
 class CancelRecords:
-    """No group shall get these messages any more. What a group has settled stays as it is there."""
+    """Settles these messages as cancelled in all groups that have not settled them."""
 
     offsets: tuple[Offset, ...]
     now_ms: int
@@ -149,7 +146,7 @@ def encode_settlements(groups: Iterable[GroupSettlement]) -> bytes:
 def decode_settlements(data: bytes, count: int) -> tuple[GroupSettlement, ...]:
     """Raises InvalidArgumentError."""
     reader = ByteReader(data)
-    # A group takes more than a byte: a count that lies is refused before it makes anybody work.
+    # A group takes more than a byte: a false count is refused before any work.
     if count > len(data):
         raise InvalidArgumentError(f"a settlement has no room for {count} groups")
     try:
@@ -164,7 +161,7 @@ def decode_settlements(data: bytes, count: int) -> tuple[GroupSettlement, ...]:
 def _read_settlement(reader: ByteReader) -> GroupSettlement:
     generation, acked, expired, dropped, failed, dead, reason_count = reader.take(_GROUP)
     name = reader.text()
-    # One text for all runs of the same reason, also of different commands: they are kept for long.
+    # One string for equal reasons of all commands: the state keeps them for long.
     reasons = [intern(reader.text()) for _ in range(reason_count)]
     return GroupSettlement(
         group=name,

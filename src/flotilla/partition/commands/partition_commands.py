@@ -1,23 +1,22 @@
-"""What can happen to a partition beside appends: one value type per command, and its bytes.
+"""The commands of a partition: one value type per command, and its bytes.
 
-Little endian, 32 bytes of head, then the parts of the command, each to the length that the head tells:
+Little endian, 32 bytes of head, then the parts of the command, whose lengths are in the head:
 
     offset size field      meaning
          0   1  version    of this layout: 1
-         1   1  kind       which command; a number is never given to another one
+         1   1  kind       the command; a number is never reused
          2   2  name_bytes of the group's name, or of the transaction's id
          4   2  rest_bytes of what follows the name: metadata, or another number
          6   1  flags      bit 0 of CommitOffset: reset
          7   1  zero
          8   8  now_ms     the leader's time when it proposed the command
         16   8  value      an offset, a number or a count
-        24   4  body_bytes of what follows the rest, in the layout that `group_commands` tells, or a whole batch, or the
-                           epoch (u64) of a CommitOffset that has one
+        24   4  body_bytes of what follows the rest: a layout of `group_commands`, a whole batch, or the epoch (u64) of
+                           a CommitOffset that has one
         28   2  zero
         30   2  magic      0x4351 ("QC"), where a record batch keeps its own: no command looks like a batch
 
-Decoding is total: what has not the shape of a command raises InvalidArgumentError. The sense of a command
-is for the partition to judge.
+Decoding is total: malformed bytes raise InvalidArgumentError. The rules of commands are those of the machine.
 """
 
 from collections.abc import Callable
@@ -85,7 +84,7 @@ _RESET: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class StampTime:
-    """Nothing but the time. What is remembered for a time needs to hear of it now and then."""
+    """Carries the time only: entries that expire by time need it now and then."""
 
     now_ms: int
 
@@ -98,15 +97,15 @@ class CommitOffset:
     offset: Offset
     now_ms: int
     reset: bool = False
-    #: Whatever the consumer wants to find there again.
+    #: For the consumer.
     metadata: bytes = b""
-    #: Under which a stream group's member owns the partition; 0: nobody's.
+    #: Under which a stream group's member owns the partition; 0: it is not a member's commit.
     epoch: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimPartition:
-    """A stream group's member owns the partition from now on: commits of earlier epochs come too late."""
+    """A stream group's member owns the partition from now on: commits of earlier epochs are refused."""
 
     group: str
     epoch: int
@@ -115,7 +114,7 @@ class ClaimPartition:
 
 @dataclass(frozen=True, slots=True)
 class DeleteGroup:
-    """A group of either kind is forgotten. Not before its dead are buried: nobody else knows of them."""
+    """Deletes a group of either kind. Refused while it has dying messages: only the group knows of them."""
 
     group: str
     now_ms: int
@@ -123,20 +122,20 @@ class DeleteGroup:
 
 @dataclass(frozen=True, slots=True)
 class TrimTo:
-    """Records below `offset` are gone for readers, and their storage may be freed.
+    """Removes records below `offset` for readers; their storage may be freed.
 
-    But nothing that a group needs which was opened or reset since the decision: whether it holds the log, nobody asked.
+    Spares messages that are unsettled in a group that was opened or reset after the decision.
     """
 
     offset: Offset
     now_ms: int
-    #: What the leader had applied when it decided; 0: it knows of every group.
+    #: The leader's applied index when it decided; 0: it knows of every group.
     known: Index = 0
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigureDedup:
-    """The bounds of the window against repetition. In the log, because every replica must change at one point."""
+    """Sets the bounds of the deduplication window, for every replica at the same entry."""
 
     entries_max: int
     window_ms: int
@@ -145,7 +144,7 @@ class ConfigureDedup:
 
 @dataclass(frozen=True, slots=True)
 class StageBatch:
-    """A batch of a transaction, which waits for the decision and has no offset. Its bytes stay in the log."""
+    """Stages a batch of a transaction: it has no offset before the decision. Its bytes stay in the log."""
 
     transaction_id: str
     batch: bytes | memoryview
@@ -154,17 +153,17 @@ class StageBatch:
 
 @dataclass(frozen=True, slots=True)
 class StageSettlement:
-    """Acks of leased messages that are true when a transaction is committed, and not before."""
+    """Stages acks of leased messages, which are settled when the transaction is committed."""
 
     transaction_id: str
-    #: Nothing but what is acked.
+    #: With acks only.
     settlement: GroupSettlement
     now_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class ConcludeStage:
-    """The transaction is committed and has no batches here: what it acknowledges is true."""
+    """The transaction is committed and has no batches here: settles its acks."""
 
     transaction_id: str
     now_ms: int
@@ -172,7 +171,7 @@ class ConcludeStage:
 
 @dataclass(frozen=True, slots=True)
 class DropStage:
-    """The transaction was aborted, or this partition has no part in it: nobody will see what is staged."""
+    """The transaction was aborted, or this partition has no part in it: drops its stage."""
 
     transaction_id: str
     now_ms: int
@@ -215,7 +214,7 @@ _NUMBERED: Final[dict[int, type[Any]]] = {
     11: ReserveTokens,
     16: ClaimPartition,
 }
-#: The kind of both, and what takes their fields.
+#: The kind of both, and a getter of their fields.
 _KIND_BY_CLASS: Final[dict[type[Any], tuple[int, Callable[[Any], tuple[Any, ...]]]]] = {
     made: (kind, attrgetter(*[field.name for field in fields(made)])) for kind, made in (_NAMED | _NUMBERED).items()
 }

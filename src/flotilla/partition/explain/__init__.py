@@ -1,4 +1,4 @@
-"""Why a message is where it is: its delivery state and its history, for people.
+"""Explanations for people: the delivery state of a message, its history, and descriptions of groups.
 
 These modules only read `state/` and `leader/`.
 """

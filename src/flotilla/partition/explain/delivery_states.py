@@ -1,11 +1,11 @@
-"""Every state that a message can be in for one queue group, and every way from one to another.
+"""The delivery states of a message for one queue group, and all transitions between them.
 
-One table: documentation and its diagram are made from it, and the tests hold each change that they see against it.
-A message is in exactly one state for each group, and in another one for another group. A state ends either in the
-log, where every replica sees it and no failure takes it back, or in the leader's memory, where a new leader begins
-again: for it everything that is neither settled nor waiting for a time is ready.
+One table: the documentation and its diagram are generated from it, and the tests compare each change that they see with
+it. A message has exactly one state for each group. A transition is decided either in the log, where every replica sees
+it and no failure takes it back, or in the leader's memory, where a new leader starts again: for it every message is
+ready that is neither settled nor waiting for a time.
 
-A reset is not in the table: it makes the group anew, and with it the state of every message.
+A reset is not in the table: it starts the group again, and with it the state of every message.
 """
 
 from typing import Final, NamedTuple
@@ -13,7 +13,6 @@ from typing import Final, NamedTuple
 
 class State(NamedTuple):
     name: str
-    #: Nothing comes after it.
     is_final: bool
     help: str
 
@@ -26,7 +25,7 @@ class Transition(NamedTuple):
     decided: str
 
 
-#: Where a change is decided: in the memory of the leader, or by a committed entry on every replica.
+#: Where a transition is decided: in the leader's memory, or by a committed entry on every replica.
 LEADER: Final = "leader"
 LOG: Final = "log"
 
@@ -49,19 +48,19 @@ SETTLED: Final = "settled"
 STATES: Final[tuple[State, ...]] = (
     State(DELAYED, False, "Its time of delivery has not come."),
     State(READY, False, "The next poll may have it."),
-    State(BLOCKED, False, "Another message of its key has to end first."),
+    State(BLOCKED, False, "Another message of its key has to be settled first."),
     State(LEASED, False, "A member has it until the lease ends."),
-    State(SETTLING, False, "Its lease has ended, and the log is about to say how."),
-    State(STAGED, False, "A transaction ends it when it commits; until that is decided nobody gets it."),
-    State(RETRYING, False, "It failed or was given back, and waits for its next attempt."),
-    State(DYING, False, "It had its last attempt, and is on its way to the dead-letter topic."),
+    State(SETTLING, False, "Its lease has ended, and the outcome is being committed."),
+    State(STAGED, False, "A transaction acks it when it commits; before the decision it is not delivered."),
+    State(RETRYING, False, "It failed or was released, and waits for its next attempt."),
+    State(DYING, False, "It had its last attempt, and is being copied to the dead-letter topic."),
     State(ACKED, True, "Done."),
-    State(EXPIRED, True, "Found older than its time to live when it should have been delivered."),
+    State(EXPIRED, True, "Found older than its time to live at delivery."),
     State(DROPPED, True, "Failed for the last time in a group that has no dead letters."),
-    State(CANCELLED, True, "Taken back before it was done."),
+    State(CANCELLED, True, "Cancelled before it was done."),
     State(DEAD, True, "In the dead-letter topic."),
     State(TRIMMED, True, "Removed by retention before it was done."),
-    State(SETTLED, True, "One of the final states; nobody remembers which."),
+    State(SETTLED, True, "One of the final states; it is not remembered which."),
 )
 STATE_BY_NAME: Final[dict[str, State]] = {state.name: state for state in STATES}
 
@@ -70,11 +69,11 @@ DUE: Final = "its time comes"
 POLLED: Final = "polled"
 KEY_BUSY: Final = "polled while its key is busy"
 KEY_FREE: Final = "its key is free"
-RELEASED: Final = "given back"
+RELEASED: Final = "released"
 ENDED: Final = "settled by its member"
-RAN_OUT: Final = "the lease runs out or the consumer is lost"
+RAN_OUT: Final = "the lease expires or the consumer is lost"
 TOO_OLD: Final = "found too old at delivery"
-LATE: Final = "settled late, while nobody has it"
+LATE: Final = "settled late, while it is not leased"
 PRESENTED: Final = "presented by the member of an earlier lease"
 REFUSED: Final = "the log refuses it"
 ACKED_WITHIN: Final = "acked within a transaction"
@@ -90,7 +89,7 @@ TRIM: Final = "trimmed"
 NEW_LEADER: Final = "another leader takes over"
 
 _OPEN: Final = (DELAYED, READY, BLOCKED, LEASED, SETTLING, STAGED, RETRYING)
-_HELD_BY_NOBODY: Final = (READY, BLOCKED, RETRYING)
+_NOT_LEASED: Final = (READY, BLOCKED, RETRYING)
 
 TRANSITIONS: Final[tuple[Transition, ...]] = (
     Transition(DELAYED, DUE, READY, LEADER),
@@ -103,12 +102,12 @@ TRANSITIONS: Final[tuple[Transition, ...]] = (
     Transition(LEASED, RELEASED, READY, LEADER),
     Transition(LEASED, RELEASED, RETRYING, LEADER),
     Transition(RETRYING, DUE, READY, LEADER),
-    *(Transition(state, ACKED_WITHIN, STAGED, LOG) for state in (LEASED, *_HELD_BY_NOBODY, DELAYED)),
+    *(Transition(state, ACKED_WITHIN, STAGED, LOG) for state in (LEASED, *_NOT_LEASED, DELAYED)),
     Transition(STAGED, COMMITTED_TRANSACTION, ACKED, LOG),
     *(Transition(STAGED, ABORTED_TRANSACTION, state, LOG) for state in (READY, RETRYING, DELAYED)),
     *(Transition(STAGED, REFUSED, state, LEADER) for state in (LEASED, READY, RETRYING)),
-    *(Transition(state, LATE, SETTLING, LEADER) for state in (*_HELD_BY_NOBODY, DELAYED)),
-    *(Transition(state, PRESENTED, LEASED, LEADER) for state in (*_HELD_BY_NOBODY, DELAYED)),
+    *(Transition(state, LATE, SETTLING, LEADER) for state in (*_NOT_LEASED, DELAYED)),
+    *(Transition(state, PRESENTED, LEASED, LEADER) for state in (*_NOT_LEASED, DELAYED)),
     Transition(READY, RELEASED, RETRYING, LEADER),
     Transition(SETTLING, REFUSED, LEASED, LEADER),
     Transition(SETTLING, REFUSED, READY, LEADER),
@@ -127,7 +126,7 @@ TRANSITIONS: Final[tuple[Transition, ...]] = (
 
 
 def reachable(state: str, events: tuple[str, ...]) -> tuple[str, ...]:
-    """Where a message can be after any number of these events, from `state` and with it; in the order of STATES."""
+    """The states after any number of these events, from `state` on and with it; in the order of STATES."""
     found = {state: None}
     grew = True
     while grew:

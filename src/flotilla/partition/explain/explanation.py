@@ -1,7 +1,7 @@
-"""What people are told of a group and of a message: the leader's memory and the replicated state, read together.
+"""Descriptions of groups and explanations of messages, from the leader's memory and the replicated state.
 
-What the log tells of a message beside that (`history`) is handed in. Nothing here changes anything. The states are
-those of `states`.
+The history of a message from the log (`history`) is an argument. Nothing here changes a message. The states are those
+of `delivery_states`.
 """
 
 from collections.abc import Iterator
@@ -109,23 +109,23 @@ def oldest_unsettled(leader: QueueLeader, name: str, now_ms: int) -> OldestUnset
 
 
 def _taken_firsts(group: GroupDelivery) -> Iterator[Offset]:
-    """The first message that is owed of each run that is taken."""
+    """The first unsettled message of each taken run."""
     for first, end, _ in group.taken:
-        owed = next(group.state.unsettled(first, end), None)
-        if owed is not None:
-            yield owed[0]
+        unsettled = next(group.state.unsettled(first, end), None)
+        if unsettled is not None:
+            yield unsettled[0]
 
 
 def _count_taken(group: GroupDelivery) -> tuple[int, int, int]:
-    """Messages that are taken, those of them that are leased, and those that wait. What was cancelled is not owed."""
+    """Unsettled messages that are taken, leased ones and retrying ones among them."""
     taken = leased = waiting = 0
     for first, end, place in group.taken:
-        owed = sum([high - low for low, high in group.state.unsettled(first, end)])
-        taken += owed
+        count = sum([high - low for low, high in group.state.unsettled(first, end)])
+        taken += count
         if place == LEASED:
-            leased += owed
+            leased += count
         elif place >= RETRYING:
-            waiting += owed
+            waiting += count
     return taken, leased, waiting
 
 
@@ -161,9 +161,9 @@ def explain_message(
 def _explain_settled(group: GroupDelivery, machine: PartitionMachine, offset: Offset) -> Explanation:
     state = group.state
     if offset < state.start:
-        return Explanation(states.SETTLED, history=[f"the group began behind it, at {state.start}"])
+        return Explanation(states.SETTLED, history=[f"the group began after it, at {state.start}"])
     if offset < machine.log_start and state.totals.trimmed:
-        return Explanation(states.TRIMMED, history=["retention removed it, whether the group had it before or not"])
+        return Explanation(states.TRIMMED, history=["retention removed it, whether the group had settled it or not"])
     ended = state.endings.runs.get(offset)
     if ended is None:
         if offset < max(state.endings.known_from, machine.log_start):
@@ -190,7 +190,7 @@ def _explain_open(
         lease, deadline_ms = held
         remaining_ms = max(deadline_ms - now_ms, 0)
         return Explanation(
-            states.LEASED, holder=lease.member, remaining_ms=remaining_ms, next="its lease is settled, or runs out"
+            states.LEASED, holder=lease.member, remaining_ms=remaining_ms, next="its lease is settled, or expires"
         )
     if place == STAGED:
         return Explanation(
@@ -200,7 +200,7 @@ def _explain_open(
         return Explanation(states.BLOCKED, next="it is ready when the messages of its key before it are settled")
     if place >= RETRYING:
         remaining_ms = max(place - RETRYING - now_ms, 0)
-        return Explanation(states.RETRYING, remaining_ms=remaining_ms, next="it is tried again")
+        return Explanation(states.RETRYING, remaining_ms=remaining_ms, next="it is retried")
     return Explanation(states.SETTLING, next=_SETTLING[place])
 
 
@@ -214,6 +214,6 @@ def _explain_untaken(
         return Explanation(states.READY, next="it is delivered when the group is not paused any more")
     if token_ms:
         return Explanation(
-            states.READY, remaining_ms=token_ms, next="the rate limit lets another message go, which may be this one"
+            states.READY, remaining_ms=token_ms, next="the rate limit allows another message, which may be this one"
         )
     return Explanation(states.READY, next="the next poll may have it")

@@ -1,8 +1,8 @@
-"""What the log of a partition tells of one message for one queue group, step by step, for people.
+"""The history of one message for one queue group, from the log of a partition, for people.
 
-Fed with the log's entries one after the other, it follows the message through the same steps as the group's replicated
-state: only what changed something is told, so attempts have the numbers that they had. Leases, extensions and releases
-are a leader's memory and never stand in the log. Nothing here changes anything.
+It reads the log's entries in order, and follows the message through the same steps as the group's replicated state:
+only entries that changed something become steps, so attempts have the numbers that they had. Leases, extensions and
+releases are a leader's memory and not in the log. Nothing here changes anything.
 """
 
 from collections.abc import Iterable
@@ -40,11 +40,11 @@ class MessageHistory:
         self._describe = describe
         self._moment = moment
         self._steps = Steps()
-        #: Begun with the message itself.
+        #: It begins with the message's own batch.
         self._is_begun = False
         #: Why it ends before the log does.
         self._broken_off = ""
-        #: Attempts that failed since the group began or was reset; None: the log does not tell any more.
+        #: Attempts that failed since the group was opened or reset; None: the log begins later.
         self.attempts: int | None = None
         self.is_settled = False
         self._is_cancelled = False
@@ -54,19 +54,19 @@ class MessageHistory:
         self._is_group_there = True
         #: As in GroupState; 0: not known yet.
         self._generation: Index = 0
-        #: The newest entry that may have begun or reset any group.
+        #: The newest entry that may have opened or reset any group.
         self._newest_generation: Index = 0
-        #: Deaths in the group, and the places among them of those of this message.
+        #: The group's deaths in the log so far, and the places of this message among them.
         self._deaths = 0
         self._own_deaths: list[int] = []
         self._burials: list[tuple[Index, BuryDeaths]] = []
         self._index: Index = 0
         self._now_ms = 0
 
-    # What is read, in its order.
+    # Reading the log, in order.
 
     def begin(self, index: Index, facts: BatchFacts, time_ms: int | None) -> None:
-        """With the batch that holds the message; `time_ms` is the message's own, None if that cannot be read."""
+        """With the message's batch; `time_ms` is the message's own timestamp, None if that cannot be read."""
         self._is_begun = True
         self.attempts = 0
         self._index = index
@@ -79,10 +79,10 @@ class MessageHistory:
 
     def begin_late(self) -> None:
         """With the log's first entry: the message is not in the log any more."""
-        self._note("the log begins behind it: what came before is not told")
+        self._note("the log begins after it: earlier steps are unknown")
 
     def add(self, index: Index, data: bytes | memoryview) -> None:
-        """The next entry, whatever it is."""
+        """The next entry of any kind."""
         self._index = index
         try:
             command = decode_command(data)
@@ -94,13 +94,13 @@ class MessageHistory:
         self._see(command)
 
     def break_off(self, why: str) -> None:
-        """What comes behind is not read."""
-        self._broken_off = f"{why}: what came after is told by the present state alone"
+        """The rest of the log is not read."""
+        self._broken_off = f"{why}: later steps are known from the present state only"
 
-    # What is told.
+    # The result.
 
     def agrees(self, state: GroupState) -> bool:
-        """Whether it is the whole story, up to the state as it is: then that has nothing to add."""
+        """Whether the history is complete: then the state has nothing to add."""
         if not self._is_begun or self._broken_off or self.is_settled != state.is_settled(self._offset):
             return False
         return self.is_settled or self.attempts == state.attempts(self._offset)
@@ -111,7 +111,7 @@ class MessageHistory:
         return [*found, self._broken_off] if self._broken_off else found
 
     def _buried(self, state: GroupState) -> list[Step]:
-        """Deaths are counted backwards from the newest one: the number of the first is not in what was read."""
+        """Deaths are counted backwards from the newest: the log that was read does not hold the number of the first."""
         found: list[Step] = []
         for place in self._own_deaths if self.agrees(state) else ():
             number = state.next_death - self._deaths + place
@@ -120,7 +120,7 @@ class MessageHistory:
                 found.append(Step(burial[0], burial[1].now_ms, "copied to the dead-letter topic"))
         return found
 
-    def _tell(self, text: str, attempt: int = 0) -> None:
+    def _add_step(self, text: str, attempt: int = 0) -> None:
         self._steps.put(Step(self._index, self._now_ms, text, attempt))
 
     def _note(self, text: str) -> None:
@@ -141,16 +141,16 @@ class MessageHistory:
             case CancelRecords() if self._offset in command.offsets and not self._is_trimmed:
                 self._is_cancelled = True
                 if not self._end("cancelled"):
-                    self._tell("cancelled, when it had ended here")
+                    self._add_step("cancelled, after it was settled here")
             case StageSettlement() if self._is_current(command.settlement):
-                if self._is_owed(command.settlement.acked) and not self._staged_by:
+                if self._is_unsettled(command.settlement.acked) and not self._staged_by:
                     self._staged_by = command.transaction_id
-                    self._tell(f"its ack was staged in transaction {command.transaction_id}")
+                    self._add_step(f"its ack was staged in transaction {command.transaction_id}")
             case ConcludeStage() if command.transaction_id == self._staged_by:
                 self._end(f"transaction {command.transaction_id} was committed: acknowledged")
             case DropStage() if command.transaction_id == self._staged_by:
                 self._staged_by = ""
-                self._tell(f"transaction {command.transaction_id} was aborted: it is owed again")
+                self._add_step(f"transaction {command.transaction_id} was aborted: it is unsettled again")
             case BuryDeaths() if command.group == self._group and self._own_deaths:
                 self._burials.append((self._index, command))
             case DeleteGroup() if command.group == self._group:
@@ -158,7 +158,7 @@ class MessageHistory:
             case TrimTo() if command.offset > self._offset and not self._is_trimmed:
                 self._trim(command)
             case _:
-                """Of other messages, or of other groups."""
+                """It concerns other messages, or other groups."""
 
     def _is_current(self, settlement: GroupSettlement) -> bool:
         """A settlement from before a reset changed nothing."""
@@ -169,22 +169,22 @@ class MessageHistory:
         self._generation = settlement.generation or self._generation
         return True
 
-    def _is_owed(self, runs: Iterable[Run | FailedRun | DeadRun]) -> bool:
-        """Whether it is among these, and has not ended."""
+    def _is_unsettled(self, runs: Iterable[Run | FailedRun | DeadRun]) -> bool:
+        """Whether the message is in one of these runs, and unsettled."""
         return not self.is_settled and any(run[0] <= self._offset < run[1] for run in runs)
 
     def _settle(self, settlement: GroupSettlement) -> None:
-        if self._is_owed(settlement.acked):
+        if self._is_unsettled(settlement.acked):
             self._end("acknowledged")
-        if self._is_owed(settlement.expired):
+        if self._is_unsettled(settlement.expired):
             self._end("expired: its time to live was over")
-        if self._is_owed(settlement.dropped):
+        if self._is_unsettled(settlement.dropped):
             self._end("dropped: it failed for the last time, or was rejected, and the group has no dead letters")
         for failed in settlement.failed:
-            if self._is_owed((failed,)):
+            if self._is_unsettled((failed,)):
                 self._fail(failed)
         for dead in settlement.dead:
-            if self._is_owed((dead,)):
+            if self._is_unsettled((dead,)):
                 self._die(dead)
             self._deaths += dead.end - dead.first
 
@@ -193,10 +193,10 @@ class MessageHistory:
         if failed.not_before_ms > self._now_ms:
             text += f"; not again before {self._moment(failed.not_before_ms)}"
         if self.attempts is None:
-            self._tell(f"an attempt {text}")
+            self._add_step(f"an attempt {text}")
         else:
             self.attempts += 1
-            self._tell(text, self.attempts)
+            self._add_step(text, self.attempts)
 
     def _die(self, dead: DeadRun) -> None:
         self._own_deaths.append(self._deaths + self._offset - dead.first)
@@ -204,16 +204,16 @@ class MessageHistory:
         self._end(f"{which} was the last{_because(dead.reason)}")
 
     def _end(self, text: str) -> bool:
-        """False: it had ended before, and this made no difference."""
+        """False: it was settled before, and nothing changed."""
         self._staged_by = ""
         if self.is_settled:
             return False
         self.is_settled = True
-        self._tell(text)
+        self._add_step(text)
         return True
 
     def _see_batch(self, facts: BatchFacts | None) -> None:
-        """Batches of a transaction that is committed are stored again, and its acks are true with them."""
+        """Batches of a committed transaction are stored again, and settle its acks."""
         if facts is not None and facts.is_transactional and facts.producer_id == publisher_id(self._staged_by):
             self._note(f"after {self._moment(self._now_ms)} transaction {self._staged_by} was committed: acknowledged")
             self.is_settled = True
@@ -222,7 +222,7 @@ class MessageHistory:
     def _restart(self, command: OpenGroup | ResetGroup) -> None:
         is_opened = isinstance(command, OpenGroup)
         if is_opened and self._is_group_there and (self._generation or self._index > self._born):
-            # It was there, and stayed as it was.
+            # It existed, and stayed as it was.
             return
         self._is_group_there = True
         self._generation = self._index
@@ -231,16 +231,16 @@ class MessageHistory:
         is_behind = command.offset > self._offset
         self.is_settled = is_behind or self._is_cancelled
         if is_behind:
-            result = ": it is passed over"
+            result = ": the message is skipped"
         elif self._is_cancelled:
             result = ": it stays cancelled"
         else:
-            result = "" if is_opened else ": it is owed, and attempts count anew"
-        self._tell(f"the group was {'opened at' if is_opened else 'reset to'} offset {command.offset}{result}")
+            result = "" if is_opened else ": the message is unsettled, and attempts count from 0"
+        self._add_step(f"the group was {'opened at' if is_opened else 'reset to'} offset {command.offset}{result}")
 
     def _delete(self) -> None:
-        """Another group of that name knows nothing of this one, and counts its deaths anew."""
-        self._tell("the group was deleted")
+        """Another group of that name knows nothing of this one, and counts its own deaths."""
+        self._add_step("the group was deleted")
         self._is_group_there = False
         self._generation = 0
         self._staged_by = ""
@@ -250,12 +250,12 @@ class MessageHistory:
 
     def _trim(self, command: TrimTo) -> None:
         if command.known and self._newest_generation > command.known:
-            # It may have been spared for a group that was new: whether it was, the state tells.
+            # It may have been spared for a new group: the state knows.
             return
         self._is_trimmed = True
         self.is_settled = True
-        self._tell("retention removed it")
+        self._add_step("retention removed it")
 
 
 def _because(reason: str) -> str:
-    return f": {reason}" if reason else ", and nobody said why"
+    return f": {reason}" if reason else ", without a reason"

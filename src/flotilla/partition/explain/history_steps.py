@@ -1,29 +1,29 @@
-"""The steps of one message, as lines for people: in the order of the log, the oldest and the newest of them."""
+"""The steps of a message's history as lines for people: in the order of the log, the oldest and the newest of them."""
 
 from collections.abc import Callable
 from typing import Final, NamedTuple, TypeAlias
 
 from flotilla.types.ids import Index
 
-#: Of a long history so many of the oldest steps, and as many of the newest.
+#: A long history keeps this many of the oldest steps, and as many of the newest: both ends explain most.
 STEPS_KEPT: Final = 100
 
-#: How a time is written, which is not for the core to know.
+#: Formats a time: the core knows no time zones.
 Moment: TypeAlias = Callable[[int], str]
 
 
 class Step(NamedTuple):
-    #: The index of the one that tells of it.
+    #: The index of its entry.
     entry: Index
-    #: By the clock of whoever led; 0: the text says what is known of it.
+    #: By the leader's clock; 0: the text has the time, or it is unknown.
     time_ms: int
     text: str
-    #: The number of a failed attempt; 0: it is none.
+    #: The number of a failed attempt; 0: the step is no failed attempt.
     attempt: int = 0
 
 
 class Steps:
-    """However many there are, a few hundred are kept."""
+    """The steps that are kept, at most a few hundred."""
 
     __slots__ = ("_kept", "_left_out")
 
@@ -42,7 +42,7 @@ class Steps:
         kept[STEPS_KEPT] = Step(kept[STEPS_KEPT].entry, 0, f"({self._left_out} steps are left out)")
 
     def lines(self, moment: Moment, attempts_max: int, more: list[Step]) -> list[str]:
-        """With `more` in their places. `attempts_max` is the bound on attempts that holds now; 0: none."""
+        """All steps and `more`, by entry. `attempts_max` is the bound on attempts that holds now; 0: none."""
         steps = sorted([*self._kept, *more], key=lambda step: step.entry)
         return [_line(step, moment, attempts_max) for step in steps]
 

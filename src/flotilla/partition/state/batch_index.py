@@ -1,8 +1,8 @@
-"""Which offsets have which priority, and which are to be delivered later: as much as delivery must know of batches.
+"""The index of batches: priorities and times of delivery by offset, which is all that delivery must know of batches.
 
-Fed by every batch that is applied, in order, and cut by trimming. Neighbouring batches with the same priority and
-the same time of delivery are one stretch: a topic that uses one priority and no delays is one stretch, whatever its
-size, and a batch with a time of its own costs 25 bytes. Nothing here knows of groups or of the time.
+Every applied batch extends it, in order, and trimming cuts it. Neighbouring batches with the same priority and the same
+time of delivery are one stretch: a topic that uses one priority and no delays is one stretch, whatever its size, and a
+batch with a time of its own costs 25 bytes. Knows nothing of groups or of the clock.
 """
 
 from array import array
@@ -15,7 +15,7 @@ from flotilla.types.ids import Offset
 from flotilla.types.limits import PRIORITY_MAX, TIME_MS_MAX
 
 PRIORITIES: Final = PRIORITY_MAX + 1
-#: No priority, so that the next batch begins a stretch.
+#: Matches no priority: the next batch begins a stretch.
 _NONE: Final = -1
 
 
@@ -51,7 +51,7 @@ class BatchIndex:
         self.delayed_firsts = array("Q")
         self.delayed_ends = array("Q")
         self.delayed_priorities = array("B")
-        #: Of the newest stretch, and the column in which its end stands last: most batches only move that.
+        #: Of the newest stretch, and the column whose last item is its end: most batches only move that.
         self._open_priority = _NONE
         self._open_deliver_at_ms = 0
         self._open_ends = self.delayed_ends
@@ -62,7 +62,7 @@ class BatchIndex:
         return len(self.delayed_firsts)
 
     def append(self, first: Offset, end: Offset, priority: int, deliver_at_ms: int) -> None:
-        """A batch was stored behind all others. The priority is any byte, the time any number."""
+        """A batch was stored after all others. The priority is any byte, the time any number."""
         if priority == self._open_priority and deliver_at_ms == self._open_deliver_at_ms:
             self._open_ends[-1] = end
         else:
@@ -70,7 +70,7 @@ class BatchIndex:
 
     def _begin(self, first: Offset, end: Offset, priority: int, deliver_at_ms: int) -> None:
         if priority > PRIORITY_MAX or not 0 <= deliver_at_ms <= TIME_MS_MAX:
-            # The door lets no such values in. Whatever may come in its place must not stop a replica.
+            # Admission refuses such values. If one comes all the same, it must not stop a replica.
             self.append(first, end, min(priority, PRIORITY_MAX), min(max(deliver_at_ms, 0), TIME_MS_MAX))
             return
         if deliver_at_ms:
@@ -92,7 +92,7 @@ class BatchIndex:
         return sum(sum(ends) - sum(firsts) for firsts, ends in columns)
 
     def reopen(self, next_offset: Offset) -> None:
-        """The columns were filled from elsewhere: finds the stretch that ends the log, so that it can grow."""
+        """To be called after filling the columns: finds the last stretch, so that it can grow."""
         self._open_priority = _NONE
         self._open_deliver_at_ms = 0
         for priority, ends in enumerate(self.plain_ends):
@@ -116,7 +116,7 @@ class BatchIndex:
     def delayed_from(self, offset: Offset) -> Iterator[Stretch]:
         """Stretches with a time of delivery that reach beyond `offset`, the first of them from there on.
 
-        In the order of offsets. Nothing may be stored or trimmed while they are walked over.
+        In the order of offsets. Nothing may be stored or trimmed while they are iterated.
         """
         for at in range(bisect_right(self.delayed_ends, offset), len(self.delayed_ends)):
             yield self._delayed(at, offset)
@@ -129,9 +129,9 @@ class BatchIndex:
     def next_due(
         self, first: Offset, end: Offset, priority: int, now_ms: int, looks_max: int
     ) -> tuple[Stretch | None, Offset]:
-        """The first in [first, end) that has this priority and whose time has come, and from where to look on.
+        """The first due stretch of this priority in [first, end), and the offset from which to go on.
 
-        None when so many stretches are others, or all are; then there is nothing to look on for, which is the end.
+        None: the first `looks_max` stretches are others; or all are, and then the offset is `end`.
         """
         times_ms, priorities = self.delayed_times_ms, self.delayed_priorities
         start = bisect_right(self.delayed_ends, first)
@@ -146,7 +146,7 @@ class BatchIndex:
         return Stretch(self.delayed_times_ms[at], first, self.delayed_ends[at], self.delayed_priorities[at])
 
     def stretch_at(self, offset: Offset) -> Stretch | None:
-        """What holds from `offset` on, and up to where; None when it is not in the log."""
+        """The stretch of `offset`, from there on; None: it is not in the log."""
         for priority in range(PRIORITIES):
             run = self.plain_from(priority, offset)
             if run is not None and run[0] == offset:
@@ -170,7 +170,7 @@ class BatchIndex:
             first = stretch.end
 
     def priority_of(self, offset: Offset) -> int:
-        """0 for what is not in the log."""
+        """0 also for an offset that is not in the log."""
         stretch = self.stretch_at(offset)
         return 0 if stretch is None else stretch.priority
 
@@ -201,7 +201,7 @@ class BatchIndex:
 
 
 def _trim(firsts: "array[int]", ends: "array[int]", log_start: Offset) -> int:
-    """Tells how many are gone; the first that is left begins at log_start or later."""
+    """Returns how many stretches are gone; the first that is left begins at log_start or later."""
     gone = bisect_right(ends, log_start)
     del firsts[:gone]
     del ends[:gone]

@@ -1,8 +1,8 @@
-"""How messages of one group came to their end, as far as that is more than an ack at the first attempt.
+"""The endings of one group's settled messages, other than an ack at the first attempt.
 
-Replicated with the group: whoever asks for a message after a failover, or a week later, gets the same answer. What
-is not in here and settled was acknowledged, and never failed. Bounded: when ends are too many and too scattered,
-those of the older messages are forgotten, on every replica at the same entry.
+Replicated with the group: a question gets the same answer after a failover, or a week later. A settled message without
+an ending was acked, and never failed. Bounded: when there are too many runs, the endings of the older half are
+forgotten, on every replica at the same entry.
 """
 
 from itertools import islice
@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from flotilla.partition.offset_runs import RunMap
 from flotilla.types.ids import Offset
 
-#: Numbers of the snapshot: they never change.
+#: The snapshot stores these numbers: they never change.
 ACKED: Final = 0
 DEAD: Final = 1
 CANCELLED: Final = 2
@@ -19,7 +19,7 @@ EXPIRED: Final = 3
 DROPPED: Final = 4
 KINDS: Final = (ACKED, DEAD, CANCELLED, EXPIRED, DROPPED)
 
-#: Runs that one group remembers in one partition.
+#: Bounds the memory of one group in one partition.
 ENDING_RUNS_MAX: Final = 65_536
 
 
@@ -37,11 +37,11 @@ class Endings:
 
     def __init__(self) -> None:
         self.runs: RunMap[End] = RunMap()
-        #: Ends of lower offsets may have been forgotten.
+        #: Endings of lower offsets may be forgotten.
         self.known_from: Offset = 0
 
     def note(self, first: Offset, end: Offset, how: End) -> None:
-        """Without effect below what has been forgotten: half of a story is none."""
+        """No effect below `known_from`: other endings there are forgotten."""
         first = max(first, self.known_from)
         if first >= end:
             return
@@ -54,7 +54,7 @@ class Endings:
         self.runs.remove(0, self.known_from)
 
     def trim(self, log_start: Offset) -> None:
-        """Nothing below is in the log any more, and nobody can ask for it."""
+        """The log has removed everything below."""
         self.runs.remove(0, log_start)
 
     def clear(self) -> None:

@@ -1,11 +1,11 @@
-"""What all replicas know of one queue group: which messages it has settled, and what failed how often.
+"""The replicated state of one queue group: settled messages, failures and deaths, as runs of offsets.
 
-Leases are not here: they are the leader's memory for one term. What is here survives every leader, so it is moved
-by committed commands only, and everything in it is runs of offsets.
+Only committed commands change it, so it survives every leader. Leases are not here: they are the leader's memory for
+one term.
 
 Invariants:
-1. everything below `floor` is settled, `floor` itself is not, and `settled` holds what is settled above it;
-2. only what is not settled has failures;
+1. everything below `floor` is settled, `floor` itself is not, and `settled` holds the settled messages above it;
+2. only unsettled messages have failures;
 3. deaths are numbered without gaps in the order in which they happened; `dying` holds those from `buried` on.
 """
 
@@ -20,17 +20,17 @@ from flotilla.types.ids import Index, Offset
 
 
 class Failure(NamedTuple):
-    """What a message that is to be tried again has behind it."""
+    """The failed attempts of a message that will be retried."""
 
     attempts: int
-    #: The next attempt comes no earlier, by the clock of whoever leads.
+    #: The next attempt comes no earlier, by the leader's clock.
     not_before_ms: int
     #: Of the newest attempt.
     reason: str
 
 
 class DeathRun(NamedTuple):
-    """Messages that died together. `number` is that of the first, and the others count on."""
+    """Messages that died together. `number` is that of the first; the others follow it."""
 
     number: int
     first: Offset
@@ -87,23 +87,23 @@ class GroupState:
     )
 
     def __init__(self, start: Offset, born: Index) -> None:
-        #: The index of the entry that opened the group: no other life of the same name has the same.
+        #: The index of the entry that opened the group: it tells groups of the same name apart.
         self.born = born
-        #: The index of the entry that opened or reset it last. What was leased before means nothing after it.
+        #: The index of the entry that opened or reset it last. Earlier leases are void.
         self.generation = born
-        #: Where the group began, or was put by the last reset.
+        #: The offset at which the group was opened or reset last.
         self.start = start
-        #: The first offset that is not settled. It moves back by a reset only.
+        #: The first unsettled offset. It moves back by a reset only.
         self.floor = start
         self.settled = RunSet()
         self.failures: RunMap[Failure] = RunMap()
-        #: What became of settled messages, unless they were acknowledged at their first attempt.
+        #: How settled messages ended, unless they were acked at their first attempt.
         self.endings = Endings()
-        #: Settled for delivery, but not known to be in the dead-letter topic; in the order of numbers.
+        #: Dead messages that are settled, but not known to be in the dead-letter topic; in the order of numbers.
         self.dying: deque[DeathRun] = deque()
-        #: Of the death to come.
+        #: The number of the next death.
         self.next_death = 0
-        #: Up to where the leaders have reserved tokens of the group's rate limit: a theoretical arrival time.
+        #: Tokens of the rate limit are reserved up to this theoretical arrival time.
         self.reserved_tat_us = 0
         self.totals = Totals()
 
@@ -113,16 +113,16 @@ class GroupState:
         return offset < self.floor or self.settled.contains(offset)
 
     def unsettled(self, first: Offset, end: Offset) -> Iterator[Run]:
-        """The parts of [first, end) that are still owed. The group may not change while they are walked over."""
+        """The unsettled parts of [first, end). The group may not change while they are iterated."""
         return self.settled.gaps(max(first, self.floor), end)
 
     def attempts(self, offset: Offset) -> int:
-        """How often it has failed."""
+        """Failed attempts."""
         failure = self.failures.get(offset)
         return 0 if failure is None else failure.attempts
 
     def by_attempts(self, first: Offset, end: Offset) -> list[tuple[Offset, Offset, int]]:
-        """The parts of [first, end) that are still owed, cut so that all of one part failed equally often."""
+        """The unsettled parts of [first, end), each with the number of failed attempts of its messages."""
         if not self.failures:
             return [(low, high, 0) for low, high in self.unsettled(first, end)]
         found = []
@@ -138,7 +138,7 @@ class GroupState:
         return found
 
     def lag(self, next_offset: Offset) -> int:
-        """Messages still owed."""
+        """Unsettled messages."""
         return next_offset - self.floor - self.settled.count
 
     @property
@@ -147,7 +147,7 @@ class GroupState:
         return self.dying[0].number if self.dying else self.next_death
 
     def deaths(self, limit: int) -> list[Death]:
-        """The oldest deaths that are not buried, at most so many."""
+        """The oldest deaths that are not buried, at most `limit`."""
         found: list[Death] = []
         for run in self.dying:
             count = min(run.end - run.first, limit - len(found))
@@ -160,18 +160,18 @@ class GroupState:
         return found
 
     def death_of(self, offset: Offset) -> Death | None:
-        """Of a message that is dying. Walks over all of them: for people who ask about one."""
+        """None: the message is not dying. A linear search, for explanations."""
         for run in self.dying:
             if run.first <= offset < run.end:
                 return Death(run.number + offset - run.first, offset, run.attempts, run.reason, run.died_ms)
         return None
 
     def lowest_dying(self) -> Offset | None:
-        """Retention must leave this message in the log: it has not been copied yet."""
+        """Retention must keep this message: it is not in the dead-letter topic yet."""
         return min((run.first for run in self.dying), default=None)
 
-    # Changes, each by a committed command. They tell how many messages they concerned, and touch no others:
-    # what is settled stays as it is.
+    # Changes, each by a committed command. They leave settled messages as they are, and return how many others they
+    # changed.
 
     def settle(self, first: Offset, end: Offset) -> int:
         first = max(first, self.floor)
@@ -182,7 +182,7 @@ class GroupState:
         if first > self.floor:
             return self.settled.add(first, end)
         if not self.settled.count or end <= self.settled.first:
-            # What begins at the floor and meets nothing moves it, and need not be remembered for that.
+            # The usual case: a run at the floor moves it, and need not be stored.
             self.floor = self.settled.advance(end)
             return end - first
         count = self.settled.add(first, end)
@@ -190,7 +190,7 @@ class GroupState:
         return count
 
     def acknowledge(self, runs: Iterable[Run]) -> int:
-        """Settles messages, of which only those that had failed before are remembered."""
+        """Settles messages as acked. Only those that had failed before get an ending."""
         count = 0
         if self.failures.count:
             for first, end in runs:
@@ -202,7 +202,7 @@ class GroupState:
         return count
 
     def end(self, first: Offset, end: Offset, kind: int) -> int:
-        """Settles messages, and remembers how they ended: a kind of `endings`."""
+        """Settles messages with an ending of this kind."""
         if kind != ACKED:
             for low, high in self.unsettled(first, end):
                 self.endings.note(low, high, End(kind))
@@ -238,7 +238,7 @@ class GroupState:
         return self.buried - before
 
     def trim(self, log_start: Offset) -> int:
-        """Nothing below is in the log any more. The dying keep their record: it names them."""
+        """The log has removed everything below. Dying messages keep their `DeathRun`."""
         self.endings.trim(log_start)
         if log_start <= self.floor:
             return 0
@@ -248,7 +248,7 @@ class GroupState:
         return count
 
     def reset(self, start: Offset, generation: Index) -> None:
-        """Begins anew at `start`: nothing is settled, nothing has failed. The dying are dead all the same."""
+        """Starts again at `start`: nothing is settled, nothing has failed. Dying messages stay dead."""
         self.generation = generation
         self.start = start
         self.floor = start

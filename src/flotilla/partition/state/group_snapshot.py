@@ -1,7 +1,7 @@
-"""Queue groups, runs and the index of batches as bytes and back: the parts of a partition's snapshot made of runs.
+"""The parts of a partition's snapshot that are made of runs: queue groups, sets of offsets and the index of batches.
 
-Little endian; runs as columns of u64, reasons as places in a table of texts in front of them. Equal states give equal
-bytes. What is read back is checked as far as the rest of the machine relies on it: runs ascend and are not empty.
+Little endian; runs as columns of u64, reasons as places in a table of texts before them. Equal states give equal bytes.
+Reading checks what the machine relies on: runs ascend and are not empty.
 """
 
 from array import array
@@ -17,8 +17,8 @@ from flotilla.partition.state.group import DeathRun, Failure, GroupState, Totals
 from flotilla.types.errors import CorruptionError
 from flotilla.types.ids import Offset
 
-#: born, generation, start, floor, next_death, reserved_tat_us, from where ends are known; the totals in the order of
-#: their fields; failures, deaths, ends and reasons.
+#: born, generation, start, floor, next_death, reserved_tat_us, endings.known_from; the totals in the order of their
+#: fields; counts of failures, deaths, endings and reasons.
 _GROUP = Struct("<7Q7Q4I")
 
 
@@ -115,7 +115,7 @@ def _read_endings(reader: ByteReader, queue: GroupState, count: int, reasons: li
     columns = reader.columns(count, 6)
     _check_ascending(*columns[:2])
     if not all(kind in KINDS for kind in columns[2]):
-        raise CorruptionError("an end in a partition's snapshot is of no known kind")
+        raise CorruptionError("an ending in a partition's snapshot is of no known kind")
     for first, end, kind, attempts, ended_ms, reason in zip(*columns, strict=True):
         queue.endings.runs.set(first, end, End(kind, attempts, reasons[reason], ended_ms))
 
@@ -133,7 +133,7 @@ def write_index(out: bytearray, index: BatchIndex) -> None:
 
 
 def read_index(reader: ByteReader, log_start: Offset, next_offset: Offset) -> BatchIndex:
-    """Of a log that reaches from log_start to next_offset: the index must cover as much."""
+    """Raises CorruptionError if the index does not cover [log_start, next_offset)."""
     index = BatchIndex()
     for priority in range(PRIORITIES):
         firsts, ends = reader.columns(reader.count(), 2)

@@ -1,10 +1,10 @@
-"""All groups of one partition, of both kinds: those with a committed offset, and queue groups; and what was cancelled.
+"""The groups of one partition, of both kinds: groups with a committed offset, and queue groups; and cancelled messages.
 
-Owns what commands do to groups. Each command has a rule, which returns or raises a FlotillaError and changes nothing,
-and an effect, which is called when the rule has passed. A name belongs to a group of one kind at a time.
+Owns the effects of commands on groups. Each command has a rule, which returns or raises a FlotillaError and changes
+nothing, and an effect, which is called when the rule has passed. A name belongs to a group of one kind at a time.
 
-Cancelling a message settles it in every queue group, and in every one that is opened or reset later: delivery needs
-to look at nothing but what a group has settled.
+Cancelling a message settles it in every queue group, and in every group that is opened or reset later: so delivery
+needs to look at settled messages only.
 """
 
 from collections.abc import Callable
@@ -41,12 +41,12 @@ from flotilla.types.limits import CANCEL_COUNT_MAX, REASON_BYTES_MAX
 from flotilla.types.operations.stream import NO_OFFSET
 from flotilla.types.topics import COMMIT_METADATA_BYTES_MAX, GROUP_COUNT_MAX, check_group_name
 
-#: What the snapshot of a group holds.
+#: The snapshot of a group stores 64 bits.
 _NUMBER_MAX = 2**63 - 1
 
 
 class Log(Protocol):
-    """Where the partition's log stands."""
+    """The bounds of the partition's log."""
 
     @property
     def applied(self) -> Index: ...
@@ -63,10 +63,10 @@ class GroupTable:
         self._log = log
         #: Groups with a committed offset.
         self.positions: dict[str, Position] = {}
-        #: Stream groups, and the highest epoch under which a member has claimed the partition. Never goes back.
+        #: Of each stream group the highest epoch under which a member has claimed the partition. Never goes back.
         self.fences: dict[str, int] = {}
         self.queues: dict[str, GroupState] = {}
-        #: What no queue group shall get, from the log's start on.
+        #: Messages that no queue group delivers, from the log's start on.
         self.cancelled = RunSet()
         self.rules: dict[type[Any], Callable[[Any], None]] = {
             CommitOffset: self._check_commit,
@@ -97,18 +97,18 @@ class GroupTable:
         return dict(sorted((found | dict.fromkeys(self.queues, "queue")).items()))
 
     def trim(self, log_start: Offset) -> None:
-        """Nothing below is in the log any more."""
+        """The log has removed everything below."""
         self.cancelled.discard(0, log_start)
         for queue in self.queues.values():
             queue.totals.trimmed += queue.trim(log_start)
 
     def spared(self, offset: Offset, known: Index) -> Offset:
-        """Up to where the log may go for groups that were opened or reset behind an entry."""
+        """The offset to trim to, lowered for groups that were opened or reset after the entry `known`."""
         floors = [queue.floor for queue in self.queues.values() if queue.generation > known]
         return min([offset, *floors])
 
     def settle_acked(self, name: str, generation: Index, runs: tuple[Run, ...]) -> None:
-        """A transaction makes these true, unless the group was reset or deleted since they were leased."""
+        """Acks of a committed transaction: void if the group was reset or deleted since the messages were leased."""
         queue = self.queues.get(name)
         if queue is not None and queue.generation == generation:
             queue.totals.acked += queue.acknowledge(runs)
@@ -116,7 +116,7 @@ class GroupTable:
     # Rules.
 
     def check_unsettled(self, name: str, generation: Index, runs: tuple[Run, ...]) -> None:
-        """Whether the group still owes these messages, and was not reset since that generation."""
+        """Raises LeaseExpiredError if one of these messages is settled, or the group was reset since."""
         queue = self._queue(name)
         if queue.generation != generation:
             raise LeaseExpiredError(f"group {name!r} was reset since its messages were leased")
@@ -131,7 +131,7 @@ class GroupTable:
             raise OffsetOutOfRangeError(f"offset {offset} is not between 0 and {next_offset}")
 
     def _check_room(self, name: str) -> None:
-        """For a group that is not there yet."""
+        """Raises for a new group that the partition has no room for."""
         check_group_name(name)
         readers = self.positions.keys() | self.fences.keys()
         if len(readers) + len(self.queues) >= GROUP_COUNT_MAX:
@@ -152,7 +152,7 @@ class GroupTable:
             raise InvalidArgumentError(f"metadata of a commit has at most {COMMIT_METADATA_BYTES_MAX} bytes")
         self._check_offset(command.offset)
         self._check_reader(name, command.epoch)
-        # Somebody who resets a group is no member of it, and says so.
+        # A reset without an epoch comes from an operator, not from a member.
         if command.epoch or not command.reset:
             self._check_epoch(name, command.epoch)
 
@@ -213,7 +213,7 @@ class GroupTable:
                 raise OffsetOutOfRangeError(f"there is no message at offset {offset}")
 
     def _check_settle(self, command: SettleRuns) -> None:
-        """Groups that are not there may be named: they can be deleted while a settlement is under way."""
+        """A settlement may name an unknown group: it can be deleted while the settlement is in flight."""
         next_offset = self._log.next_offset
         for settlement in command.groups:
             for runs in (settlement.acked, settlement.expired, settlement.dropped):
@@ -232,7 +232,7 @@ class GroupTable:
     # Effects.
 
     def _commit_offset(self, command: CommitOffset) -> Position:
-        """Where the group stands now: ahead of the command if it stood there already."""
+        """The group's position now: ahead of the command if it was already."""
         if command.epoch:
             self.fences[command.group] = command.epoch
         known = self.positions.get(command.group)
@@ -243,20 +243,20 @@ class GroupTable:
         return position
 
     def _claim(self, command: ClaimPartition) -> Offset:
-        """Where the group stands: the new owner begins there."""
+        """The group's position, where the new owner begins."""
         self.fences[command.group] = command.epoch
         position = self.positions.get(command.group)
         return NO_OFFSET if position is None else position.offset
 
     def _delete(self, command: DeleteGroup) -> Position | GroupState | None:
-        """What the group was; None for one that never committed anything."""
+        """The deleted group; None: it never committed anything."""
         if command.group in self.queues:
             return self.queues.pop(command.group)
         self.fences.pop(command.group, None)
         return self.positions.pop(command.group, None)
 
     def _open(self, command: OpenGroup) -> Offset:
-        """The group's floor, also if the group has been there for long."""
+        """The group's floor, also of a group that existed before."""
         queue = self.queues.get(command.group)
         if queue is None:
             queue = GroupState(max(command.offset, self._log.log_start), self._log.applied)
@@ -276,7 +276,7 @@ class GroupTable:
             queue.totals.cancelled += queue.end(first, end, CANCELLED)
 
     def _settle(self, command: SettleRuns) -> int:
-        """How many messages it made a difference to."""
+        """How many messages changed."""
         count = 0
         for settlement in command.groups:
             queue = self.queues.get(settlement.group)
@@ -292,7 +292,7 @@ class GroupTable:
         self.queues[command.group].reserved_tat_us = command.tat_us
 
     def _cancel(self, command: CancelRecords) -> tuple[Offset, ...]:
-        """Those that are cancelled now: all but what is in the log no more."""
+        """The offsets that are cancelled now: all that are still in the log."""
         log_start = self._log.log_start
         offsets = tuple(sorted({offset for offset in command.offsets if offset >= log_start}))
         runs = list(RunSet((offset, offset + 1) for offset in offsets))

@@ -1,7 +1,7 @@
-"""Idempotency keys: whoever sends a record with the same key again is told where the first one is.
+"""Idempotency keys: a record that is sent again with the same key is answered with the offset of the first one.
 
-A key is remembered by its digest, in the window of the partition's producers: as many keys as that has batches, and
-as long. Time comes from the same stamps (`producers`). The keys under way are the leader's memory for one term.
+A key is remembered by its digest, in a window with the bounds of the partition's producers: as many keys as that has
+batches, and as long. Time comes from the same stamps (`producers`). Keys in flight are the leader's memory.
 """
 
 from collections import deque
@@ -32,7 +32,7 @@ class KeyTable:
         self.entries_max = entries_max
         #: Digest to the offset of the first record with that key.
         self.offsets: dict[bytes, Offset] = {}
-        #: The same digests. Not left to the dict: looking for its first item walks over all that were deleted.
+        #: The same digests. The dict would not do: finding its first item skips all that were deleted.
         self.order: deque[bytes] = deque()
 
     def __len__(self) -> int:
@@ -41,14 +41,14 @@ class KeyTable:
     def record(self, base_offset: Offset, keys: Iterable[bytes]) -> None:
         """A batch with keys was stored."""
         for into, digest in enumerate(digests_of(keys)):
-            # A leader lets no key in twice while it is remembered. If it did, the first one would stay the first.
+            # A leader admits no key twice while it is remembered. If it did, the first offset would stay.
             if digest and digest not in self.offsets:
                 self.offsets[digest] = base_offset + into
                 self.order.append(digest)
         self._shrink()
 
     def forget_below(self, end: Offset) -> None:
-        """Keys of records below `end` have been remembered long enough."""
+        """The window of records below `end` is over."""
         while self.order and self.offsets[self.order[0]] < end:
             del self.offsets[self.order.popleft()]
 
@@ -63,12 +63,12 @@ class KeyTable:
 
 @dataclass(slots=True)
 class Known:
-    """Records of a batch whose keys were seen before."""
+    """Records of a batch whose keys are stored or in flight."""
 
-    #: Places in the batch, ascending, and where the first record with the same key is, or will be.
+    #: Places in the batch, ascending, and the offset of the first record with the same key.
     positions: list[int]
     offsets: list[Offset]
-    #: Of the newest batch among them that is under way; None when all of them are stored.
+    #: Of the newest batch among them that is in flight; None: all of them are stored.
     token: object | None
 
 
@@ -80,7 +80,7 @@ class _KeyedBatch:
 
 
 class PendingKeys:
-    """Keys of batches that were proposed and are not known to be applied, in front of those that are stored."""
+    """Keys of batches in flight, in front of the stored keys."""
 
     def __init__(self, table: KeyTable) -> None:
         self._table = table
@@ -89,7 +89,7 @@ class PendingKeys:
         self._by_digest: dict[bytes, tuple[Offset, object]] = {}
 
     def find(self, digests: Sequence[bytes], applied: Offset) -> Known | None:
-        """What is known of a batch's keys. Everything below `applied` is stored, or was never proposed."""
+        """None: all keys of the batch are new. Batches below `applied` are not in flight any more."""
         while self._batches and self._batches[0].base_offset < applied:
             self._forget(self._batches.popleft())
         known = Known([], [], None)
@@ -107,7 +107,7 @@ class PendingKeys:
 
     def begin(self, base_offset: Offset, digests: Sequence[bytes], token: object) -> None:
         """A batch with keys, all of them new, is proposed."""
-        assert token is not None, "None says that nothing is under way"
+        assert token is not None, "None says that nothing is in flight"
         self._batches.append(_KeyedBatch(base_offset, digests, token))
         for into, digest in enumerate(digests):
             if digest:
@@ -115,7 +115,7 @@ class PendingKeys:
                 self._by_digest[digest] = (base_offset + into, token)
 
     def retract(self, base_offset: Offset) -> None:
-        """The batch that was begun last, if it was at this offset, could not be proposed."""
+        """Undoes the last `begin`, if it was at this offset: the batch could not be proposed."""
         if self._batches and self._batches[-1].base_offset >= base_offset:
             batch = self._batches.pop()
             assert batch.base_offset == base_offset, "only the last batch can be retracted"

@@ -1,15 +1,15 @@
 """The state machine of one partition: its offsets, its producers, and all of its groups.
 
-Deterministic and total. An entry is a record batch, whose facts are read by a function that is handed
-in, or a command (`commands`). A command that makes no sense is answered with an error and changes
-nothing. A batch was checked by its leader before it got its offset (`admission`): that it fits is an
-invariant and asserted, because refusing it here would leave a hole in front of the batches behind it.
-What commands do to groups is told in `groups`, and what becomes of transactions in `transactions`.
+Deterministic and total. An entry is a record batch, whose facts are read by the function `describe`, or a command
+(`commands`). An invalid command is answered with an error and changes nothing. The leader has checked a batch before it
+assigned its offset (`produce_admission`): that it fits is an invariant and asserted, because refusing it here would
+leave a gap before the batches after it. `group_table` has the effects of commands on groups, and `transactions` those
+on transactions.
 
 Invariants:
 1. offsets are dense: a batch begins at end_offset, where the one before it ended;
 2. log_start and next_offset never move back; log_start <= next_offset <= end_offset, and the last two differ only
-   while a transaction is stored in part;
+   while a transaction is stored again in part;
 3. a group's position never exceeds next_offset and moves back by reset only;
 4. no index is applied twice; the applied index is part of the state;
 5. the index of batches covers [log_start, next_offset).
@@ -58,12 +58,12 @@ from flotilla.types.topics import SETTINGS
 _ENTRIES = SETTINGS["dedup_window_entries"]
 _WINDOW = SETTINGS["dedup_window_ms"]
 _counters_of = attrgetter(*Counters._fields)
-#: What the head of a command holds.
+#: The head of a command stores 64 bits.
 _TIME_MS_MAX = 2**63 - 1
 
 
 class LoggedEntry(Protocol):
-    """What the machine needs of a committed entry."""
+    """A committed entry, as far as the machine needs it."""
 
     @property
     def index(self) -> Index: ...
@@ -73,7 +73,7 @@ class LoggedEntry(Protocol):
 
 
 class PartitionMachine:
-    """One partition. The bounds of the window hold until a ConfigureDedup says otherwise."""
+    """One partition. The bounds of the window hold until a ConfigureDedup changes them."""
 
     def __init__(
         self, describe: Describe, *, entries_max: int = _ENTRIES.default, window_ms: int = _WINDOW.default
@@ -87,18 +87,17 @@ class PartitionMachine:
         self.applied: Index = 0
         #: The first offset that readers can have. Moved by TrimTo.
         self.log_start: Offset = 0
-        #: Readers see what is below. Moved by every batch, and by the last one of a transaction for all of them.
+        #: Records below are visible. Moved by every batch, and by the last one of a transaction for all of them.
         self.next_offset: Offset = 0
-        #: Of the record to come.
+        #: Of the next record in the log.
         self.end_offset: Offset = 0
         self.max_time_ms = 0
         self.batches_total = 0
         self.bytes_total = 0
-        #: The newest time stamped into a command; it never goes back, whatever the leaders' clocks do.
+        #: The newest time of any command; it never goes back, whatever the leaders' clocks do.
         self.clock_ms = 0
         self.producers = ProducerTable(*self._first_bounds)
         self.keys = KeyTable(self.producers.entries_max)
-        #: When what is in the log was stored.
         self.stored = StoredTimes()
         #: Priorities and times of delivery of everything in the log.
         self.index = BatchIndex()
@@ -107,8 +106,8 @@ class PartitionMachine:
 
     def _set_groups(self, groups: GroupTable) -> None:
         self._all_groups = groups
-        #: For reading only: groups with a committed offset, fences of stream groups, queue groups, and what no queue
-        #: group shall get.
+        #: For reading only: groups with a committed offset, fences of stream groups, queue groups, and cancelled
+        #: messages.
         self.positions: dict[str, Position] = groups.positions
         self.fences: dict[str, int] = groups.fences
         self.groups: dict[str, GroupState] = groups.queues
@@ -134,12 +133,12 @@ class PartitionMachine:
             **groups.effects,
         }
 
-    # What a replica calls.
+    # The interface of a replica.
 
     def apply(self, entry: LoggedEntry) -> object:
-        """The facts of the batch that was stored; or what a command's handler tells; or a FlotillaError.
+        """The facts of the stored batch; or the result of the command's effect; or a FlotillaError.
 
-        A batch of a transaction is answered with Published, which tells what readers see now.
+        A batch of a transaction is answered with Published, which holds the batches that became visible.
         """
         index = entry.index
         assert index > self.applied, f"entry {index} was applied before ({self.applied})"
@@ -155,7 +154,7 @@ class PartitionMachine:
         if facts.is_transactional:
             published = self.transactions.publish(facts, index)
             for shown in published.batches:
-                self._show(shown)
+                self._make_visible(shown)
             self._settle_staged(published.acks)
             return published
         assert self.next_offset == base_offset, "a batch came between those of a transaction"
@@ -165,11 +164,11 @@ class PartitionMachine:
             )
         if facts.idempotency_keys:
             self.keys.record(base_offset, facts.idempotency_keys)
-        self._show(facts)
+        self._make_visible(facts)
         return facts
 
-    def _show(self, facts: BatchFacts) -> None:
-        """Readers see the batch from now on."""
+    def _make_visible(self, facts: BatchFacts) -> None:
+        """The batch is visible from now on."""
         next_offset = facts.base_offset + facts.count
         self.index.append(facts.base_offset, next_offset, facts.priority, facts.deliver_at_ms)
         self.next_offset = next_offset
@@ -179,7 +178,7 @@ class PartitionMachine:
     def _apply_command(self, data: bytes | memoryview) -> object:
         try:
             command = decode_command(data)
-            self._judge(command)
+            self._check(command)
         except FlotillaError as error:
             return error.with_traceback(None)
         if command.now_ms > self.clock_ms:
@@ -239,17 +238,17 @@ class PartitionMachine:
         self._set_groups(groups)
 
     def check(self, command: Command) -> FlotillaError | None:
-        """What applying the command would be refused with now: asked before it is proposed."""
+        """The error that applying the command would return now; None: it would be applied."""
         try:
-            self._judge(command)
+            self._check(command)
         except FlotillaError as error:
             return error.with_traceback(None)
         return None
 
     def needed_from(self) -> Offset:
-        """Nobody needs what the log holds below: its start, or a dead message that is not copied yet.
+        """Storage below may be freed: the log's start, or the lowest message without its dead letter.
 
-        A leader does not trim the dying; but it may not know of a death that is in the log just before its TrimTo.
+        A leader does not trim dying messages; but it may not know of a death in the log just before its TrimTo.
         """
         dying = [group.lowest_dying() for group in self.groups.values()]
         return min([self.log_start, *[offset for offset in dying if offset is not None]])
@@ -257,9 +256,9 @@ class PartitionMachine:
     def state_hash(self) -> str:
         return sha256(self.snapshot()).hexdigest()
 
-    # Whether a command makes sense. Each rule returns or raises a FlotillaError.
+    # Rules of commands. Each returns or raises a FlotillaError.
 
-    def _judge(self, command: Command) -> None:
+    def _check(self, command: Command) -> None:
         if not 0 <= command.now_ms <= _TIME_MS_MAX:
             raise InvalidArgumentError(f"{command.now_ms} ms is no time")
         self._rules[type(command)](command)
@@ -287,10 +286,10 @@ class PartitionMachine:
     def _staged_facts(self, command: StageBatch) -> BatchFacts:
         facts = self._describe(command.batch)
         if facts is None or facts.is_transactional:
-            raise InvalidArgumentError("what is staged is no batch")
+            raise InvalidArgumentError("a StageBatch holds no batch")
         return facts
 
-    # Effects of commands that have been judged.
+    # Effects of commands that passed their rule.
 
     def _stage(self, command: StageBatch) -> Staging:
         facts = self._staged_facts(command)
@@ -312,7 +311,7 @@ class PartitionMachine:
         return self.transactions.drop(command.transaction_id)
 
     def _trim_to(self, command: TrimTo) -> Offset:
-        """Where the log starts now: beyond the command if it started there already, or before it for a new group."""
+        """The log's start now: after the command's offset if it was already, or before it for a new group."""
         offset = command.offset if not command.known else self._all_groups.spared(command.offset, command.known)
         if offset > self.log_start:
             self.log_start = offset
@@ -331,7 +330,7 @@ def _staged_acks(settlement: GroupSettlement) -> StagedAcks:
 
 
 def _accept(_: Command) -> None:
-    """Always makes sense, and its time is all there is to it."""
+    """The rule and the effect of a command that only carries the time."""
 
 
 def _check_bounds(command: ConfigureDedup) -> None:

@@ -1,17 +1,16 @@
-"""What a partition remembers of its producers, so that a batch sent twice is stored once.
+"""The producers of a partition, so that a batch that is sent twice is stored once.
 
-A producer numbers its records without gaps; a batch is named by (producer, epoch, first sequence).
-The newest batches of all producers form one window, bounded by count and by time. Inside of it every
-repetition is recognised and answered with the offset of its first storing, whichever of several
-pipelined batches it is. A producer whose batches have all left the window is remembered by its last
-sequence only: it may go on, but what it repeats from before is refused, never stored again. That
-memory has the same bounds. A producer that is forgotten too must begin anew with sequence 0.
+A producer numbers its records without gaps; a batch is named by (producer, epoch, first sequence). The newest batches
+of all producers form one window, bounded by count and by time. Inside of it every repetition is recognised and answered
+with the offset of the first copy, whichever of several pipelined batches it is. Of a producer whose batches have all
+left the window only the last sequence is remembered: it may go on, but older repetitions are refused, never stored
+again. That memory has the same bounds. A producer that is forgotten must begin again with sequence 0.
 
-Memory: two array slots and one reference per batch (24 bytes), so that a full window of one producer
-costs little more than 2 MB, and a stranger that came by once a few hundred bytes.
+Memory: two array slots and one reference per batch (24 bytes), so that a full window of one producer costs little more
+than 2 MB, and a producer that sent one batch a few hundred bytes.
 
-Time is not stored per batch. A stamp says "whatever is stored by now is at least as old as this",
-so nothing is forgotten before its time, however rarely somebody stamps, and a batch costs no clock.
+Time is not stored per batch. A stamp says "everything stored by now is at least as old as this", so nothing is
+forgotten before its time, however rare stamps are, and a batch needs no clock.
 """
 
 from array import array
@@ -24,23 +23,23 @@ from flotilla.types.errors import FlotillaError, OutOfWindowError, ProducerFence
 from flotilla.types.ids import Offset
 
 SEQUENCE_MASK: Final = 2**32 - 1
-#: A sequence less than half the circle behind is old, anything else is ahead.
+#: Sequences wrap around: one that is at most half the circle back is old, any other is ahead.
 _BEHIND_MAX: Final = 2**31
-#: Evicted slots are cut off an array when there are this many and they are half of it.
+#: Evicted slots are cut off an array when they are this many and half of it: so cutting costs little per batch.
 _SLACK_MIN: Final = 64
-#: Stamps closer together than this fraction of the window add no memory worth having.
+#: The shortest distance of stamps is this fraction of the window.
 _MARKS: Final = 256
 
 
 class New:
-    """The batch follows what is stored: it may be stored."""
+    """The batch follows the stored ones: it may be stored."""
 
     __slots__ = ()
 
 
 @dataclass(slots=True)
 class Duplicate:
-    """The batch is stored already; its first record is at `first_offset`."""
+    """The batch is stored; its first record is at `first_offset`."""
 
     first_offset: Offset
 
@@ -72,13 +71,13 @@ class Producer:
     def __init__(self, producer_id: int, epoch: int, next_sequence: int) -> None:
         self.producer_id = producer_id
         self.epoch = epoch
-        #: Of the record to come, unwrapped: it goes on counting where the wire begins again at 0.
+        #: Of the next record, unwrapped: it does not return to 0 as sequences on the wire do.
         self.next_sequence = next_sequence
         #: First sequence (unwrapped) and first offset of each batch.
         self.sequences = array("Q")
         self.offsets = array("Q")
         self.head = 0
-        #: Slots below are of older epochs: they take room in the window but answer nobody.
+        #: Slots below are of older epochs: they take room in the window, but no repetition matches them.
         self.epoch_start = 0
 
     def find(self, sequence: int, count: int) -> SequenceCheck:
@@ -93,7 +92,7 @@ class Producer:
             return out_of_window(self.producer_id, sequence)
         end = self.sequences[at + 1] if at + 1 < len(self.sequences) else self.next_sequence
         if first + count > end:
-            # A repetition has the borders of the first time, or lies inside them; this is something else.
+            # A repetition is inside of the first copy; this is another batch.
             return gap(self.producer_id, self.next_sequence, sequence)
         return Duplicate(self.offsets[at] + first - self.sequences[at])
 
@@ -117,7 +116,7 @@ def fenced(producer_id: int, epoch: int, newest: int) -> ProducerFencedError:
 
 
 def out_of_window(producer_id: int, sequence: int) -> OutOfWindowError:
-    return OutOfWindowError(f"sequence {sequence} of producer {producer_id} is older than what is remembered")
+    return OutOfWindowError(f"sequence {sequence} of producer {producer_id} is older than the deduplication window")
 
 
 class ProducerTable:
@@ -129,8 +128,8 @@ class ProducerTable:
         self.entries_max = entries_max
         self.window_ms = window_ms
         self.producers: dict[int, Producer] = {}
-        #: In the order in which their last batch left the window, which is the order of last_offset. Not a
-        #: plain dict: looking for the first key of one walks over all that were deleted before it.
+        #: In the order in which their last batch left the window, which is the order of last_offset. Not a plain
+        #: dict: finding its first key skips all that were deleted before it.
         self.idle: OrderedDict[int, Idle] = OrderedDict()
         #: One reference for each batch in the window, in the order of offsets.
         self.ring: deque[Producer] = deque()
@@ -141,7 +140,7 @@ class ProducerTable:
         return len(self.ring)
 
     def check(self, producer_id: int, epoch: int, sequence: int, count: int) -> SequenceCheck:
-        """Whether the batch is new, stored already, or neither. Changes nothing."""
+        """NEW, a Duplicate, or the error to refuse the batch with. Changes nothing."""
         producer = self.producers.get(producer_id)
         if producer is not None:
             if epoch == producer.epoch:
@@ -162,10 +161,10 @@ class ProducerTable:
         return out_of_window(producer_id, sequence)
 
     def record(self, producer_id: int, epoch: int, sequence: int, count: int, base_offset: Offset) -> None:
-        """A batch was stored. Its leader has checked it, against this table and what was under way then.
+        """A batch was stored. Its leader has checked it against this table and the batches in flight.
 
-        A producer may be unknown here although it was known when the batch was admitted: batches of
-        others that were under way before it can have pushed it out of the window.
+        The producer may be unknown here although it was known when the batch was admitted: batches in flight before
+        it can have pushed it out of the window.
         """
         producer = self.producers.get(producer_id)
         if producer is None:
@@ -211,9 +210,9 @@ class ProducerTable:
     # Time.
 
     def wants_stamp(self, now_ms: int, next_offset: Offset, *, is_shared: bool = False) -> bool:
-        """Whether a stamp would help to forget anything that could not be forgotten without it.
+        """Whether a stamp would let anything expire that could not expire without it.
 
-        `is_shared`: somebody else has something to forget by the same stamps.
+        `is_shared`: another table expires by the same stamps, and has entries.
         """
         if not self.ring and not self.idle and not is_shared:
             return False
@@ -230,7 +229,7 @@ class ProducerTable:
     def stamp(self, now_ms: int, next_offset: Offset) -> Offset:
         """It is `now_ms`, and everything below next_offset has been stored.
 
-        Tells what is forgotten now: everything below that offset.
+        Returns the offset below which everything is forgotten now.
         """
         if self._is_mark_due(now_ms, next_offset):
             self.marks.append(Mark(now_ms, next_offset))
@@ -251,7 +250,7 @@ class ProducerTable:
             del self.idle[producer_id]
 
     def configure(self, entries_max: int, window_ms: int) -> None:
-        """Other bounds from now on; what is beyond them is forgotten at once, or at the next stamp."""
+        """Changes the bounds. Entries beyond the count are forgotten at once, beyond the time at the next stamp."""
         self.entries_max = entries_max
         self.window_ms = window_ms
         while len(self.ring) > entries_max:

@@ -1,9 +1,9 @@
-"""A partition's state as bytes and back. Messages are not in it: they stay in the log.
+"""The snapshot of a partition's state as bytes. Messages are not in it: they stay in the log.
 
 Little endian. The version (u8), the counters, then the positions of groups and the fences of stream groups in the
 order of names, then the table of producers: bounds, marks, producers by id with their batches in the window, and idle
 producers in the order in which they will be forgotten; then the idempotency keys in the order of offsets, the index
-of batches, what was cancelled, the queue groups (`group_snapshot`), when records were stored, and transactions
+of batches, cancelled offsets, the queue groups (`group_snapshot`), when records were stored, and transactions
 (`transaction_snapshot`). Equal states give equal bytes, whatever happened before: slots of batches that have left the
 window are not written.
 """
@@ -59,7 +59,7 @@ class Counters(NamedTuple):
 
 @dataclass(slots=True)
 class Contents:
-    """Everything that a partition's state consists of."""
+    """The state of a partition."""
 
     counters: Counters
     positions: dict[str, Position]

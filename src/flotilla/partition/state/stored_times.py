@@ -1,8 +1,8 @@
-"""When records were stored, as far as the log tells: retention by age goes by this, not by what producers claim.
+"""The times at which records were stored, from stamps in the log: retention by age uses these, not producers' clocks.
 
-A stamp says "whatever is below this offset is at least as old as this": a command carries the leader's time, and what
-is stored when it is applied was stored before. So nothing counts as older than it is, however wrong the clock of a
-producer runs. Stamps are kept at a distance that grows with what they span, so there are a few hundred of them.
+A stamp says "everything below this offset is at least as old as this": a command carries the leader's time, and
+records that are stored when it is applied were stored before. So no record counts as older than it is, however wrong a
+producer's clock is. The distance of stamps grows with the time that they span, so there are a few hundred of them.
 """
 
 from array import array
@@ -11,10 +11,10 @@ from typing import Final
 
 from flotilla.types.ids import Offset
 
-#: Stamps are at least this far apart, or this share of the time that all of them span.
+#: The distance of stamps: at least this, or this share of the time that all of them span.
 GAP_MS_MIN: Final = 1_000
 _SHARE: Final = 256
-#: However they came about, there are no more; then every second one goes, which makes nothing older.
+#: Beyond this every second stamp is dropped, which makes no record older.
 _COUNT_MAX: Final = 4_096
 
 
@@ -47,13 +47,13 @@ class StoredTimes:
         return self.ends[place - 1] if place else 0
 
     def is_due(self, now_ms: int, next_offset: Offset, gap_ms: int) -> bool:
-        """Whether there is something that no stamp speaks of, and the last one is that long ago."""
+        """Whether there are records after the last stamp, and it is at least `gap_ms` old."""
         if not self.ends:
             return next_offset > 0
         return self.ends[-1] < next_offset and now_ms - self.times_ms[-1] >= max(gap_ms, GAP_MS_MIN)
 
     def forget_below(self, log_start: Offset) -> None:
-        """What they speak of is gone."""
+        """Drops stamps of records that the log has removed."""
         gone = bisect_right(self.ends, log_start)
         del self.times_ms[:gone]
         del self.ends[:gone]

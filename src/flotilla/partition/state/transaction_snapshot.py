@@ -1,8 +1,8 @@
 """The part of a partition's snapshot that holds its transactions.
 
-Open ones in the order of their first stage, each with its parts as rows of numbers, the offsets of those that are
-stored again, and its acks; those that have ended in the order of their end; then what is held back from readers.
-Reading raises struct.error, UnicodeDecodeError or IndexError for what was cut short or garbled.
+Open transactions in the order of their first stage, each with its parts as rows of numbers, the offsets of the parts
+that are stored again, and its acks; ended transactions in the order of their end; then batches that are not visible
+yet. Reading raises struct.error, UnicodeDecodeError or IndexError for malformed bytes.
 """
 
 from operator import attrgetter
@@ -13,7 +13,7 @@ from flotilla.partition.commands.byte_reader import ByteReader, pack_count, pack
 from flotilla.partition.state.transactions import Ended, Part, StagedAcks, StagedTransactions, Staging, VisibleBatch
 from flotilla.types.errors import CorruptionError
 
-#: Of a batch that is held back; the others are the same for all of them.
+#: Of a batch that is not visible yet. Its other fields are the same for all of them.
 _HELD_FIELDS: Final = (
     "base_offset",
     "count",
@@ -58,7 +58,7 @@ def read_transactions(reader: ByteReader) -> StagedTransactions:
     transactions.held = [_held(row) for row in reader.rows(len(_HELD_FIELDS))]
     partial = [staging for staging in open_ if staging.offsets]
     if [len(staging.offsets) for staging in partial] != ([len(transactions.held)] if transactions.held else []):
-        raise CorruptionError("a partition's snapshot holds back what belongs to no transaction")
+        raise CorruptionError("a partition's snapshot holds back batches that belong to no transaction")
     return transactions
 
 

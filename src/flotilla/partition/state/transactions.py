@@ -1,17 +1,16 @@
-"""What a partition holds of transactions: batches that are staged and seen by nobody, acks that are not true yet, and
-how past ones ended.
+"""The transactions of a partition: staged batches and acks, and the results of past transactions.
 
-A staged batch has an entry in the log but no offset; only its place is kept here. When the transaction is committed
+A staged batch has an entry in the log but no offset; only its index is kept here. When the transaction is committed,
 the leader stores each batch again, as an ordinary one with an offset, in the order of staging and with nothing in
-between. Readers see none of them before the last is there (`held`): the partition shows its part whole, at one
-entry of the log. Which parts are stored again is part of the state, so a new leader goes on where the last one
-stopped, and nothing is stored twice.
+between. None of them is visible before the last is stored (`held`): the partition shows its part whole, at one entry of
+the log. Which parts are stored again is part of the state, so a new leader goes on where the last one stopped, and
+nothing is stored twice.
 
-Acks of a queue group's messages can be staged as well: they become true at the same entry, or never. Until then nobody
-else gets the messages, whoever leads, because who staged them is part of the state.
+Acks of a queue group's messages can be staged as well: they are settled at the same entry, or never. Until then no
+leader delivers the messages, because the staged acks are part of the state.
 
-A transaction that has ended is remembered for a while: who asks hears where its batches are, and what is staged for
-it later is refused. Whether it is committed is not decided here (metadata/transactions).
+A transaction that has ended is remembered for a while: a repeated request gets the offsets of its batches, and later
+stages are refused. The decision to commit is not made here (metadata/transactions).
 
 Invariants: a staged batch is in one stage, once, and so is a message whose ack is staged; at most one stage is stored
 again in part; `held` is empty unless there is one.
@@ -30,43 +29,43 @@ from flotilla.types.errors import InvalidArgumentError, LeaseExpiredError, Overl
 from flotilla.types.ids import Index, Offset
 from flotilla.types.limits import MIB
 
-#: As the metadata has it: what could not be decided about must not be staged.
+#: The limit of the metadata: a transaction that cannot be decided must not be staged.
 TRANSACTION_ID_BYTES_MAX: Final = 64
-#: Transactions that wait in one partition, and what one of them may stage there.
+#: Bounds the open transactions of one partition, and what one of them may stage there.
 OPEN_COUNT_MAX: Final = 1_000
 PART_COUNT_MAX: Final = 10_000
 STAGED_BYTES_MAX: Final = 256 * MIB
 STAGED_ACK_RUN_COUNT_MAX: Final = 10_000
-#: Of those that have ended; the oldest are forgotten first.
+#: Bounds the memory of ended transactions; the oldest are forgotten first.
 ENDED_COUNT_MAX: Final = 10_000
 ENDED_PART_COUNT_MAX: Final = 100_000
-#: No producer's id that a client draws has it.
+#: Not set in the producer ids of clients.
 _PRODUCER_BIT: Final = 1 << 63
 
 
 class Part(NamedTuple):
     """One staged batch."""
 
-    #: Of the entry that holds its bytes.
+    #: The entry that holds its bytes.
     entry_index: Index
     record_count: int
     size_bytes: int
-    #: As its stager numbered it. A repetition has the same.
+    #: As its client numbered it. A repetition has the same.
     producer_id: int
     producer_sequence: int
 
 
 class StagedAcks(NamedTuple):
-    """Messages of one queue group that are done when the transaction is committed."""
+    """Messages of one queue group that are acked when the transaction is committed."""
 
     group: str
-    #: GroupState.generation when they were leased. After a reset they mean nothing any more.
+    #: GroupState.generation when they were leased. A reset makes the acks void.
     generation: Index
     runs: tuple[Run, ...]
 
 
 class VisibleBatch(NamedTuple):
-    """A staged batch that has its offset."""
+    """A batch of a committed transaction, with its offset."""
 
     producer_id: int
     producer_sequence: int
@@ -104,7 +103,7 @@ class Staging:
         return (facts.producer_id, facts.producer_sequence) in self.names
 
     def rest(self) -> list[tuple[Part, int]]:
-        """The parts that are not stored again, in order, each with how many records of the transaction go before."""
+        """The parts that are not stored again, in order, each with the count of the transaction's records before it."""
         before = accumulate([part.record_count for part in self.parts], initial=0)
         return list(zip(self.parts, before, strict=False))[len(self.offsets) :]
 
@@ -115,7 +114,7 @@ class Ended:
 
     transaction_id: str
     batches: tuple[VisibleBatch, ...] = ()
-    #: Messages whose ack it made true.
+    #: Messages that it acked.
     acked_count: int = 0
 
     @property
@@ -125,20 +124,20 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A batch of a transaction was stored again, and readers see these now: all of the transaction, or none yet."""
+    """A batch of a transaction was stored again. `batches` became visible: all of the transaction, or none yet."""
 
     transaction_id: str
     batches: tuple[BatchFacts, ...] = ()
-    #: With the last batch these are true.
+    #: Settled with the last batch.
     acks: tuple[StagedAcks, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Concluded:
-    """A transaction ended without a batch that tells of it: it was dropped, or had nothing but acks."""
+    """A transaction ended without storing a batch: it was dropped, or had acks only."""
 
     ended: Ended
-    #: They are true now, or the messages are nobody's again.
+    #: Settled now, or void: then the messages are free again.
     acks: tuple[StagedAcks, ...] = ()
 
     @property
@@ -147,13 +146,13 @@ class Concluded:
 
 
 def publisher_id(transaction_id: str) -> int:
-    """Under which batches of the transaction are stored again, whoever leads."""
+    """The producer id under which batches of the transaction are stored again; the same for every leader."""
     digest = blake2b(transaction_id.encode(), digest_size=8).digest()
     return _PRODUCER_BIT | int.from_bytes(digest, "little") >> 1
 
 
 class StagedTransactions:
-    """Those of one partition."""
+    """The transactions of one partition."""
 
     __slots__ = ("_acks", "_by_publisher", "_ended_parts", "ended", "held", "held_index", "open")
 
@@ -162,16 +161,16 @@ class StagedTransactions:
         self.open: dict[str, Staging] = {}
         #: In the order of their end.
         self.ended: OrderedDict[str, Ended] = OrderedDict()
-        #: Stored again and not to be seen yet, and the entry of the first of them.
+        #: Stored again and not visible yet, and the entry of the first of them.
         self.held: list[BatchFacts] = []
         self.held_index: Index = 0
         self._by_publisher: dict[int, Staging] = {}
-        #: By group and generation: whose acks are staged, and by which transaction.
+        #: By group and generation: the messages whose acks are staged, with their transaction.
         self._acks: dict[tuple[str, Index], RunMap[str]] = {}
         self._ended_parts = 0
 
     def put(self, staging: Iterable[Staging], ended: Iterable[Ended]) -> None:
-        """What a snapshot remembers."""
+        """Restores from a snapshot."""
         for known in staging:
             self.open[known.transaction_id] = known
             self._by_publisher[publisher_id(known.transaction_id)] = known
@@ -182,11 +181,11 @@ class StagedTransactions:
 
     @property
     def partial(self) -> Staging | None:
-        """The one that is stored again in part. Nothing else may be stored before the rest of it."""
+        """The transaction that is stored again in part. No other batch may be stored before the rest of it."""
         return self._by_publisher[self.held[0].producer_id] if self.held else None
 
     def oldest_index(self) -> Index | None:
-        """The first entry that is still needed for its staged batch."""
+        """The first entry whose staged batch is still needed."""
         return min([staging.parts[0].entry_index for staging in self.open.values() if staging.parts], default=None)
 
     def staged_acks(
@@ -205,7 +204,7 @@ class StagedTransactions:
             raise InvalidArgumentError("a transaction's id has printable ASCII characters and no spaces")
 
     def check_stage(self, transaction_id: str, facts: BatchFacts) -> None:
-        """Raises the error with which the batch is refused."""
+        """Raises the error to refuse the batch with."""
         self._check_id(transaction_id)
         if not facts.producer_id:
             raise InvalidArgumentError("a staged batch is named by its producer and sequence, and has none")
@@ -228,10 +227,10 @@ class StagedTransactions:
         if len(self.open) >= OPEN_COUNT_MAX:
             raise OverloadedError(f"{OPEN_COUNT_MAX} transactions wait in this partition")
         if publisher_id(transaction_id) in self._by_publisher:
-            raise InvalidArgumentError("the transaction's id cannot be told from another one: choose another")
+            raise InvalidArgumentError("the transaction's id collides with another one: choose another")
 
     def stage(self, transaction_id: str, index: Index, facts: BatchFacts, now_ms: int) -> Staging:
-        """A batch that was checked is in the log, perhaps not for the first time."""
+        """A checked batch is in the log, perhaps not for the first time."""
         staging = self._open(transaction_id, now_ms)
         if not staging.has(facts):
             staging.add(Part(index, facts.count, facts.size_bytes, facts.producer_id, facts.producer_sequence))
@@ -246,7 +245,7 @@ class StagedTransactions:
         return staging
 
     def check_acks(self, transaction_id: str, acks: StagedAcks) -> None:
-        """Raises the error with which the acks are refused. Whether their messages are settled is for others to see."""
+        """Raises the error to refuse the acks with. Whether their messages are settled is checked by `group_table`."""
         self._check_id(transaction_id)
         if not acks.runs:
             raise InvalidArgumentError("no ack is staged")
@@ -265,10 +264,10 @@ class StagedTransactions:
                 raise InvalidArgumentError("runs of acks are in the order of offsets, and apart")
             above = end
             for low, _, other in self.staged_acks(acks.group, acks.generation, first, end):
-                raise LeaseExpiredError(f"the end of message {low} is staged by transaction {other}")
+                raise LeaseExpiredError(f"the ack of message {low} is staged by transaction {other}")
 
     def stage_acks(self, transaction_id: str, acks: StagedAcks, now_ms: int) -> Staging:
-        """They were checked, and are true when the transaction is committed."""
+        """The acks were checked."""
         staging = self._open(transaction_id, now_ms)
         staging.add_acks(acks)
         self._index_acks(transaction_id, acks)
@@ -282,14 +281,14 @@ class StagedTransactions:
     # Ends.
 
     def publish(self, facts: BatchFacts, index: Index) -> Published:
-        """A part is stored again. Its leader has seen to it that it is the next one."""
+        """A part is stored again. The leader has made sure that it is the next one."""
         staging = self._by_publisher[facts.producer_id]
         part = staging.parts[len(staging.offsets)]
         assert part.record_count == facts.count, "a batch of a transaction was stored out of order"
         assert not self.held or self.held[0].producer_id == facts.producer_id, "two transactions are mixed"
         if not self.held:
             self.held_index = index
-        self.held.append(_seen(facts))
+        self.held.append(_visible(facts))
         staging.offsets.append(facts.base_offset)
         if len(staging.offsets) < len(staging.parts):
             return Published(staging.transaction_id)
@@ -304,7 +303,7 @@ class StagedTransactions:
         return Published(staging.transaction_id, batches, tuple(staging.acks))
 
     def check_conclude(self, transaction_id: str) -> None:
-        """Raises the error with which the end of a transaction that has nothing but acks is refused."""
+        """Raises the error to refuse a ConcludeStage with."""
         staging = self.open.get(transaction_id)
         if staging is not None and staging.parts:
             raise InvalidArgumentError(f"transaction {transaction_id} ends with the last of its batches")
@@ -312,7 +311,7 @@ class StagedTransactions:
             raise TransactionEndedError(f"nothing is staged here for transaction {transaction_id}")
 
     def conclude(self, transaction_id: str) -> Concluded:
-        """It is committed, and has nothing but acks here. One that is over stays as it ended."""
+        """Ends a committed transaction with acks only. One that is over stays as it ended."""
         staging = self.open.get(transaction_id)
         if staging is None:
             return Concluded(self.ended[transaction_id])
@@ -321,13 +320,13 @@ class StagedTransactions:
         return Concluded(ended, tuple(staging.acks))
 
     def check_drop(self, transaction_id: str) -> None:
-        """Raises the error with which the drop is refused."""
+        """Raises the error to refuse a DropStage with."""
         staging = self.open.get(transaction_id)
         if staging is not None and staging.offsets:
             raise TransactionEndedError(f"transaction {transaction_id} was committed")
 
     def drop(self, transaction_id: str) -> Concluded:
-        """Nobody will ever see what is staged. One that is over stays as it ended."""
+        """Drops the stage. A transaction that is over stays as it ended."""
         if transaction_id in self.ended:
             return Concluded(self.ended[transaction_id])
         staging = self.open.get(transaction_id)
@@ -359,6 +358,6 @@ def _acked_count(staging: Staging) -> int:
     return sum([end - first for acks in staging.acks for first, end in acks.runs])
 
 
-def _seen(facts: BatchFacts) -> BatchFacts:
-    """What must be known of a batch when it is shown."""
+def _visible(facts: BatchFacts) -> BatchFacts:
+    """The facts that are needed when the batch becomes visible."""
     return replace(facts, producer_epoch=0, idempotency_keys=())

@@ -103,7 +103,7 @@ def test_a_delay_a_reset_and_a_cancellation(node: Node) -> None:
     node.call(CancelRecords(TOPIC, 0, [0]))
     assert texts(why(node))[2:] == [
         "acknowledged",
-        "the group was reset to offset 0: it is owed, and attempts count anew",
+        "the group was reset to offset 0: the message is unsettled, and attempts count from 0",
         "cancelled",
     ]
 
@@ -198,7 +198,7 @@ def test_a_bound_is_told_and_what_the_state_remembers_with_it(
     monkeypatch.setattr(history_reading, bound, value)
     lines = why(long)
     assert texts(lines[:2]) == THRICE[:2]
-    assert "entries of the log were read: what came after is told by the present state alone" in lines[-2]
+    assert "entries of the log were read: later steps are known from the present state only" in lines[-2]
     assert lines[-1] == "attempt 3 of 5 failed: lease expired"
 
 
@@ -296,9 +296,9 @@ def test_what_the_log_has_let_go_of(node: Node) -> None:
     assert node.partition(TOPIC).replica.log.first_index() > 3
     found = explained(node.call(WHY))
     assert found.state == "trimmed"
-    assert found.history[0] == "the log begins behind it: what came before is not told"
+    assert found.history[0] == "the log begins after it: earlier steps are unknown"
     assert "an attempt failed: second" in found.history[1]
-    assert found.history[-1] == "retention removed it, whether the group had it before or not"
+    assert found.history[-1] == "retention removed it, whether the group had settled it or not"
 
 
 def test_few_histories_are_read_at_once(long: Node) -> None:

@@ -114,7 +114,7 @@ def test_attempts_are_told_one_after_the_other_up_to_the_ack(here: Watched) -> N
     assert here.lines(bound=5) == [
         STORED,
         "3s attempt 1 of 5 failed: timeout; not again before 3.25s",
-        "4s attempt 2 of 5 failed, and nobody said why",
+        "4s attempt 2 of 5 failed, without a reason",
         "6s acknowledged",
     ]
 
@@ -170,7 +170,7 @@ def test_a_death_and_its_burial_among_others(here: Watched) -> None:
         "5s attempt 1 of 2 failed: first",
         "6s attempt 2 was the last: second",
         "8s copied to the dead-letter topic",
-        "9s cancelled, when it had ended here",
+        "9s cancelled, after it was settled here",
     ]
     assert here.lines(4)[1:] == ["4s attempt 1 was the last: other", "7s copied to the dead-letter topic"]
     assert here.lines(5)[1:] == ["6s attempt 1 was the last: other", "10s copied to the dead-letter topic"]
@@ -187,9 +187,9 @@ def test_a_reset_begins_anew_and_makes_late_settlements_void(here: Watched) -> N
     assert here.lines() == [
         STORED,
         "3s attempt 1 failed: no",
-        "4s the group was reset to offset 0: it is owed, and attempts count anew",
+        "4s the group was reset to offset 0: the message is unsettled, and attempts count from 0",
         "6s attempt 1 failed: again",
-        "8s the group was reset to offset 2: it is passed over",
+        "8s the group was reset to offset 2: the message is skipped",
     ]
 
 
@@ -197,7 +197,10 @@ def test_what_is_cancelled_stays_so_for_whoever_comes_later(here: Watched) -> No
     here.do(lambda now_ms: CancelRecords((0, 2), now_ms))
     here.do(lambda now_ms: ResetGroup(GROUP, 0, now_ms))
     assert here.lines() == [STORED, "3s cancelled", "4s the group was reset to offset 0: it stays cancelled"]
-    assert here.lines(1) == [STORED, "4s the group was reset to offset 0: it is owed, and attempts count anew"]
+    assert here.lines(1) == [
+        STORED,
+        "4s the group was reset to offset 0: the message is unsettled, and attempts count from 0",
+    ]
 
 
 def test_a_group_that_comes_later_goes_and_comes_again() -> None:
@@ -214,7 +217,7 @@ def test_a_group_that_comes_later_goes_and_comes_again() -> None:
         "2s the group was opened at offset 0",
         "3s attempt 1 failed: no",
         "4s the group was deleted",
-        "6s the group was opened at offset 1: it is passed over",
+        "6s the group was opened at offset 1: the message is skipped",
     ]
 
 
@@ -233,7 +236,7 @@ def test_acks_in_a_transaction(here: Watched, is_committed: bool) -> None:
     assert isinstance(refused, FlotillaError)
     here.do(lambda now_ms: ConcludeStage("t", now_ms) if is_committed else DropStage("t", now_ms))
     here.do(lambda now_ms: DropStage("t", now_ms))
-    told = "committed: acknowledged" if is_committed else "aborted: it is owed again"
+    told = "committed: acknowledged" if is_committed else "aborted: it is unsettled again"
     assert here.lines() == [STORED, "3s its ack was staged in transaction t", f"5s transaction t was {told}"]
     assert here.lines(2) == [STORED]
 
@@ -273,7 +276,7 @@ def test_without_its_beginning_attempts_have_no_numbers_and_the_state_has_the_wo
     assert not history.agrees(here.state())
     assert history.lines(here.state(), 5) == [
         "4s an attempt failed: second",
-        "the log begins behind it: what came before is not told",
+        "the log begins after it: earlier steps are unknown",
     ]
 
 
@@ -286,7 +289,7 @@ def test_a_history_that_breaks_off_says_so_and_has_no_burials(here: Watched) -> 
     assert history.lines(here.state(), 0) == [
         STORED,
         "3s attempt 1 was the last: bad",
-        "enough: what came after is told by the present state alone",
+        "enough: later steps are known from the present state only",
     ]
 
 
