@@ -84,6 +84,17 @@ class Cluster:
             return None
         return node.driver.replicas[group].raft
 
+    def can_spare(self, away: set[NodeId]) -> bool:
+        """Whether every configuration in any log has a majority of each half without these nodes."""
+        for group in self.observers:
+            for node in self.nodes.values():
+                raft = self.raft(node, group)
+                for _, configuration in raft.log.configurations if raft is not None else ():
+                    for voters in (configuration.voters, configuration.outgoing):
+                        if voters and 2 * sum(1 for voter in voters if voter not in away) <= len(voters):
+                            return False
+        return True
+
     def pick_group(self, random: Random) -> GroupId:
         return 1 + random.randrange(self.plan.groups)
 

@@ -309,7 +309,8 @@ class FaultInjector:
 
     def _wipe(self) -> None:
         node = self._cluster.nodes[self._cluster.plan.victim]
-        if not node.is_lost:
+        # Two voters may be left after it was removed and came back: then its disk is no minority of them.
+        if not node.is_lost and self._cluster.can_spare({node.id}):
             node.wipe()
 
 

@@ -24,7 +24,7 @@ from flotilla.sim.queue.workload import QueueWorkload
 from flotilla.sim.stream.host import StreamApplication
 from flotilla.sim.stream.workload import StreamWorkload
 from flotilla.sim.trace import EVERYONE
-from flotilla.types.ids import GroupId, NodeId
+from flotilla.types.ids import GroupId
 
 #: After the last fault every group must acknowledge an append within this time,
 PROGRESS_US = 30 * SECOND
@@ -104,21 +104,10 @@ class Run:
         for node in random.sample(list(self.cluster.nodes.values()), len(self.cluster.nodes)):
             others = self.cluster.nodes.values()
             away = {node.id, *(other.id for other in others if other.driver is None or other.is_rotten)}
-            if random.random() < 0.5 and node.driver is not None and self._can_spare(away):
+            if random.random() < 0.5 and node.driver is not None and self.cluster.can_spare(away):
                 node.crash(power=True, announced=random.random() < 0.5)
                 absent.append(node)
         return absent
-
-    def _can_spare(self, away: set[NodeId]) -> bool:
-        """Whether every configuration in any log has a majority of each half without these."""
-        for group in self.cluster.observers:
-            for node in self.cluster.nodes.values():
-                raft = self.cluster.raft(node, group)
-                for _, configuration in raft.log.configurations if raft is not None else ():
-                    for voters in (configuration.voters, configuration.outgoing):
-                        if voters and 2 * sum(1 for voter in voters if voter not in away) <= len(voters):
-                            return False
-        return True
 
     def _bring_back(self, absent: list[SimNode]) -> None:
         for node in absent:
