@@ -70,9 +70,11 @@ class RaftNode(RaftState):
         if self.installing is not None:
             return
         if kind is RepairRequest:
+            if message.sender == self.leader:
+                repair.leader_asks(self)
             repair.serve(self, message)  # type: ignore[arg-type]
             return
-        if self.damaged:
+        if self.damaged and kind is not VoteRequest:
             repair.step(self, message)
             return
         if kind is RepairReply:

@@ -1,20 +1,25 @@
-"""Repair of a log: a replica whose disk lost the data of some entries fetches them before it votes or serves.
+"""Repair: a replica whose disk lost the bodies of some entries fetches them again before it serves.
 
-Index and term of each damaged entry are still known, and (index, term) identifies its content, so an intact
-copy of any member will do. Meanwhile the node takes no part in consensus: it neither stands for election, nor
-votes, nor accepts appends, since each would depend on entries that it does not have. Other members may be
-repairing too; they still serve each other their intact entries.
+Index and term of each damaged entry are still known, and (index, term) names its content, so an intact copy of any
+member will do. Meanwhile the replica neither stands for election nor accepts appends, since both rest on entries that
+it does not have. It does vote: a vote rests on term, last index and last term alone, and without its vote the only
+intact replica might never lead. Other members may be repairing too; they still serve each other what is intact.
 
-Where no member has a copy, the leader's reply decides:
-  absent     its log has another entry there, or none: by leader completeness ours never committed; it is dropped
-  compacted  it lies before the leader's log: a snapshot comes instead; our intact suffix stays after it
+Requests follow answers: a member that answered is asked for the next piece at once, so repair runs at the speed of the
+network and of several members. Pieces that stay unanswered are asked of all members again.
 
-A replica whose own snapshot is unreadable has lost the state before its log. That is the range from 0 on,
-and only a snapshot of the leader repairs it.
+If no member has a copy, the leader's answer decides:
+  absent     its log has another entry there, or none: by leader completeness ours never committed, and it is dropped
+  compacted  the entry lies before the leader's log: a snapshot comes instead. Our intact suffix stays, unless it
+             conflicts with the snapshot's last entry, which is committed: then it never committed, and it is dropped
+
+A replica whose own snapshot is unreadable has lost what came before its log. That is the range from 0 on, and only a
+snapshot of the leader mends it.
 """
 
 from dataclasses import replace
 
+from flotilla.raft import election
 from flotilla.raft.follower import receive_chunk
 from flotilla.raft.messages import (
     CONFIG,
@@ -32,28 +37,34 @@ from flotilla.raft.messages import (
 from flotilla.raft.progress import SNAPSHOT
 from flotilla.raft.roles import FOLLOWER, LEADER
 from flotilla.raft.state import RaftState
-from flotilla.types.ids import NO_NODE, Index
+from flotilla.types.ids import NO_NODE, Index, NodeId
 
-#: Interval between requests while there is no reply.
+#: Without an answer for this long, all members are asked again.
 _RETRY_TICKS = 3
-#: Bounds the requests to one peer at a time.
+#: Ranges that all members are asked for at a time.
 _RANGES_MAX = 8
+#: Entries that one member is asked for at a time, so that others can work on the rest.
+_PIECE_ENTRIES_MAX = 1024
 
 
 def begin(node: RaftState) -> None:
-    """A read found damage: stop taking part, and request the entries."""
+    """Reading met damage: stop serving, and ask for the entries.
+
+    The request of a leader tells its followers that it has stepped down; see `leader_asks`.
+    """
     for low, high in node.log.found_damage:
         node.damaged = _joined([*node.damaged, (low, high)])
     node.log.found_damage = []
     if node.role != FOLLOWER:
         node.become_follower(node.term, NO_NODE)
     node.wake()
-    _ask(node)
+    _ask_all(node)
 
 
 def tick(node: RaftState) -> None:
-    if node.election_elapsed % _RETRY_TICKS == 0:
-        _ask(node)
+    node.repair_ticks += 1
+    if node.repair_ticks >= _RETRY_TICKS:
+        _ask_all(node)
 
 
 def _joined(ranges: list[tuple[Index, Index]]) -> list[tuple[Index, Index]]:
@@ -67,12 +78,29 @@ def _joined(ranges: list[tuple[Index, Index]]) -> list[tuple[Index, Index]]:
     return joined
 
 
-def _ask(node: RaftState) -> None:
-    """Asks every member: any intact copy will do, and only the leader's reply counts for entries without a copy."""
+def _ask_all(node: RaftState) -> None:
+    """Asks every member: any intact copy will do, and only a leader can say that an entry never committed."""
+    node.repair_ticks = 0
+    node.repair_asked.clear()
     for peer in node.configuration.members():
         if peer != node.id:
             for low, high in node.damaged[:_RANGES_MAX]:
                 node.messages.append(RepairRequest(node.id, peer, 0, low, high))
+
+
+def _ask_for_next(node: RaftState, peer: NodeId) -> None:
+    """Asks a member that has answered for the first damage that no other member was asked for."""
+    taken = sorted(node.repair_asked.values())
+    for damaged_low, high in node.damaged:
+        low = damaged_low
+        for taken_low, taken_high in taken:
+            if taken_low <= low < taken_high:
+                low = taken_high
+        if 0 < low < high:
+            piece = (low, min(high, low + _PIECE_ENTRIES_MAX))
+            node.repair_asked[peer] = piece
+            node.messages.append(RepairRequest(node.id, peer, 0, *piece))
+            return
 
 
 def serve(node: RaftState, request: RepairRequest) -> None:
@@ -108,8 +136,14 @@ def _offer_snapshot(node: RaftState, request: RepairRequest) -> None:
         progress.needs_snapshot = True
 
 
+def leader_asks(node: RaftState) -> None:
+    """The leader asks for entries: it is damaged and has stepped down, so its followers must choose another."""
+    if node.role == FOLLOWER and not node.damaged:
+        election.leader_link_lost(node)
+
+
 def step(node: RaftState, message: Message) -> None:
-    """Handles the only messages that a damaged replica accepts."""
+    """Messages of a damaged replica, but for requests: votes and repairs of others are served as always."""
     if not isinstance(message, RepairReply) and message.sender not in node.configuration.members():
         low, high = node.damaged[0]
         node.messages.append(RepairRequest(node.id, message.sender, 0, low, high))
@@ -127,6 +161,7 @@ def _follow(node: RaftState, message: Message) -> None:
     if message.term > node.term:
         node.become_follower(message.term, message.sender)
     node.leader = message.sender
+    node.election_elapsed = 0
 
 
 def _on_reply(node: RaftState, reply: RepairReply) -> None:
@@ -138,6 +173,12 @@ def _on_reply(node: RaftState, reply: RepairReply) -> None:
             break
     if not node.damaged:
         node.election_elapsed = 0
+        node.repair_asked.clear()
+    elif reply.entries and node.repair_asked.get(reply.sender, (reply.low,))[0] == reply.low:
+        # An answer to a request of `_ask_all` while another one is pending adds nothing.
+        node.repair_asked.pop(reply.sender, None)
+        node.repair_ticks = 0
+        _ask_for_next(node, reply.sender)
 
 
 def _is_news(node: RaftState, reply: RepairReply) -> bool:
@@ -176,15 +217,18 @@ def _drop_from(node: RaftState, index: Index) -> None:
 
 
 def _on_snapshot_chunk(node: RaftState, chunk: SnapshotChunk) -> None:
-    """A snapshot of the leader repairs all damage up to its log; damage after that must be repaired before."""
+    """A snapshot from the leader mends all damage up to its log index; the rest must have been mended before."""
     log = node.log
     meta = chunk.meta
     if meta.log_index < log.base <= meta.index:
         # Our log begins later than the leader's and stays; only the state is taken.
         meta = replace(meta, log_index=log.base, log_term=log.term(log.base))
+    keeps_suffix = log.matches(meta.log_index, meta.log_term)
+    if not keeps_suffix and max(log.base, log.committed) < meta.log_index <= log.last_index:
+        # Ours conflicts with a committed entry, so it never committed, nor did anything after it.
+        _drop_from(node, meta.log_index)
     if node.repaired or any(high - 1 > meta.log_index for _, high in node.damaged):
         return
-    keeps_suffix = log.matches(meta.log_index, meta.log_term)
     if not keeps_suffix and meta.log_index <= log.last_index:
         return
     snapshot = receive_chunk(node, chunk)

@@ -58,6 +58,8 @@ class RaftState:
         "random",
         "read_states",
         "reads",
+        "repair_asked",
+        "repair_ticks",
         "repaired",
         "role",
         "snapshot_wanted",
@@ -100,7 +102,6 @@ class RaftState:
         self.role = FOLLOWER
         #: The leader of `term` as far as known.
         self.leader: NodeId = NO_NODE
-
         #: Candidates: the replies so far.
         self.votes: dict[NodeId, bool] = {}
         #: Candidates: a split vote was repeated without waiting; cleared by a leader.
@@ -121,7 +122,7 @@ class RaftState:
         #: Reads that wait for a quorum. The first id is random, so that no id repeats after a restart.
         self.reads = ReadQueue(first_id=random.getrandbits(47) << 16)
 
-        self.election_elapsed = self.heartbeat_elapsed = self.idle_ticks = 0
+        self.election_elapsed = self.heartbeat_elapsed = self.idle_ticks = self.repair_ticks = 0
         #: Leaders: ticks since the commit index was last sent to the followers.
         self.news_ticks = 0
         self.election_timeout = self.draw_election_timeout()
@@ -130,7 +131,7 @@ class RaftState:
         #: Peers whose link is known to be down.
         self.down_peers: set[NodeId] = set()
 
-        #: Entries whose data is lost: half-open, ascending. While there are any, this node neither votes nor serves.
+        #: Entries whose data is lost: half-open, ascending. Until there are none, this node only votes.
         self.damaged: list[tuple[Index, Index]] = list(damaged or [])
         if is_state_lost:
             # The range from 0 stands for a lost snapshot: all that came before the log.
@@ -139,12 +140,13 @@ class RaftState:
         self.incoming: tuple[SnapshotChunk, bytearray] | None = None
         #: A complete snapshot, the intact entries after it that stay, and its sender, while the caller installs it.
         self.installing: tuple[Snapshot, list[Entry], NodeId] | None = None
+        #: The piece of the damage that each member was asked for.
+        self.repair_asked: dict[NodeId, tuple[Index, Index]] = {}
         #: Damaged entries that were fetched again, for the next Ready.
         self.repaired: list[Entry] = []
         self.truncate_from: Index = 0
         #: A follower needs a newer snapshot than there is.
         self.snapshot_wanted = False
-
         self.messages: list[Message] = []
         self.after_sync: list[Message] = []
         self.read_states: list[ReadState] = []

@@ -1,0 +1,104 @@
+"""Repair ends: every group serves again as long as one good copy of each entry and a majority are there."""
+
+from collections.abc import Iterable
+
+from flotilla.raft.messages import Configuration
+from flotilla.raft.options import RaftOptions
+from flotilla.raft.roles import LEADER
+from flotilla.types.ids import NodeId
+from tests.scenarios.cluster import Cluster
+
+ALL = (1, 2, 3)
+
+
+def new_cluster(quiesce_ticks: int = 0) -> Cluster:
+    cluster = Cluster()
+    for node in ALL:
+        cluster.add(node, Configuration(voters=ALL), options=RaftOptions(quiesce_ticks=quiesce_ticks))
+    return cluster
+
+
+def campaign(cluster: Cluster, node: NodeId) -> None:
+    cluster.call(node, lambda raft: raft.campaign())
+    cluster.settle()
+
+
+def propose(cluster: Cluster, node: NodeId, *payloads: bytes, among: Iterable[NodeId] = ALL) -> None:
+    for payload in payloads:
+        cluster.call(node, lambda raft, payload=payload: raft.propose(payload))
+        cluster.settle(among)
+
+
+def tick(cluster: Cluster, nodes: Iterable[NodeId], count: int) -> None:
+    for _ in range(count):
+        for node in nodes:
+            cluster.call(node, lambda raft: raft.tick())
+        cluster.settle(nodes)
+
+
+def leader(cluster: Cluster, nodes: Iterable[NodeId]) -> NodeId:
+    """The only leader among the nodes, or 0."""
+    found = [node for node in nodes if cluster.node(node).role == LEADER]
+    return found[0] if len(found) == 1 else 0
+
+
+def assert_serves(cluster: Cluster, nodes: Iterable[NodeId]) -> None:
+    """The nodes commit one more entry, and all of them hold it intact."""
+    led_by = leader(cluster, nodes)
+    assert led_by, [cluster.describe(node) for node in nodes]
+    propose(cluster, led_by, b"goes on", among=nodes)
+    tick(cluster, nodes, 4)
+    for node in nodes:
+        assert cluster.node(node).damaged == []
+        assert cluster.members[node].state[-1] == b"goes on"
+
+
+def test_the_damaged_tail_of_a_deposed_leader_gives_way_to_a_compacted_log() -> None:
+    cluster = new_cluster()
+    campaign(cluster, 1)
+    cluster.cuts = {(1, 2), (1, 3), (2, 1), (3, 1)}
+    propose(cluster, 1, b"x1", b"x2", b"x3", b"x4", b"x5")
+    cluster.crash(1)
+    cluster.call(2, lambda raft: raft.campaign())
+    tick(cluster, (2, 3), 40)
+    propose(cluster, 2, *[b"y"] * 6, among=(2, 3))
+    for node in (2, 3):
+        cluster.members[node].compact(5)
+    cluster.members[1].disk.damaged.add(2)
+    cluster.cuts = set()
+    cluster.restart(1)
+    tick(cluster, ALL, 40)
+    assert cluster.node(1).damaged == []
+    cluster.crash(3)
+    tick(cluster, (1, 2), 40)
+    assert_serves(cluster, (1, 2))
+
+
+def test_a_damaged_replica_votes() -> None:
+    cluster = new_cluster()
+    campaign(cluster, 3)
+    propose(cluster, 3, b"a", b"b", b"c", b"d")
+    cluster.members[1].compact(5)
+    cluster.crash(3)
+    cluster.crash(2)
+    cluster.members[2].disk.damaged.add(2)
+    cluster.restart(2)
+    tick(cluster, (1, 2), 60)
+    assert_serves(cluster, (1, 2))
+
+
+def test_a_leader_that_steps_down_for_damage_wakes_its_group() -> None:
+    cluster = new_cluster(quiesce_ticks=3)
+    campaign(cluster, 1)
+    propose(cluster, 1, b"a", b"b", b"c", b"d")
+    for node in (2, 3):
+        cluster.members[node].compact(5)
+    tick(cluster, ALL, 12)
+    assert all(cluster.node(node).quiescent for node in ALL)
+    member = cluster.members[1]
+    member.store.damaged.add(2)
+    member.disk.damaged.add(2)
+    cluster.call(1, lambda raft: raft.log.found_damage.append((2, 3)))
+    tick(cluster, ALL, 60)
+    assert leader(cluster, (2, 3))
+    assert_serves(cluster, ALL)
