@@ -85,7 +85,11 @@ class PeerConnection(asyncio.BufferedProtocol):
         if self.is_closed or self._transport is None:
             return
         self._spoke = True
-        self._transport.writelines(buffers)
+        try:
+            self._transport.writelines(buffers)
+        except RuntimeError as error:
+            # uvloop may close a transport without reporting it. That must end this connection and nothing else.
+            self.cut(str(error))
 
     def finish(self, reason: str) -> None:
         """Closes after what was written has left."""

@@ -157,6 +157,9 @@ class PeerLink:
             self.last_failure = str(error) or "no answer"
             if self._connection is None:
                 self._dial_later()
+            else:
+                # The dial succeeded as its time ran out: uvloop has closed the socket and does not report that.
+                self._connection.cut(self.last_failure)
         finally:
             self._dialling = None
 
