@@ -1,4 +1,4 @@
-"""Reads scenarios and plays them at a door; the meaning of every word stands in conformance/README.md."""
+"""Reads scenarios and plays them at a endpoint; the meaning of every word stands in conformance/README.md."""
 
 import asyncio
 import json
@@ -25,7 +25,7 @@ _PASSING = (NotLeaderError, UnavailableError, OverloadedError)
 _numbers = count(1)
 
 
-class Door(Protocol):
+class Endpoint(Protocol):
     """One way to reach a broker."""
 
     async def call(self, request: Request) -> Reply | FlotillaError: ...
@@ -48,11 +48,11 @@ def scenarios() -> Iterator[Scenario]:
 
 
 class Play:
-    """One scenario at one door."""
+    """One scenario at one endpoint."""
 
-    def __init__(self, door: Door, arrivals: Arrivals) -> None:
+    def __init__(self, endpoint: Endpoint, arrivals: Arrivals) -> None:
         number = next(_numbers)
-        self._door = door
+        self._endpoint = endpoint
         self._arrivals = arrivals
         self._variables: dict[str, Any] = {
             "topic": f"topic-{number}",
@@ -81,12 +81,12 @@ class Play:
         if "as" in step:
             request = self._request(step)
             arrived = self._arrivals.next_of(type(request))
-            started = self._started[step["as"]] = asyncio.ensure_future(self._door.call(request))
+            started = self._started[step["as"]] = asyncio.ensure_future(self._endpoint.call(request))
             # It may also be refused before it gets anywhere.
             await asyncio.wait((arrived, started), return_when=asyncio.FIRST_COMPLETED)
             return
         while True:
-            answer = await self._door.call(self._request(step))
+            answer = await self._endpoint.call(self._request(step))
             try:
                 self._check(step, answer)
                 return

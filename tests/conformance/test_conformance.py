@@ -1,4 +1,4 @@
-"""Every scenario at every door: what a client sees does not depend on how it came in."""
+"""Every scenario at every endpoint: what a client sees does not depend on how it came in."""
 
 import asyncio
 from collections.abc import Iterator
@@ -12,28 +12,28 @@ from flotilla.types.address import Address
 from flotilla.types.operations import Produced
 from flotilla.types.settings import NodeSettings
 from tests.conformance.arrivals import Arrivals
-from tests.conformance.doors import DOORS
+from tests.conformance.endpoints import ENDPOINTS
 from tests.conformance.matching import Mismatch, match, substitute
-from tests.conformance.scenario import FOLDER, STEP_SECONDS_MAX, Door, Play, Scenario, scenarios
+from tests.conformance.scenario import FOLDER, STEP_SECONDS_MAX, Endpoint, Play, Scenario, scenarios
 from tests.conformance.values import OPERATIONS
 
 ANY_PORT = Address("127.0.0.1", 0)
 SCENARIOS = list(scenarios())
-#: Answered many times, or about such a one: a matter of each door's own tests.
+#: Answered many times, or about such a one: a matter of each endpoint's own tests.
 OF_A_CONNECTION = {"subscribe", "add_credit", "unsubscribe", "withdraw"}
 
 
 class Stage:
-    """A broker of one node with an open door, on a loop that runs while a scenario is played."""
+    """A broker of one node with an open endpoint, on a loop that runs while a scenario is played."""
 
-    def __init__(self, folder: Path, door: str) -> None:
+    def __init__(self, folder: Path, endpoint: str) -> None:
         settings = NodeSettings(
             data_dir=str(folder),
             cluster_id="conformance",
             listen=ANY_PORT,
             peer_listen=ANY_PORT,
-            http_listen=ANY_PORT if door == "http" else None,
-            grpc_listen=ANY_PORT if door == "grpc" else None,
+            http_listen=ANY_PORT if endpoint == "http" else None,
+            grpc_listen=ANY_PORT if endpoint == "grpc" else None,
             journal_file_bytes=1 << 20,
         )
         self._runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
@@ -41,8 +41,8 @@ class Stage:
         self._arrivals = Arrivals()
         self._arrivals.watch(self._server.broker)
         self._runner.run(self._start())
-        self._door = DOORS[door](self._server)
-        self._runner.run(self._door.open())
+        self._endpoint = ENDPOINTS[endpoint](self._server)
+        self._runner.run(self._endpoint.open())
 
     async def _start(self) -> None:
         await self._server.start()
@@ -51,20 +51,20 @@ class Stage:
                 await asyncio.sleep(0.01)
 
     def lacks(self, scenario: Scenario) -> list[str]:
-        """Operations of the scenario that the door does not offer."""
+        """Operations of the scenario that the endpoint does not offer."""
         done = [step["do"] for step in scenario.steps if "do" in step]
-        return [name for name in done if OPERATIONS[name] in self._door.LACKS]
+        return [name for name in done if OPERATIONS[name] in self._endpoint.LACKS]
 
     def play(self, scenario: Scenario) -> None:
-        self._runner.run(Play(self._door, self._arrivals).run(scenario))
+        self._runner.run(Play(self._endpoint, self._arrivals).run(scenario))
 
     def close(self) -> None:
-        self._runner.run(self._door.close())
+        self._runner.run(self._endpoint.close())
         self._runner.run(self._server.stop())
         self._runner.close()
 
 
-@pytest.fixture(scope="module", params=DOORS)
+@pytest.fixture(scope="module", params=ENDPOINTS)
 def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     stage = Stage(tmp_path_factory.mktemp("conformance"), request.param)
     yield stage
@@ -75,7 +75,7 @@ def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 def test_scenario(stage: Stage, scenario: Scenario) -> None:
     lacking = stage.lacks(scenario)
     if lacking:
-        pytest.skip(f"this door does not offer {lacking[0]}")
+        pytest.skip(f"this endpoint does not offer {lacking[0]}")
     stage.play(scenario)
 
 
@@ -133,7 +133,7 @@ def test_variables() -> None:
     assert substitute(given, {"n": 5, "t": "x"}) == {"a": 5, "b": ["x-2"], "c": 1}
 
 
-class WrongDoor:
+class WrongEndpoint:
     """Answers everything with the same."""
 
     def __init__(self, answer: object) -> None:
@@ -143,9 +143,9 @@ class WrongDoor:
         return self._answer
 
 
-def test_a_door_that_answers_otherwise_is_found_out() -> None:
+def test_an_endpoint_that_answers_otherwise_is_found_out() -> None:
     produce = {"topic": "$topic", "partition": 0, "batch": {"raw": ""}}
     scenario = Scenario("x", "y", [{"do": "produce", "with": produce, "expect": {"base_offset": 1}}])
-    door: Door = WrongDoor(Produced(0))  # type: ignore[assignment]
+    endpoint: Endpoint = WrongEndpoint(Produced(0))  # type: ignore[assignment]
     with pytest.raises(AssertionError, match="step 1"):
-        asyncio.run(Play(door, Arrivals()).run(scenario))
+        asyncio.run(Play(endpoint, Arrivals()).run(scenario))

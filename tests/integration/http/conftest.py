@@ -1,4 +1,4 @@
-"""A real node with its HTTP door, and a plain client of it."""
+"""A real node with its HTTP endpoint, and a plain client of it."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from flotilla.types.address import Address
 
 
 def http_address(broker: LocalBroker) -> str:
-    """Where the broker's door is: the cluster knows."""
+    """Where the broker's endpoint is: the cluster knows."""
     with broker.client() as client:
         while not (found := [each.http for each in client.metadata().brokers]):
             pass

@@ -1,4 +1,4 @@
-"""Doors in a process without data: what counts from now on counts by the brokers' clock, from the first record on."""
+"""Endpoints of a proxy: times count by the clock of the brokers, from the first record on."""
 
 import asyncio
 import time
@@ -16,7 +16,7 @@ from flotilla.codec.generated.flotilla_pb2_grpc import FlotillaStub
 from flotilla.frontends.grpc.server import GrpcServer
 from flotilla.frontends.http.server import HttpServer
 from flotilla.gateway.gateway import Gateway
-from tests.unit.client.shells import Doors
+from tests.unit.client.shells import Endpoints
 
 HOUR_MS = 3_600_000
 #: What a machine that is busy may take for something quick.
@@ -25,8 +25,8 @@ SECONDS_MAX = 60
 
 
 @pytest.fixture
-def doors() -> Iterator[Doors]:
-    opened = Doors()
+def endpoints() -> Iterator[Endpoints]:
+    opened = Endpoints()
     opened.cluster.create("orders")
     yield opened
     opened.close()
@@ -62,11 +62,11 @@ async def by_grpc(gateway: Gateway, *, is_stream: bool) -> None:
 
 @pytest.mark.parametrize("ahead_ms", [24 * HOUR_MS, -24 * HOUR_MS])
 @pytest.mark.parametrize("way", ["http", "grpc", "grpc stream"])
-def test_the_first_record_counts_by_the_brokers_clock(doors: Doors, way: str, ahead_ms: int) -> None:
-    doors.cluster.ahead_ms = ahead_ms
+def test_the_first_record_counts_by_the_brokers_clock(endpoints: Endpoints, way: str, ahead_ms: int) -> None:
+    endpoints.cluster.ahead_ms = ahead_ms
 
     async def play() -> None:
-        gateway = Gateway(lambda: read_addresses(doors.addresses), "proxy")
+        gateway = Gateway(lambda: read_addresses(endpoints.addresses), "proxy")
         try:
             await (by_http(gateway) if way == "http" else by_grpc(gateway, is_stream=way == "grpc stream"))
         finally:
@@ -74,7 +74,7 @@ def test_the_first_record_counts_by_the_brokers_clock(doors: Doors, way: str, ah
 
     broker_ms = time.time_ns() // 1_000_000 + ahead_ms
     asyncio.run(play())
-    (batch,) = doors.cluster.topics["orders"][0].batches
+    (batch,) = endpoints.cluster.topics["orders"][0].batches
     (record,) = BatchView(batch).records()
     assert 0 <= record.deliver_at_ms - broker_ms - HOUR_MS < SLACK_MS
     assert 0 <= record.timestamp_ms + record.ttl_ms - broker_ms - 2 * HOUR_MS < SLACK_MS

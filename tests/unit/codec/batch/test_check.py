@@ -1,4 +1,4 @@
-"""The door lets in what is right, and refuses everything else with one type of error."""
+"""The endpoint lets in what is right, and refuses everything else with one type of error."""
 
 import struct
 import tracemalloc
@@ -57,7 +57,7 @@ def test_the_patched_fields_may_be_anything(bit):
 
 
 def answers(spoiled: bytes) -> None:
-    """Both readers refuse by type or agree: what passes the door can be decoded."""
+    """Both readers refuse by type or agree: what passes the endpoint can be decoded."""
     try:
         view = validate(spoiled)
     except InvalidArgumentError:

@@ -1,4 +1,4 @@
-"""A gRPC door with a whole broker behind it, on a loop that runs while a test plays."""
+"""A gRPC endpoint with a whole broker behind it, on a loop that runs while a test plays."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
@@ -18,7 +18,7 @@ ANY_PORT = Address("127.0.0.1", 0)
 _SECONDS_MAX = 60
 
 
-class Door:
+class Endpoint:
     """A broker, a channel to it, and a topic of its own for each test."""
 
     def __init__(self, folder: Path) -> None:
@@ -57,7 +57,7 @@ class Session:
 
 
 @pytest.fixture(scope="module")
-def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
-    opened = Door(tmp_path_factory.mktemp("grpc"))
+def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
+    opened = Endpoint(tmp_path_factory.mktemp("grpc"))
     yield opened
     opened.close()

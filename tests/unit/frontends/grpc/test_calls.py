@@ -1,4 +1,4 @@
-"""Calls through the gRPC door, with generated stubs: what conformance scenarios do not show.
+"""Calls through the gRPC endpoint, with generated stubs: what conformance scenarios do not show.
 
 Those speak in batches; here are messages and lease tokens, errors, deadlines, sizes, health and reflection.
 """
@@ -14,7 +14,7 @@ from flotilla.codec.generated import flotilla_pb2 as pb
 from flotilla.codec.grpc import calls as api
 from flotilla.frontends.grpc.errors import trailing_metadata
 from flotilla.types.errors import ALL_ERRORS, NotLeaderError, OverloadedError
-from tests.unit.frontends.grpc.conftest import Door, Session
+from tests.unit.frontends.grpc.conftest import Endpoint, Session
 
 
 async def refused(call: Any) -> tuple[grpc.StatusCode, dict[str, str]]:
@@ -23,8 +23,8 @@ async def refused(call: Any) -> tuple[grpc.StatusCode, dict[str, str]]:
     return caught.value.code(), {str(key): str(value) for key, value in caught.value.trailing_metadata()}
 
 
-def test_every_call_of_the_contract_has_a_handler(door: Door) -> None:
-    handlers = door.server._grpc._handlers()
+def test_every_call_of_the_contract_has_a_handler(endpoint: Endpoint) -> None:
+    handlers = endpoint.server._grpc._handlers()
     assert sorted(handlers) == sorted(api.call_names())
 
 
@@ -46,7 +46,7 @@ def test_when_to_come_again_is_said_if_it_is_known() -> None:
     assert dict(trailing_metadata(error))["flotilla-retry-after-ms"] == "250"
 
 
-def test_a_record_comes_back_as_it_was_sent(door: Door) -> None:
+def test_a_record_comes_back_as_it_was_sent(endpoint: Endpoint) -> None:
     async def work(session: Session) -> None:
         headers = [pb.Header(name="a", value=b"1"), pb.Header(name="a", value=b"2")]
         record = pb.Record(
@@ -83,10 +83,10 @@ def test_a_record_comes_back_as_it_was_sent(door: Door) -> None:
         rest = await session.stub.Fetch(pb.FetchRequest(topic=session.topic, offset=1))
         assert [message.offset for message in rest.messages] == [1]
 
-    door.play(work)
+    endpoint.play(work)
 
 
-def test_leases_are_settled_by_what_came_with_the_messages(door: Door) -> None:
+def test_leases_are_settled_by_what_came_with_the_messages(endpoint: Endpoint) -> None:
     async def work(session: Session) -> None:
         stub, where = session.stub, {"topic": session.topic, "group": "g"}
         await stub.CreateTopic(pb.CreateTopicRequest(topic=session.topic, settings={"nack_backoff_ms": "0ms"}))
@@ -109,7 +109,7 @@ def test_leases_are_settled_by_what_came_with_the_messages(door: Door) -> None:
             found |= {message.payload: message.attempt for message in again.messages}
         assert found == {b"3": 2, b"4": 1}
 
-    door.play(work)
+    endpoint.play(work)
 
 
 BAD_CALLS = {
@@ -139,7 +139,7 @@ BAD_CALLS = {
 
 
 @pytest.mark.parametrize("name", BAD_CALLS)
-def test_what_makes_no_sense_is_refused(door: Door, name: str) -> None:
+def test_what_makes_no_sense_is_refused(endpoint: Endpoint, name: str) -> None:
     method, request = BAD_CALLS[name]
 
     async def work(session: Session) -> None:
@@ -148,10 +148,10 @@ def test_what_makes_no_sense_is_refused(door: Door, name: str) -> None:
         code, told = await refused(getattr(session.stub, method)(request))
         assert (code, told["flotilla-error"]) == (grpc.StatusCode.INVALID_ARGUMENT, "INVALID_ARGUMENT")
 
-    door.play(work)
+    endpoint.play(work)
 
 
-def test_what_does_not_exist_is_not_found(door: Door) -> None:
+def test_what_does_not_exist_is_not_found(endpoint: Endpoint) -> None:
     async def work(session: Session) -> None:
         stub = session.stub
         for call in (
@@ -166,10 +166,10 @@ def test_what_does_not_exist_is_not_found(door: Door) -> None:
         code, _ = await refused(stub.DescribeGroup(pb.DescribeGroupRequest(topic=session.topic, group="g")))
         assert code == grpc.StatusCode.NOT_FOUND
 
-    door.play(work)
+    endpoint.play(work)
 
 
-def test_groups_of_several_partitions_are_told_together(door: Door) -> None:
+def test_groups_of_several_partitions_are_told_together(endpoint: Endpoint) -> None:
     async def work(session: Session) -> None:
         stub, topic = session.stub, session.topic
         await stub.CreateTopic(pb.CreateTopicRequest(topic=topic, partitions=3))
@@ -198,10 +198,10 @@ def test_groups_of_several_partitions_are_told_together(door: Door) -> None:
         assert dict((await stub.ListGroups(pb.ListGroupsRequest(topic=topic))).groups) == {}
         assert dict((await stub.AlterGroup(pb.AlterGroupRequest(topic=topic, group="g"))).settings) == {}
 
-    door.play(work)
+    endpoint.play(work)
 
 
-def test_a_stream_group_is_moved_and_deleted_when_its_members_have_left(door: Door) -> None:
+def test_a_stream_group_is_moved_and_deleted_when_its_members_have_left(endpoint: Endpoint) -> None:
     async def work(session: Session) -> None:
         stub, topic = session.stub, session.topic
         await stub.CreateTopic(pb.CreateTopicRequest(topic=topic, partitions=2))
@@ -225,10 +225,10 @@ def test_a_stream_group_is_moved_and_deleted_when_its_members_have_left(door: Do
         assert list((await stub.ListStreamGroups(pb.ListStreamGroupsRequest(topic=topic))).groups) == []
         assert dict((await stub.ListGroups(pb.ListGroupsRequest(topic=topic))).groups) == {}
 
-    door.play(work)
+    endpoint.play(work)
 
 
-def test_dead_letters_are_shown_sent_again_and_thrown_away(door: Door) -> None:
+def test_dead_letters_are_shown_sent_again_and_thrown_away(endpoint: Endpoint) -> None:
     async def work(session: Session) -> None:
         stub, where = session.stub, {"topic": session.topic, "group": "g"}
         headers = [pb.Header(name="a", value=b"1")]
@@ -254,7 +254,7 @@ def test_dead_letters_are_shown_sent_again_and_thrown_away(door: Door) -> None:
         assert (await stub.PurgeDeadLetters(pb.DeadLettersRequest(**where))).done == 1
         assert list((await stub.ListDeadLetters(pb.DeadLettersRequest(**where))).dead_letters) == []
 
-    door.play(work)
+    endpoint.play(work)
 
 
 async def members(stub: Any, **where: str) -> list[str]:
@@ -262,7 +262,7 @@ async def members(stub: Any, **where: str) -> list[str]:
     return [member.name for part in found.partitions.values() for member in part.members]
 
 
-def test_a_poll_whose_deadline_passes_holds_nothing(door: Door) -> None:
+def test_a_poll_whose_deadline_passes_holds_nothing(endpoint: Endpoint) -> None:
     async def work(session: Session) -> None:
         stub, where = session.stub, {"topic": session.topic, "group": "g"}
         await stub.CreateTopic(pb.CreateTopicRequest(topic=session.topic))
@@ -277,10 +277,10 @@ def test_a_poll_whose_deadline_passes_holds_nothing(door: Door) -> None:
         found = await stub.Poll(pb.PollRequest(**where, member="you", wait_ms=20_000))
         assert [(message.payload, message.attempt) for message in found.messages] == [(b"x", 1)]
 
-    door.play(work)
+    endpoint.play(work)
 
 
-def test_what_is_too_large_is_cut_off_and_harms_nobody(door: Door) -> None:
+def test_what_is_too_large_is_cut_off_and_harms_nobody(endpoint: Endpoint) -> None:
     async def work(session: Session) -> None:
         request = pb.ProduceRequest(topic=session.topic, records=[pb.Record(payload=bytes(2**20))] * 20)
         code, _ = await refused(session.stub.Produce(request))
@@ -288,10 +288,10 @@ def test_what_is_too_large_is_cut_off_and_harms_nobody(door: Door) -> None:
         small = pb.ProduceRequest(topic=session.topic, records=[pb.Record(payload=b"x")])
         assert len((await session.stub.Produce(small)).receipts) == 1
 
-    door.play(work)
+    endpoint.play(work)
 
 
-def test_reflection(door: Door) -> None:
+def test_reflection(endpoint: Endpoint) -> None:
     async def work(session: Session) -> None:
         reflection = reflection_pb2_grpc.ServerReflectionStub(session.channel)
         call = reflection.ServerReflectionInfo()
@@ -303,10 +303,10 @@ def test_reflection(door: Door) -> None:
         assert {api.SERVICE_NAME, "grpc.health.v1.Health"} <= names
         assert b"PollRequest" in described.file_descriptor_response.file_descriptor_proto[0]
 
-    door.play(work)
+    endpoint.play(work)
 
 
-def test_a_port_that_is_taken_is_not_shared(door: Door) -> None:
+def test_a_port_that_is_taken_is_not_shared(endpoint: Endpoint) -> None:
     from flotilla.frontends.grpc.server import GrpcServer
     from flotilla.types.address import parse_address
 
@@ -315,4 +315,4 @@ def test_a_port_that_is_taken_is_not_shared(door: Door) -> None:
         with pytest.raises(OSError, match="cannot listen"):
             await GrpcServer(session.server.gateway).start(taken.host, taken.port)
 
-    door.play(work)
+    endpoint.play(work)

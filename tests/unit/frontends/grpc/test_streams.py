@@ -1,4 +1,4 @@
-"""Streams through the gRPC door: many records in, many messages out, and what becomes of those under way."""
+"""Streams through the gRPC endpoint: many records in, many messages out, and what becomes of those under way."""
 
 import asyncio
 from typing import Any
@@ -7,7 +7,7 @@ import grpc
 import pytest
 
 from flotilla.codec.generated import flotilla_pb2 as pb
-from tests.unit.frontends.grpc.conftest import Door, Session
+from tests.unit.frontends.grpc.conftest import Endpoint, Session
 
 
 def records(*payloads: bytes) -> list[pb.Record]:
@@ -28,7 +28,7 @@ async def take(call: Any, count: int) -> list[pb.Message]:
     return found
 
 
-def test_every_request_has_its_reply_in_order(door: Door) -> None:
+def test_every_request_has_its_reply_in_order(endpoint: Endpoint) -> None:
     async def work(session: Session) -> None:
         call = session.stub.ProduceStream()
 
@@ -51,10 +51,10 @@ def test_every_request_has_its_reply_in_order(door: Door) -> None:
         assert fetched.messages[0].payload == b"0"
         assert fetched.next_offset == 297
 
-    door.play(work)
+    endpoint.play(work)
 
 
-def test_a_stream_takes_batches_too(door: Door) -> None:
+def test_a_stream_takes_batches_too(endpoint: Endpoint) -> None:
     from flotilla.codec.batch.records import encode_batch
     from flotilla.types.records import Record
 
@@ -69,10 +69,10 @@ def test_a_stream_takes_batches_too(door: Door) -> None:
         assert [reply.error.name for reply in replies] == ["", "INVALID_ARGUMENT", ""]
         assert sorted(reply.receipts[0].offset for reply in replies if reply.receipts) == [0, 2]
 
-    door.play(work)
+    endpoint.play(work)
 
 
-def test_a_stream_that_is_cut_off_leaves_nothing_behind(door: Door) -> None:
+def test_a_stream_that_is_cut_off_leaves_nothing_behind(endpoint: Endpoint) -> None:
     async def work(session: Session) -> None:
         for count in (1, 10, 200):
             call = session.stub.ProduceStream()
@@ -84,14 +84,14 @@ def test_a_stream_that_is_cut_off_leaves_nothing_behind(door: Door) -> None:
         given_up.cancel()
         with pytest.raises(asyncio.CancelledError):
             await given_up
-        while door.server._grpc.admission.used_bytes:
+        while endpoint.server._grpc.admission.used_bytes:
             await asyncio.sleep(0.005)
         assert len((await session.stub.Produce(single)).receipts) == 1
 
-    door.play(work)
+    endpoint.play(work)
 
 
-def test_credit_bounds_what_comes_and_settling_gives_it_back(door: Door) -> None:
+def test_credit_bounds_what_comes_and_settling_gives_it_back(endpoint: Endpoint) -> None:
     async def work(session: Session) -> None:
         await session.stub.Produce(
             pb.ProduceRequest(topic=session.topic, records=records(*[b"%d" % n for n in range(9)]))
@@ -110,10 +110,10 @@ def test_credit_bounds_what_comes_and_settling_gives_it_back(door: Door) -> None
         assert [message.payload for message in await take(call, 1)] == [b"7"]
         call.cancel()
 
-    door.play(work)
+    endpoint.play(work)
 
 
-def test_leases_that_are_not_good_any_more_are_named(door: Door) -> None:
+def test_leases_that_are_not_good_any_more_are_named(endpoint: Endpoint) -> None:
     async def work(session: Session) -> None:
         await session.stub.Produce(pb.ProduceRequest(topic=session.topic, records=records(b"a", b"b")))
         call = await subscribe(session, credit=2)
@@ -126,10 +126,10 @@ def test_leases_that_are_not_good_any_more_are_named(door: Door) -> None:
         assert list((await call.read()).expired) == leases[1:]
         call.cancel()
 
-    door.play(work)
+    endpoint.play(work)
 
 
-def test_what_a_stream_holds_goes_back_with_its_end(door: Door) -> None:
+def test_what_a_stream_holds_goes_back_with_its_end(endpoint: Endpoint) -> None:
     async def work(session: Session) -> None:
         await session.stub.Produce(pb.ProduceRequest(topic=session.topic, records=records(b"a", b"b", b"c")))
         call = await subscribe(session, credit=2, visibility_ms=3_600_000)
@@ -143,10 +143,10 @@ def test_what_a_stream_holds_goes_back_with_its_end(door: Door) -> None:
             found |= {message.payload: message.attempt for message in (await session.stub.Poll(request)).messages}
         assert found == {b"b": 1, b"c": 1}
 
-    door.play(work)
+    endpoint.play(work)
 
 
-def test_a_client_that_says_no_more_still_gets_messages(door: Door) -> None:
+def test_a_client_that_says_no_more_still_gets_messages(endpoint: Endpoint) -> None:
     async def work(session: Session) -> None:
         await session.stub.CreateTopic(pb.CreateTopicRequest(topic=session.topic))
         call = await subscribe(session, credit=10, auto_ack=True)
@@ -156,10 +156,10 @@ def test_a_client_that_says_no_more_still_gets_messages(door: Door) -> None:
         assert (message.payload, message.lease) == (b"x", "")
         call.cancel()
 
-    door.play(work)
+    endpoint.play(work)
 
 
-def test_large_messages_come_in_several_replies(door: Door) -> None:
+def test_large_messages_come_in_several_replies(endpoint: Endpoint) -> None:
     async def work(session: Session) -> None:
         for _ in range(8):
             await session.stub.Produce(pb.ProduceRequest(topic=session.topic, records=records(bytes(900_000))))
@@ -167,7 +167,7 @@ def test_large_messages_come_in_several_replies(door: Door) -> None:
         assert len(await take(call, 8)) == 8
         call.cancel()
 
-    door.play(work)
+    endpoint.play(work)
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,9 @@ def test_large_messages_come_in_several_replies(door: Door) -> None:
         ),
     ],
 )
-def test_a_stream_that_does_not_open_ends(door: Door, words: list[pb.SubscribeRequest], code: grpc.StatusCode) -> None:
+def test_a_stream_that_does_not_open_ends(
+    endpoint: Endpoint, words: list[pb.SubscribeRequest], code: grpc.StatusCode
+) -> None:
     async def work(session: Session) -> None:
         call = session.stub.Subscribe()
         for word in words:
@@ -191,7 +193,7 @@ def test_a_stream_that_does_not_open_ends(door: Door, words: list[pb.SubscribeRe
             await call.read()
         assert caught.value.code() is code
 
-    door.play(work)
+    endpoint.play(work)
 
 
 @pytest.mark.parametrize(
@@ -203,7 +205,7 @@ def test_a_stream_that_does_not_open_ends(door: Door, words: list[pb.SubscribeRe
         pb.SubscribeRequest(credit=2**31),
     ],
 )
-def test_a_word_that_makes_no_sense_ends_the_stream(door: Door, word: pb.SubscribeRequest) -> None:
+def test_a_word_that_makes_no_sense_ends_the_stream(endpoint: Endpoint, word: pb.SubscribeRequest) -> None:
     async def work(session: Session) -> None:
         await session.stub.CreateTopic(pb.CreateTopicRequest(topic=session.topic))
         call = await subscribe(session, credit=1)
@@ -212,4 +214,4 @@ def test_a_word_that_makes_no_sense_ends_the_stream(door: Door, word: pb.Subscri
             await call.read()
         assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
 
-    door.play(work)
+    endpoint.play(work)

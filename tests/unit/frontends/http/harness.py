@@ -58,7 +58,7 @@ class Caller:
         self.writer.close()
 
 
-class Door:
+class Endpoint:
     def __init__(self, lone: LoneNode, server: HttpServer, port: int) -> None:
         self.lone = lone
         self.server = server
@@ -82,22 +82,22 @@ class Door:
 
 def run(
     folder: Path,
-    test: Callable[[Door], Coroutine[Any, Any, None]],
+    test: Callable[[Endpoint], Coroutine[Any, Any, None]],
     *,
     idle_ms_max: int = IDLE_MS_MAX,
     app: App | None = None,
 ) -> None:
     """`app`: another one than that of the node."""
 
-    async def with_door(lone: LoneNode) -> None:
+    async def with_endpoint(lone: LoneNode) -> None:
         server = HttpServer(lone.status, idle_ms_max=idle_ms_max)
         if app is not None:
             server.app = app
-        door = Door(lone, server, await server.start("127.0.0.1", 0))
+        endpoint = Endpoint(lone, server, await server.start("127.0.0.1", 0))
         try:
-            await test(door)
+            await test(endpoint)
         finally:
-            door.close()
+            endpoint.close()
             await server.close()
 
-    lone_node.run(folder, with_door)
+    lone_node.run(folder, with_endpoint)

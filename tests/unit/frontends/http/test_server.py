@@ -1,4 +1,4 @@
-"""The HTTP door over a real socket: what it answers, what it refuses, and how it ends."""
+"""The HTTP endpoint over a real socket: what it answers, what it refuses, and how it ends."""
 
 import asyncio
 import signal
@@ -15,7 +15,7 @@ from flotilla.frontends.http.http1 import connection
 from flotilla.frontends.http.http1.asgi import Receive, Scope, Send
 from flotilla.frontends.http.server import HttpServer
 from flotilla.types.errors import DiskFullError, OverloadedError
-from tests.unit.frontends.http.harness import Door, run
+from tests.unit.frontends.http.harness import Endpoint, run
 from tests.unit.runtime.exposition import parse
 
 NEVER_MS = 3_600_000
@@ -28,12 +28,12 @@ async def much() -> bytes:
 
 
 def test_health(tmp_path: Path) -> None:
-    async def test(door: Door) -> None:
-        answer = await door.get("/health")
+    async def test(endpoint: Endpoint) -> None:
+        answer = await endpoint.get("/health")
         assert answer.status == 200
         assert (answer.json["status"], answer.json["storage"], answer.json["node"]) == ("ok", "ok", 1)
-        door.lone.driver.storage_error = DiskFullError("no room")
-        answer = await door.get("/health")
+        endpoint.lone.driver.storage_error = DiskFullError("no room")
+        answer = await endpoint.get("/health")
         assert answer.status == 503
         assert (answer.json["status"], answer.json["storage"]) == ("failing", "DISK_FULL")
 
@@ -41,13 +41,13 @@ def test_health(tmp_path: Path) -> None:
 
 
 def test_readiness(tmp_path: Path) -> None:
-    async def test(door: Door) -> None:
-        answer = await door.get("/ready")
+    async def test(endpoint: Endpoint) -> None:
+        answer = await endpoint.get("/ready")
         assert answer.status == 503
         message = "the node is not part of a cluster yet"
         assert answer.json == {"ready": False, "reasons": [{"code": "NO_CLUSTER", "message": message}]}
-        await door.lone.found()
-        answer = await door.get("/ready")
+        await endpoint.lone.found()
+        answer = await endpoint.get("/ready")
         assert answer.status == 200
         assert answer.json == {"ready": True, "reasons": []}
 
@@ -55,8 +55,8 @@ def test_readiness(tmp_path: Path) -> None:
 
 
 def test_metrics(tmp_path: Path) -> None:
-    async def test(door: Door) -> None:
-        answer = await door.get("/metrics")
+    async def test(endpoint: Endpoint) -> None:
+        answer = await endpoint.get("/metrics")
         assert answer.status == 200
         assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
         assert "flotilla_build_info" in parse(answer.body.decode())
@@ -65,9 +65,9 @@ def test_metrics(tmp_path: Path) -> None:
 
 
 def test_every_answer_is_dated_and_not_kept(tmp_path: Path) -> None:
-    async def test(door: Door) -> None:
+    async def test(endpoint: Endpoint) -> None:
         for path in ("/health", "/ready", "/metrics", "/nothing"):
-            headers = (await door.get(path)).headers
+            headers = (await endpoint.get(path)).headers
             assert headers["date"].endswith("GMT")
             assert headers["cache-control"] == "no-store"
             assert "server" not in headers
@@ -88,8 +88,8 @@ def test_every_answer_is_dated_and_not_kept(tmp_path: Path) -> None:
     ],
 )
 def test_errors_have_one_shape(method: str, path: str, status: int, code: str, tmp_path: Path) -> None:
-    async def test(door: Door) -> None:
-        answer = await door.get(path, method)
+    async def test(endpoint: Endpoint) -> None:
+        answer = await endpoint.get(path, method)
         assert answer.status == status
         assert answer.json.keys() == {"code", "message", "retryable"}
         assert (answer.json["code"], answer.json["retryable"]) == (code, False)
@@ -102,7 +102,7 @@ def test_errors_have_one_shape(method: str, path: str, status: int, code: str, t
 def test_typed_errors_and_faults_have_that_shape_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reported: list[dict[str, Any]] = []
 
-    async def test(door: Door) -> None:
+    async def test(endpoint: Endpoint) -> None:
         asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
         overloaded = OverloadedError("too much")
         overloaded.retry_after_ms = 1_500
@@ -118,19 +118,19 @@ def test_typed_errors_and_faults_have_that_shape_too(tmp_path: Path, monkeypatch
             def fail(error: Exception = error) -> None:
                 raise error
 
-            monkeypatch.setattr(door.lone.status, "reasons", fail)
-            answer = await door.get("/ready")
+            monkeypatch.setattr(endpoint.lone.status, "reasons", fail)
+            answer = await endpoint.get("/ready")
             assert (answer.status, answer.json) == (status, body)
             assert (answer.headers.get("retry-after") == "2") == (error is overloaded)
-        assert (await door.get("/health")).status == 200
+        assert (await endpoint.get("/health")).status == 200
 
     run(tmp_path, test)
     assert [str(context["exception"]) for context in reported] == ["a secret"]
 
 
 def test_head_has_no_body(tmp_path: Path) -> None:
-    async def test(door: Door) -> None:
-        caller = await door.connect()
+    async def test(endpoint: Endpoint) -> None:
+        caller = await endpoint.connect()
         caller.ask("HEAD", "/health")
         caller.ask("GET", "/ready")
         assert (await caller.answer(has_body=False)).status == 200
@@ -140,8 +140,8 @@ def test_head_has_no_body(tmp_path: Path) -> None:
 
 
 def test_a_connection_serves_many_requests_in_order(tmp_path: Path) -> None:
-    async def test(door: Door) -> None:
-        caller = await door.connect()
+    async def test(endpoint: Endpoint) -> None:
+        caller = await endpoint.connect()
         for path in ("/health", "/ready", "/nothing", "/metrics"):
             caller.ask("GET", path)
         assert [(await caller.answer()).status for _ in range(4)] == [200, 503, 404, 200]
@@ -150,8 +150,8 @@ def test_a_connection_serves_many_requests_in_order(tmp_path: Path) -> None:
 
 
 def test_a_request_may_come_in_any_pieces(tmp_path: Path) -> None:
-    async def test(door: Door) -> None:
-        caller = await door.connect()
+    async def test(endpoint: Endpoint) -> None:
+        caller = await endpoint.connect()
         request = b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello"
         for size in (1, 7, len(request)):
             for at in range(0, len(request), size):
@@ -179,9 +179,9 @@ def test_a_request_may_come_in_any_pieces(tmp_path: Path) -> None:
 
 
 def test_an_answer_bit_by_bit(tmp_path: Path) -> None:
-    async def test(door: Door) -> None:
+    async def test(endpoint: Endpoint) -> None:
         for version, expected in (("1.1", b"2\r\nab\r\n1\r\nc\r\n0\r\n\r\n"), ("1.0", b"abc")):
-            caller = await door.connect()
+            caller = await endpoint.connect()
             caller.send(f"GET / HTTP/{version}\r\nHost: a\r\nConnection: close\r\n\r\n")
             head, _, body = (await caller.reader.read()).partition(b"\r\n\r\n")
             assert body == expected
@@ -207,9 +207,9 @@ def test_an_answer_that_breaks_off_ends_the_connection(tmp_path: Path) -> None:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         await Response(pieces(), "text/plain").send(send)
 
-    async def test(door: Door) -> None:
+    async def test(endpoint: Endpoint) -> None:
         asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
-        caller = await door.connect()
+        caller = await endpoint.connect()
         caller.ask("GET", "/pieces")
         assert (await caller.answer()).status == 200
         assert await caller.reader.read() == b"3\r\none\r\n"
@@ -219,8 +219,8 @@ def test_an_answer_that_breaks_off_ends_the_connection(tmp_path: Path) -> None:
 
 
 def test_a_request_whose_client_is_gone_is_cancelled(tmp_path: Path) -> None:
-    async def test(door: Door) -> None:
-        caller = await door.connect()
+    async def test(endpoint: Endpoint) -> None:
+        caller = await endpoint.connect()
         caller.ask("GET", "/")
         await begun.wait()
         caller.close()
@@ -238,14 +238,14 @@ def test_a_request_whose_client_is_gone_is_cancelled(tmp_path: Path) -> None:
 
 
 def test_bodies_are_bounded(tmp_path: Path) -> None:
-    async def test(door: Door) -> None:
-        caller = await door.connect()
+    async def test(endpoint: Endpoint) -> None:
+        caller = await endpoint.connect()
         caller.ask("POST", "/health", f"Content-Length: {BODY_BYTES_MAX + 1}")
         answer = await caller.answer()
         assert (answer.status, answer.json["code"]) == (413, "INVALID_ARGUMENT")
         assert await caller.is_closed()
         # What nobody reads is passed over, and the connection goes on.
-        caller = await door.connect()
+        caller = await endpoint.connect()
         caller.ask("POST", "/health", "Content-Length: 100000")
         caller.send("x" * 100_000)
         caller.ask("GET", "/health")
@@ -267,8 +267,8 @@ def test_bodies_are_bounded(tmp_path: Path) -> None:
     ids=lambda text: text[:20].replace("\r\n", " "),
 )
 def test_what_is_no_request_is_refused_and_cut_off(text: str, tmp_path: Path) -> None:
-    async def test(door: Door) -> None:
-        caller = await door.connect()
+    async def test(endpoint: Endpoint) -> None:
+        caller = await endpoint.connect()
         caller.send(text)
         try:
             answer = await caller.answer()
@@ -278,7 +278,7 @@ def test_what_is_no_request_is_refused_and_cut_off(text: str, tmp_path: Path) ->
             assert answer.status in (400, 431)
             assert (answer.headers["connection"], answer.headers["content-type"]) == ("close", "application/json")
         assert await caller.is_closed()
-        assert (await door.get("/health")).status == 200
+        assert (await endpoint.get("/health")).status == 200
 
     run(tmp_path, test)
 
@@ -286,22 +286,22 @@ def test_what_is_no_request_is_refused_and_cut_off(text: str, tmp_path: Path) ->
 def test_garbage_in_a_body_whose_answer_is_under_way_harms_nobody(tmp_path: Path) -> None:
     reported: list[dict[str, Any]] = []
 
-    async def test(door: Door) -> None:
+    async def test(endpoint: Endpoint) -> None:
         asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
-        caller = await door.connect()
+        caller = await endpoint.connect()
         caller.ask("POST", "/health", "Transfer-Encoding: chunked")
         assert (await caller.answer()).status == 405
         caller.send("this is no chunk\r\n\r\n")
         assert await caller.is_closed()
-        assert (await door.get("/health")).status == 200
+        assert (await endpoint.get("/health")).status == 200
 
     run(tmp_path, test)
     assert reported == []
 
 
 def test_who_says_nothing_or_says_it_slowly_is_cut_off(tmp_path: Path) -> None:
-    async def test(door: Door) -> None:
-        silent, slow, idle = [await door.connect() for _ in range(3)]
+    async def test(endpoint: Endpoint) -> None:
+        silent, slow, idle = [await endpoint.connect() for _ in range(3)]
         idle.ask("GET", "/health")
         assert (await idle.answer()).status == 200
         slow.send("GET /health HTTP/1.1\r\n")
@@ -309,7 +309,7 @@ def test_who_says_nothing_or_says_it_slowly_is_cut_off(tmp_path: Path) -> None:
         for caller in (silent, slow, idle):
             assert await caller.is_closed()
         dripping.cancel()
-        assert (await door.get("/health")).status == 200
+        assert (await endpoint.get("/health")).status == 200
 
     async def drip(writer: asyncio.StreamWriter) -> None:
         while True:
@@ -320,15 +320,15 @@ def test_who_says_nothing_or_says_it_slowly_is_cut_off(tmp_path: Path) -> None:
 
 
 def test_who_does_not_read_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def test(door: Door) -> None:
-        monkeypatch.setattr(door.lone.status, "metrics", much)
-        caller = await door.connect()
+    async def test(endpoint: Endpoint) -> None:
+        monkeypatch.setattr(endpoint.lone.status, "metrics", much)
+        caller = await endpoint.connect()
         caller.writer.transport.pause_reading()  # type: ignore[attr-defined]
         for _ in range(2):
             caller.ask("GET", "/metrics")
-        while not door.server.connections:
+        while not endpoint.server.connections:
             await asyncio.sleep(0.005)
-        while door.server.connections:
+        while endpoint.server.connections:
             await asyncio.sleep(0.005)
 
     run(tmp_path, test, idle_ms_max=60)
@@ -337,25 +337,25 @@ def test_who_does_not_read_is_cut_off(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_connections_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "CONNECTION_COUNT_MAX", 2)
 
-    async def test(door: Door) -> None:
-        first, second = await door.connect(), await door.connect()
+    async def test(endpoint: Endpoint) -> None:
+        first, second = await endpoint.connect(), await endpoint.connect()
         for caller in (first, second):
             caller.ask("GET", "/health")
             assert (await caller.answer()).status == 200
-        assert await (await door.connect()).is_closed()
+        assert await (await endpoint.connect()).is_closed()
         first.close()
-        while len(door.server.connections) == 2:
+        while len(endpoint.server.connections) == 2:
             await asyncio.sleep(0.002)
-        assert (await door.get("/health")).status == 200
+        assert (await endpoint.get("/health")).status == 200
 
     run(tmp_path, test, idle_ms_max=NEVER_MS)
 
 
 def test_a_port_that_is_taken_is_an_error_and_not_the_end(tmp_path: Path) -> None:
-    async def test(door: Door) -> None:
+    async def test(endpoint: Endpoint) -> None:
         with pytest.raises(OSError, match="in use"):
-            await HttpServer(door.lone.status).start("127.0.0.1", door.port)
-        assert (await door.get("/health")).status == 200
+            await HttpServer(endpoint.lone.status).start("127.0.0.1", endpoint.port)
+        assert (await endpoint.get("/health")).status == 200
 
     run(tmp_path, test)
 
@@ -363,8 +363,8 @@ def test_a_port_that_is_taken_is_an_error_and_not_the_end(tmp_path: Path) -> Non
 def test_signals_stay_as_they_were(tmp_path: Path) -> None:
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
-    async def test(door: Door) -> None:
-        assert (await door.get("/health")).status == 200
+    async def test(endpoint: Endpoint) -> None:
+        assert (await endpoint.get("/health")).status == 200
         assert signal.getsignal(signal.SIGTERM) == before[signal.SIGTERM]
 
     run(tmp_path, test)
@@ -372,26 +372,26 @@ def test_signals_stay_as_they_were(tmp_path: Path) -> None:
 
 
 def test_closing_lets_an_answer_finish_and_ends_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def test(door: Door) -> None:
+    async def test(endpoint: Endpoint) -> None:
         may_go = asyncio.Event()
 
         async def slow() -> bytes:
             await may_go.wait()
             return b"done\n"
 
-        monkeypatch.setattr(door.lone.status, "metrics", slow)
-        idle, half, busy = [await door.connect() for _ in range(3)]
+        monkeypatch.setattr(endpoint.lone.status, "metrics", slow)
+        idle, half, busy = [await endpoint.connect() for _ in range(3)]
         idle.ask("GET", "/health")
         await idle.answer()
         half.send("GET /health")
         busy.ask("GET", "/metrics")
-        while not door.server.request_count:
+        while not endpoint.server.request_count:
             await asyncio.sleep(0.002)
-        closing = asyncio.create_task(door.server.close(drain_ms=10_000))
+        closing = asyncio.create_task(endpoint.server.close(drain_ms=10_000))
         assert await idle.is_closed()
         assert await half.is_closed()
         with pytest.raises(OSError):
-            await door.connect()
+            await endpoint.connect()
         assert not closing.done()
         may_go.set()
         assert (await busy.answer()).body == b"done\n"
@@ -402,14 +402,14 @@ def test_closing_lets_an_answer_finish_and_ends_the_rest(tmp_path: Path, monkeyp
 
 
 def test_closing_lets_a_large_answer_leave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def test(door: Door) -> None:
-        monkeypatch.setattr(door.lone.status, "metrics", much)
-        caller = await door.connect()
+    async def test(endpoint: Endpoint) -> None:
+        monkeypatch.setattr(endpoint.lone.status, "metrics", much)
+        caller = await endpoint.connect()
         caller.writer.transport.pause_reading()  # type: ignore[attr-defined]
         caller.ask("GET", "/metrics")
-        while not door.server.connections or not door.server.connections[0].is_write_paused:
+        while not endpoint.server.connections or not endpoint.server.connections[0].is_write_paused:
             await asyncio.sleep(0.002)
-        closing = asyncio.create_task(door.server.close(drain_ms=10_000))
+        closing = asyncio.create_task(endpoint.server.close(drain_ms=10_000))
         await asyncio.sleep(0)
         caller.writer.transport.resume_reading()  # type: ignore[attr-defined]
         assert len((await caller.answer()).body) == MUCH_BYTES
@@ -419,29 +419,29 @@ def test_closing_lets_a_large_answer_leave(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_closing_does_not_wait_for_who_does_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def test(door: Door) -> None:
-        monkeypatch.setattr(door.lone.status, "metrics", much)
-        caller = await door.connect()
+    async def test(endpoint: Endpoint) -> None:
+        monkeypatch.setattr(endpoint.lone.status, "metrics", much)
+        caller = await endpoint.connect()
         caller.writer.transport.pause_reading()  # type: ignore[attr-defined]
         for _ in range(2):
             caller.ask("GET", "/metrics")
-        while not door.server.connections or not door.server.connections[0].is_write_paused:
+        while not endpoint.server.connections or not endpoint.server.connections[0].is_write_paused:
             await asyncio.sleep(0.002)
-        await door.server.close(drain_ms=20)
-        assert (door.server.connections, door.server.request_count) == ([], 0)
+        await endpoint.server.close(drain_ms=20)
+        assert (endpoint.server.connections, endpoint.server.request_count) == ([], 0)
 
     run(tmp_path, test)
 
 
 def test_closing_while_a_connection_is_being_cut_off(tmp_path: Path) -> None:
-    async def test(door: Door) -> None:
-        caller = await door.connect()
+    async def test(endpoint: Endpoint) -> None:
+        caller = await endpoint.connect()
         caller.ask("POST", "/health", "Transfer-Encoding: chunked")
         assert (await caller.answer()).status == 405
-        [ours] = door.server.connections
+        [ours] = endpoint.server.connections
         # In one turn of the loop: the connection is closing, and not gone yet.
         ours.data_received(b"this is no chunk\r\n\r\n")
-        await door.server.close()
+        await endpoint.server.close()
         assert await caller.is_closed()
 
     run(tmp_path, test)
@@ -449,20 +449,20 @@ def test_closing_while_a_connection_is_being_cut_off(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("drain_ms", [0, 20])
 def test_closing_does_not_wait_for_ever(drain_ms: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def test(door: Door) -> None:
+    async def test(endpoint: Endpoint) -> None:
         async def never() -> bytes:
             await asyncio.Event().wait()
             return b""
 
-        monkeypatch.setattr(door.lone.status, "metrics", never)
-        caller = await door.connect()
+        monkeypatch.setattr(endpoint.lone.status, "metrics", never)
+        caller = await endpoint.connect()
         caller.ask("GET", "/metrics")
-        while not door.server.request_count:
+        while not endpoint.server.request_count:
             await asyncio.sleep(0.002)
-        await door.server.close(drain_ms)
+        await endpoint.server.close(drain_ms)
         assert await caller.is_closed()
-        assert (door.server.connections, door.server.request_count) == ([], 0)
-        await door.server.close()
+        assert (endpoint.server.connections, endpoint.server.request_count) == ([], 0)
+        await endpoint.server.close()
 
     run(tmp_path, test)
 
@@ -471,8 +471,8 @@ def test_an_address_of_the_other_family_works(tmp_path: Path) -> None:
     if not socket.has_ipv6:
         pytest.skip("no IPv6 here")
 
-    async def test(door: Door) -> None:
-        server = HttpServer(door.lone.status)
+    async def test(endpoint: Endpoint) -> None:
+        server = HttpServer(endpoint.lone.status)
         try:
             port = await server.start("::1", 0)
         except OSError:

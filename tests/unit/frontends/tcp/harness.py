@@ -107,7 +107,7 @@ class BareClient:
         self.writer.close()
 
 
-class Door:
+class Endpoint:
     """A running server with its service, and the clients that a test has dialled."""
 
     def __init__(self, **options: Any) -> None:
@@ -139,17 +139,17 @@ class Door:
         return self.server.statistics()[name]
 
 
-def run(test: Callable[[Door], Coroutine[Any, Any, None]], **options: Any) -> None:
+def run(test: Callable[[Endpoint], Coroutine[Any, Any, None]], **options: Any) -> None:
     async def bounded() -> None:
-        door = Door(**options)
-        await door.start()
+        endpoint = Endpoint(**options)
+        await endpoint.start()
         try:
             async with asyncio.timeout(20):
-                await test(door)
+                await test(endpoint)
         finally:
-            for client in door.clients:
+            for client in endpoint.clients:
                 client.writer.transport.abort()
-            await door.server.close()
+            await endpoint.server.close()
             # A turn for each transport to notice.
             await asyncio.sleep(0)
 

@@ -552,9 +552,9 @@ def test_the_end_of_a_connection_ends_its_subscriptions_and_names_its_members():
     assert client.host.lost_members == ["me", "you", "them"]
 
 
-def test_the_end_of_a_doors_connection_says_nothing_of_those_who_came_through_it():
+def test_the_end_of_a_gateways_connection_takes_no_leases_back():
     client = Client(greet=False)
-    client.send(asked(1, Hello(1, 1, "a door", is_gateway=True)))
+    client.send(asked(1, Hello(1, 1, "a endpoint", is_gateway=True)))
     client.send(asked(30, Poll("t", "g", "you")) + asked(31, Extend("t", 0, "g", "them", [], 500)))
     client.connection.finish("gone")
     assert client.host.lost_members == []

@@ -36,41 +36,41 @@ class LocalClient:
 
 
 def test_a_batch_goes_in_and_comes_out_without_bytes():
-    async def test(door):
-        client = LocalClient(door.server)
+    async def test(endpoint):
+        client = LocalClient(endpoint.server)
         client.send(2, Produce("t", 0, b"one"))
         client.send(3, FETCH_ALL)
         assert client.answers == [], "answers come from the loop, never inside a write"
         assert await client.take(2) == [(2, Produced(0)), (3, Fetched([b"one"], 0, 1))]
-        assert door.count("requests_total") == 2
-        assert door.count("connections") == 1
-        assert door.count("received_bytes_total") == door.count("sent_bytes_total") == 0
+        assert endpoint.count("requests_total") == 2
+        assert endpoint.count("connections") == 1
+        assert endpoint.count("received_bytes_total") == endpoint.count("sent_bytes_total") == 0
 
     run(test)
 
 
 def test_the_handshake_comes_first():
-    async def test(door):
-        client = LocalClient(door.server, greet=False)
+    async def test(endpoint):
+        client = LocalClient(endpoint.server, greet=False)
         client.send(2, Produce("t", 0, b"one"))
-        await door.wait_until(lambda: bool(client.ends))
+        await endpoint.wait_until(lambda: bool(client.ends))
         assert client.ends == ["the first request on a connection is Hello"]
-        assert door.service.handled_count == 0
-        assert door.count("connections") == 0
+        assert endpoint.service.handled_count == 0
+        assert endpoint.count("connections") == 0
 
     run(test)
 
 
 def test_requests_beyond_the_bound_wait_for_answers():
-    async def test(door):
-        client = LocalClient(door.server)
+    async def test(endpoint):
+        client = LocalClient(endpoint.server)
         await asyncio.sleep(0.01)
-        door.service.held = []
+        endpoint.service.held = []
         for number in range(5):
             client.send(2 + number, Produce("t", 0, b"batch"))
-        assert door.service.handled_count == 3
-        while door.service.held:
-            door.service.held.pop(0)(Produced(0))
+        assert endpoint.service.handled_count == 3
+        while endpoint.service.held:
+            endpoint.service.held.pop(0)(Produced(0))
             await asyncio.sleep(0.01)
         answers = await client.take(5)
         assert [number for number, _ in answers] == [2, 3, 4, 5, 6]
@@ -79,66 +79,66 @@ def test_requests_beyond_the_bound_wait_for_answers():
 
 
 def test_batches_share_the_budget_of_all_connections():
-    async def test(door):
-        client = LocalClient(door.server)
+    async def test(endpoint):
+        client = LocalClient(endpoint.server)
         await asyncio.sleep(0.01)
-        door.service.held = []
+        endpoint.service.held = []
         client.send(2, Produce("t", 0, b"b" * 900))
         client.send(3, Produce("t", 0, b"b" * 900))
-        assert door.count("request_bytes_under_way") == 900
-        assert door.count("connections_waiting_for_memory") == 1
-        assert len(door.service.held) == 1
-        door.service.held.pop()(Produced(0))
-        await door.wait_until(lambda: len(door.service.held) == 1)
+        assert endpoint.count("request_bytes_under_way") == 900
+        assert endpoint.count("connections_waiting_for_memory") == 1
+        assert len(endpoint.service.held) == 1
+        endpoint.service.held.pop()(Produced(0))
+        await endpoint.wait_until(lambda: len(endpoint.service.held) == 1)
         client.channel.abort()
-        door.service.held.pop()(Produced(1))
-        assert door.count("request_bytes_under_way") == 0
+        endpoint.service.held.pop()(Produced(1))
+        assert endpoint.count("request_bytes_under_way") == 0
 
     run(test, request_bytes_max=1000)
 
 
 def test_a_withdrawn_request_is_answered_at_once():
-    async def test(door):
-        client = LocalClient(door.server)
+    async def test(endpoint):
+        client = LocalClient(endpoint.server)
         client.send(2, LONG_POLL)
         client.send(3, Withdraw(2))
         answers = dict(await client.take(2))
         assert answers[3] == Done()
         assert isinstance(answers[2], UnavailableError)
-        assert door.service.cancelled_count == 1
+        assert endpoint.service.cancelled_count == 1
 
     run(test)
 
 
 def test_the_end_of_the_client_gives_up_what_waits():
-    async def test(door):
-        client = LocalClient(door.server)
+    async def test(endpoint):
+        client = LocalClient(endpoint.server)
         client.send(2, LONG_POLL)
         client.channel.abort()
-        assert door.service.cancelled_count == 1
+        assert endpoint.service.cancelled_count == 1
         assert client.ends == []
-        await door.wait_until(lambda: bool(client.ends))
+        await endpoint.wait_until(lambda: bool(client.ends))
         client.send(3, FETCH_ALL)
         client.channel.abort()
         await asyncio.sleep(0.01)
         assert len(client.ends) == 1
-        assert door.count("connections") == 0
+        assert endpoint.count("connections") == 0
 
     run(test)
 
 
 def test_shutdown_answers_what_came_before_and_refuses_the_rest():
-    async def test(door):
-        client = LocalClient(door.server)
+    async def test(endpoint):
+        client = LocalClient(endpoint.server)
         await asyncio.sleep(0.01)
-        door.service.held = []
+        endpoint.service.held = []
         client.send(2, LONG_POLL)
         client.send(3, Produce("t", 0, b"batch"))
-        closing = asyncio.ensure_future(door.server.close(5_000))
+        closing = asyncio.ensure_future(endpoint.server.close(5_000))
         await asyncio.sleep(0.01)
         client.send(4, FETCH_ALL)
         assert client.ends == []
-        door.service.held.pop()(Produced(0))
+        endpoint.service.held.pop()(Produced(0))
         await closing
         answers = dict([answer for answer in client.answers if answer[0] != HELLO_ID])
         assert answers[3] == Produced(0)
@@ -150,13 +150,13 @@ def test_shutdown_answers_what_came_before_and_refuses_the_rest():
 
 
 def test_a_fault_of_the_service_costs_the_connection_that_met_it():
-    async def test(door):
+    async def test(endpoint):
         faults = []
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: faults.append(context["message"]))
-        client, other = LocalClient(door.server), LocalClient(door.server)
+        client, other = LocalClient(endpoint.server), LocalClient(endpoint.server)
         client.send(2, RemoveNode(1))
         client.send(3, FETCH_ALL)
-        await door.wait_until(lambda: bool(client.ends))
+        await endpoint.wait_until(lambda: bool(client.ends))
         assert faults == ["the service failed at RemoveNode"]
         other.send(2, FETCH_ALL)
         assert await other.take() == [(2, Fetched([], 0, 0))]

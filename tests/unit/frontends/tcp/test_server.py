@@ -1,4 +1,4 @@
-"""The TCP door on real sockets: good clients are served, bad ones harm only themselves."""
+"""The TCP endpoint on real sockets: good clients are served, bad ones harm only themselves."""
 
 import asyncio
 import socket
@@ -18,21 +18,21 @@ from tests.unit.frontends.tcp.harness import run
 FETCH_ALL = Fetch("t", 0, 0, 1 * MIB)
 
 
-async def assert_unharmed(door):
+async def assert_unharmed(endpoint):
     """Somebody else can still come, be served, and leave."""
-    connections = door.count("connections")
-    client = await door.dial()
+    connections = endpoint.count("connections")
+    client = await endpoint.dial()
     assert type(await client.call(50, Produce("unharmed", 0, b"b"))) is Produced
     client.close()
-    await door.wait_until(lambda: door.count("connections") == connections)
+    await endpoint.wait_until(lambda: endpoint.count("connections") == connections)
 
 
 # Good clients.
 
 
 def test_a_batch_goes_in_and_comes_out():
-    async def test(door):
-        client = await door.dial(greet=False)
+    async def test(endpoint):
+        client = await endpoint.dial(greet=False)
         welcome = await client.call(1, Hello(1, 1, "test"))
         assert welcome == Welcome(1, 3, "test", limits.CLIENT_FRAME_BYTES_MAX, 256, 1_700_000_000_000)
         assert await client.call(2, Produce("t", 0, b"one")) == Produced(0)
@@ -44,8 +44,8 @@ def test_a_batch_goes_in_and_comes_out():
 
 @pytest.mark.parametrize("size", [0, 1, 64 * KIB, 200 * KIB, 3 * MIB])
 def test_batches_of_any_size(size):
-    async def test(door):
-        client = await door.dial()
+    async def test(endpoint):
+        client = await endpoint.dial()
         batch = bytes(range(256)) * (size // 256) + b"x" * (size % 256)
         assert await client.call(2, Produce("t", 0, batch)) == Produced(0)
         assert await client.call(3, FETCH_ALL) == Fetched([batch], 0, 1)
@@ -54,8 +54,8 @@ def test_batches_of_any_size(size):
 
 
 def test_requests_are_pipelined():
-    async def test(door):
-        client = await door.dial()
+    async def test(endpoint):
+        client = await endpoint.dial()
         for number in range(1000):
             client.send(number + 10, Produce("t", 0, b"batch"))
         answers = [await client.read() for _ in range(1000)]
@@ -65,8 +65,8 @@ def test_requests_are_pipelined():
 
 
 def test_a_long_poll_blocks_nobody():
-    async def test(door):
-        client = await door.dial()
+    async def test(endpoint):
+        client = await endpoint.dial()
         client.send(2, Fetch("t", 0, 0, 1 * MIB, wait_ms=30_000))
         assert type(await client.call(3, Fetch("other", 0, 0, 1))) is Fetched
         client.send(4, Produce("t", 0, b"news"))
@@ -78,20 +78,20 @@ def test_a_long_poll_blocks_nobody():
 
 @pytest.mark.parametrize("name", ["../x", "/etc/passwd", "a\0b", "", "é" * 1000])
 def test_names_are_passed_on_untouched(name):
-    async def test(door):
-        client = await door.dial()
+    async def test(endpoint):
+        client = await endpoint.dial()
         await client.call(2, Produce(name, 0, b"b"))
-        assert list(door.service.topics) == [name]
+        assert list(endpoint.service.topics) == [name]
 
     run(test)
 
 
 def test_answers_of_one_turn_leave_in_one_write():
-    async def test(door):
-        client = await door.dial()
+    async def test(endpoint):
+        client = await endpoint.dial()
         for number in range(50):
             client.send(number + 2, Fetch("t", 0, 0, 1, wait_ms=1000))
-        await door.wait_until(lambda: len(door.service.parked) == 50)
+        await endpoint.wait_until(lambda: len(endpoint.service.parked) == 50)
         client.send(100, Produce("t", 0, b"news"))
         assert len(answers_in(await client.reader.read(1 * MIB))) == 51
 
@@ -99,20 +99,20 @@ def test_answers_of_one_turn_leave_in_one_write():
 
 
 def test_statistics_count():
-    async def test(door):
-        client = await door.dial()
+    async def test(endpoint):
+        client = await endpoint.dial()
         await client.call(2, Produce("t", 0, b"b" * 100))
         client.send(3, Fetch("t", 0, 1, 1, wait_ms=1000))
-        await door.wait_until(lambda: bool(door.service.parked))
-        statistics = door.server.statistics()
+        await endpoint.wait_until(lambda: bool(endpoint.service.parked))
+        statistics = endpoint.server.statistics()
         assert statistics["connections"] == statistics["connections_accepted_total"] == 1
         assert statistics["requests_total"] == 2
         assert statistics["requests_under_way"] == 1
         assert statistics["received_bytes_total"] > 100
         before = statistics["sent_bytes_total"]
         client.close()
-        await door.wait_until(lambda: door.count("connections") == 0)
-        assert door.count("sent_bytes_total") == before
+        await endpoint.wait_until(lambda: endpoint.count("connections") == 0)
+        assert endpoint.count("sent_bytes_total") == before
 
     run(test)
 
@@ -121,63 +121,63 @@ def test_statistics_count():
 
 
 def test_beyond_the_bound_of_requests_nothing_is_read_until_answers_leave():
-    async def test(door):
-        client = await door.dial()
-        door.service.held = []
+    async def test(endpoint):
+        client = await endpoint.dial()
+        endpoint.service.held = []
         for number in range(20):
             client.send(number + 2, Produce("t", 0, b"b" * 20 * KIB))
-        await door.wait_until(lambda: door.service.handled_count == 4)
-        received = door.count("received_bytes_total")
+        await endpoint.wait_until(lambda: endpoint.service.handled_count == 4)
+        received = endpoint.count("received_bytes_total")
         # The next ones are read by nobody, however many come: they stay in the client's buffers.
         for number in range(400):
             client.send(number + 22, Produce("t", 0, b"b" * 20 * KIB))
-        await assert_unharmed_while_held(door)
-        assert door.service.handled_count == 5
-        assert door.count("received_bytes_total") < received + 1 * MIB
-        held, door.service.held = door.service.held, None
+        await assert_unharmed_while_held(endpoint)
+        assert endpoint.service.handled_count == 5
+        assert endpoint.count("received_bytes_total") < received + 1 * MIB
+        held, endpoint.service.held = endpoint.service.held, None
         for done in held:
             done(Produced(99))
         answers = [await client.read() for _ in range(420)]
         assert [number for number, _ in answers] == list(range(2, 422))
 
-    async def assert_unharmed_while_held(door):
-        other = await door.dial()
+    async def assert_unharmed_while_held(endpoint):
+        other = await endpoint.dial()
         other.send(2, Produce("t", 0, b"b"))
-        await door.wait_until(lambda: door.service.handled_count == 5)
+        await endpoint.wait_until(lambda: endpoint.service.handled_count == 5)
 
     run(test, connection_limits=ConnectionLimits(requests_max=4))
 
 
 def test_what_waits_of_one_client_is_not_overwritten_by_another():
-    async def test(door):
-        client = await door.dial()
-        door.service.held = held = []
+    async def test(endpoint):
+        client = await endpoint.dial()
+        endpoint.service.held = held = []
         frames = [asked(number + 2, Produce(f"t{number}", 0, b"b" * 1000)) for number in range(3)]
         # In one piece, so that the bound stops in the middle of what one read brought.
         client.writer.write(b"".join(frames))
-        await door.wait_until(lambda: len(held) == 1)
-        other = await door.dial()
+        await endpoint.wait_until(lambda: len(held) == 1)
+        other = await endpoint.dial()
         for number in range(5):
             await other.call(number + 2, DeleteTopic("overwritten" * 300))
-        door.service.held = None
+        endpoint.service.held = None
         held[0](Produced(7))
         assert [await client.read() for _ in range(3)] == [(2, Produced(7)), (3, Produced(0)), (4, Produced(0))]
-        assert door.service.topics == {"t1": [b"b" * 1000], "t2": [b"b" * 1000]}
+        assert endpoint.service.topics == {"t1": [b"b" * 1000], "t2": [b"b" * 1000]}
 
     run(test, connection_limits=ConnectionLimits(requests_max=1))
 
 
 def test_answers_that_nobody_takes_keep_their_requests_under_way():
-    async def test(door):
-        client = await door.dial()
+    async def test(endpoint):
+        client = await endpoint.dial()
         await client.call(2, Produce("t", 0, b"b" * 3 * MIB))
         client.writer.transport.pause_reading()
         for number in range(40):
             client.send(number + 3, FETCH_ALL)
-        await door.wait_until(lambda: door.count("requests_under_way") == 4)
-        await assert_unharmed(door)
+        await endpoint.wait_until(lambda: endpoint.count("requests_under_way") == 4)
+        await assert_unharmed(endpoint)
         # Some four answers went to the socket, four more wait for it; the other requests are not even read.
-        assert door.service.handled_count < 20
+        assert endpoint.service.handled_count < 20
         client.writer.transport.resume_reading()
         answers = [await client.read() for _ in range(40)]
         assert [number for number, _ in answers] == list(range(3, 43))
@@ -186,38 +186,38 @@ def test_answers_that_nobody_takes_keep_their_requests_under_way():
 
 
 def test_a_client_that_never_reads_holds_little_and_is_cut_off():
-    async def test(door):
-        feeder = await door.dial()
+    async def test(endpoint):
+        feeder = await endpoint.dial()
         for number in range(8):
             await feeder.call(number + 2, Produce("t", 0, b"b" * 1 * MIB))
-        client = await door.dial()
+        client = await endpoint.dial()
         client.writer.transport.pause_reading()
         for number in range(256):
             client.send(number + 2, FETCH_ALL)
-        await door.wait_until(lambda: door.count("output_bytes_waiting") >= 16 * MIB)
-        await assert_unharmed(door)
+        await endpoint.wait_until(lambda: endpoint.count("output_bytes_waiting") >= 16 * MIB)
+        await assert_unharmed(endpoint)
         # At most one answer over the bound, and nobody reads what the client still wants.
-        assert door.count("output_bytes_waiting") < 16 * MIB + 9 * MIB
-        assert door.service.handled_count < 8 + 256
-        door.tick(limits.TRANSFER_MS_MAX // 1000)
-        await assert_unharmed(door)
-        assert door.count("connections") == 2
+        assert endpoint.count("output_bytes_waiting") < 16 * MIB + 9 * MIB
+        assert endpoint.service.handled_count < 8 + 256
+        endpoint.tick(limits.TRANSFER_MS_MAX // 1000)
+        await assert_unharmed(endpoint)
+        assert endpoint.count("connections") == 2
         # What the system's buffers took counts for the client, so it is some time more; nobody has been idle for long.
-        door.tick(limits.IDLE_MS_MAX // 1000 // 2)
-        await door.wait_until(lambda: door.count("connections") == 1)
-        assert door.count("output_bytes_waiting") == 0
-        await assert_unharmed(door)
+        endpoint.tick(limits.IDLE_MS_MAX // 1000 // 2)
+        await endpoint.wait_until(lambda: endpoint.count("connections") == 1)
+        assert endpoint.count("output_bytes_waiting") == 0
+        await assert_unharmed(endpoint)
 
     run(test, connection_limits=ConnectionLimits(output_bytes_max=16 * MIB))
 
 
 def test_a_client_that_reads_late_gets_everything_it_was_promised():
-    async def test(door):
-        client = await door.dial()
+    async def test(endpoint):
+        client = await endpoint.dial()
         await client.call(2, Produce("t", 0, b"b" * 1 * MIB))
         for number in range(40):
             client.send(number + 3, FETCH_ALL)
-        await door.wait_until(lambda: door.count("output_bytes_waiting") >= 4 * MIB)
+        await endpoint.wait_until(lambda: endpoint.count("output_bytes_waiting") >= 4 * MIB)
         answers = [await client.read() for _ in range(40)]
         assert [number for number, _ in answers] == list(range(3, 43))
         assert {type(answer) for _, answer in answers} <= {Fetched, OverloadedError}
@@ -227,19 +227,19 @@ def test_a_client_that_reads_late_gets_everything_it_was_promised():
 
 
 def test_too_many_clients_are_told_so():
-    async def test(door):
-        first, second = await door.dial(), await door.dial()
-        third = await door.dial(greet=False)
+    async def test(endpoint):
+        first, second = await endpoint.dial(), await endpoint.dial()
+        third = await endpoint.dial(greet=False)
         number, error = await third.read()
         assert (number, type(error)) == (0, OverloadedError)
         assert error.retry_after_ms > 0
         await third.wait_cut()
         third.close()
-        await door.wait_until(lambda: door.count("connections") == 2)
-        assert door.count("connections_refused_total") == 1
+        await endpoint.wait_until(lambda: endpoint.count("connections") == 2)
+        assert endpoint.count("connections_refused_total") == 1
         second.close()
-        await door.wait_until(lambda: door.count("connections") == 1)
-        await assert_unharmed(door)
+        await endpoint.wait_until(lambda: endpoint.count("connections") == 1)
+        await assert_unharmed(endpoint)
         assert await first.call(2, Produce("t", 0, b"b")) == Produced(0)
 
     run(test, connections_max=2)
@@ -264,8 +264,8 @@ def test_too_many_clients_are_told_so():
     ids=["2 GiB", "4 GiB", "HTTP", "TLS", "zeros", "no hello", "version", "oversized", "garbage"],
 )
 def test_bad_bytes_are_answered_and_cut_off(data):
-    async def test(door):
-        bad = await door.dial(greet=False)
+    async def test(endpoint):
+        bad = await endpoint.dial(greet=False)
         bad.writer.write(data)
         _, answer = await bad.read()
         if type(answer) is Welcome:
@@ -273,20 +273,20 @@ def test_bad_bytes_are_answered_and_cut_off(data):
         assert type(answer) is InvalidArgumentError
         await bad.wait_cut()
         bad.close()
-        await door.wait_until(lambda: door.count("connections") == 0)
-        assert door.count("request_bytes_under_way") == 0
-        await assert_unharmed(door)
+        await endpoint.wait_until(lambda: endpoint.count("connections") == 0)
+        assert endpoint.count("request_bytes_under_way") == 0
+        await assert_unharmed(endpoint)
 
     run(test)
 
 
 def test_the_error_also_reaches_a_client_that_is_still_sending():
-    async def test(door):
-        bad = await door.dial(greet=False)
+    async def test(endpoint):
+        bad = await endpoint.dial(greet=False)
         bad.writer.transport.pause_reading()
         bad.writer.write(frame_header(2**31) + bytes(8 * MIB))
         await bad.writer.drain()
-        await door.wait_until(lambda: door.count("received_bytes_total") > 7 * MIB)
+        await endpoint.wait_until(lambda: endpoint.count("received_bytes_total") > 7 * MIB)
         bad.writer.transport.resume_reading()
         assert type((await bad.read())[1]) is InvalidArgumentError
         assert await bad.reader.read() == b""
@@ -295,54 +295,54 @@ def test_the_error_also_reaches_a_client_that_is_still_sending():
 
 
 def test_a_client_that_does_not_leave_when_it_should_is_cut_off():
-    async def test(door):
-        bad = await door.dial(greet=False)
+    async def test(endpoint):
+        bad = await endpoint.dial(greet=False)
         bad.writer.write(frame_header(2**31))
         await bad.read()
         bad.writer.write(bytes(100_000))
-        door.tick(5)
-        await door.wait_until(lambda: door.count("connections") == 0)
+        endpoint.tick(5)
+        await endpoint.wait_until(lambda: endpoint.count("connections") == 0)
 
     run(test)
 
 
 def test_a_frame_that_is_never_finished():
-    async def test(door):
-        bad = await door.dial()
+    async def test(endpoint):
+        bad = await endpoint.dial()
         bad.writer.write(asked(2, Produce("t", 0, bytes(1 * MIB)))[:100_000])
-        await door.wait_until(lambda: door.count("request_bytes_under_way") > 1 * MIB)
+        await endpoint.wait_until(lambda: endpoint.count("request_bytes_under_way") > 1 * MIB)
         bad.close()
-        await door.wait_until(lambda: door.count("connections") == 0)
-        assert door.count("request_bytes_under_way") == 0
-        await assert_unharmed(door)
-        assert "t" not in door.service.topics
+        await endpoint.wait_until(lambda: endpoint.count("connections") == 0)
+        assert endpoint.count("request_bytes_under_way") == 0
+        await assert_unharmed(endpoint)
+        assert "t" not in endpoint.service.topics
 
     run(test)
 
 
 def test_one_byte_a_second_is_cut_off():
-    async def test(door):
-        slow = await door.dial()
+    async def test(endpoint):
+        slow = await endpoint.dial()
         frame = asked(2, Produce("t", 0, bytes(100)))
         for second in range(30):
-            received = door.count("received_bytes_total")
+            received = endpoint.count("received_bytes_total")
             slow.writer.write(frame[second : second + 1])
             if second < 11:
-                await door.wait_until(lambda before=received: door.count("received_bytes_total") > before)
-            door.tick(1)
+                await endpoint.wait_until(lambda before=received: endpoint.count("received_bytes_total") > before)
+            endpoint.tick(1)
         number, error = await slow.read()
         assert (number, type(error)) == (0, UnavailableError)
         await slow.wait_cut()
-        await assert_unharmed(door)
+        await assert_unharmed(endpoint)
 
     run(test)
 
 
 def test_a_stranger_who_says_nothing_is_cut_off():
-    async def test(door):
-        stranger = await door.dial(greet=False)
-        known = await door.dial()
-        door.tick(limits.HANDSHAKE_MS_MAX // 1000 + 1)
+    async def test(endpoint):
+        stranger = await endpoint.dial(greet=False)
+        known = await endpoint.dial()
+        endpoint.tick(limits.HANDSHAKE_MS_MAX // 1000 + 1)
         number, error = await stranger.read()
         assert (number, type(error)) == (0, UnavailableError)
         await stranger.wait_cut()
@@ -352,40 +352,40 @@ def test_a_stranger_who_says_nothing_is_cut_off():
 
 
 def test_an_idle_client_is_sent_away():
-    async def test(door):
-        idle, waiting = await door.dial(), await door.dial()
+    async def test(endpoint):
+        idle, waiting = await endpoint.dial(), await endpoint.dial()
         waiting.send(2, Fetch("t", 0, 0, 1, wait_ms=300_000))
-        await door.wait_until(lambda: bool(door.service.parked))
-        door.tick(limits.IDLE_MS_MAX // 1000 + 1)
+        await endpoint.wait_until(lambda: bool(endpoint.service.parked))
+        endpoint.tick(limits.IDLE_MS_MAX // 1000 + 1)
         assert await idle.reader.read() == b""
-        assert len(door.service.parked) == 1
+        assert len(endpoint.service.parked) == 1
 
     run(test)
 
 
 @pytest.mark.parametrize("is_rude", [False, True])
 def test_who_leaves_gives_up_its_long_polls(is_rude):
-    async def test(door):
-        client = await door.dial()
+    async def test(endpoint):
+        client = await endpoint.dial()
         client.send(2, Fetch("t", 0, 0, 1, wait_ms=300_000))
-        await door.wait_until(lambda: bool(door.service.parked))
+        await endpoint.wait_until(lambda: bool(endpoint.service.parked))
         if is_rude:
             endpoint = client.writer.get_extra_info("socket")
             endpoint.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             client.writer.transport.abort()
         else:
             client.close()
-        await door.wait_until(lambda: door.service.cancelled_count == 1)
-        await assert_unharmed(door)
+        await endpoint.wait_until(lambda: endpoint.service.cancelled_count == 1)
+        await assert_unharmed(endpoint)
 
     run(test)
 
 
 def test_a_fault_of_the_service_costs_one_connection():
-    async def test(door):
+    async def test(endpoint):
         reported = []
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: reported.append(context["message"]))
-        unlucky, other = await door.dial(), await door.dial()
+        unlucky, other = await endpoint.dial(), await endpoint.dial()
         unlucky.send(2, RemoveNode(1))
         await unlucky.wait_cut()
         assert reported == ["the service failed at RemoveNode"]
@@ -398,17 +398,17 @@ def test_a_fault_of_the_service_costs_one_connection():
 
 
 def test_draining_answers_what_is_under_way():
-    async def test(door):
-        client, poller, idle = await door.dial(), await door.dial(), await door.dial()
+    async def test(endpoint):
+        client, poller, idle = await endpoint.dial(), await endpoint.dial(), await endpoint.dial()
         poller.send(2, Fetch("t", 0, 0, 1, wait_ms=300_000))
-        door.service.held = held = []
+        endpoint.service.held = held = []
         client.send(2, Produce("t", 0, b"b"))
-        await door.wait_until(lambda: bool(held) and bool(door.service.parked))
-        closing = asyncio.create_task(door.server.close(drain_ms=10_000))
+        await endpoint.wait_until(lambda: bool(held) and bool(endpoint.service.parked))
+        closing = asyncio.create_task(endpoint.server.close(drain_ms=10_000))
         assert type((await poller.read())[1]) is UnavailableError
         assert await idle.reader.read() == b""
         with pytest.raises(OSError):
-            await door.dial()
+            await endpoint.dial()
         client.send(3, Produce("t", 0, b"too late"))
         assert type((await client.read())[1]) is UnavailableError
         assert not closing.done()
@@ -423,12 +423,12 @@ def test_draining_answers_what_is_under_way():
 
 
 def test_draining_ends_in_time():
-    async def test(door):
-        client = await door.dial()
-        door.service.held = held = []
+    async def test(endpoint):
+        client = await endpoint.dial()
+        endpoint.service.held = held = []
         client.send(2, Produce("t", 0, b"b"))
-        await door.wait_until(lambda: bool(held))
-        await door.server.close(drain_ms=10)
+        await endpoint.wait_until(lambda: bool(held))
+        await endpoint.server.close(drain_ms=10)
         await client.wait_cut()
         held[0](Produced(1))
 
@@ -436,12 +436,12 @@ def test_draining_ends_in_time():
 
 
 def test_stop_accepting_leaves_those_inside_alone():
-    async def test(door):
-        client = await door.dial()
-        door.server.stop_accepting()
+    async def test(endpoint):
+        client = await endpoint.dial()
+        endpoint.server.stop_accepting()
         await asyncio.sleep(0)
         with pytest.raises(OSError):
-            await door.dial()
+            await endpoint.dial()
         assert await client.call(2, Produce("t", 0, b"b")) == Produced(0)
 
     run(test)

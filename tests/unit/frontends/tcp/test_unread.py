@@ -108,29 +108,29 @@ def test_what_the_sockets_side_holds_counts_for_all_until_it_is_gone():
 
 
 def test_many_clients_that_never_read_hold_no_more_than_one_bound_and_others_are_served():
-    async def test(door):
-        reader = await door.dial()
+    async def test(endpoint):
+        reader = await endpoint.dial()
         await reader.call(2, Produce("t", 0, b"b" * 2 * MIB))
         await reader.call(3, Produce("small", 0, b"b" * 1_000))
         for _ in range(16):
-            client = await door.dial()
+            client = await endpoint.dial()
             client.writer.transport.pause_reading()
             for number in range(200):
                 client.send(number + 2, FETCH)
         held = []
 
         def is_filled():
-            held.append(door.count("output_bytes_waiting"))
+            held.append(endpoint.count("output_bytes_waiting"))
             return held[-1] > 8 * MIB
 
-        await door.wait_until(is_filled)
+        await endpoint.wait_until(is_filled)
         for number in range(20):
             assert type(await reader.call(number + 10, Fetch("small", 0, 0, 1))) is Fetched
             is_filled()
         assert max(held) < 16 * MIB
-        for client in door.clients[1:]:
+        for client in endpoint.clients[1:]:
             client.writer.transport.abort()
-        await door.wait_until(lambda: door.count("output_bytes_waiting") == 0)
+        await endpoint.wait_until(lambda: endpoint.count("output_bytes_waiting") == 0)
         assert type(await reader.call(20, FETCH)) is Fetched
 
     run(test, output_bytes_max=16 * MIB)

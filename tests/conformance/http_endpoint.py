@@ -1,4 +1,4 @@
-"""The HTTP door, as scenarios play at it: requests become paths and JSON, answers become replies again."""
+"""The HTTP endpoint, as scenarios play at it: requests become paths and JSON, answers become replies again."""
 
 from base64 import b64decode
 from collections.abc import Awaitable, Callable

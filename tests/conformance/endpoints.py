@@ -1,4 +1,4 @@
-"""The doors of a broker that scenarios are played at."""
+"""The endpoints of a broker that scenarios are played at."""
 
 import asyncio
 
@@ -8,14 +8,14 @@ from flotilla.server import Server
 from flotilla.types.address import parse_address
 from flotilla.types.errors import FlotillaError
 from flotilla.types.operations import Reply, Request
-from tests.conformance.grpc_door import Grpc
-from tests.conformance.http_door import Http
+from tests.conformance.grpc_endpoint import Grpc
+from tests.conformance.http_endpoint import Http
 
 
 class InProcess:
     """Straight into the service."""
 
-    #: Kinds of requests that the door does not offer.
+    #: Kinds of requests that the endpoint does not offer.
     LACKS: tuple[type[Request], ...] = ()
 
     def __init__(self, server: Server) -> None:
@@ -117,4 +117,4 @@ class Local:
             self._connection.forget(correlation_id)
 
 
-DOORS = {"in-process": InProcess, "local": Local, "tcp": Tcp, "grpc": Grpc, "http": Http}
+ENDPOINTS = {"in-process": InProcess, "local": Local, "tcp": Tcp, "grpc": Grpc, "http": Http}

@@ -1,4 +1,4 @@
-"""The gRPC door for scenarios: requests as messages of the public contract, and its replies as values again.
+"""The gRPC endpoint for scenarios: requests as messages of the public contract, and its replies as values again.
 
 Whatever the contract says in another way is said so here: a poll brings deliveries in the batch format, a group is
 described by partition, and leases that were all refused come as an error. Requests that only nodes make among
