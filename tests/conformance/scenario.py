@@ -1,4 +1,4 @@
-"""Reads scenarios and plays them at a endpoint; the meaning of every word stands in conformance/README.md."""
+"""Reads scenarios and plays them at an endpoint; the meaning of every word stands in conformance/README.md."""
 
 import asyncio
 import json

@@ -554,7 +554,7 @@ def test_the_end_of_a_connection_ends_its_subscriptions_and_names_its_members():
 
 def test_the_end_of_a_gateways_connection_takes_no_leases_back():
     client = Client(greet=False)
-    client.send(asked(1, Hello(1, 1, "a endpoint", is_gateway=True)))
+    client.send(asked(1, Hello(1, 1, "an endpoint", is_gateway=True)))
     client.send(asked(30, Poll("t", "g", "you")) + asked(31, Extend("t", 0, "g", "them", [], 500)))
     client.connection.finish("gone")
     assert client.host.lost_members == []
