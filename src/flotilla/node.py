@@ -1,7 +1,7 @@
-"""One node: where storage, links and runtime meet.
+"""One node: the composition of storage, links and runtime.
 
 A Node is one process's part of a cluster: it opens the store, takes part in every group that the
-store holds, and brings the links and the runtime together. Nothing is decided here.
+store holds, and connects the links with the runtime. It decides nothing.
 """
 
 from collections.abc import Callable, Mapping
@@ -48,7 +48,7 @@ class Node:
     ) -> None:
         """Opens the store and recovers; `machine` makes the state machine of a group. Nothing runs before `start`.
 
-        A group for which it makes none waits until somebody hosts it.
+        A group for which it returns None waits for `host`.
         """
         chance = Random()
         self._machine = machine
@@ -74,7 +74,7 @@ class Node:
             self._take_part(group, machine(group), None)
 
     def create_group(self, group: GroupId, configuration: Configuration) -> None:
-        """Takes part in a new group; without effect if the store holds it already."""
+        """Takes part in a new group; has no effect if the store holds it already."""
         if group not in self.store.groups:
             self.host(group, configuration, self._machine(group), None)
 

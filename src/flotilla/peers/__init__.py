@@ -1,5 +1,5 @@
 """L3: links between nodes.
 
-One connection each way per pair of nodes carries the messages of all groups. What the messages mean is not known
-here.
+One connection each way per pair of nodes carries the messages of all groups. Nothing here knows what the messages
+mean.
 """

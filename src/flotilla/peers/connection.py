@@ -1,11 +1,11 @@
-"""One TCP connection between two nodes: frames in, frames out, and whether the other side is alive.
+"""One TCP connection between two nodes: frames in, frames out, and a check that the other side is alive.
 
 Both sides of a link use it. It knows lengths, not contents: each whole frame goes to its owner,
-except the empty one, which only says "I am here". Liveness is counted in checks of a timer, not
-in clock time: after a pause of this very process one check finds old silence, not four, so a node
-that slept does not cut links that are well.
+except the empty one, which is a ping. Liveness is counted in checks of a timer, not in clock
+time: after a pause of this process one check finds the silence, not four, so a node that was
+paused does not cut healthy links.
 
-The end comes exactly once, through `connection_lost`; after `cut` nothing is delivered any more.
+The end comes exactly once, through `connection_lost`; after `cut` no frame is delivered.
 """
 
 import asyncio
@@ -18,23 +18,23 @@ from flotilla.types.address import Address
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.limits import KIB, MIB, PEER_FRAME_BYTES_MAX
 
-#: An empty frame: nothing but a sign of life.
+#: An empty frame, as a sign of life.
 PING = bytes(LENGTH_BYTES)
-#: One read receives at most this much of small frames.
+#: One read receives at most this much, unless it goes into the memory of a large frame.
 SCRATCH_BYTES = 128 * KIB
-#: Every connection is looked at this often; if it was not written to since, it gets a ping.
+#: The interval of liveness checks; a connection without a write since the last one gets a ping.
 CHECK_INTERVAL_MS = 300
-#: So many checks in a row without a byte from the other side, or without room for a byte to it, and it is
-#: taken for dead: 0.9 to 1.2 s, about the shortest election timeout.
+#: A peer that sends nothing, or takes nothing, for this many checks in a row counts as dead: 0.9 to 1.2 s, about
+#: the shortest election timeout.
 SILENT_CHECKS_MAX = 4
 
-#: The transport asks for a pause above the first and for more below the second.
+#: The transport pauses writing above the first and resumes it below the second.
 WRITE_BUFFER_HIGH_BYTES = 4 * MIB
 WRITE_BUFFER_LOW_BYTES = 1 * MIB
 
 
 class PeerConnectionOwner(Protocol):
-    """Who is told what happens on a connection. Called on the loop, never re-entered from `write`."""
+    """The receiver of a connection's events. Called on the loop, never from within `write`."""
 
     def connection_made(self, connection: "PeerConnection") -> None: ...
 
@@ -49,7 +49,7 @@ class PeerConnection(asyncio.BufferedProtocol):
     def __init__(self, owner: PeerConnectionOwner) -> None:
         self._owner = owner
         self._transport: asyncio.Transport | None = None
-        # Before the handshake nobody may send more than a handshake.
+        # Before the handshake no frame may be longer than one.
         self._frames = FrameReader(HANDSHAKE_BYTES_MAX, bytes)
         self._scratch = memoryview(bytearray(SCRATCH_BYTES))
         #: The loop receives into the memory of a large frame, not into the scratch.
@@ -58,7 +58,7 @@ class PeerConnection(asyncio.BufferedProtocol):
         self.is_open = False
         #: Cut or lost. Nothing is delivered from here on.
         self.is_closed = False
-        #: Why it ended, for people; empty: the other side closed it.
+        #: Why it ended, as a text for operators; empty: the other side closed it.
         self.reason = ""
         self.is_paused = False
         self.received_bytes = 0
@@ -76,12 +76,12 @@ class PeerConnection(asyncio.BufferedProtocol):
 
     @property
     def remote(self) -> str:
-        """Where the other side is, for people; empty when it is gone."""
+        """The address of the other side, as a text for operators; empty when it is gone."""
         name = None if self._transport is None else self._transport.get_extra_info("peername")
         return str(Address(*name[:2])) if name else ""
 
     def write(self, buffers: list[Buffer]) -> None:
-        """Hands whole frames to the socket. The buffers must not change afterwards."""
+        """Writes whole frames to the socket. The buffers must not change afterwards."""
         if self.is_closed or self._transport is None:
             return
         self._spoke = True
@@ -92,7 +92,7 @@ class PeerConnection(asyncio.BufferedProtocol):
             self.cut(str(error))
 
     def finish(self, reason: str) -> None:
-        """Closes after what was written has left."""
+        """Closes after the written bytes have left."""
         if not self.is_closed:
             self.is_closed = True
             self.reason = reason
@@ -100,7 +100,7 @@ class PeerConnection(asyncio.BufferedProtocol):
                 self._transport.close()
 
     def cut(self, reason: str) -> None:
-        """Ends at once; what is still buffered is lost."""
+        """Ends at once; buffered bytes are lost."""
         if not self.is_closed:
             self.is_closed = True
             self.reason = reason
@@ -108,10 +108,10 @@ class PeerConnection(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def check(self) -> None:
-        """One liveness check: speaks if nothing was said since the last one, cuts a dead connection."""
+        """One liveness check: sends a ping if nothing was written since the last one, cuts a dead connection."""
         if self.is_closed or self._transport is None:
             return
-        # A stranger gets the same time for his handshake however slowly he spells it.
+        # Before the handshake bytes do not reset the count: a slow sender gets no more time.
         self._silent_checks = 0 if self._heard and self.is_open else self._silent_checks + 1
         self._stalled_checks = self._stalled_checks + 1 if self._is_stalled(self._transport) else 0
         if self._silent_checks >= SILENT_CHECKS_MAX:
@@ -128,7 +128,7 @@ class PeerConnection(asyncio.BufferedProtocol):
         before, self._unwritten_bytes = self._unwritten_bytes, transport.get_write_buffer_size()
         return self.is_paused and self._unwritten_bytes >= before > 0
 
-    # What the event loop calls.
+    # Called by the event loop.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # Not checked: uvloop's transports do not derive from asyncio's, though they behave like them.

@@ -1,12 +1,11 @@
-"""The first frame each way on a link: who is there, and may it come in.
+"""The handshake of a link: the first frame each way, which identifies the nodes and accepts or refuses them.
 
-The dialling node says PeerHello, the other answers PeerWelcome; only then do messages flow. Both have a
-fixed layout that never changes, so that any two versions can at least refuse each other by name;
-bytes behind the known fields are ignored and leave room. The incarnation is drawn anew at every
-start of a process: it tells a node that redials from a second process that claims the same id. The
-data directory's number tells a node from one that came back under its id on another disk, and has
-forgotten what it voted for.
-Values and judgement only: nothing here knows of sockets.
+The dialling node sends PeerHello, the other replies with PeerWelcome; only then do messages flow. Both have
+a fixed layout that never changes, so that any two versions can at least refuse each other by name;
+bytes after the known fields are ignored, as room for more. The incarnation is drawn anew at every start of
+a process: it distinguishes a node that redials from a second process with the same id. The data directory's
+number distinguishes a node from one that came back with its id on another disk and has lost its votes.
+Values and decisions only: nothing here knows of sockets.
 """
 
 import struct
@@ -19,15 +18,15 @@ from flotilla.types.ids import NodeId
 PROTOCOL_VERSION_MIN = 1
 PROTOCOL_VERSION_MAX = 1
 
-#: Nobody who has not introduced himself may send a longer frame.
+#: The bound of frames from a peer before its handshake is accepted.
 HANDSHAKE_BYTES_MAX = 256
 
 CLUSTER_ID_BYTES = 16
 
 _MAGIC = b"FLTP"
-# magic, lowest and highest version spoken, cluster, sender, addressee, incarnation.
+# magic, lowest and highest protocol version, cluster, sender, addressee, incarnation.
 _HELLO = struct.Struct(">4sHH16sQQQ")
-#: Behind it: the number of the data directory, which older versions do not tell.
+#: After it: the number of the data directory, which older versions do not send.
 _DATA = struct.Struct(">Q")
 # magic, verdict, version chosen, sender.
 _WELCOME = struct.Struct(">4sHHQ")
@@ -53,7 +52,7 @@ VERDICT_TEXT = {
 
 
 class HandshakeError(Exception):
-    """The first frame is not a handshake at all: no peer of ours."""
+    """The first frame is not a handshake: the other side is not a peer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +102,9 @@ def decode_welcome(frame: Buffer) -> PeerWelcome:
 
 
 def judge(hello: PeerHello, *, cluster: bytes, node: NodeId, members: Mapping[NodeId, int]) -> int:
-    """The verdict on a hello, from the most general reason to the most particular.
+    """The verdict on a hello, from the most general reason to the most specific.
 
-    Of each member its data directory's number is known, or 0.
+    `members` maps each member to the number of its data directory; 0: not known.
     """
     if hello.version_max < PROTOCOL_VERSION_MIN or hello.version_min > PROTOCOL_VERSION_MAX:
         return REFUSED_VERSION
@@ -120,5 +119,5 @@ def judge(hello: PeerHello, *, cluster: bytes, node: NodeId, members: Mapping[No
     return ACCEPTED
 
 
-def is_other_data(known: int, told: int) -> bool:
-    return bool(known and told and known != told)
+def is_other_data(known: int, sent: int) -> bool:
+    return bool(known and sent and known != sent)

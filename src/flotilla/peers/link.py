@@ -1,11 +1,10 @@
-"""The way to one peer: a connection this node dials, for the messages of all groups.
+"""The link to one peer: a connection this node dials, for the messages of all groups.
 
-All messages of a turn come together and leave at once, in one write and as few frames as
-their size allows. While there is no connection they are not kept: when it comes back they would
-be old news, and Raft repeats what still matters. A socket that does not keep up has a bounded
-queue in front of it.
+All messages of a turn leave together, in one write and as few frames as their size allows. Without
+a connection they are dropped: they would be outdated when it comes back, and Raft repeats those
+that still matter. A bounded queue stands in front of a socket that does not keep up.
 
-    waiting --timer--> dialling --connected--> introducing --PeerWelcome--> open
+    waiting --timer--> dialling --connected--> greeting --PeerWelcome--> open
        ^------------------- any failure, after a jittered back-off -------'
 """
 
@@ -32,7 +31,7 @@ from flotilla.types.address import Address
 from flotilla.types.ids import GroupId, NodeId
 from flotilla.types.limits import MIB, PEER_QUEUE_BYTES_MAX
 
-#: Messages share a frame up to about this size; the receiver works on one while the next is under way.
+#: Messages share a frame up to about this size; the receiver handles one while the next is in flight.
 FRAME_BYTES_TARGET = 1 * MIB
 
 DIAL_TIMEOUT_MS = 1_500
@@ -46,17 +45,17 @@ class PeerLinkOwner(Protocol):
     def link_closed(self, peer: NodeId) -> None: ...
 
     def link_refused(self, peer: NodeId, address: Address, reason: str) -> None:
-        """The handshake failed, for another reason than the last time if there was one since the link was open."""
+        """The handshake failed. Reported once per reason, until the link opens."""
 
 
 @dataclass(slots=True)
 class PeerLinkCounters:
     dialled: int = 0
     refused: int = 0
-    #: How often something was handed to the socket.
+    #: Write calls on the socket.
     writes: int = 0
     sent_bytes: int = 0
-    #: Messages thrown away because there was no connection.
+    #: Messages dropped because there was no connection.
     undelivered_messages: int = 0
 
 
@@ -73,9 +72,9 @@ class PeerLink:
         self.address = address
         self.counters = PeerLinkCounters()
         self.queue = SendQueue(queue_bytes_max)
-        #: Why the last attempt failed or the last connection ended; for people.
+        #: Why the last attempt failed or the last connection ended, as a text for operators.
         self.last_failure = ""
-        #: Why the last handshake failed; empty: it did not.
+        #: Why the last handshake failed; empty: it succeeded.
         self._refusal = ""
         self._hello = hello
         self._owner = owner
@@ -91,7 +90,7 @@ class PeerLink:
         return self._connection is not None and self._connection.is_open and not self._connection.is_closed
 
     def send(self, messages: list[tuple[GroupId, Message]]) -> None:
-        """They share frames, and the socket gets what it takes now."""
+        """Batches the messages into frames, and writes what the socket takes now."""
         connection = self._connection
         if connection is None or not self.is_open:
             self.counters.undelivered_messages += len(messages)
@@ -115,13 +114,13 @@ class PeerLink:
         if connection is None:
             return
         if connection.is_closed:
-            # Cut before, and the loop never told its end: uvloop does not when a dial is cancelled as it succeeds.
+            # Cut before, but without `connection_lost`: uvloop omits it when a dial is cancelled as it succeeds.
             self.connection_lost(connection)
         else:
             connection.check()
 
     def dial(self) -> None:
-        """Dials at once, unless a connection exists or is under way."""
+        """Dials at once, unless a connection exists or is being dialled."""
         if self._is_closed or self._connection is not None or self._dialling is not None:
             return
         if self._timer is not None:
@@ -131,14 +130,14 @@ class PeerLink:
         self._dialling = asyncio.get_running_loop().create_task(self._dial())
 
     def move(self, address: Address) -> None:
-        """The peer lives elsewhere now."""
+        """The peer has another address now."""
         if address != self.address:
             self.address = address
             if self._connection is not None:
                 self._connection.cut("the peer has moved")
 
     def close(self) -> None:
-        """Lets what is written leave, and never dials again."""
+        """Closes after the written bytes have left, and never dials again."""
         self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -174,7 +173,7 @@ class PeerLink:
         self._timer = None
         self.dial()
 
-    # What the connection reports.
+    # Events of the connection.
 
     def connection_made(self, connection: PeerConnection) -> None:
         assert self._connection is None
@@ -184,7 +183,7 @@ class PeerLink:
 
     def frame_received(self, connection: PeerConnection, frame: Buffer) -> None:
         if connection.is_open:
-            # Messages of the peer come over the connection it dials itself.
+            # The peer sends its messages over the connection that it dials itself.
             connection.cut("messages on the wrong connection")
             return
         try:
@@ -205,7 +204,7 @@ class PeerLink:
         self._owner.link_opened(self.peer)
 
     def _judge(self, welcome: PeerWelcome) -> str:
-        """Why the answer will not do; empty if it will."""
+        """Why the reply is not acceptable; empty if it is."""
         if welcome.verdict != ACCEPTED:
             return VERDICT_TEXT.get(welcome.verdict, f"refused with verdict {welcome.verdict}")
         if welcome.sender != self.peer:
@@ -219,7 +218,7 @@ class PeerLink:
 
     def connection_lost(self, connection: PeerConnection) -> None:
         if connection is not self._connection:
-            # Given up already.
+            # Replaced already.
             return
         self._connection = None
         self.queue.clear()
@@ -230,7 +229,7 @@ class PeerLink:
 
 
 def split(messages: list[tuple[GroupId, Message]]) -> list[list[tuple[GroupId, Message]]]:
-    """Cuts what is to be sent into frames of about FRAME_BYTES_TARGET, keeping the order."""
+    """Splits messages into frames of about FRAME_BYTES_TARGET, in order."""
     if len(messages) == 1:
         return [messages]
     frames: list[list[tuple[GroupId, Message]]] = []

@@ -1,9 +1,9 @@
-"""All links of a node: how its driver speaks to the other nodes and hears whether they are there.
+"""All links of a node: sends the driver's messages to peers, and reports messages and peers up or down.
 
 Each node dials every other one, and messages travel only from the dialling side; so a pair of
-nodes has two connections, and neither has to agree with the other about which one counts. A peer
-is *up* while both are open. Losing either is reported at once: it is a hint, wrong at times, and
-nothing but speed may depend on it.
+nodes has two connections, and the two need not agree on one of them. A peer is *up* while both are
+open. Losing either is reported at once: it is a hint, wrong at times, and nothing but speed may
+depend on it.
 
 Every connection carries something at least each CHECK_INTERVAL_MS in both directions; one that
 falls silent, or stops taking bytes, is cut.
@@ -13,29 +13,15 @@ import asyncio
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 from flotilla.peers.connection import CHECK_INTERVAL_MS
 from flotilla.peers.handshake import PeerHello
 from flotilla.peers.link import PeerLink
 from flotilla.peers.server import PeerServer, PeerServerCounters
 from flotilla.raft.messages import Message
+from flotilla.replica.ports import LinkEvents
 from flotilla.types.address import Address
 from flotilla.types.ids import GroupId, NodeId
-
-
-class PeerEvents(Protocol):
-    """What a node is told of its peers, on the loop."""
-
-    def receive(self, messages: list[tuple[GroupId, Message]]) -> None: ...
-
-    def peer_up(self, peer: NodeId) -> None: ...
-
-    def peer_down(self, peer: NodeId) -> None: ...
-
-    def peer_refused(self, peer: NodeId, address: str, reason: str) -> None: ...
-
-    def refused_by_peer(self, peer: NodeId, address: str, reason: str) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +58,13 @@ class PeerNetwork:
         self._server = PeerServer(node, cluster, self)
         self._links: dict[NodeId, PeerLink] = {}
         self._up: dict[NodeId, None] = {}
-        self._events: PeerEvents | None = None
+        self._events: LinkEvents | None = None
         self._timer: asyncio.TimerHandle | None = None
         for peer, address in peers.items():
             self.add_peer(peer, address)
 
-    async def start(self, events: PeerEvents) -> None:
-        """Listens and dials; from here on events come."""
+    async def start(self, events: LinkEvents) -> None:
+        """Listens and dials; events come from now on."""
         self._events = events
         port = await self._server.start(self._listen.host, self._listen.port)
         self._listen = Address(self._listen.host, port)
@@ -105,7 +91,7 @@ class PeerNetwork:
         return self._server.counters
 
     def add_peer(self, peer: NodeId, address: Address, data: int = 0) -> None:
-        """Makes a node known, or tells that it has moved. It is let in on the data directory of that number only."""
+        """Adds a node, or moves its address. It is accepted on data directory `data` only; 0: on any."""
         assert peer != self.node
         self._server.expect(peer, data)
         link = self._links.get(peer)
@@ -125,10 +111,10 @@ class PeerNetwork:
         if link is not None:
             link.close()
             self._server.remove(peer)
-            self._weigh(peer)
+            self._update_up(peer)
 
     def send(self, to: NodeId, messages: list[tuple[GroupId, Message]]) -> None:
-        """In one write, unless it is much. To a node that is unknown or away, messages are lost."""
+        """Sends in one write, unless the messages are large. Messages to an unknown or absent node are lost."""
         link = self._links.get(to)
         if link is not None:
             link.send(messages)
@@ -153,7 +139,7 @@ class PeerNetwork:
             link.check()
         self._server.check()
 
-    def _weigh(self, peer: NodeId) -> None:
+    def _update_up(self, peer: NodeId) -> None:
         """Reports a change between up and down."""
         link = self._links.get(peer)
         is_up = link is not None and link.is_open and self._server.has(peer)
@@ -173,10 +159,10 @@ class PeerNetwork:
             self._events.receive(messages)
 
     def link_opened(self, peer: NodeId) -> None:
-        self._weigh(peer)
+        self._update_up(peer)
 
     def link_closed(self, peer: NodeId) -> None:
-        self._weigh(peer)
+        self._update_up(peer)
 
     def link_refused(self, peer: NodeId, address: Address, reason: str) -> None:
         if self._events is not None:
@@ -187,9 +173,9 @@ class PeerNetwork:
             self._events.peer_refused(peer, address, reason)
 
     def peer_entered(self, peer: NodeId) -> None:
-        # It lives: do not sit out the back-off.
+        # The peer lives: dial it at once, without the rest of the back-off.
         self._links[peer].dial()
-        self._weigh(peer)
+        self._update_up(peer)
 
     def peer_left(self, peer: NodeId) -> None:
-        self._weigh(peer)
+        self._update_up(peer)

@@ -1,8 +1,8 @@
-"""Frames that wait for a slow socket, bounded by bytes.
+"""The queue of frames for a slow socket, bounded by bytes.
 
-Raft repeats what is lost, so a link that cannot keep up forgets its oldest frames instead of
-growing: what is new (heartbeats, votes) is worth more than what is old. A frame is dropped whole,
-and never after its first byte has left.
+Raft repeats lost messages, so a link that cannot keep up drops its oldest frames instead of growing:
+new messages (heartbeats, votes) are worth more than old ones. A frame is dropped whole, and never
+after its first byte has left.
 """
 
 from collections import deque
@@ -15,7 +15,7 @@ class SendQueue:
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
-        #: Each frame as the buffers it is made of, with its size.
+        #: (buffers, size) of each frame.
         self._frames: deque[tuple[list[Buffer], int]] = deque()
         self.size_bytes = 0
         self.dropped_count = 0
@@ -25,7 +25,7 @@ class SendQueue:
         return len(self._frames)
 
     def push(self, buffers: list[Buffer], size_bytes: int) -> None:
-        """Takes a frame in, at the cost of the oldest ones if need be. A frame above the bound is itself dropped."""
+        """Adds a frame, and drops the oldest ones above the bound. A frame above the bound is itself dropped."""
         self._frames.append((buffers, size_bytes))
         self.size_bytes += size_bytes
         while self.size_bytes > self._bytes_max:
@@ -35,7 +35,7 @@ class SendQueue:
             self.dropped_bytes += dropped_bytes
 
     def pop(self, bytes_max: int) -> list[Buffer]:
-        """The buffers of the oldest frames that fit into `bytes_max` together, and of one frame in any case."""
+        """The buffers of the oldest frames that fit into `bytes_max` together, but at least of one."""
         frames = self._frames
         if not frames:
             return []
@@ -48,7 +48,7 @@ class SendQueue:
         return buffers
 
     def clear(self) -> None:
-        """Forgets everything: the connection it was meant for is gone."""
+        """Drops everything: the connection is gone."""
         self.dropped_count += len(self._frames)
         self.dropped_bytes += self.size_bytes
         self._frames.clear()

@@ -1,9 +1,9 @@
-"""The door for other nodes: accepts their connections and takes in their messages.
+"""The listener for other nodes: accepts their connections and receives their messages.
 
-A connection may speak only after its PeerHello was accepted. There is at most one per peer: the same
-process dialling again replaces its own old connection; another process under the same id is
-refused while the first is alive. Connections that have not introduced themselves are few and
-short-lived, and no frame of theirs may be longer than a handshake.
+A connection may send messages only after its PeerHello was accepted. There is at most one per peer: the
+same process dialling again replaces its own old connection; another process with the same id is
+refused while the first is alive. Connections without a handshake are few and short-lived, and their
+frames may not be longer than a handshake.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.ids import NO_NODE, GroupId, NodeId
 from flotilla.types.limits import PEER_HANDSHAKE_COUNT_MAX
 
-#: Anybody can come under any id: of so many it is remembered that they were refused, and of others nothing is told.
+#: A hostile sender can use any id, so only this many refused ids are remembered and reported.
 _REFUSALS_MAX = 64
 
 
@@ -44,7 +44,7 @@ class PeerServerOwner(Protocol):
     def peer_left(self, peer: NodeId) -> None: ...
 
     def peer_refused(self, peer: NodeId, address: str, reason: str) -> None:
-        """Somebody was not let in, for another reason than the last time; NO_NODE: it did not say who it is."""
+        """A peer was refused, for another reason than the last time; NO_NODE: it did not identify itself."""
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ class PeerServerCounters:
     accepted: int = 0
     #: Handshakes refused, or not handshakes at all.
     refused: int = 0
-    #: Connections cut because a frame could not be understood or did not belong here.
+    #: Connections cut because a frame could not be decoded or had another sender or target.
     damaged: int = 0
     received_frames: int = 0
     received_bytes: int = 0
@@ -64,13 +64,14 @@ class PeerServer:
         self._node = node
         self._cluster = cluster
         self._owner = owner
-        #: Who may come in, with the number of its data directory if that is known; kept in step with the links.
+        #: The nodes that are accepted, with the number of each data directory (0: not known); the same as the links.
         self.members: dict[NodeId, int] = {}
+        #: Connections before their handshake.
         self._strangers: dict[PeerConnection, None] = {}
-        #: Of each peer inside: its connection, and how it introduced itself.
-        self._inside: dict[NodeId, tuple[PeerConnection, PeerHello]] = {}
+        #: The connection and the hello of each accepted peer.
+        self._accepted: dict[NodeId, tuple[PeerConnection, PeerHello]] = {}
         self._names: dict[PeerConnection, NodeId] = {}
-        #: Who was refused, and why, since it was last let in.
+        #: Refused nodes since they were last accepted, with the reason.
         self._refusals: dict[NodeId, str] = {}
         self._listener: asyncio.Server | None = None
 
@@ -87,29 +88,29 @@ class PeerServer:
             connection.finish("shutting down")
 
     def has(self, peer: NodeId) -> bool:
-        return peer in self._inside
+        return peer in self._accepted
 
     def expect(self, peer: NodeId, data: int) -> None:
-        """The peer may come in, on this data directory only; 0: on any, unless one is known."""
+        """The peer is accepted from now on, on this data directory only; 0: on any, unless one is known."""
         if not data:
             self.members.setdefault(peer, 0)
             return
         self.members[peer] = data
-        present = self._inside.get(peer)
+        present = self._accepted.get(peer)
         if present is not None and is_other_data(data, present[1].data):
             present[0].cut(VERDICT_TEXT[REFUSED_DATA])
 
     def remove(self, peer: NodeId) -> None:
-        """The peer is no member any more."""
+        """The peer is not a member any more."""
         self.members.pop(peer, None)
-        if peer in self._inside:
-            self._inside[peer][0].cut("no longer a member")
+        if peer in self._accepted:
+            self._accepted[peer][0].cut("no longer a member")
 
     def check(self) -> None:
         for connection in [*self._strangers, *self._names]:
             connection.check()
 
-    # What connections report.
+    # Events of connections.
 
     def connection_made(self, connection: PeerConnection) -> None:
         self._strangers[connection] = None
@@ -125,9 +126,9 @@ class PeerServer:
         self.counters.received_bytes += len(frame)
         try:
             messages = decode_frame(frame)
-            # All messages of a frame have the same two ends.
+            # All messages of a frame have the same sender and target.
             if messages and (messages[0][1].sender != peer or messages[0][1].to != self._node):
-                raise InvalidArgumentError("a frame names other ends than those of its link")
+                raise InvalidArgumentError("a frame has another sender or target than its link")
         except InvalidArgumentError as error:
             self.counters.damaged += 1
             connection.cut(str(error))
@@ -135,13 +136,13 @@ class PeerServer:
         self._owner.received(messages)
 
     def connection_writable(self, connection: PeerConnection) -> None:
-        """Only pings are written here: nothing waits."""
+        """Only pings are written here: nothing is queued."""
 
     def connection_lost(self, connection: PeerConnection) -> None:
         self._strangers.pop(connection, None)
         peer = self._names.pop(connection, None)
-        if peer is not None and self._inside[peer][0] is connection:
-            del self._inside[peer]
+        if peer is not None and self._accepted[peer][0] is connection:
+            del self._accepted[peer]
             self._owner.peer_left(peer)
 
     def _introduce(self, connection: PeerConnection, frame: Buffer) -> None:
@@ -164,7 +165,7 @@ class PeerServer:
             connection.finish(VERDICT_TEXT[verdict])
 
     def _refused(self, connection: PeerConnection, peer: NodeId, reason: str) -> None:
-        """A peer tries again and again: told once, and no more of them than can be remembered."""
+        """Reports a refusal once per reason, although peers retry, and only for a bounded number of ids."""
         self.counters.refused += 1
         is_bounded = peer in self._refusals or len(self._refusals) < _REFUSALS_MAX
         if is_bounded and self._refusals.get(peer) != reason:
@@ -172,8 +173,8 @@ class PeerServer:
             self._owner.peer_refused(peer, connection.remote, reason)
 
     def _is_taken(self, hello: PeerHello) -> bool:
-        """Whether a live connection of another process holds this node id."""
-        present = self._inside.get(hello.sender)
+        """Whether a live connection of another process has this node id."""
+        present = self._accepted.get(hello.sender)
         return present is not None and present[1].incarnation != hello.incarnation and not present[0].is_closed
 
     def _admit(self, connection: PeerConnection, hello: PeerHello) -> None:
@@ -182,8 +183,8 @@ class PeerServer:
         self._refusals.pop(hello.sender, None)
         del self._strangers[connection]
         self._names[connection] = hello.sender
-        replaced = self._inside.get(hello.sender)
-        self._inside[hello.sender] = (connection, hello)
+        replaced = self._accepted.get(hello.sender)
+        self._accepted[hello.sender] = (connection, hello)
         if replaced is None:
             self._owner.peer_entered(hello.sender)
         else:

@@ -1,7 +1,7 @@
-"""What a replica and its driver need of the outside: a store, a state machine.
+"""The ports of a replica and its driver: the store, the state machine and the events of links.
 
-Storage work comes in three steps, so that the loop never waits for a disk and the simulator can
-put a crash between any two of them: *plan* on the loop (memory only), *run* on any thread (I/O only,
+Storage work has three steps, so that the loop never waits for a disk and the simulator can put a
+crash between any two of them: *plan* on the loop (memory only), *run* on any thread (I/O only,
 touching nothing but the job), *finish* on the loop (memory only).
 """
 
@@ -9,23 +9,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from flotilla.raft.messages import Configuration, Entry, HardState, Snapshot, SnapshotMeta
+from flotilla.raft.messages import Configuration, Entry, HardState, Message, Snapshot, SnapshotMeta
 from flotilla.raft.stored_log import StoredLog
-from flotilla.types.ids import GroupId, Index, Term
+from flotilla.types.ids import GroupId, Index, NodeId, Term
 
 
 @dataclass(slots=True)
 class Recovered:
-    """What a group's storage knows after opening: all a replica needs to go on."""
+    """The state of a group that was read when the store was opened, from which a replica goes on."""
 
     hard_state: HardState
     #: None for a group that never took a snapshot.
     snapshot: SnapshotMeta | None
     #: The configuration at the log's base (or at the snapshot, where there is one).
     configuration: Configuration
-    #: CONFIG entries stored behind that configuration, in order, committed or not.
+    #: CONFIG entries stored after that configuration, in order, committed or not.
     configuration_entries: list[Entry] = field(default_factory=list)
-    #: Entries whose place and term are known but whose body is not intact: half-open, ascending.
+    #: Entries whose index and term are known but whose data is not intact: half-open, ascending.
     damaged: list[tuple[Index, Index]] = field(default_factory=list)
 
 
@@ -38,16 +38,16 @@ class GroupLog(StoredLog, Protocol):
         """The newest snapshot, whole. Raises CorruptionError."""
 
     def read_from_offset(self, offset: int, max_bytes: int, high_index: Index) -> list[Entry]:
-        """Stored batches from the one that holds `offset` on, up to but without high_index, as they are."""
+        """Stored batches from the one that holds `offset` on, before high_index, as they are."""
 
     def find_time(self, timestamp_ms: int) -> int | None:
-        """The base offset of the first batch that holds a record of that time or later."""
+        """The base offset of the first batch with a record of that time or later."""
 
     def offset_within(self, size_bytes: int) -> int:
-        """Where the newest `size_bytes` of the log begin, or somewhat before; -1 when it has no records before that."""
+        """Where the newest `size_bytes` of the log begin, or a little before; -1 when no records come before that."""
 
     def compact(self, first_index: Index, term_before: Term) -> None:
-        """Moves the log's start; goes into the next block. Files wholly before it are removed by maintenance."""
+        """Moves the log's start, with the next block. Maintenance removes the files that lie wholly before it."""
 
     def size_bytes(self) -> int: ...
 
@@ -79,7 +79,7 @@ class Store(Protocol):
         """A new empty log. It exists durably once the next block is written."""
 
     def remove_group(self, group: GroupId) -> None:
-        """Forgets a group; its files go with maintenance, after the next block is durable."""
+        """Removes a group; maintenance removes its files once the next block is durable."""
 
     def save(
         self,
@@ -91,46 +91,63 @@ class Store(Protocol):
         truncate_from: Index = 0,
         snapshot: SnapshotMeta | None = None,
     ) -> None:
-        """Puts into the next block, in memory only. A snapshot mark says: the file is there, reset the log to it."""
+        """Adds to the next block, in memory only. `snapshot`: its file is durable, and the log is reset to it."""
 
     def take_damage(self) -> list[tuple[GroupId, Index, Index]]:
-        """What was found to be damaged while it was read, whoever read it, since the last time: group and range."""
+        """The damage that any reader has found since the last call: group and range of entries."""
 
     def take_block(self) -> Block | None:
-        """Closes the collected block, or None when there is nothing to write. One block is under way at a time."""
+        """Closes the collected block; None when there is nothing to write. One block is in flight at a time."""
 
     def write_block(self, block: Block) -> None:
         """Writes and syncs; any thread, one at a time, in order. After an error the same block is given again."""
 
     def mark_block(self) -> None:
-        """Notes beside the last block that it became durable, so that damage to it is not taken for a torn write.
+        """Marks the last block as durable, so that damage to it is not taken for a torn write.
 
-        On the thread that writes, when no block follows soon: the next one brings the note along. Cannot fail.
+        Called on the thread that writes when no block follows soon: a next block would carry the mark. Cannot fail.
         """
 
     def finish_block(self, block: Block) -> None:
         """The block is durable."""
 
     def plan_maintenance(self) -> Job | None:
-        """Flushing full journals into segments, recycling, removing. None: nothing to do, or a job is under way."""
+        """A job that flushes full journals into segments and recycles files. None: nothing to do, or a job runs."""
 
     def finish_maintenance(self, job: Job) -> None: ...
 
     def plan_snapshot(self, group: GroupId, snapshot: Snapshot) -> Job:
-        """Writes a snapshot file beside the old one and puts it in its place."""
+        """A job that writes a snapshot file beside the old one and replaces it."""
 
     def finish_snapshot(self, job: Job) -> SnapshotMeta:
-        """The new snapshot is durable and from now on the newest."""
+        """The new snapshot is durable, and the newest from now on."""
 
     def discard_snapshot(self, job: Job) -> None:
-        """Nobody needs the snapshot any more: its group was removed while it was being written."""
+        """The group of the snapshot was removed while the snapshot was being written."""
+
+
+class LinkEvents(Protocol):
+    """The events of a node's links, on its loop."""
+
+    def receive(self, messages: list[tuple[GroupId, Message]]) -> None: ...
+
+    def peer_up(self, peer: NodeId) -> None: ...
+
+    def peer_down(self, peer: NodeId) -> None:
+        """The peer cannot be reached or has fallen silent. A hint: it may be wrong."""
+
+    def peer_refused(self, peer: NodeId, address: str, reason: str) -> None:
+        """This node refused a peer; reported once for each reason. NO_NODE: the peer did not identify itself."""
+
+    def refused_by_peer(self, peer: NodeId, address: str, reason: str) -> None:
+        """The peer refused this node, or another node answered; reported once for each reason."""
 
 
 class StateMachine(Protocol):
-    """What a group replicates. Deterministic; `apply` is total and never raises."""
+    """The state that a group replicates. Deterministic; `apply` is total and never raises."""
 
     def apply(self, entry: Entry) -> object:
-        """Applies a committed DATA entry and returns the reply for whoever proposed it."""
+        """Applies a committed DATA entry and returns the reply to its proposer."""
 
     def read(self, query: object) -> object:
         """Answers a read from the current state."""

@@ -1,9 +1,9 @@
-"""One replica of one group: consensus, a state machine and whoever waits for an answer. No I/O.
+"""One replica of one group: consensus, a state machine and the pending requests. No I/O.
 
-It can be driven by hand: propose, take `raft.ready()`, store it, `apply` what is committed, look at
-`replies`. An answer is final in one of three ways: done (the state machine's reply), certainly not done
+It can be driven by hand: propose, take `raft.ready()`, store it, `apply` the committed entries, look at
+`replies`. A reply is final in one of three ways: done (the state machine's reply), certainly not done
 (NotLeaderError, OverloadedError and the like), or unknown (OutcomeUnknownError: leadership was lost
-while the entry was under way, and the next leader may or may not have it).
+while the entry was in flight, and the next leader may or may not have it).
 """
 
 from dataclasses import dataclass, field
@@ -31,11 +31,11 @@ from flotilla.types.limits import MIB
 @dataclass(frozen=True, slots=True)
 class ReplicaOptions:
     raft: RaftOptions = field(default_factory=RaftOptions)
-    #: A snapshot is due after this many applied entries; 0 leaves it to whoever calls `take_snapshot`.
+    #: A snapshot is due after this many applied entries; 0: the caller of `take_snapshot` decides.
     snapshot_entries: int = 10_000
-    #: And after so many bytes of them, because a start reads them again; 0: however many.
+    #: A snapshot is also due after this many applied bytes, because a start reads them again; 0: no bound.
     snapshot_bytes: int = 128 * MIB
-    #: That many entries stay in the log before the snapshot, for followers that are a little behind.
+    #: Entries that stay in the log before the snapshot, for followers that are a little behind.
     trail_entries: int = 1_000
     #: The log is the data: a snapshot does not shorten it, only retention does.
     keeps_log: bool = False
@@ -50,7 +50,7 @@ def _configuration(entry: Entry) -> Configuration | None:
 
 
 def _read_snapshot(log: GroupLog) -> tuple[Snapshot | None, bool]:
-    """The state to start from, and whether it is lost: then the leader's must take its place."""
+    """The state to start from, and whether it is lost: then the leader's must replace it."""
     try:
         return log.read_snapshot(), False
     except CorruptionError:
@@ -90,32 +90,32 @@ class Replica:
             damaged=recovered.damaged,
             is_state_lost=is_state_lost,
         )
-        #: Answers that are due, in order.
+        #: (token, result) of replies that are due, in order.
         self.replies: list[tuple[object, object]] = []
-        #: Readies handed out whose writes are not durable yet; the driver counts.
+        #: Readys handed out whose writes are not durable yet; the driver counts them.
         self.unadvanced = 0
         #: A snapshot of this replica is being written.
-        self.snapshot_under_way = False
+        self.is_snapshot_pending = False
         self._snapshot_index: Index = applied
-        #: What was applied since the start, and how much of it the snapshot under way and the newest one hold.
+        #: Bytes applied since the start, and those of them that the pending snapshot and the newest one cover.
         self._applied_bytes = self._taking_bytes = self._snapshot_bytes = 0
-        #: Nobody needs the entries before this one. Moved by whoever decides on retention.
+        #: Entries before this one are not needed. Moved by retention.
         self._needed_from: Index = 0
         #: Proposals waiting to be applied, by index; all of the term `_proposal_term`.
         self._proposals: dict[Index, object] = {}
         self._proposal_term: Term = 0
-        #: Reads by raft's id: (query, token, tick at which it is given up).
+        #: Reads by raft's id: (query, token, tick at which it expires).
         self._reads: dict[int, tuple[object, object, int]] = {}
-        #: Confirmed reads waiting for the state machine to get there: (index, query, token, tick of giving up).
+        #: Confirmed reads that wait until their index is applied: (index, query, token, tick at which it expires).
         self._confirmed: list[tuple[Index, object, object, int]] = []
         self._ticks = 0
         #: Before this tick no snapshot is tried again.
         self._snapshot_tick = 0
 
-    # Requests. The answer comes through `replies`, also when it is an error.
+    # Requests. The reply comes through `replies`, also when it is an error.
 
     def propose(self, data: bytes | memoryview, token: object) -> bool:
-        """False: refused; the answer says why, and nothing was logged."""
+        """False: refused; the reply says why, and nothing was logged."""
         try:
             index = self.raft.propose(data)
         except FlotillaError as error:
@@ -134,7 +134,7 @@ class Replica:
             self._wait_for(index, token)
 
     def _require_learners_first(self, change: ConfigurationChange) -> None:
-        """Only who holds the group's log may become a voter: an empty one votes for nobody, and nobody could win."""
+        """Only a node with the group's log may become a voter: an empty one does not vote, and blocks elections."""
         raft = self.raft
         if raft.role != LEADER:
             return
@@ -166,7 +166,7 @@ class Replica:
 
     @property
     def is_waited_for(self) -> bool:
-        """Whether somebody waits for what this replica applies next."""
+        """Whether a request here waits for this replica to apply more."""
         return bool(self._proposals or self._reads or self._confirmed)
 
     def is_serving(self) -> bool:
@@ -175,7 +175,7 @@ class Replica:
         return raft.role == LEADER and self.applied >= raft.log.base and raft.log.term(self.applied) == raft.term
 
     def heir(self) -> NodeId:
-        """The reachable voter that needs the least to lead in our place; nobody if this replica does not lead."""
+        """The reachable voter with the most complete log; NO_NODE if there is none or this replica does not lead."""
         raft = self.raft
         if raft.role != LEADER:
             return NO_NODE
@@ -183,7 +183,7 @@ class Replica:
         return max(heirs, key=lambda voter: raft.progress[voter].match, default=NO_NODE)
 
     def quicker_heir(self) -> NodeId:
-        """An heir that has on its disk what is still to be written here; nobody if there is none."""
+        """An heir that has on its disk what is still to be written here; NO_NODE if there is none."""
         raft = self.raft
         heir = self.heir()
         is_quicker = heir != NO_NODE and raft.progress[heir].match > raft.log.durable
@@ -202,7 +202,7 @@ class Replica:
         behind = [read for read in self._confirmed if read[3] <= self._ticks]
         if behind:
             self._confirmed = [read for read in self._confirmed if read[3] > self._ticks]
-            late_text = "this replica has not come as far as the read in time"
+            late_text = "this replica did not apply the read's index in time"
             self.replies += [(token, UnavailableError(late_text)) for _, _, token, _ in behind]
         late = [read_id for read_id, (_, _, deadline) in self._reads.items() if deadline <= self._ticks]
         for read_id in late:
@@ -218,7 +218,7 @@ class Replica:
             self._proposals.clear()
 
     def apply(self, entries: list[Entry]) -> None:
-        """Applies committed entries and answers whoever proposed them here."""
+        """Applies committed entries and answers those that were proposed here."""
         for entry in entries:
             assert entry.index == self.applied + 1, f"applying {entry.index} after {self.applied}"
             result = self.machine.apply(entry) if entry.kind == DATA else _configuration(entry)
@@ -234,7 +234,7 @@ class Replica:
         if token is None:
             return
         if entry.term != self._proposal_term:
-            # Another leader's entry committed in its place: this one is gone for good.
+            # Another leader's entry committed at its index: this one is lost for good.
             self.replies.append((token, NotLeaderError(self.raft.leader)))
         else:
             self.replies.append((token, result))
@@ -261,10 +261,10 @@ class Replica:
     # Snapshots.
 
     def wants_snapshot(self) -> bool:
-        if self.snapshot_under_way or self._ticks < self._snapshot_tick:
+        if self.is_snapshot_pending or self._ticks < self._snapshot_tick:
             return False
         if self.applied != self.raft.log.handed:
-            # What was handed out is applied first.
+            # Entries that were handed out are applied first.
             return False
         options = self.options
         return (
@@ -274,12 +274,12 @@ class Replica:
         )
 
     def take_snapshot(self) -> Snapshot | None:
-        """The state as of `applied`; None when there is nothing new or one is under way."""
-        if self.snapshot_under_way or self.applied <= self._snapshot_index or self.applied > self.raft.log.last_index:
+        """The state as of `applied`; None when there is nothing new or a snapshot is being written."""
+        if self.is_snapshot_pending or self.applied <= self._snapshot_index or self.applied > self.raft.log.last_index:
             return None
         log = self.raft.log
-        assert log.handed == self.applied, "the configuration at hand is the one of the applied state"
-        self.snapshot_under_way = True
+        assert log.handed == self.applied, "the first configuration is that of the applied state"
+        self.is_snapshot_pending = True
         self._taking_bytes = self._applied_bytes
         self.raft.snapshot_wanted = False
         data = self.machine.snapshot()
@@ -294,25 +294,25 @@ class Replica:
         return Snapshot(meta, data)
 
     def snapshot_taken(self, meta: SnapshotMeta) -> None:
-        """The snapshot is durable: the log before it, but for a trail, is not needed any more."""
-        self.snapshot_under_way = False
+        """The snapshot is durable: the log before it is not needed any more, except for a trail."""
+        self.is_snapshot_pending = False
         self._snapshot_index = max(self._snapshot_index, meta.index)
         self._snapshot_bytes = max(self._snapshot_bytes, self._taking_bytes)
         self._shorten_log()
 
     @property
     def readable_end(self) -> Index:
-        """Entries before this one may be shown: they are applied, and the log's are those that were committed.
+        """Entries before this one may be read: they are applied, and the log holds the committed ones.
 
-        After a leader's snapshot the state is ahead of the log, where entries of our own may stand that never were.
+        After a leader's snapshot the state is ahead of the log, which may hold entries of our own that never committed.
         """
         return min(self.applied, self.raft.log.committed) + 1
 
     def index_holding(self, offset: Offset) -> Index | None:
-        """The entry that holds an offset, or the first one behind it; None: the log has not come that far yet.
+        """The entry that holds an offset, or the first one after it; None: the log does not reach it yet.
 
-        After a leader's snapshot the state is ahead of the log, whose entries come again one after the other: that
-        nothing is there does not mean that nothing will be. Raises CorruptionError when the log cannot be read there.
+        After a leader's snapshot the state is ahead of the log, and its entries arrive later: a missing entry may
+        still come. Raises CorruptionError when the log cannot be read there.
         """
         end = self.readable_end
         entries = self.log.read_from_offset(offset, 0, end)
@@ -321,20 +321,20 @@ class Replica:
         return end if end > self.applied else None
 
     def release_below(self, index: Index) -> None:
-        """Entries before `index` are not needed any more: the log shrinks to it once a snapshot stands behind it."""
+        """Entries before `index` are not needed any more: the log begins there once a snapshot covers them."""
         self._needed_from = max(self._needed_from, min(index, self.applied + 1))
         self._shorten_log()
 
     def has_slack(self) -> bool:
-        """Whether the log holds entries that a newer snapshot would let go."""
+        """Whether the log holds entries that a newer snapshot would free."""
         return self._needed_from > self.log.first_index()
 
     def _shorten_log(self) -> None:
         if self.raft.installing is not None:
-            # The store's log is already that of a leader's snapshot, and raft's is not yet: the next snapshot will do.
+            # The store's log is already that of a leader's snapshot, and raft's is not yet. The next snapshot does it.
             return
         if self.options.keeps_log:
-            # No trail behind what retention gives up: one entry may be many megabytes.
+            # No trail of entries that retention released: one entry may be many megabytes.
             first = min(self._snapshot_index + 1, self._needed_from)
         else:
             first = self._snapshot_index + 1 - self.options.trail_entries
@@ -343,12 +343,12 @@ class Replica:
             self.raft.log_compacted()
 
     def snapshot_failed(self) -> None:
-        """Not at once again: to write down the whole state costs much, and the disk may be full for a while."""
-        self.snapshot_under_way = False
+        """The next attempt waits: writing the whole state is expensive, and the disk may be full for a while."""
+        self.is_snapshot_pending = False
         self._snapshot_tick = self._ticks + self.options.snapshot_retry_ticks
 
     def restore(self, snapshot: Snapshot) -> None:
-        """A leader's snapshot takes the place of this replica's state."""
+        """A leader's snapshot replaces this replica's state."""
         self.machine.restore(snapshot.data)
         self.applied = snapshot.meta.index
         self._snapshot_index = snapshot.meta.index

@@ -1,4 +1,4 @@
-"""L3: a node at work: the driver, its threads, its timers and its clock.
+"""L3: the runtime of a node: the driver, its threads, its timers and its clock.
 
-The driver saves, syncs, sends, applies and replies. Storage and links are reached through ports only.
+The driver saves, syncs, sends, applies and replies. It reaches storage and links through ports only.
 """

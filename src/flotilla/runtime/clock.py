@@ -1,7 +1,7 @@
-"""Time as a broker lives by it: the time of day, a clock that only runs forwards, and what is to be done later.
+"""The clocks of a broker: the time of day, a monotonic clock, and timers.
 
-`LoopClock` is the machine's. `TurnedClock` runs with it and can be turned forwards by hand: a delay of a week is over
-when somebody says so, and everything that was to be done until then is done at once, in its order.
+`LoopClock` is the machine's. `TurnedClock` runs with it and can be turned forwards by hand: a test skips a delay of a
+week, and all timers that are due by then run at once, in order.
 """
 
 import asyncio
@@ -19,10 +19,10 @@ class Clock(Protocol):
         """The time of day."""
 
     def steady_ms(self) -> int:
-        """Never goes back, and nobody sets it."""
+        """Monotonic time: it is never set."""
 
     def later(self, delay_ms: int, action: Callable[[], None]) -> Callable[[], None]:
-        """What takes it back is returned."""
+        """Schedules `action`; returns a function that cancels it."""
 
 
 class LoopClock:
@@ -39,13 +39,13 @@ class LoopClock:
 
 
 class TurnedClock:
-    """Ahead of the machine's clock by what it was turned."""
+    """Ahead of the machine's clock by the time that it was turned."""
 
     def __init__(self) -> None:
         self._clock = LoopClock()
         self._ahead_ms = 0
         self._numbers = count()
-        #: When it is due, its number, and what to do. What was taken back stays until then, without an action.
+        #: (due time, number, action) of timers. A cancelled timer stays until it is due, without an action.
         self._due: list[tuple[int, int, list[Callable[[], None]]]] = []
         self._stop_timer: Callable[[], None] | None = None
 
@@ -64,7 +64,7 @@ class TurnedClock:
         return actions.clear
 
     def turn(self, ms: int) -> None:
-        """Goes forwards. What has become due is done before this returns."""
+        """Moves the clock forwards. Timers that become due run before this returns."""
         assert ms >= 0, "time does not go back"
         self._ahead_ms += ms
         self._run_due()
@@ -80,5 +80,5 @@ class TurnedClock:
             self._stop_timer()
             self._stop_timer = None
         if self._due:
-            # The loop's clock is finer than milliseconds, and must not come before ours.
+            # The loop's clock is finer than milliseconds, and its timer must not fire before ours is due.
             self._stop_timer = self._clock.later(max(self._due[0][0] - self.steady_ms(), 0) + 1, self._run_due)

@@ -1,8 +1,8 @@
-"""Whose data a directory holds: the node and the cluster it belongs to, written once and checked at every start.
+"""The identity of a data directory: its node and its cluster, written once and checked at every start.
 
 A node that starts on another node's or another cluster's data would vote in its name. So the identity is the first
-thing that is written into a new directory, and a directory with data but without identity is refused. With it goes the
-directory's incarnation, a number drawn once: a node that comes back on a new disk is known by another one.
+file in a new directory, and a directory with data but without identity is refused. The file also holds the directory's
+incarnation, a random number: a node that comes back on a new disk has another one.
 """
 
 import json
@@ -33,7 +33,7 @@ class ClaimedDataDir(NamedTuple):
 def claim_data_dir(directory: Path, identity: DataDirIdentity) -> ClaimedDataDir:
     """Writes the identity into a new directory, checks it in an old one.
 
-    Raises InvalidArgumentError when the data belongs to somebody else.
+    Raises InvalidArgumentError when the data belongs to another node or cluster.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = directory / _FILE
@@ -42,7 +42,7 @@ def claim_data_dir(directory: Path, identity: DataDirIdentity) -> ClaimedDataDir
         raise InvalidArgumentError(f"{directory} holds data without an identity; it is not a node's data directory")
     incarnation = 0 if is_new else _check(path, identity)
     if not incarnation:
-        # 0 is nobody's: it stands for one that is not known.
+        # 0 stands for an unknown incarnation.
         incarnation = randbits(_INCARNATION_BITS) | 1
         _write(path, identity, incarnation)
     return ClaimedDataDir(is_new, incarnation)
@@ -64,7 +64,7 @@ def _check(path: Path, identity: DataDirIdentity) -> int:
 
 
 def _write(path: Path, identity: DataDirIdentity, incarnation: int) -> None:
-    """Whole or not at all: written beside, synced, renamed, directory synced."""
+    """Atomic: writes a new file, syncs it, renames it, syncs the directory."""
     beside = path.with_suffix(".new")
     with beside.open("w", encoding="utf-8") as file:
         json.dump({**asdict(identity), "incarnation": incarnation}, file)

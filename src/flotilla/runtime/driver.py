@@ -1,10 +1,11 @@
-"""The pump: save, sync, send, apply, reply, in that order, for all groups of a node at once.
+"""The driver of all groups of a node: it saves, syncs, sends, applies and replies, in that order.
 
 That order is the durability contract (raft/node.py); each step ends at a named crash point, where the
-simulator may cut the power. What rests on nothing new leaves before anything is saved, so that the disks of
-the others are at work as soon as the own one. All groups share one block of the journal, so one sync serves
-everything that came in while the last one ran: no timer, and no waiting when idle. Messages of all groups to a
-peer leave together. There is no thread, clock or socket in here: whoever owns those calls the inputs, then `pump`.
+simulator may cut the power. Messages that depend on nothing unsaved leave before anything is saved, so that
+the other nodes' disks work as soon as the own one. All groups share one block of the journal, so one sync
+serves everything that came in while the last one ran: no timer, and no waiting when idle. Messages of all
+groups to a peer leave together. There is no thread, clock or socket in here: the caller owns those, calls
+the inputs, then `pump`.
 """
 
 from collections.abc import Iterable
@@ -20,10 +21,10 @@ from flotilla.replica.replica import Replica, ReplicaOptions
 from flotilla.types.errors import FlotillaError, NotLeaderError
 from flotilla.types.ids import NO_NODE, GroupId, Index, NodeId
 
-#: An entry that was sent to some voters only, and has no quorum after this long, goes to all of them.
+#: Thrifty replication: an entry without a quorum after this long goes to the lagging voters as well.
 THRIFTY_PATIENCE_MS = 3
 
-#: Between each two steps of the pump. `saved` is before the sync, `synced` after it.
+#: One after each step of the pump. `saved` is before the sync, `synced` after it.
 CRASH_POINTS = (
     "saved",
     "syncing",
@@ -39,15 +40,15 @@ CRASH_POINTS = (
 
 
 class DriverPorts(Protocol):
-    """What the driver needs done. None of it may call back into the driver before returning."""
+    """The I/O of the driver. No call may re-enter the driver."""
 
     def send(self, to: NodeId, messages: list[tuple[GroupId, Message]]) -> None: ...
 
     def write(self, block: Block) -> None:
-        """Start `store.write_block(block)`; report by `block_written`."""
+        """Starts `store.write_block(block)`; `block_written` reports its end."""
 
     def run(self, job: Job) -> None:
-        """Start `job.run()`; report by `job_done`."""
+        """Starts `job.run()`; `job_done` reports its end."""
 
     def reply(self, token: object, result: object) -> None: ...
 
@@ -65,40 +66,40 @@ class Driver:
     def __init__(self, node: NodeId, store: Store, ports: DriverPorts, random: Random, options: DriverOptions) -> None:
         self.node = node
         self.replicas: dict[GroupId, Replica] = {}
-        #: Why nothing is acknowledged at the moment; None when the disk works.
+        #: Why nothing is acknowledged now; None while the disk works.
         self.storage_error: FlotillaError | None = None
-        #: Why the last background job failed: what is acknowledged is safe, but the journal cannot be recycled.
+        #: Why the last background job failed: acknowledged entries are safe, but the journal cannot be recycled.
         self.background_error: FlotillaError | None = None
-        #: Entries of each group that came from other replicas because they were damaged here.
+        #: How many damaged entries of each group were fetched from other replicas.
         self.repaired: dict[GroupId, int] = {}
         self._store = store
         self._ports = ports
         self._random = random
         self._options = options
-        #: Replicas with something to do, and those that need ticks (all but the sleeping ones).
+        #: Replicas with pending work, and those that need ticks (all but the quiescent ones).
         self._touched: dict[GroupId, Replica] = {}
         self._awake: dict[GroupId, Replica] = {}
-        #: Readies that the next block stores, and those that the block under way stores.
+        #: Readys that the next block stores, and those that the block in flight stores.
         self._saved: list[tuple[Replica, Ready]] = []
         self._writing: list[tuple[Replica, Ready]] = []
         self._block: Block | None = None
-        #: How long the one under way has been so, and for how many ticks, by and large, this disk held up others.
+        #: Ticks since the block was started, and a leaky count of the ticks in which this disk delayed a commit.
         self._block_ticks = 0
         self._held_up_ticks = 0
         self._outbox: dict[NodeId, list[tuple[GroupId, Message]]] = {}
-        #: To be applied in this turn, and behind everything else.
+        #: To be applied in this turn, and after everything else.
         self._committed: list[tuple[Replica, list[Entry]]] = []
-        self._behind: list[tuple[Replica, list[Entry]]] = []
-        #: Background work: (the job, whose snapshot it writes, the Ready it installs).
+        self._deferred: list[tuple[Replica, list[Entry]]] = []
+        #: Background work: (the job, the replica whose snapshot it writes, the Ready that it installs).
         self._jobs: list[tuple[Job, Replica | None, Ready | None]] = []
-        #: Leaders that ask whether they still lead, by raft's id of the question.
+        #: Tokens of leaders that confirm their leadership, by raft's read id.
         self._asking: dict[tuple[GroupId, int], object] = {}
-        #: Groups in which entries went to some voters only: a quorum should have them up to here soon.
+        #: Groups with lagging voters: a quorum should have their entries up to this index soon.
         self._lagging: dict[GroupId, Index] = {}
         self._retry_in_ticks = 0
         self._retry_jobs: list[Job] = []
 
-    # Inputs: they only record.
+    # Inputs: they only record work.
 
     def add_replica(self, group: GroupId, machine: StateMachine, options: ReplicaOptions | None = None) -> Replica:
         """Takes part in a group that the store holds."""
@@ -109,11 +110,11 @@ class Driver:
         return replica
 
     def remove_replica(self, group: GroupId) -> None:
-        """Leaves a group and forgets its data."""
+        """Leaves a group and removes its data."""
         self._store.remove_group(group)
         for table in (self.replicas, self._touched, self._awake, self.repaired, self._lagging):
             table.pop(group, None)
-        self._behind = [(replica, entries) for replica, entries in self._behind if replica.group != group]
+        self._deferred = [(replica, entries) for replica, entries in self._deferred if replica.group != group]
         self._asking = {asked: token for asked, token in self._asking.items() if asked[0] != group}
 
     def receive(self, messages: list[tuple[GroupId, Message]]) -> None:
@@ -138,21 +139,21 @@ class Driver:
                 self._retry()
 
     def _report_damage(self) -> None:
-        """What a reader of the log met, for a client or for a follower, is fetched from the others again."""
+        """Starts the repair of damage that readers of the log have found."""
         for group, low, high in self._store.take_damage():
             replica = self.replicas.get(group)
-            # A replica that is alone has nobody to ask. It goes on with what is intact; the reader was told.
+            # A single replica has no peer to ask. It goes on with the intact entries; the reader got the error.
             if replica is not None and len(replica.raft.configuration.members()) > 1:
                 replica.raft.log.found_damage.append((low, high))
                 self._touch(replica)
 
     @property
     def has_lagging(self) -> bool:
-        """Whether `replicate_to_lagging` shall be called THRIFTY_PATIENCE_MS from now."""
+        """Whether `replicate_to_lagging` must be called THRIFTY_PATIENCE_MS from now."""
         return bool(self._lagging)
 
     def replicate_to_lagging(self) -> None:
-        """Where those that were sent entries have not made a quorum of them, the others get them now."""
+        """Sends entries to the lagging voters of groups whose quorum has not committed them in time."""
         lagging, self._lagging = self._lagging, {}
         for group, index in lagging.items():
             raft = self.replicas[group].raft
@@ -163,7 +164,7 @@ class Driver:
                 self._lagging[group] = raft.log.last_index
 
     def propose(self, group: GroupId, data: bytes | memoryview, token: object) -> bool:
-        """False: refused, nothing was logged; the answer says why."""
+        """False: refused, nothing was logged; the reply says why."""
         replica = self.replicas[group]
         accepted = False
         if self.storage_error is not None:
@@ -174,7 +175,7 @@ class Driver:
         return accepted
 
     def forward(self, group: GroupId, data: bytes) -> None:
-        """Proposes here or at the leader, without an answer."""
+        """Proposes here or at the leader, without a reply."""
         replica = self.replicas[group]
         replica.raft.forward(data)
         self._touch(replica)
@@ -185,7 +186,7 @@ class Driver:
         self._touch(replica)
 
     def confirm(self, group: GroupId, token: object) -> None:
-        """Asks a quorum whether this replica, which leads, still does. The answer is None or a FlotillaError."""
+        """Confirms with a quorum that this leader still leads. The reply is None or a FlotillaError."""
         replica = self.replicas[group]
         assert replica.raft.role == LEADER
         try:
@@ -200,7 +201,7 @@ class Driver:
         self._touch(replica)
 
     def campaign(self, group: GroupId) -> None:
-        """Stands for election now, with a pre-vote: for groups that have had no leader yet."""
+        """Stands for election now, with a pre-vote: for groups that never had a leader."""
         replica = self.replicas[group]
         replica.raft.campaign()
         self._touch(replica)
@@ -233,7 +234,7 @@ class Driver:
             self._awake[replica.group] = replica
 
     def _touch_if_ready(self, replica: Replica) -> None:
-        """Many answers bring nothing: the second of two followers to have what is committed with the first."""
+        """Skips a turn for messages without effect, such as the second follower's reply to a committed entry."""
         if replica.raft.has_ready():
             self._touch(replica)
         elif not replica.raft.quiescent and self.replicas.get(replica.group) is replica:
@@ -243,7 +244,7 @@ class Driver:
 
     @property
     def has_work(self) -> bool:
-        """Whether some replica asked for a turn."""
+        """Whether a replica has pending work."""
         return bool(self._touched)
 
     def pump(self) -> None:
@@ -252,10 +253,10 @@ class Driver:
         self.catch_up()
 
     def hurry(self) -> None:
-        """Does what somebody waits for: all but to apply what others have committed."""
+        """Does the work that requests and peers wait for: all but applying the entries of followers."""
         if not self._touched:
-            # Something may wait to be stored that no replica asked for, such as the removal of a group; and what
-            # rested on a block leaves, also when nothing else comes of that.
+            # The store may have pending changes of no replica, such as the removal of a group; and messages that
+            # waited for a block leave, also when it led to no further work.
             self._sync()
             self._send()
             self._ports.crash_point("sent")
@@ -263,17 +264,17 @@ class Driver:
             self._turn()
 
     def catch_up(self) -> None:
-        """Does the rest. To be called when what comes of `hurry` has left, and before anything else comes in."""
-        if self._behind:
-            behind, self._behind = self._behind, []
-            self._apply(behind)
-            self._reply([replica for replica, _ in behind])
+        """Does the rest. Called when the output of `hurry` has left, and before any further input."""
+        if self._deferred:
+            deferred, self._deferred = self._deferred, []
+            self._apply(deferred)
+            self._reply([replica for replica, _ in deferred])
 
     def _turn(self) -> None:
         touched, self._touched = self._touched, {}
         taken = [(replica, self._take(replica)) for replica in touched.values() if replica.raft.has_ready()]
-        # No crash point before all is saved: until then raft's log and the store's do not meet. Nor is one missed:
-        # what is saved and not synced is lost in a crash as well.
+        # No crash point before all is saved: until then raft's log and the store's differ. None is needed either:
+        # a crash loses saved but unsynced work as well.
         self._send()
         for replica, ready in taken:
             self._save(replica, ready)
@@ -297,13 +298,13 @@ class Driver:
         return ready
 
     def _save(self, replica: Replica, ready: Ready) -> None:
-        """Has stored what raft wants stored; what rests on nothing unsaved goes on at once."""
+        """Saves the Ready to the next block; a Ready that depends on nothing unsaved is advanced at once."""
         raft = replica.raft
         if ready.reads:
             self._take_confirmations(replica, ready.reads)
             replica.take_reads(ready.reads)
         if ready.snapshot is not None:
-            # It comes alone, and its file first.
+            # The Ready of a snapshot is alone, and the snapshot's file is written first.
             return
         if ready.committed:
             self._take_committed(replica, ready.committed)
@@ -322,7 +323,7 @@ class Driver:
             self._saved.append((replica, ready))
             replica.unadvanced += 1
             if raft.log.has_committed():
-                # A Ready takes everything, but for more than can be applied at once.
+                # The Ready left committed entries: more than are applied at once.
                 self._touch(replica)
         else:
             self._post(replica.group, ready.messages_after_sync)
@@ -330,10 +331,10 @@ class Driver:
             self._touch_if_ready(replica)
 
     def _take_committed(self, replica: Replica, entries: list[Entry]) -> None:
-        """Whoever asked here waits for the answer; of a follower nobody did, and its leader waits for its disk."""
+        """A replica with pending requests applies in this turn; a follower later: its leader waits for its disk."""
         is_next = entries[0].index == replica.applied + 1
-        waiting = self._committed if is_next and replica.is_waited_for else self._behind
-        waiting.append((replica, entries))
+        pending = self._committed if is_next and replica.is_waited_for else self._deferred
+        pending.append((replica, entries))
 
     def _take_confirmations(self, replica: Replica, states: list[ReadState]) -> None:
         for state in states if self._asking else ():
@@ -343,13 +344,13 @@ class Driver:
                 replica.replies.append((token, answer))
 
     def _sync(self) -> None:
-        """One block is under way at a time; everything saved meanwhile shares the next one."""
+        """Starts the next block. One block is in flight at a time; everything saved meanwhile shares the next one."""
         if self._block is not None:
             return
         saved, self._saved = self._saved, []
         self._block = self._store.take_block()
         if self._block is None:
-            # They stored nothing themselves, and what they waited for is durable by now.
+            # These Readys stored nothing themselves, and the earlier ones are durable by now.
             self._finish(saved)
             return
         self._writing = saved
@@ -358,7 +359,7 @@ class Driver:
         self._ports.write(self._block)
 
     def block_written(self, block: Block, error: FlotillaError | None = None) -> None:
-        """The block is durable: what rested on it may leave. Or it is not: stop leading, try again later."""
+        """The block is durable: messages that waited for it leave. On an error: stops leading, and retries later."""
         assert block is self._block
         if error is not None:
             self._fail(error)
@@ -374,7 +375,7 @@ class Driver:
     def _finish(self, written: list[tuple[Replica, Ready]]) -> None:
         for replica, ready in written:
             replica.unadvanced -= 1
-            # What was to be said in a term that is over by now may speak of entries that were cut off since.
+            # A message of an older term may be about entries that were truncated since.
             term = replica.raft.term
             self._post(replica.group, [message for message in ready.messages_after_sync if message.term >= term])
             replica.raft.advance(ready.number)
@@ -418,7 +419,7 @@ class Driver:
             self._run(self._store.plan_snapshot(replica.group, snapshot), replica, None)
 
     def _install(self, replica: Replica, ready: Ready) -> None:
-        """The snapshot's file first, then its mark in the journal: a crash leaves the old state or the new."""
+        """Writes the snapshot's file first, then its mark in the journal: a crash leaves the old state or the new."""
         assert ready.snapshot is not None
         self._ports.crash_point("installing")
         replica.unadvanced += 1
@@ -461,15 +462,15 @@ class Driver:
         self._touch(replica)
 
     def _is_gone(self, replica: Replica | None) -> bool:
-        """Whose group was dropped while a job of its ran; it may have begun anew since."""
+        """Whether the replica's group was dropped while its job ran. A new replica of the group may exist since."""
         return replica is not None and self.replicas.get(replica.group) is not replica
 
-    # Failing disks, and slow ones.
+    # Failing and slow disks.
 
     def _watch_disk(self) -> None:
-        """Has others lead for whom this disk is too slow: a leader answers nobody before it has what it logs itself.
+        """Transfers leadership away from a slow disk: a leader waits for its own writes before it replies.
 
-        Where all disks are slow, nobody is quicker most of the time, and nothing moves.
+        Where all disks are slow, no peer is quicker most of the time, and leadership stays.
         """
         is_late = self._block is not None and self._block_ticks > 0
         self._block_ticks += 1
@@ -484,7 +485,7 @@ class Driver:
                     self._touch(replica)
 
     def _fail(self, error: FlotillaError) -> None:
-        """Nothing is acknowledged while the disk fails: others must lead. The same block is tried again later."""
+        """Nothing is acknowledged while the disk fails: other nodes must lead. The same block is retried later."""
         self.storage_error = error
         self._retry_in_ticks = self._options.retry_ticks
         for replica in self.replicas.values():

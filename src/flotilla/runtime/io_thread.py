@@ -1,12 +1,12 @@
-"""A thread that does blocking work for the loop: items in by a queue, outcomes back on the loop.
+"""A thread for the loop's blocking work: items go in by a queue, outcomes come back on the loop.
 
-Items are worked off one at a time and in order, and reported in that order. A FlotillaError is an
-outcome like any other: whoever submitted the item decides what becomes of it. Any other exception
-means that the program is wrong; it is handed to `broken` and the thread takes nothing more on.
-What nobody waits for, such as to note that something was done, is left for when there is nothing else to do.
+Items run one at a time and in order, and are reported in that order. A FlotillaError is an outcome like
+any other: the submitter handles it. Any other exception is a bug; it goes to `broken`, and the thread
+ends. Work that nothing waits for, such as a mark that a block is durable, runs as `tidy` when the thread
+is idle.
 
-A node has two: one for the journal, whose write-and-sync is the heart beat of everything, and one
-for all that may take long. A round trip through a thread of our own took 13 us, through an executor 91.
+A node has two: one for the journal, whose write-and-sync every request waits for, and one for long
+background jobs. A round trip through a thread of our own took 13 us, through an executor 91.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class Order(Enum):
-    """What the thread is told beside the items."""
+    """Orders to the thread, beside the items."""
 
     TIDY = 1
     END = 2
@@ -44,22 +44,22 @@ class IoThread(Generic[T]):
         """`run` and `tidy` are called on the thread, `done` and `broken` on the loop that called start()."""
         self.durations = DurationHistogram()
         self.failed_count = 0
-        #: When the last item was begun and ended.
+        #: Start and end of the last item.
         self.last_us = (0, 0)
-        #: The thread has been told to tidy up and has not ended that yet: `do` has to wait.
+        #: The thread tidies up, or is about to: `do` must wait.
         self.is_tidying = False
         self._run = run
         self._done = done
         self._broken = broken
         self._tidy = tidy
-        #: Something was done since the last time.
+        #: An item has run since the last tidying.
         self._is_untidy = False
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._inbox: SimpleQueue[T | Order] = SimpleQueue()
         self._outcomes: deque[tuple[T, FlotillaError | None]] = deque()
-        #: The loop has been asked to collect outcomes and has not begun to: no need to ask again.
+        #: `_deliver` is scheduled on the loop and has not begun.
         self._is_woken = False
-        self._under_way = 0
+        self._pending_count = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._idle: asyncio.Future[None] | None = None
 
@@ -68,11 +68,11 @@ class IoThread(Generic[T]):
         self._thread.start()
 
     def submit(self, item: T) -> None:
-        self._under_way += 1
+        self._pending_count += 1
         self._inbox.put(item)
 
     def do(self, item: T) -> FlotillaError | None:
-        """Does it now and returns what `done` would be told. On the loop only while the thread has nothing to do."""
+        """Runs the item now and returns its outcome. On the loop only while the thread is idle."""
         started_us = perf_counter_ns() // 1000
         error: FlotillaError | None = None
         try:
@@ -87,17 +87,17 @@ class IoThread(Generic[T]):
         return error
 
     def tidy_up(self) -> None:
-        """Nothing has come for a while: what was done last is tidied up, unless that was so already."""
-        if self._is_untidy and not self._under_way:
+        """Tidies up after the last items, if the thread is idle and that has not happened yet."""
+        if self._is_untidy and not self._pending_count:
             self._is_untidy = False
             self.is_tidying = True
             self._inbox.put(Order.TIDY)
 
     async def stop(self) -> None:
-        """Finishes and reports what was submitted, and what was submitted because of it; then ends the thread."""
+        """Finishes and reports all items, also those submitted meanwhile; then ends the thread."""
         loop = asyncio.get_running_loop()
-        while self._under_way and self._thread.is_alive():
-            # What is reported may bring more.
+        while self._pending_count and self._thread.is_alive():
+            # A report may submit more.
             self._idle = loop.create_future()
             await self._idle
         self.tidy_up()
@@ -123,21 +123,21 @@ class IoThread(Generic[T]):
                 self._loop.call_soon_threadsafe(self._deliver)
 
     def _deliver(self) -> None:
-        # Cleared first: an outcome that comes in from here on asks for another round.
+        # Cleared first: an outcome that arrives from here on schedules another call.
         self._is_woken = False
         while self._outcomes:
             item, error = self._outcomes.popleft()
-            self._under_way -= 1
+            self._pending_count -= 1
             self._done(item, error)
         self._settle()
 
     def _break(self, failure: Exception) -> None:
         self._deliver()
-        self._under_way = 0
+        self._pending_count = 0
         self._settle()
         self._broken(failure)
 
     def _settle(self) -> None:
-        if self._idle is not None and not self._under_way:
+        if self._idle is not None and not self._pending_count:
             self._idle.set_result(None)
             self._idle = None

@@ -1,19 +1,16 @@
-"""A node at work: the driver with a real loop, clock, threads and links around it.
+"""The runtime of a node: the driver with a real event loop, clock, threads and links.
 
-Everything here runs on one event loop, and every input only records and asks for a turn; a turn
-pumps the driver once for all inputs of the loop's round, which sends what came of it in one write per
-peer, and answers. So a thousand requests that arrive together cost one pump, and replies never run
-inside of the driver.
+Everything here runs on one event loop. Every input only records work and schedules a turn. A turn pumps
+the driver once for all inputs of one iteration of the loop, sends in one write per peer, and replies. So a
+thousand requests that arrive together cost one pump, and replies never run inside of the driver.
 
 The journal's writes and the background jobs each have a thread, which touches nothing but its
-block or job; a block that travels alone to a quick disk is written on the loop (inline_writes.py).
-An exception that is not a typed error means that the program is wrong: the node stops where it
-stands, as in a crash, and `wait_stopped` raises it. Going on with half a step done would be worse
-than stopping.
+block or job; a small block for a fast and idle disk is written on the loop (inline_writes.py).
+An exception that is not a typed error is a bug: the node stops at once, as in a crash, and
+`wait_stopped` raises it. Going on with half a step done would be worse than stopping.
 
 Every request is answered once, also when its group is dropped or the node stops first. A node that
-finds that it has overslept keeps what it leads, but says so to nobody (`is_confirmed`) before a quorum
-has confirmed it.
+was paused keeps its leadership, but does not act on it (`is_confirmed`) before a quorum has confirmed it.
 """
 
 import asyncio
@@ -41,7 +38,7 @@ from flotilla.types.ids import NO_NODE, GroupId, NodeId
 
 log = get_logger("runtime")
 
-#: How long a node that stops waits to hear from those who take over what it leads.
+#: How long a stopping node waits for new leaders of the groups it leads.
 HAND_OVER_MS = 1_000
 _HAND_OVER_POLL_MS = 10
 
@@ -60,7 +57,7 @@ class NodeRuntime:
         tick_ms: int = TICK_MS,
     ) -> None:
         self.node = node
-        #: For adding replicas before the start and for looking. Inputs go through this class, which asks for a turn.
+        #: For adding replicas before the start and for inspection. Inputs go through this class, which schedules turns.
         self.driver = Driver(node, store, self, chance, options)
         self.journal: IoThread[Block] = IoThread(
             "journal",
@@ -76,27 +73,27 @@ class NodeRuntime:
         self._links = links
         self._ticker = Ticker(self._tick, tick_ms)
         raft = options.replica.raft
-        # Half an election timeout, and less if heartbeats are so rare that they do not fit into the other half.
+        # Half an election timeout, or less if the heartbeat interval does not fit into the other half.
         unseen_ticks_max = min(raft.election_ticks // 2, raft.election_ticks - raft.heartbeat_ticks - 1)
         self._pause_detector = PauseDetector(max(unseen_ticks_max, 2) * tick_ms)
-        #: Of groups that were asked for since a nap: how many pauses there had been when a quorum was asked, and
-        #: when it last confirmed this node. Without a nap nothing needs to be confirmed.
+        #: By group: the count of pauses when this node last asked a quorum, and when a quorum last confirmed it.
+        #: Before the first pause nothing needs to be confirmed.
         self._asked_pauses: dict[GroupId, int] = {}
         self._confirmed_pauses: dict[GroupId, int] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
-        #: The turn that was asked for, until it begins.
+        #: The scheduled turn, until it begins.
         self._due_turn: asyncio.Handle | None = None
-        #: Set while a quorum is expected of entries that went to some only.
-        self._patience: asyncio.TimerHandle | None = None
-        #: A block that the journal gets at the end of the turn.
+        #: The timer of thrifty replication: at its end the lagging voters get their entries.
+        self._thrifty_timer: asyncio.TimerHandle | None = None
+        #: The block that is written at the end of the turn.
         self._unwritten: Block | None = None
         self._inline_writes = InlineWrites()
         self._pending = PendingRequests()
         self._replies: list[tuple[PendingRequest, object]] = []
-        #: Somebody waits for the end of the next turn.
+        #: Set while a caller waits for the end of the next turn.
         self._next_turn: asyncio.Future[None] | None = None
         self._stopped: asyncio.Future[None] | None = None
-        #: Works on what comes in; takes requests on. A node that stops does only the first for a while.
+        #: Handles inputs; accepts requests. A stopping node does only the first for a while.
         self._is_running = False
         self._is_accepting = False
 
@@ -109,10 +106,10 @@ class NodeRuntime:
         self.background.start()
         self._ticker.start()
         await self._links.start(self)
-        self._ask_for_turn()
+        self._schedule_turn()
 
     async def stop(self, hand_over_ms: int = HAND_OVER_MS) -> None:
-        """Hands leadership over, finishes what is being written, answers whoever waits, and lets go of everything."""
+        """Transfers leadership, finishes pending writes, answers pending requests, and releases everything."""
         if self._is_running:
             await self.hand_over(hand_over_ms)
         await self._shut_down()
@@ -120,17 +117,17 @@ class NodeRuntime:
             self._stopped.set_result(None)
 
     async def wait_stopped(self) -> None:
-        """Returns when the node was stopped; raises what broke it."""
+        """Returns when the node was stopped; raises the exception that broke it."""
         assert self._stopped is not None, "the node was not started"
         await asyncio.shield(self._stopped)
 
     async def turned(self) -> None:
-        """Until the node has done something more, or the next tick has come."""
+        """Waits for the end of the next turn, or the next tick."""
         if self._next_turn is None:
             self._next_turn = asyncio.get_running_loop().create_future()
         await asyncio.shield(self._next_turn)
 
-    # Requests. The answer comes by `reply`, also when it is an error.
+    # Requests. The result comes by `reply`, also when it is an error.
 
     def propose(self, group: GroupId, data: bytes | memoryview, reply: Reply) -> bool:
         """False: refused, and nothing was logged; the reply says why."""
@@ -138,11 +135,11 @@ class NodeRuntime:
             reply(UnavailableError("the node is not running"))
             return False
         accepted = self.driver.propose(group, data, self._pending.add(group, reply, is_read=False))
-        self._ask_for_turn()
+        self._schedule_turn()
         return accepted
 
     def forward(self, group: GroupId, data: bytes) -> None:
-        """Proposes here or at the leader; nobody answers."""
+        """Proposes here or at the leader, without a reply."""
         self._input(self.driver.forward, group, data)
 
     def read(self, group: GroupId, query: object, reply: Reply) -> None:
@@ -161,9 +158,9 @@ class NodeRuntime:
         self._input(self.driver.campaign, group)
 
     def transfer(self, group: GroupId, to: NodeId) -> None:
-        """Asks to hand leadership over. Raises NotLeaderError, InvalidArgumentError."""
+        """Starts a transfer of leadership. Raises NotLeaderError, InvalidArgumentError."""
         self.driver.transfer(group, to)
-        self._ask_for_turn()
+        self._schedule_turn()
 
     def drop(self, group: GroupId, reason: FlotillaError) -> None:
         """Leaves a group and removes its data. Its pending requests are answered with `reason`."""
@@ -179,9 +176,9 @@ class NodeRuntime:
     # Leadership after a pause.
 
     def is_confirmed(self, group: GroupId) -> bool:
-        """Whether a replica that leads may answer for its group. False: this node slept, and a quorum is being asked.
+        """Whether a leading replica may answer for its group. False: this node was paused, and asks a quorum.
 
-        To be asked before each answer that no quorum confirms by itself.
+        Called before each answer that does not go through a quorum.
         """
         pauses = self._pause_detector.pauses()
         if self._confirmed_pauses.get(group, 0) == pauses:
@@ -194,17 +191,17 @@ class NodeRuntime:
 
     def _confirm(self, group: GroupId, pauses: int, result: object) -> None:
         if isinstance(result, FlotillaError):
-            # Not leading any more, or too many ask: the next caller asks again.
+            # This node does not lead any more, or too many reads are pending: the next caller retries.
             self._asked_pauses.pop(group, None)
         else:
             self._confirmed_pauses[group] = pauses
 
-    # What the links, the clock and the threads report.
+    # Events of the links, the clock and the threads.
 
     def receive(self, messages: list[tuple[GroupId, Message]]) -> None:
-        # Many answers bring nothing, and need no turn.
+        # Many replies have no effect, and need no turn.
         if self._record(self.driver.receive, messages) and self.driver.has_work:
-            self._ask_for_turn()
+            self._schedule_turn()
 
     def peer_up(self, peer: NodeId) -> None:
         log.info("peer up", node=self.node, peer=peer)
@@ -230,7 +227,7 @@ class NodeRuntime:
         is_turn_due = self._due_turn is not None
         self._input(self._note_written, block, error)
         if not is_turn_due:
-            # Nothing else came in this round that could share the turn: the answers need not wait for another one.
+            # No other input of this iteration could share the turn: the replies need not wait for the next one.
             self._turn()
 
     def _note_written(self, block: Block, error: FlotillaError | None) -> None:
@@ -238,16 +235,16 @@ class NodeRuntime:
         self._inline_writes.note(*self.journal.last_us)
         self.driver.block_written(block, error)
         if error is not None and (before is None or before.code != error.code):
-            log.error("the disk takes nothing", node=self.node, code=error.code, error=str(error))
+            log.error("journal writes fail", node=self.node, code=error.code, error=str(error))
         elif error is None and before is not None:
-            log.info("the disk works again", node=self.node)
+            log.info("journal writes work again", node=self.node)
 
     def _job_done(self, job: Job, error: FlotillaError | None) -> None:
         self._input(self.driver.job_done, job, error)
 
     def _input(self, record: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
         if self._record(record, *args, **kwargs):
-            self._ask_for_turn()
+            self._schedule_turn()
 
     def _record(self, record: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> bool:
         """Whether the node still runs afterwards."""
@@ -262,12 +259,12 @@ class NodeRuntime:
 
     # The turn.
 
-    def _ask_for_turn(self) -> None:
+    def _schedule_turn(self) -> None:
         if self._due_turn is None and self._loop is not None:
             self._due_turn = self._loop.call_soon(self._turn)
 
     def _turn(self) -> None:
-        self._forget_due_turn()
+        self._cancel_due_turn()
         if not self._is_running:
             return
         self.turns += 1
@@ -280,30 +277,30 @@ class NodeRuntime:
             self._answer()
         except Exception as failure:
             self._break(failure)
-        if self.driver.has_lagging and self._patience is None:
-            self._be_patient()
+        if self.driver.has_lagging and self._thrifty_timer is None:
+            self._start_thrifty_timer()
         if self._next_turn is not None:
             self._next_turn.set_result(None)
             self._next_turn = None
 
-    def _be_patient(self) -> None:
+    def _start_thrifty_timer(self) -> None:
         assert self._loop is not None
-        self._patience = self._loop.call_later(THRIFTY_PATIENCE_MS / 1000, self._replicate_to_lagging)
+        self._thrifty_timer = self._loop.call_later(THRIFTY_PATIENCE_MS / 1000, self._replicate_to_lagging)
 
     def _replicate_to_lagging(self) -> None:
-        self._patience = None
+        self._thrifty_timer = None
         if self._record(self.driver.replicate_to_lagging):
             if self.driver.has_work:
-                self._ask_for_turn()
+                self._schedule_turn()
             elif self.driver.has_lagging:
-                self._be_patient()
+                self._start_thrifty_timer()
 
     def _hurry(self) -> None:
         self.driver.hurry()
         self._answer()
         if self._due_turn is not None:
-            # Answers brought new requests, which need not wait for another turn.
-            self._forget_due_turn()
+            # Replies led to new requests, which need not wait for another turn.
+            self._cancel_due_turn()
             self.driver.hurry()
 
     def _answer(self) -> None:
@@ -312,25 +309,25 @@ class NodeRuntime:
             self._pending.answer(request, result)
 
     def _write(self, block: Block) -> None:
-        """Neither way is free: others write to their disks while we begin."""
+        """On the loop or on the journal's thread. Called after sending, while the peers write to their disks."""
         if not self.journal.is_tidying and self._inline_writes.allows(block.size_bytes, perf_counter_ns() // 1000):
             self._note_written(block, self.journal.do(block))
             self._hurry()
         else:
             self.journal.submit(block)
 
-    def _forget_due_turn(self) -> None:
+    def _cancel_due_turn(self) -> None:
         if self._due_turn is not None:
             self._due_turn.cancel()
             self._due_turn = None
 
-    # What the driver wants done. None of it calls back into the driver.
+    # The ports of the driver. No call re-enters the driver.
 
     def send(self, to: NodeId, messages: list[tuple[GroupId, Message]]) -> None:
         self._links.send(to, messages)
 
     def write(self, block: Block) -> None:
-        assert self._unwritten is None, "one block is under way at a time"
+        assert self._unwritten is None, "one block is in flight at a time"
         self._unwritten = block
 
     def run(self, job: Job) -> None:
@@ -346,13 +343,13 @@ class NodeRuntime:
     # The end.
 
     async def hand_over(self, within_ms: int = HAND_OVER_MS) -> None:
-        """Asks the best placed voter of each group to lead, and waits until all say that they do, but not long."""
+        """Transfers leadership of each group to its best voter, and waits until all have taken over, or `within_ms`."""
         given: list[Replica] = []
         for replica in self.driver.replicas.values():
             heir = replica.heir()
             if heir != NO_NODE:
                 self.driver.transfer(replica.group, heir)
-                self._ask_for_turn()
+                self._schedule_turn()
                 given.append(replica)
         loop = asyncio.get_running_loop()
         until_s = loop.time() + within_ms / 1000
@@ -362,7 +359,7 @@ class NodeRuntime:
     async def _shut_down(self) -> None:
         self._ticker.stop()
         self._is_accepting = False
-        # What was asked for last is still written.
+        # The last requests are still written.
         self._turn()
         await self.journal.stop()
         self._is_running = False
@@ -371,7 +368,7 @@ class NodeRuntime:
         self._pending.fail_all("the node was stopped")
 
     def _break(self, failure: Exception) -> None:
-        """Stops as in a crash: nothing more is said, written or answered."""
+        """Stops as in a crash: nothing more is sent, written or answered."""
         self._is_running = self._is_accepting = False
         self._ticker.stop()
         self._links.close()

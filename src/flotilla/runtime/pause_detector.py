@@ -1,17 +1,16 @@
-"""Whether this process has been awake all along, by its own clock.
+"""Detects that this process was paused (signal, debugger, suspended machine, long stall) by gaps between its ticks.
 
-A process that is stopped (a signal, a debugger, a paused machine, a long stall) goes on with what it knew
-before. For a leader that may be old: others have waited an election timeout and chosen another. So the
-ticker says "awake" at every tick, and whoever is about to rely on leadership looks here first. If no tick
-came for `unseen_ms_max`, that look counts a nap, and leadership of before the nap is worth a question only.
+A paused process goes on with what it knew before. For a leader that may be outdated: its followers may have
+waited an election timeout and elected another. So the ticker reports every tick, and the node calls `pauses`
+before it relies on leadership. A gap of `unseen_ms_max` counts as a pause, and leadership from before a pause
+must be confirmed by a quorum.
 
-Only ticks count, because heartbeats leave with them: a loop that worked on requests for a second was
-as silent to its followers as one that slept. A follower that hears a heartbeat votes for nobody for an
-election timeout, and heartbeats leave every few ticks; as long as the two times together stay below it,
-nobody can have been elected unnoticed.
+Only ticks count, because heartbeats leave with them: a loop that worked on requests for a second was as silent
+to its followers as a paused one. A follower that hears a heartbeat does not vote for an election timeout. As
+long as the heartbeat interval and the gap together stay below that, no other leader can be elected unnoticed.
 
-The clock is one that goes on while the machine is suspended, where the system has it. Who stops the clock
-together with the machine cannot be found out from inside.
+The clock goes on while the machine is suspended, where the system has such a clock. A virtual machine whose
+clock is stopped with it cannot notice that from inside.
 """
 
 import time
@@ -21,7 +20,7 @@ _CLOCK_ID = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def awake_ns() -> int:
-    """Time that passes also while the machine is suspended."""
+    """Monotonic time that includes suspension of the machine."""
     return time.clock_gettime_ns(_CLOCK_ID)
 
 
@@ -36,12 +35,12 @@ class PauseDetector:
         self._pauses = 0
 
     def tick(self) -> None:
-        """The ticker runs, so heartbeats leave."""
+        """A tick has come, so heartbeats leave."""
         self.pauses()
         self._seen_ns = self._clock()
 
     def pauses(self) -> int:
-        """How often this process has overslept until now."""
+        """How often this process was paused until now."""
         now_ns = self._clock()
         if now_ns - self._seen_ns >= self._unseen_ns_max:
             self._pauses += 1

@@ -1,9 +1,8 @@
-"""Where settings come from: flags, then `FLOTILLA_*` variables, then a TOML file, then defaults.
+"""The loader of settings: flags, then `FLOTILLA_*` variables, then a TOML file, then defaults.
 
-This reads; what the values mean is for `flotilla.types.settings`. Whatever is not understood is an
-error: a misspelt key that is silently ignored costs its owner an evening. A value that a stronger
-source overrides is not looked at. An empty variable counts as absent, as deployment tools like to
-pass all of them on.
+It reads the sources; `flotilla.types.settings` parses the values. An unknown key is an error: a misspelt key
+that is silently ignored costs its owner an evening. A value that a stronger source overrides is not parsed.
+An empty variable counts as absent, because deployment tools tend to pass all of them.
 """
 
 import re
@@ -26,7 +25,7 @@ from flotilla.types.settings import (
 CONFIG_VARIABLE = "FLOTILLA_CONFIG"
 CONFIG_BYTES_MAX = 1024 * 1024
 
-# Kubernetes tells every pod of a service named flotilla its addresses in variables like these.
+# Kubernetes sets variables like these with the addresses of a service named flotilla.
 _SERVICE_LINK = re.compile(
     r"FLOTILLA_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)"
 )
@@ -62,7 +61,7 @@ def _read_toml(file: Path, place: str) -> dict[str, object]:
     except OSError as error:
         raise InvalidArgumentError(f"cannot read the settings in {place}: {error.strerror}") from None
     if len(content) > CONFIG_BYTES_MAX:
-        raise InvalidArgumentError(f"{place} is larger than {CONFIG_BYTES_MAX} bytes, which no file of settings is")
+        raise InvalidArgumentError(f"{place} is larger than {CONFIG_BYTES_MAX} bytes, the limit of a settings file")
     try:
         return tomllib.loads(content.decode())
     except UnicodeDecodeError as error:

@@ -1,7 +1,7 @@
-"""The clock of a node: a tick each interval of monotonic time.
+"""The ticks of a node: one each interval of monotonic time.
 
-After a pause of the process only a few of the missed ticks are made up for: a replica that slept
-must hear what waits in its sockets before it may believe that its leader is gone.
+After a pause of the process only a few of the missed ticks follow: a replica must first receive the
+messages that wait in its sockets, before it may conclude that its leader is gone.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ CATCH_UP_TICKS_MAX = 3
 
 class Ticker:
     def __init__(self, tick: Callable[[int], None], interval_ms: int = TICK_MS) -> None:
-        """`tick` is told how many ticks have passed, at least one."""
+        """`tick` is called with the number of ticks that have passed, at least one."""
         self._tick = tick
         self._interval_s = interval_ms / 1000
         self._next_s = 0.0

@@ -126,7 +126,7 @@ def test_many_outcomes_share_a_wake_up() -> None:
     run(scenario)
 
 
-def test_what_was_done_is_tidied_up_on_the_thread_once_when_nothing_is_under_way() -> None:
+def test_what_was_done_is_tidied_up_on_the_thread_once_when_nothing_is_pending() -> None:
     async def scenario() -> None:
         loop_thread = threading.get_ident()
         done: list[str] = []
@@ -144,13 +144,13 @@ def test_what_was_done_is_tidied_up_on_the_thread_once_when_nothing_is_under_way
         worker.submit("first")
         worker.tidy_up()
         assert not worker.is_tidying, "something is under way"
-        while worker._under_way:
+        while worker._pending_count:
             await asyncio.sleep(0.001)
         worker.tidy_up()
         assert worker.is_tidying
         worker.submit("second")
         may_tidy.set()
-        while worker._under_way:
+        while worker._pending_count:
             await asyncio.sleep(0.001)
         assert not worker.is_tidying
         assert worker.do("on the loop") is None

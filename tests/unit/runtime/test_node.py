@@ -14,12 +14,12 @@ import uvloop
 
 from flotilla.raft.messages import Configuration, Entry, Message
 from flotilla.raft.roles import LEADER
+from flotilla.replica.ports import LinkEvents
 from flotilla.replica.replica import ReplicaOptions
 from flotilla.runtime import node as node_module
 from flotilla.runtime.driver import DriverOptions
 from flotilla.runtime.node import NodeRuntime
 from flotilla.runtime.pause_detector import PauseDetector
-from flotilla.runtime.ports import LinkEvents
 from flotilla.sim.ledger.machine import Ledger, command
 from flotilla.storage.journal_scan import JournalScan, list_journal
 from flotilla.storage.options import StoreOptions
@@ -405,7 +405,7 @@ def test_a_leader_that_slept_asks_a_quorum_before_it_is_believed(
         for _ in range(3):
             first.driver.tick()
         while not first.is_confirmed(GROUP):
-            first._ask_for_turn()
+            first._schedule_turn()
             await asyncio.sleep(0)
         assert first.driver.replicas[GROUP].raft.role == LEADER, "a nap alone costs no leadership"
 
@@ -472,7 +472,7 @@ def test_a_failing_disk_is_reported_and_work_goes_on_when_it_works_again(
 
     run(tmp_path, (1,), scenario)
     events = [(record.levelname, record.message) for record in caplog.records]
-    assert events == [("ERROR", "the disk takes nothing"), ("INFO", "the disk works again")]
+    assert events == [("ERROR", "journal writes fail"), ("INFO", "journal writes work again")]
     assert caplog.records[0].fields == {"node": 1, "code": error.code, "error": str(error)}  # type: ignore[attr-defined]
 
 

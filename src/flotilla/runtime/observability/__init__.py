@@ -1,4 +1,4 @@
-"""What a node reports about itself: the table of metrics, logs, histograms and process usage.
+"""Observability of a node: the table of metrics, logs, histograms and process usage.
 
-Taking the measurements of the broker belongs to `broker/observability`.
+`broker/observability` takes the broker's measurements.
 """

@@ -1,4 +1,4 @@
-"""How long something took, counted in buckets that double. Plain numbers; metrics read them later.
+"""A histogram of durations, in buckets that double. Plain numbers; metrics read them later.
 
 One thread records; any thread may read, and at worst misses the newest sample.
 """

@@ -1,15 +1,14 @@
-"""What a node tells its operators: events with fields, over the standard library's logging.
+"""Structured logs: events with fields, over the standard library's logging.
 
     log = get_logger("raft")
     log.info("leader elected", group=3, term=7)
 
-An event is a constant text; what differs from one time to the next goes into fields, so that lines
-can be counted and searched. On a terminal a line is for people, elsewhere it is one JSON object.
-Nothing happens on import; whoever owns the process calls `configure_logs` once. Logging never
-raises because of a value, writes one line per event whatever the values hold (on a terminal a
-traceback follows), and costs a look-up when the level is off.
+An event is a constant text; variable parts go into fields, so that lines can be counted and searched. On a
+terminal a line is readable text, elsewhere it is one JSON object. Nothing happens on import; the owner of
+the process calls `configure_logs` once. Logging never raises because of a value, writes one line per event
+for any values (on a terminal a traceback follows), and costs a look-up when the level is off.
 
-Not for the replicated core: what happened there is an output, and logged by whoever runs it.
+The replicated core does not log: its events are outputs, and its caller logs them.
 """
 
 import json
@@ -21,7 +20,7 @@ from datetime import UTC, datetime
 from math import isfinite
 from typing import Any, TextIO
 
-#: Longer texts are cut, deeper and longer collections too.
+#: Longer texts, and deeper and longer collections, are cut.
 TEXT_CHARS_MAX = 8192
 DEPTH_MAX = 4
 ITEMS_MAX = 64
@@ -40,14 +39,14 @@ _PLAIN = "\x1b[0m"
 
 
 class Log:
-    """A named source of events. Fields bound to it go with every one of them."""
+    """A named source of events. Its bound fields are part of every event."""
 
     __slots__ = ("_bound", "_logger", "is_enabled")
 
     def __init__(self, logger: logging.Logger, bound: Mapping[str, object]) -> None:
         self._logger = logger
         self._bound = bound
-        #: Whether events of a level are written; to be asked where fields are expensive to gather.
+        #: Whether events of a level are written; for callers whose fields are expensive to gather.
         self.is_enabled = logger.isEnabledFor
 
     def bind(self, /, **fields: object) -> "Log":
@@ -71,13 +70,13 @@ class Log:
             self._write(logging.ERROR, event, fields)
 
     def exception(self, event: str, /, **fields: object) -> None:
-        """An error with the exception that is being handled, and its traceback."""
+        """An error with the current exception and its traceback."""
         if self.is_enabled(logging.ERROR):
             self._write(logging.ERROR, event, fields, has_exception=True)
 
     def _write(self, level: int, event: str, fields: dict[str, object], has_exception: bool = False) -> None:
         extra = {"fields": {**self._bound, **fields}}
-        # Two frames up is whoever logged, for handlers that show it.
+        # The caller is two frames up, for handlers that show it.
         self._logger.log(level, event, extra=extra, exc_info=has_exception, stacklevel=3)
 
 
@@ -87,13 +86,13 @@ def get_logger(name: str) -> Log:
 
 
 class _Handler(logging.StreamHandler[TextIO]):
-    """Ours, so that a second `configure_logs` finds and replaces it."""
+    """A class of our own, so that a second `configure_logs` finds and replaces the handler."""
 
 
 def configure_logs(*, level: str, format: str, stream: TextIO) -> None:  # noqa: A002
     """Writes events from `level` on to `stream`, and warnings of other libraries with them.
 
-    Replaces what an earlier call has set up. `format` is auto, console or json, as in the settings.
+    Replaces the handler of an earlier call. `format` is auto, console or json, as in the settings.
     """
     remove_logs()
     is_terminal = stream.isatty()
@@ -110,7 +109,7 @@ def configure_logs(*, level: str, format: str, stream: TextIO) -> None:  # noqa:
 
 
 def remove_logs() -> None:
-    """Takes back what `configure_logs` has set up."""
+    """Undoes `configure_logs`."""
     root = logging.getLogger()
     for handler in list(root.handlers):
         if isinstance(handler, _Handler):
@@ -175,11 +174,11 @@ class ConsoleFormatter(logging.Formatter):
 
 
 def plain(value: object, depth: int = 0) -> Any:
-    """Anything as JSON can say it: bounded, and without raising."""
+    """Any value as JSON values: bounded, and without raising."""
     try:
         return _plain(value, depth)
     except Exception as error:
-        # A __str__ or an iterator that fails must not take the event with it.
+        # A __str__ or an iterator that fails must not lose the event.
         return f"<{type(value).__name__} that cannot be shown: {type(error).__name__}>"
 
 
@@ -187,7 +186,7 @@ def _plain(value: object, depth: int) -> Any:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int):
-        # Past 64 bits many readers of JSON lose digits.
+        # Above 64 bits many readers of JSON lose digits.
         return int(value) if -(2**63) <= value < 2**64 else _cut(hex(value))
     if isinstance(value, float):
         return float(value) if isfinite(value) else str(value)
@@ -213,7 +212,7 @@ def _event(record: logging.LogRecord) -> str:
     try:
         return record.getMessage()
     except Exception:
-        # Other libraries give arguments that do not fit their text.
+        # Other libraries pass arguments that do not fit their text.
         return str(plain(record.msg))
 
 

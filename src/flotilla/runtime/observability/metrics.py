@@ -1,8 +1,8 @@
-"""What a node measures: one table of metrics, and the text that Prometheus reads (format 0.0.4).
+"""The table of a node's metrics, and their text for Prometheus (format 0.0.4).
 
 The table is this module: a metric that is not in it cannot be written, and the reference page is made
-from it. Units are base units (seconds, bytes), and labels are few: per partition there are numbers,
-never histograms, so that a thousand partitions stay cheap to ask.
+from it. Units are base units (seconds, bytes), and labels are few: partitions have counters and gauges,
+never histograms, so that a thousand partitions stay cheap to scrape.
 """
 
 from dataclasses import dataclass
@@ -16,11 +16,11 @@ COUNTER = "counter"
 GAUGE = "gauge"
 HISTOGRAM = "histogram"
 
-#: Bounds of histograms: powers of two microseconds from 16 us to 16.8 s. What is shorter counts with the first.
+#: Bounds of histograms: powers of two microseconds from 16 us to 16.8 s.
 _EXPONENTS = range(4, 25)
 _BOUNDS = tuple((exponent, f"{(1 << exponent) / 1e6:.6f}") for exponent in _EXPONENTS)
 
-#: flotilla_raft_state of a replica that repairs its log, and neither votes nor serves until it has.
+#: flotilla_raft_state of a replica that repairs its log, and neither votes nor serves until that is done.
 STATE_DAMAGED = 0
 _STATES = ", ".join(f"{number} {name}" for number, name in {STATE_DAMAGED: "damaged", **ROLE_NAMES}.items())
 
@@ -51,7 +51,9 @@ def _messages(kind: str, name: str, text: str, *labels: str) -> Metric:
 
 def _queue(kind: str, name: str, text: str) -> Metric:
     """Of one queue group in one partition."""
-    return _row("Queue groups", kind, name, f"{text} Told by the partition's leader.", "topic", "partition", "group")
+    return _row(
+        "Queue groups", kind, name, f"{text} Reported by the partition's leader.", "topic", "partition", "group"
+    )
 
 
 def _consensus(kind: str, name: str, text: str, *labels: str) -> Metric:
@@ -73,8 +75,8 @@ def _process(kind: str, name: str, text: str, *labels: str) -> Metric:
 MESSAGES_PRODUCED = _messages(
     COUNTER,
     "flotilla_messages_produced_total",
-    "Records acknowledged to producers by this node, or shown by it when their transaction was committed; "
-    "a batch that was stored before does not count again.",
+    "Records acknowledged to producers by this node, or made visible by it when their transaction committed; "
+    "a duplicate of a stored batch does not count again.",
     "topic",
 )
 MESSAGES_DELIVERED = _messages(
@@ -86,14 +88,14 @@ MESSAGES_DELIVERED = _messages(
 MESSAGES_REDELIVERED = _messages(
     COUNTER,
     "flotilla_messages_redelivered_total",
-    "Of the records sent to queue groups by this node, those that had been tried before.",
+    "Records sent to queue groups by this node that had been delivered before.",
     "topic",
 )
 REQUEST_SECONDS = _messages(
     HISTOGRAM,
     "flotilla_request_seconds",
-    "From a request's arrival at the service to its answer. A request that waited because its client asked it to "
-    "(a long poll) counts under the operation's name with _wait behind it.",
+    "From a request's arrival at the broker to its reply. A request that waited because its client asked it to "
+    "(a long poll) counts under the operation's name with the suffix _wait.",
     "operation",
 )
 REQUEST_ERRORS = _messages(
@@ -105,23 +107,23 @@ REQUEST_ERRORS = _messages(
 )
 
 MESSAGES_ACKED = _queue(
-    COUNTER, "flotilla_messages_acked_total", "Messages that the group has finished, since it was opened."
+    COUNTER, "flotilla_messages_acked_total", "Messages that the group has acknowledged since it was created."
 )
 MESSAGES_DEAD_LETTERED = _queue(
     COUNTER,
     "flotilla_messages_dead_lettered_total",
     "Messages of the group that failed for the last time or were rejected, and went to its dead-letter topic.",
 )
-GROUP_LAG_MESSAGES = _queue(GAUGE, "flotilla_group_lag_messages", "Messages that the group has not finished.")
+GROUP_LAG_MESSAGES = _queue(GAUGE, "flotilla_group_lag_messages", "Unsettled messages of the group.")
 GROUP_LAG_SECONDS = _queue(
     GAUGE,
     "flotilla_group_lag_seconds",
-    "For how long the oldest message waits that the group has not finished and whose time has come; 0 without one.",
+    "The age of the oldest unsettled message of the group that is not delayed; 0 without one.",
 )
 QUEUE_READY = _queue(GAUGE, "flotilla_queue_ready", "Messages that the next poll of the group could get.")
-QUEUE_LEASED = _queue(GAUGE, "flotilla_queue_leased", "Messages that members of the group hold.")
+QUEUE_LEASED = _queue(GAUGE, "flotilla_queue_leased", "Messages that members of the group have leased.")
 QUEUE_DELAYED = _queue(
-    GAUGE, "flotilla_queue_delayed", "Messages that wait for a time: of their delivery, or of their next attempt."
+    GAUGE, "flotilla_queue_delayed", "Messages that wait for their delivery time or for their next attempt."
 )
 
 RAFT_STATE = _consensus(GAUGE, "flotilla_raft_state", f"The replica's role: {_STATES}.", "topic", "partition")
@@ -134,7 +136,7 @@ RAFT_COMMIT_INDEX = _consensus(
 RAFT_REPLICATION_LAG = _consensus(
     GAUGE,
     "flotilla_raft_replication_lag",
-    "Entries of the leader's log that it does not know to be on the peer's disk. Told by leaders only.",
+    "Entries of the leader's log that the peer has not acknowledged. Reported by leaders only.",
     "topic",
     "partition",
     "peer",
@@ -154,12 +156,12 @@ LOG_SIZE_BYTES = _storage(
     "partition",
 )
 FSYNC_SECONDS = _storage(
-    HISTOGRAM, "flotilla_fsync_seconds", "One write of the journal with its sync; it serves all partitions."
+    HISTOGRAM, "flotilla_fsync_seconds", "One write of the journal with its sync, which all partitions share."
 )
 STORAGE_ERRORS = _storage(
     COUNTER,
     "flotilla_storage_errors_total",
-    "Work that the disk refused: writes of the journal, or background work (segments, snapshots, removal).",
+    "Failed disk operations: writes of the journal, or background work (segments, snapshots, removal).",
     "work",
 )
 STORAGE_OK = _storage(
@@ -167,22 +169,20 @@ STORAGE_OK = _storage(
 )
 
 PEER_UP = _network(GAUGE, "flotilla_peer_up", "1 while the peer is connected in both directions.", "peer")
-PEER_QUEUED_BYTES = _network(
-    GAUGE, "flotilla_peer_queued_bytes", "Bytes that wait in front of the peer's socket.", "peer"
-)
+PEER_QUEUED_BYTES = _network(GAUGE, "flotilla_peer_queued_bytes", "Bytes queued for the peer's socket.", "peer")
 PEER_SENT_BYTES = _network(COUNTER, "flotilla_peer_sent_bytes_total", "Bytes sent to the peer.", "peer")
 PEER_DROPPED_FRAMES = _network(
     COUNTER, "flotilla_peer_dropped_frames_total", "Frames dropped because the peer did not keep up.", "peer"
 )
-CLIENT_CONNECTIONS = _network(GAUGE, "flotilla_client_connections", "Clients that are connected.")
+CLIENT_CONNECTIONS = _network(GAUGE, "flotilla_client_connections", "Connected clients.")
 CLIENT_CONNECTIONS_ACCEPTED = _network(
-    COUNTER, "flotilla_client_connections_accepted_total", "Clients that were let in."
+    COUNTER, "flotilla_client_connections_accepted_total", "Accepted connections of clients."
 )
 CLIENT_CONNECTIONS_REFUSED = _network(
-    COUNTER, "flotilla_client_connections_refused_total", "Clients turned away because too many were connected."
+    COUNTER, "flotilla_client_connections_refused_total", "Connections refused because too many clients were connected."
 )
 CLIENT_REQUESTS_UNDER_WAY = _network(
-    GAUGE, "flotilla_client_requests_under_way", "Requests of clients that are not answered yet, long polls included."
+    GAUGE, "flotilla_client_requests_under_way", "Requests of clients in flight, long polls included."
 )
 CLIENT_RECEIVED_BYTES = _network(COUNTER, "flotilla_client_received_bytes_total", "Bytes received from clients.")
 CLIENT_SENT_BYTES = _network(COUNTER, "flotilla_client_sent_bytes_total", "Bytes sent to clients.")
@@ -190,15 +190,15 @@ CLIENT_SENT_BYTES = _network(COUNTER, "flotilla_client_sent_bytes_total", "Bytes
 BUILD_INFO = _process(
     GAUGE, "flotilla_build_info", "Always 1; the labels say what runs here.", "version", "python", "node"
 )
-UPTIME_SECONDS = _process(GAUGE, "flotilla_uptime_seconds", "Since the node was started.")
+UPTIME_SECONDS = _process(GAUGE, "flotilla_uptime_seconds", "Time since the node was started.")
 PROCESS_CPU_SECONDS = _process(
     COUNTER, "process_cpu_seconds_total", "Processor time of the process, user and system together."
 )
 PROCESS_RESIDENT_BYTES = _process(
-    GAUGE, "process_resident_memory_bytes", "Memory of the process; only where the system tells it."
+    GAUGE, "process_resident_memory_bytes", "Memory of the process; only where the system reports it."
 )
 PROCESS_OPEN_FILES = _process(
-    GAUGE, "process_open_fds", "Open files and sockets of the process; only where the system tells it."
+    GAUGE, "process_open_fds", "Open files and sockets of the process; only where the system reports it."
 )
 GC_PAUSE_SECONDS = _process(
     HISTOGRAM,
@@ -214,13 +214,13 @@ METRICS: tuple[Metric, ...] = tuple(_TABLE)
 
 
 def label(name: str, value: object) -> str:
-    """One label as it stands between the braces."""
+    """One label, as written between the braces."""
     text = str(value).replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
     return f'{name}="{text}"'
 
 
 class Exposition:
-    """Collects samples, in any order; `render` puts those of a metric together, as the format demands."""
+    """Collects samples in any order; `render` groups them by metric, as the format demands."""
 
     __slots__ = ("_samples",)
 
@@ -228,13 +228,13 @@ class Exposition:
         self._samples: dict[str, list[str]] = {metric.name: [] for metric in METRICS}
 
     def add(self, metric: Metric, value: float, labels: str = "") -> None:
-        """`labels` is what `label` makes, joined by commas, in the order of the metric's labels."""
+        """`labels` are results of `label` joined by commas, in the order of the metric's labels."""
         name = metric.name
         self._samples[name].append(f"{name}{{{labels}}} {value}\n" if labels else f"{name} {value}\n")
 
     def add_histogram(self, metric: Metric, histogram: DurationHistogram, labels: str = "") -> None:
         name, samples = metric.name, self._samples[metric.name]
-        # Another thread may record meanwhile: the count is that of this copy, so that both agree.
+        # Another thread may record meanwhile: the count is taken from this copy, so that both agree.
         buckets = list(histogram.buckets)
         count = sum(buckets)
         front = f"{labels}," if labels else ""

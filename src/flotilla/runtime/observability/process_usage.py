@@ -1,4 +1,4 @@
-"""What this process uses of its machine, where the system tells it without asking long."""
+"""CPU, memory, open files and garbage collections of this process, where the system reports them cheaply."""
 
 import gc
 import os
@@ -34,7 +34,7 @@ def open_file_count() -> int | None:
 
 
 class GcPauseTimer:
-    """Times the runs of the garbage collector. There is one collector, and it never runs inside of itself."""
+    """Times the runs of the garbage collector. There is one collector, and it does not nest."""
 
     __slots__ = ("_began_ns", "pauses")
 
@@ -43,7 +43,7 @@ class GcPauseTimer:
         self.pauses = DurationHistogram()
 
     def start(self) -> None:
-        """From now on; a second call changes nothing."""
+        """Starts the timing; a second call has no effect."""
         if self not in gc.callbacks:
             gc.callbacks.append(self)
 
@@ -54,5 +54,5 @@ class GcPauseTimer:
             self.pauses.record((perf_counter_ns() - self._began_ns) // 1_000)
 
 
-#: Of this process. It counts nothing before it is started (`tune_process`).
+#: The timer of this process. `tune_process` starts it.
 GC_PAUSE_TIMER: Final = GcPauseTimer()
