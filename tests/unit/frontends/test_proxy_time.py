@@ -16,7 +16,7 @@ from flotilla.codec.generated.flotilla_pb2_grpc import FlotillaStub
 from flotilla.frontends.grpc.server import GrpcServer
 from flotilla.frontends.http.server import HttpServer
 from flotilla.gateway.gateway import Gateway
-from tests.unit.client.shells import Endpoints
+from tests.unit.client.shells import Doors as Endpoints
 
 HOUR_MS = 3_600_000
 #: What a machine that is busy may take for something quick.
