@@ -94,6 +94,11 @@ class Node:
         if machine is not None and group not in self.runtime.driver.replicas:
             self.runtime.driver.add_replica(group, machine, options)
 
+    @property
+    def sync_method(self) -> str:
+        """How writes become durable on this node's file system, for people."""
+        return self._disk.sync_method
+
     async def start(self) -> None:
         await self.runtime.start()
 

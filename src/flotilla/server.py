@@ -238,6 +238,7 @@ class Server:
             peers=own.peer_address,
             http=own.http_address or "off",
             grpc=own.grpc_address or "off",
+            sync=self.node.sync_method,
         )
         self._look()
 

@@ -116,7 +116,7 @@ CLOCKS = ("date.today", "datetime.now", "datetime.utcnow")
 #: a clock or a random.
 REPLAYED = ("sim", *ALLOWED["sim"])
 #: Modules among them that are the outside: the real disk, and the processes of a swarm.
-DOORS = ("storage.posix", "sim.swarm")
+DOORS = ("storage.posix", "storage.system_calls", "sim.swarm")
 
 
 class Import(NamedTuple):

@@ -1,6 +1,6 @@
 """The real disk: a data directory on a POSIX file system.
 
-The only module of this package that knows of `os`. Every OSError becomes DiskFullError or StorageFailedError;
+Only this module and `system_calls` know of `os`. Every OSError becomes DiskFullError or StorageFailedError;
 short reads and writes are continued. A lock file keeps a second process out for as long as the disk is open.
 """
 
@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from flotilla.storage.ports import Buffer, File
+from flotilla.storage.system_calls import find_synced_write_flag, reserve, sync_data, sync_method, write_vector
 from flotilla.types.errors import DiskFullError, InvalidArgumentError, StorageFailedError
 from flotilla.types.limits import MIB
 
@@ -21,8 +22,6 @@ _IOV_MAX = min(os.sysconf("SC_IOV_MAX"), 1024)
 _CALL_BYTES_MAX = 1 * MIB
 #: What a disk reads or fails to read as a whole.
 _SECTOR_BYTES = 4096
-#: The flag of a write that returns when its bytes are durable; 0 where there is none.
-_WRITE_SYNCED: int = getattr(os, "RWF_DSYNC", 0)
 _LOCK_NAME = "lock"
 _FILE_MODE = 0o600
 _FOLDER_MODE = 0o700
@@ -42,11 +41,12 @@ def _translated(error: OSError, what: str, path: str) -> DiskFullError | Storage
 
 
 class PosixFile:
-    __slots__ = ("_descriptor", "_path")
+    __slots__ = ("_descriptor", "_path", "_synced_write_flag")
 
-    def __init__(self, descriptor: int, path: str) -> None:
+    def __init__(self, descriptor: int, path: str, synced_write_flag: int) -> None:
         self._descriptor = descriptor
         self._path = path
+        self._synced_write_flag = synced_write_flag
 
     def size(self) -> int:
         with _typed("stat", self._path):
@@ -90,7 +90,7 @@ class PosixFile:
         try:
             for group in _calls(buffers):
                 size = sum(map(len, group))
-                written = os.pwritev(self._descriptor, group, offset)
+                written = write_vector(self._descriptor, group, offset)
                 if written < size:
                     self._continue(offset + written, group, written)
                 offset += size
@@ -100,12 +100,13 @@ class PosixFile:
     def write_synced(self, offset: int, buffers: Sequence[Buffer]) -> None:
         """In one call where the system can: between two calls this thread would wait for the interpreter again."""
         size = sum(map(len, buffers))
-        if not _WRITE_SYNCED or size > _CALL_BYTES_MAX or len(buffers) > _IOV_MAX:
+        flag = self._synced_write_flag
+        if not flag or size > _CALL_BYTES_MAX or len(buffers) > _IOV_MAX:
             self.write(offset, buffers)
             self.sync()
             return
         try:
-            written = os.pwritev(self._descriptor, buffers, offset, _WRITE_SYNCED)
+            written = write_vector(self._descriptor, buffers, offset, flag)
         except OSError as error:
             raise _translated(error, "write", self._path) from error
         if written < size:
@@ -129,18 +130,12 @@ class PosixFile:
 
     def allocate(self, size: int) -> None:
         with _typed("allocate", self._path):
-            if size <= os.fstat(self._descriptor).st_size:
-                return
-            try:
-                os.posix_fallocate(self._descriptor, 0, size)
-            except OSError as error:
-                if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
-                    raise
-                os.ftruncate(self._descriptor, size)
+            if size > os.fstat(self._descriptor).st_size:
+                reserve(self._descriptor, size)
 
     def sync(self) -> None:
         try:
-            os.fdatasync(self._descriptor)
+            sync_data(self._descriptor)
         except OSError as error:
             raise _translated(error, "sync", self._path) from error
 
@@ -176,7 +171,7 @@ def _calls(buffers: Sequence[Buffer]) -> Iterator[Sequence[Buffer]]:
 class PosixDisk:
     """A data directory. Created when absent; held under a lock until `close`."""
 
-    __slots__ = ("_lock", "_root")
+    __slots__ = ("_lock", "_root", "_synced_write_flag")
 
     def __init__(self, root: str) -> None:
         self._root = os.path.abspath(root)
@@ -190,11 +185,18 @@ class PosixDisk:
         except OSError as error:
             os.close(self._lock)
             raise StorageFailedError(f"{self._root} is in use by another process") from error
+        with _typed("write", _LOCK_NAME):
+            self._synced_write_flag = find_synced_write_flag(self._lock)
+
+    @property
+    def sync_method(self) -> str:
+        """How writes become durable on this file system, for people."""
+        return sync_method(self._synced_write_flag)
 
     def open(self, path: str, *, create: bool = False) -> File:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
         with _typed("open", path):
-            return PosixFile(os.open(self._full(path), flags, _FILE_MODE), path)
+            return PosixFile(os.open(self._full(path), flags, _FILE_MODE), path, self._synced_write_flag)
 
     def exists(self, path: str) -> bool:
         return os.path.exists(self._full(path))

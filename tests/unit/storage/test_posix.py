@@ -61,10 +61,11 @@ def test_a_short_write_is_continued(disk: PosixDisk, monkeypatch: pytest.MonkeyP
     assert len(syncs) == is_synced, "the flag of a write counts for what it wrote only"
 
 
-@pytest.mark.parametrize("flag", [posix._WRITE_SYNCED, 0])
+@pytest.mark.parametrize("flag", [os.RWF_DSYNC, 0])
 def test_a_synced_write_is_one_call_with_the_flag_or_two(
     disk: PosixDisk, monkeypatch: pytest.MonkeyPatch, flag: int
 ) -> None:
+    disk._synced_write_flag = flag
     file = disk.open("synced", create=True)
     write, sync = os.pwritev, os.fdatasync
     calls: list[tuple[str, int]] = []
@@ -73,7 +74,6 @@ def test_a_synced_write_is_one_call_with_the_flag_or_two(
         calls.append(("write", flags))
         return write(descriptor, buffers, at, flags)
 
-    monkeypatch.setattr(posix, "_WRITE_SYNCED", flag)
     monkeypatch.setattr(posix.os, "pwritev", noted_write)
     monkeypatch.setattr(posix.os, "fdatasync", lambda fd: calls.append(("sync", 0)) or sync(fd))
     file.write_synced(0, [b"abc"])
