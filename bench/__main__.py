@@ -11,31 +11,14 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from bench import (
-    assignment,
-    broker,
-    contest,
-    delays,
-    duel,
-    failover,
-    grpc_door,
-    http,
-    idle,
-    journal,
-    moves,
-    pauses,
-    queue_handlers,
-    queue_machine,
-    readers,
-    recovery,
-    replication,
-    scale,
-    simulator,
-    spark,
-    streams,
-)
+from bench import broker, contest, scale, spark
+from bench.cluster import failover, moves, readers
+from bench.contest import duel
+from bench.endpoints import grpc_calls, http_tasks
 from bench.figure import Absence, Figure
+from bench.groups import delays, handlers, pauses, streams
 from bench.options import BenchOptions
+from bench.parts import assignment, idle, journal, queue_machine, recovery, replication, simulator
 from bench.peers import PEERS
 
 RESULTS = Path(__file__).parent / "results"
@@ -46,7 +29,7 @@ AREAS: dict[str, Callable[[BenchOptions], Sequence[Figure | Absence]]] = {
     "recovery": recovery.measure,
     "simulator": simulator.measure,
     "queue": queue_machine.measure,
-    "handlers": queue_handlers.measure,
+    "handlers": handlers.measure,
     "pauses": pauses.measure,
     "delays": delays.measure,
     "assignment": assignment.measure,
@@ -54,10 +37,10 @@ AREAS: dict[str, Callable[[BenchOptions], Sequence[Figure | Absence]]] = {
     "streams": streams.measure,
     "broker": broker.measure,
     "failover": failover.measure,
-    "http": http.measure,
+    "http": http_tasks.measure,
     "moves": moves.measure,
     "scale": scale.measure,
-    "grpc": grpc_door.measure,
+    "grpc": grpc_calls.measure,
     "contest": contest.measure,
     "duel": duel.measure,
     "spark": spark.measure,

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from bench.disk import settle
 from bench.figure import Figure, Goal, relate
 from bench.options import BenchOptions
+from bench.parts.disk import settle
 from flotilla.cli.bench.probes import copy_rate, disk_durations, echo_durations
 from flotilla.cli.bench.workloads import cuts
 

@@ -8,8 +8,8 @@ from bench.broker.beside import PAYLOADS_BYTES, synced_rate
 from bench.broker.flotilla import FlotillaSubject
 from bench.contest import measures
 from bench.contest.measures import CONSUMERS, RATE, Measure
-from bench.disk import settle
 from bench.options import BenchOptions
+from bench.parts.disk import settle
 from bench.subject import Contestant
 from flotilla.cli.bench.probes import copy_rate, disk_durations, echo_durations
 from flotilla.cli.bench.workloads import cuts

@@ -1,6 +1,6 @@
 """A reader that costs next to nothing, so that what is measured is the brokers: fixed requests, answers thrown away.
 
-    python -m bench.lean_reader ADDRESS TOPIC END SECONDS
+    python -m bench.cluster.lean_reader ADDRESS TOPIC END SECONDS
 
 Prints how many bytes came in a second, as JSON. It begins when a line comes by its standard input.
 """

@@ -11,10 +11,10 @@ import shutil
 from pathlib import Path
 from time import perf_counter
 
-from bench.disk import drop_from_cache, files_under, read_rate, settle
 from bench.figure import Figure, Goal, compare
-from bench.journal import opened
 from bench.options import BenchOptions
+from bench.parts.disk import drop_from_cache, files_under, read_rate, settle
+from bench.parts.journal import opened
 from flotilla.cli.bench.journal_probe import commit
 from flotilla.cli.bench.probes import scratch
 from flotilla.raft.messages import DATA, Configuration, Entry

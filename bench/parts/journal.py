@@ -13,9 +13,9 @@ from statistics import median
 from threading import Thread
 from time import perf_counter
 
-from bench.disk import append_rate
 from bench.figure import Figure, Goal, compare, relate
 from bench.options import BenchOptions
+from bench.parts.disk import append_rate
 from flotilla.cli.bench.journal_probe import commit
 from flotilla.cli.bench.probes import scratch
 from flotilla.raft.messages import DATA, Configuration, Entry

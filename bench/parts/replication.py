@@ -9,10 +9,10 @@ disk alone, and one of three writers that share it as the three nodes do.
 from pathlib import Path
 from statistics import median
 
-from bench.cluster import NODES, BenchCluster
-from bench.disk import append_rate, settle, shared_durations, sync_p50
 from bench.figure import Figure, Goal, relate
 from bench.options import BenchOptions
+from bench.parts.disk import append_rate, settle, shared_durations, sync_p50
+from bench.parts.node_cluster import NODES, BenchCluster
 from flotilla.cli.bench.probes import scratch
 
 AREA = "replication"

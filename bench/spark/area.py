@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from bench.figure import Absence, Figure, Goal, compare, relate
 from bench.options import BenchOptions
-from bench.spark_guest import Guest
-from bench.spark_triggers import Triggers
+from bench.spark.guest import Guest
+from bench.spark.triggers import Triggers
 from flotilla.cli.bench.probes import scratch
 from flotilla.cli.local_cluster import LocalCluster
 from flotilla.client.client import Client
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 AREA = "spark"
 VALUE_BYTES = 100
 PARTITIONS = 2
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def measure(options: BenchOptions) -> Sequence[Figure | Absence]:
@@ -78,7 +78,7 @@ def _session(folder: Path) -> "SparkSession":
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("ERROR")
-    from bench.spark_probes import ConstantSource, PremadeSource, TupleSource
+    from bench.spark.probes import ConstantSource, PremadeSource, TupleSource
     from flotilla.spark import register
 
     register(spark)

@@ -10,9 +10,9 @@ import subprocess
 import sys
 import time
 
-from bench.cluster import ROOT
 from bench.figure import Figure, Goal, relate
 from bench.options import BenchOptions
+from bench.parts.node_cluster import ROOT
 from bench.scale.cluster import ScaleCluster, started
 from flotilla.cli.bench.probes import scratch
 from flotilla.client.client import Client
@@ -56,7 +56,7 @@ def _rate(addresses: list[str], count: int, seconds: float) -> float:
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
     readers = [
         subprocess.Popen(
-            [sys.executable, "-m", "bench.lean_reader", address, _TOPIC, str(count), str(seconds)],
+            [sys.executable, "-m", "bench.cluster.lean_reader", address, _TOPIC, str(count), str(seconds)],
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 NODES = (1, 2, 3)
 
 
@@ -26,7 +26,7 @@ class BenchCluster:
                 [
                     sys.executable,
                     "-m",
-                    "bench.node",
+                    "bench.parts.node",
                     json.dumps({"node": node, "data": str(folder / str(node)), "ports": ports, "groups": groups}),
                 ],
                 env=environment,

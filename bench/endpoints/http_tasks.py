@@ -12,8 +12,8 @@ from typing import Any
 import uvloop
 
 from bench.broker.flotilla import started_cluster
+from bench.endpoints.http_connections import Wire, with_wires
 from bench.figure import Figure, wanted_rate
-from bench.http_load import Wire, with_wires
 from bench.options import BenchOptions
 from flotilla.cli.bench.probes import scratch
 from flotilla.client.client import Client

@@ -2,9 +2,9 @@
 
 import time
 
-from bench.cluster import NODES, BenchCluster
 from bench.figure import Figure, Goal, relate
 from bench.options import BenchOptions
+from bench.parts.node_cluster import NODES, BenchCluster
 from flotilla.cli.bench.probes import scratch
 
 GROUPS = 1000

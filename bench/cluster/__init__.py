@@ -1,0 +1,1 @@
+"""Clusters in motion: failover, moves of partitions, and readers at all replicas."""

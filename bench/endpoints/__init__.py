@@ -1,0 +1,1 @@
+"""The gRPC and HTTP endpoints of three brokers."""

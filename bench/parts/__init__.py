@@ -1,0 +1,1 @@
+"""Single parts of the product, beside the raw disk: storage, consensus, queue engine, assignment, simulator."""
