@@ -18,7 +18,7 @@ from typing import Any
 
 import uvloop
 
-from flotilla.node import Node, NodeSettings
+from flotilla.node import Node, NodeParts
 from flotilla.raft.messages import Configuration, Entry
 from flotilla.raft.roles import LEADER
 from flotilla.runtime.process import tune_process
@@ -135,7 +135,7 @@ def _busy_s() -> float:
 async def main(arguments: dict[str, Any]) -> None:
     ports = {int(peer): port for peer, port in arguments["ports"].items()}
     node_id = arguments["node"]
-    settings = NodeSettings(
+    settings = NodeParts(
         node=node_id,
         cluster=CLUSTER,
         data=Path(arguments["data"]),
