@@ -9,7 +9,7 @@ from time import process_time
 
 from bench.figure import Figure, Goal, compare
 from bench.options import BenchOptions
-from flotilla.metadata.assignment import NOBODY, assign_sticky
+from flotilla.metadata.assignment import NO_OWNER, assign_sticky
 from flotilla.metadata.commands import Command, CreateTopic, InitCluster, RegisterBroker, encode_command
 from flotilla.metadata.machine import MetadataMachine
 from flotilla.metadata.stream_commands import JoinStreamGroup, ReleasePartitions, RemoveStreamMembers
@@ -74,7 +74,7 @@ class Subject:
 def _strategy() -> float:
     members = [f"member-{number:03}" for number in range(MEMBERS)]
     began = process_time()
-    targets = assign_sticky(members, [NOBODY] * PARTITIONS)
+    targets = assign_sticky(members, [NO_OWNER] * PARTITIONS)
     elapsed = process_time() - began
     assert len(set(targets)) == MEMBERS
     return 1000 * elapsed

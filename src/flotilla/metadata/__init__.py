@@ -1,5 +1,5 @@
 """L1: the cluster's own state machine, pure.
 
-Brokers, topics, placement, stream groups and the decisions of transactions live here. Raft, partitions and I/O do
-not.
+Owns brokers, topics, placement, stream groups and the decisions about transactions. Knows nothing of Raft, partitions
+and I/O.
 """

@@ -1,8 +1,8 @@
-"""Which member of a stream group shall own which partition: pure functions of who is there and who owns what.
+"""The assignment of partitions to the members of a stream group: pure functions, one per strategy.
 
-A strategy takes the members in the order in which they joined and the owner that each partition has now, and names an
-owner for each partition. Whatever it is: nobody's partition stays nobody's only where there are no members, the
-spread is even (the counts of two members differ by one at most), and the same question has the same answer everywhere.
+A strategy takes the members in the order in which they joined and the present owner of each partition, and names an
+owner for each partition. Every strategy is even (the counts of two members differ by one at most) and deterministic,
+and leaves a partition without an owner only where there are no members.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,24 +11,24 @@ from typing import Final, TypeAlias
 from flotilla.types.operations.stream import ROUND_ROBIN, STICKY
 
 #: The owner of a partition that has none.
-NOBODY: Final = ""
+NO_OWNER: Final = ""
 
-#: Members, the oldest first; the owner of each partition, one of these or NOBODY. Who shall own each partition.
+#: From the members, the oldest first, and the owner of each partition, a member or NO_OWNER, to the next owners.
 Strategy: TypeAlias = Callable[[Sequence[str], Sequence[str]], list[str]]
 
 
 def assign_sticky(members: Sequence[str], owners: Sequence[str]) -> list[str]:
-    """The fewest partitions change hands among all even spreads.
+    """Of all even assignments the one that moves the fewest partitions.
 
-    A member keeps what it has, up to its share. Shares differ by one where they do not come out even, and the larger
-    ones go to members who have that many: each of them keeps one partition more than it would otherwise.
+    A member keeps its partitions up to its share. Where shares are uneven, the larger ones go to members that own as
+    many: each of them keeps one partition more than it would otherwise.
     """
     if not members:
-        return [NOBODY] * len(owners)
+        return [NO_OWNER] * len(owners)
     held: dict[str, list[int]] = {member: [] for member in members}
     free: list[int] = []
     for number, owner in enumerate(owners):
-        (free if owner == NOBODY else held[owner]).append(number)
+        (free if owner == NO_OWNER else held[owner]).append(number)
     share, rest = divmod(len(owners), len(members))
     # Sorting is stable: among equals the order of joining decides.
     larger = sorted(members, key=lambda member: len(held[member]) <= share)[:rest]
@@ -48,9 +48,9 @@ def assign_sticky(members: Sequence[str], owners: Sequence[str]) -> list[str]:
 
 
 def assign_round_robin(members: Sequence[str], owners: Sequence[str]) -> list[str]:
-    """One after the other, whoever has it now: who owns a partition follows from its number and the members alone."""
+    """In turn, by number: present owners do not matter."""
     if not members:
-        return [NOBODY] * len(owners)
+        return [NO_OWNER] * len(owners)
     return [members[number % len(members)] for number in range(len(owners))]
 
 

@@ -1,8 +1,8 @@
-"""Integers and texts to bytes and back: the small vocabulary of metadata commands and snapshots.
+"""A writer and a reader of integers and texts, for metadata commands and snapshots.
 
-Integers are unsigned LEB128, so that ids cost a byte or two; texts are their length and UTF-8.
-The same values always give the same bytes. Reading is total: whatever is not well formed raises
-InvalidArgumentError and nothing else, and no length is believed beyond the bytes that are there.
+Integers are unsigned LEB128, so that ids cost a byte or two; texts are their length and UTF-8. The same values always
+give the same bytes. Reading is total: malformed bytes raise InvalidArgumentError and nothing else, and a length beyond
+the bytes that are left is refused.
 """
 
 from typing import Final
@@ -30,7 +30,7 @@ class Writer:
         data.append(value)
 
     def text(self, value: str) -> None:
-        # Lone surrogates have no bytes; what cannot be read back is refused before it is proposed.
+        # Lone surrogates have no bytes: the rules refuse them before a command is proposed.
         encoded = value.encode("utf-8")
         self.integer(len(encoded))
         self._data += encoded
@@ -40,7 +40,7 @@ class Writer:
 
 
 class Reader:
-    """Walks over bytes in the order in which a Writer put them there."""
+    """Reads bytes in the order in which a Writer wrote them."""
 
     __slots__ = ("_at", "_data")
 
@@ -68,10 +68,10 @@ class Reader:
         return value
 
     def count(self) -> int:
-        """How many items follow; each takes a byte at least, so a larger count than bytes is a lie."""
+        """The count of the items that follow. Each takes at least a byte, so a larger count is refused."""
         count = self.integer()
         if count > len(self._data) - self._at:
-            raise InvalidArgumentError(f"{count} items are said to follow and are not there")
+            raise InvalidArgumentError(f"{count} items are announced and not there")
         return count
 
     def text(self) -> str:
@@ -92,6 +92,6 @@ class Reader:
         return False
 
     def finish(self) -> None:
-        """Everything was read."""
+        """Raises InvalidArgumentError if bytes are left."""
         if self._at != len(self._data):
             raise InvalidArgumentError(f"{len(self._data) - self._at} bytes are left over")

@@ -1,17 +1,16 @@
-"""Everything that can happen to the cluster's metadata: one value type per command, and its bytes.
+"""The commands of the cluster's metadata: one value type per command, and its bytes.
 
-Little endian, 32 bytes of head, then the command's own fields in the order of its class (`binary`):
+Little endian, 32 bytes of head, then the command's own fields in the order of its class (`layout`):
 
     offset size field      meaning
          0   1  version    of this layout: 1
-         1   1  kind       which command; a number is never given to another one
+         1   1  kind       the command; a number is never reused
          2   6  zero
          8   8  now_ms     the leader's time when it proposed the command
         16  14  zero
         30   2  magic      0x444D ("MD"), where a record batch keeps its own: no command looks like a batch
 
-Encoding asserts what `check` functions and types promise; decoding is total and raises
-InvalidArgumentError for anything else. The sense of a command is for the machine to judge.
+Decoding is total: malformed bytes raise InvalidArgumentError. `rules` says whether a command is valid.
 """
 
 from collections.abc import Callable, Mapping
@@ -42,7 +41,7 @@ assert HEAD_BYTES == 32
 
 @dataclass(frozen=True, slots=True)
 class InitCluster:
-    """Gives the cluster its id, once. Repeating it word for word is fine."""
+    """Gives the cluster its id, once. An identical repetition has no effect."""
 
     cluster_id: str
     founders: tuple[NodeId, ...]
@@ -51,7 +50,7 @@ class InitCluster:
 
 @dataclass(frozen=True, slots=True)
 class RegisterBroker:
-    """A node tells where it can be reached; it does so at every start."""
+    """A node registers its endpoints, at every start."""
 
     cluster_id: str
     node: NodeId
@@ -65,7 +64,7 @@ class RegisterBroker:
 
 @dataclass(frozen=True, slots=True)
 class SetBrokerState:
-    """Has a broker drain or leave, or ends that."""
+    """Starts or stops draining or removing a broker."""
 
     node: NodeId
     state: int
@@ -74,7 +73,7 @@ class SetBrokerState:
 
 @dataclass(frozen=True, slots=True)
 class RemoveBroker:
-    """A broker without replicas leaves for good: its id is never taken again."""
+    """Removes a broker without replicas for good: its id is never used again."""
 
     node: NodeId
     now_ms: int
@@ -85,7 +84,7 @@ class CreateTopic:
     name: str
     partitions: int
     replication_factor: int
-    #: Only what differs from the table of settings.
+    #: Only settings that differ from the defaults.
     settings: tuple[tuple[str, int], ...]
     now_ms: int
 
@@ -93,10 +92,10 @@ class CreateTopic:
 @dataclass(frozen=True, slots=True)
 class AlterTopic:
     name: str
-    #: What is set anew, and the names of what goes back to the table.
+    #: New values, and the names of settings that return to their defaults.
     settings: tuple[tuple[str, int], ...]
     reset: tuple[str, ...]
-    #: How many there shall be in all; 0 leaves it as it is.
+    #: The new count; 0: unchanged.
     partitions: int
     now_ms: int
 
@@ -104,7 +103,7 @@ class AlterTopic:
 @dataclass(frozen=True, slots=True)
 class DeleteTopic:
     name: str
-    #: When not 0, only the topic of this id is meant, not a later one of the same name.
+    #: 0: any topic of that name. Otherwise only the one of this id, not a later one of the same name.
     topic_id: int
     now_ms: int
 
@@ -124,7 +123,7 @@ class AlterGroup:
 
     topic: str
     group: str
-    #: What is set anew, and the names of what follows the topic again.
+    #: New values, and the names of settings that follow the topic again.
     settings: tuple[tuple[str, int], ...]
     reset: tuple[str, ...]
     now_ms: int
@@ -135,7 +134,7 @@ class DecideTransaction:
     """Commits a transaction or aborts it, for all its partitions. The first decision stands."""
 
     transaction_id: str
-    #: With its version: what an application has committed before is done already. Empty: no such promise.
+    #: A version that the application has committed before is not committed again. Empty: no version.
     application_id: str
     version: int
     #: The partitions that hold stages of it.
@@ -159,7 +158,7 @@ class CommitTogether:
 
 @dataclass(frozen=True, slots=True)
 class ConfirmTransaction:
-    """Partitions show these transactions, or have dropped what they held of them."""
+    """Partitions have made these transactions visible, or have dropped their stages."""
 
     confirmed: tuple[tuple[str, GroupId], ...]
     now_ms: int

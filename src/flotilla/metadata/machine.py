@@ -1,8 +1,8 @@
 """The state machine of the metadata group: committed commands in, replies and answers out.
 
-Deterministic and total: an entry that makes no sense is answered with an error and changes nothing.
-A command is judged first (`rules`), wholly, and only then put into the tables (`state`). The applied
-index is part of the state, so that no entry can be applied twice, also after a restart.
+Deterministic and total: an invalid entry is answered with an error and changes nothing. A command is checked first
+(`rules`), wholly, and only then changes the tables (`state`). The applied index is part of the state, so that no entry
+can be applied twice, also after a restart.
 """
 
 from collections.abc import Callable
@@ -60,7 +60,7 @@ from flotilla.types.topics import check_settings
 
 
 class LoggedEntry(Protocol):
-    """What the machine needs of a committed entry."""
+    """A committed entry, as far as the machine needs it."""
 
     @property
     def index(self) -> Index: ...
@@ -113,10 +113,10 @@ class MetadataMachine:
             StateHash: lambda _: self.state_hash(),
         }
 
-    # What a replica calls.
+    # The interface of a replica.
 
     def apply(self, entry: LoggedEntry) -> object:
-        """The value that the command made or changed, or a FlotillaError; None where there is nothing to show."""
+        """The value that the command made or changed, or a FlotillaError; None: it made none."""
         assert entry.index > self.applied, f"entry {entry.index} was applied before ({self.applied})"
         self.applied = entry.index
         try:
@@ -140,7 +140,7 @@ class MetadataMachine:
         self.applied, self.state = decode_snapshot(data) if data else (0, ClusterState())
 
     def check(self, command: Command) -> FlotillaError | None:
-        """What applying the command would be refused with now: asked before it is proposed."""
+        """The error that applying the command would return now; None: it would be applied."""
         try:
             check_command(self.state, command)
         except FlotillaError as error:
@@ -150,7 +150,7 @@ class MetadataMachine:
     def state_hash(self) -> str:
         return sha256(self.snapshot()).hexdigest()
 
-    # Effects of commands that have been judged.
+    # Effects of commands that passed their rule.
 
     def _init_cluster(self, command: InitCluster) -> Cluster:
         if not self.state.cluster.cluster_id:

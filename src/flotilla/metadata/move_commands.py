@@ -1,7 +1,4 @@
-"""What can happen to where partitions live: plans, their ends, disks that are lost. Commands and their fields as bytes.
-
-The head of a command is told in `commands`; here are the fields behind it, in the order of each class.
-"""
+"""The commands that move partitions and report lost disks. `commands` knows their bytes."""
 
 from dataclasses import dataclass
 
@@ -10,7 +7,7 @@ from flotilla.types.ids import GroupId, NodeId
 
 @dataclass(frozen=True, slots=True)
 class PlanMoves:
-    """Where partitions shall live. Their leaders get them there; another plan takes the place of this one."""
+    """The target replicas of partitions. Their leaders move them; a later plan replaces this one."""
 
     #: The preferred leader first.
     targets: tuple[tuple[GroupId, tuple[NodeId, ...]], ...]
@@ -19,17 +16,17 @@ class PlanMoves:
 
 @dataclass(frozen=True, slots=True)
 class FinishMove:
-    """The members of a group are those of the move's target. Who holds data of it besides gets a tombstone."""
+    """The group has the members of the move's target. Other nodes with data of it get a tombstone."""
 
     group: GroupId
-    #: Its number: the end of an earlier move does not end this one.
+    #: Its number: the end of an earlier move does not end a later one.
     move: int
     now_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class SetIncarnation:
-    """Which data directory a node runs on. With `is_replaced`, what it held on the one before is lost."""
+    """The data directory that a node runs on. With `is_replaced`, the data of the previous one is lost."""
 
     node: NodeId
     incarnation: int
@@ -39,18 +36,18 @@ class SetIncarnation:
 
 @dataclass(frozen=True, slots=True)
 class ConfirmLost:
-    """A group whose node lost its disk has removed that node from its members: it may begin anew."""
+    """The group has removed a node that lost its disk from its members: the node may start again."""
 
     group: GroupId
     node: NodeId
-    #: The one that it begins anew with: a word about an earlier loss does not count for a later one.
+    #: Of the new directory: the confirmation of an earlier loss does not count for a later one.
     incarnation: int
     now_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class ResizeTopic:
-    """Another number of replicas for all partitions of a topic: plans the moves that it takes."""
+    """Changes the number of replicas of all partitions of a topic: plans the moves."""
 
     name: str
     replication_factor: int

@@ -1,4 +1,4 @@
-"""Whether a command about where partitions live makes sense: rules like those of `rules`, which lists them."""
+"""The rules of commands that move partitions; `rules` lists them."""
 
 from flotilla.metadata.move_commands import ConfirmLost, FinishMove, PlanMoves, ResizeTopic, SetIncarnation
 from flotilla.metadata.spreading import Placed, resize
@@ -22,13 +22,13 @@ def plan_moves(state: ClusterState, command: PlanMoves) -> None:
             if node not in state.brokers:
                 raise ConfigurationChangeError(f"there is no broker {node}")
             if not may_receive(state, group, node):
-                raise ConfigurationChangeError(f"node {node} has not yet removed what it held of group {group}")
+                raise ConfigurationChangeError(f"node {node} has not yet removed its data of group {group}")
 
 
 def finish_move(state: ClusterState, command: FinishMove) -> None:
     move = known_place(state, command.group).move
     if move is None or move.number != command.move:
-        raise ConfigurationChangeError(f"move {command.move} of group {command.group} is not under way")
+        raise ConfigurationChangeError(f"move {command.move} of group {command.group} is not in progress")
 
 
 def set_incarnation(state: ClusterState, command: SetIncarnation) -> None:
@@ -45,7 +45,9 @@ def confirm_lost(state: ClusterState, command: ConfirmLost) -> None:
     place = known_place(state, command.group)
     broker = state.brokers.get(command.node)
     if command.node not in place.lost or broker is None or broker.incarnation != command.incarnation:
-        raise ConfigurationChangeError(f"no loss of node {command.node} in group {command.group} waits for that word")
+        raise ConfigurationChangeError(
+            f"no lost disk of node {command.node} is to be confirmed by group {command.group}"
+        )
 
 
 def resize_topic(state: ClusterState, command: ResizeTopic) -> None:
@@ -62,11 +64,11 @@ def resize_topic(state: ClusterState, command: ResizeTopic) -> None:
             raise ConfigurationChangeError(
                 f"topic {topic.name} cannot have {factor} replicas: {active} brokers can take them"
             )
-        raise UnavailableError(f"brokers have not yet removed what they held of group {group}")
+        raise UnavailableError(f"brokers have not yet removed their data of group {group}")
 
 
 def resized(state: ClusterState, topic: Topic, factor: int) -> list[tuple[GroupId, tuple[NodeId, ...]]]:
-    """Where the partitions of the topic would live with so many replicas."""
+    """The replicas of the topic's partitions with another replication factor."""
     brokers = [node for node, broker in sorted(state.brokers.items()) if broker.state == ACTIVE]
     load = {node: state.load(node) for node in state.brokers}
     plan = []
@@ -81,7 +83,7 @@ def resized(state: ClusterState, topic: Topic, factor: int) -> list[tuple[GroupI
 
 
 def may_receive(state: ClusterState, group: GroupId, node: NodeId) -> bool:
-    """Data under a tombstone may vanish at any moment; it must not become a replica again before it has."""
+    """False: a tombstone orders the node to remove its data of the group. It gets a replica after it has."""
     tombstone = state.tombstones.get(group)
     return node != NO_NODE and (tombstone is None or node not in tombstone.waiting)
 

@@ -1,8 +1,8 @@
-"""Where the replicas of new partitions go: a pure function of what every broker holds already.
+"""The placement of new partitions: a pure function of the load of each broker.
 
-A partition takes the brokers with the fewest replicas, and of those the one that leads the fewest
-partitions comes first: it is the preferred leader. Ties go to the lower node id, so every replica of
-the metadata comes to the same answer. What was placed before is never moved.
+A partition takes the brokers with the fewest replicas. Of those, the one that leads the fewest partitions comes first:
+it is the preferred leader. Ties go to the lower node id, so every replica of the metadata computes the same placement.
+Existing partitions are not moved.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from flotilla.types.ids import NodeId
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What a broker holds: replicas in all, and those of them that are preferred leaders."""
+    """The load of a broker: all replicas, and the preferred leaders among them."""
 
     replicas: int = 0
     leaders: int = 0
@@ -33,7 +33,7 @@ def place(
     replication_factor: int,
 ) -> list[tuple[NodeId, ...]]:
     """Replicas for each of `partitions`, the preferred leader first; never two on one broker."""
-    assert brokers, "somebody must take the replicas"
+    assert brokers, "no broker can take the replicas"
     assert partitions >= 0
     assert replication_factor >= 1
     nodes = sorted(set(brokers))

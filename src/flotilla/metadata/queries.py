@@ -1,4 +1,4 @@
-"""What can be asked of the cluster's metadata. Each query says what it is answered with."""
+"""The queries of the cluster's metadata. The docstring of each is its answer."""
 
 from dataclasses import dataclass
 
@@ -43,21 +43,21 @@ class AssignmentOf:
 
 @dataclass(frozen=True, slots=True)
 class AssignmentsTo:
-    """Group id to Assignment, ascending: every replica that a node shall run."""
+    """Group id to Assignment, ascending: every replica of a node, present or planned."""
 
     node: NodeId
 
 
 @dataclass(frozen=True, slots=True)
 class TombstonesFor:
-    """A list of Tombstone by group id: what a node has to remove and confirm."""
+    """A list of Tombstone by group id: the data that a node has to remove and confirm."""
 
     node: NodeId
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionById:
-    """The Transaction as it was decided, or None while nobody has, or nobody remembers."""
+    """The Transaction as it was decided; None: it is undecided, or forgotten."""
 
     transaction_id: str
 

@@ -1,7 +1,7 @@
-"""Whether a command makes sense in the present state: one function per command, and no effects.
+"""The rules of commands: one function per command, which returns or raises a FlotillaError and has no effects.
 
-The machine asks before it applies and the leader's service before it proposes, so that what is
-refused is refused at the door, with the same words. A function returns or raises a FlotillaError.
+The machine checks a command before it applies it, and the leader's broker before it proposes it: so most invalid
+commands are refused early, with the same error.
 """
 
 from collections.abc import Callable, Mapping
@@ -62,7 +62,7 @@ ADDRESS_LENGTH_MAX: Final = 255
 VERSION_LENGTH_MAX: Final = 64
 #: Ids travel as unsigned integers of 32 bits in names of files and in settings.
 NODE_MAX: Final[NodeId] = 2**32 - 1
-#: What the head of a command holds.
+#: The head of a command stores 64 bits.
 _TIME_MS_MAX = 2**63 - 1
 
 
@@ -74,7 +74,7 @@ def check_command(state: ClusterState, command: Command) -> None:
 
 
 def placeable_brokers(state: ClusterState) -> list[NodeId]:
-    """Who may get new replicas, by id. Raises UnavailableError when nobody may."""
+    """The brokers that may get new replicas, by id. Raises UnavailableError when there is none."""
     brokers = [node for node, broker in sorted(state.brokers.items()) if broker.state == ACTIVE]
     if not brokers:
         raise UnavailableError("no broker can take replicas")
@@ -82,7 +82,7 @@ def placeable_brokers(state: ClusterState) -> list[NodeId]:
 
 
 def altered_settings(topic: Topic, command: AlterTopic) -> tuple[tuple[str, int], ...]:
-    """What the topic has set after the command. Raises InvalidArgumentError."""
+    """The topic's settings after the command. Raises InvalidArgumentError."""
     changes = _distinct(command.settings)
     _check_reset(SETTINGS, command.reset, changes)
     kept = {name: value for name, value in topic.chosen if name not in command.reset}
@@ -90,7 +90,7 @@ def altered_settings(topic: Topic, command: AlterTopic) -> tuple[tuple[str, int]
 
 
 def altered_groups(topic: Topic, command: AlterGroup) -> tuple[tuple[str, Chosen], ...]:
-    """What the topic has set for its groups after the command. Raises InvalidArgumentError or OverloadedError."""
+    """The topic's settings of groups after the command. Raises InvalidArgumentError or OverloadedError."""
     changes = _distinct(command.settings)
     _check_reset(GROUP_SETTINGS, command.reset, changes)
     kept = {name: value for name, value in topic.chosen_for(command.group) if name not in command.reset}
@@ -200,7 +200,7 @@ def _delete_topic(state: ClusterState, command: DeleteTopic) -> None:
 
 
 def _confirm_removed(state: ClusterState, command: ConfirmRemoved) -> None:
-    # Groups of which nothing is owed are passed over: the node may be repeating itself.
+    # Groups without a tombstone are skipped: the node may repeat a confirmation.
     for group in command.groups:
         assignment = state.assignments.get(group)
         if assignment is not None and command.node in assignment.place.hosts:
@@ -234,7 +234,7 @@ def _check_groups(state: ClusterState, groups: tuple[GroupId, ...]) -> None:
 
 
 def _confirm_transaction(state: ClusterState, command: ConfirmTransaction) -> None:
-    """Always makes sense: what is not waited for is passed over."""
+    """Always valid: unknown confirmations are skipped."""
 
 
 def _join_stream_group(state: ClusterState, command: JoinStreamGroup) -> None:
@@ -245,7 +245,7 @@ def _join_stream_group(state: ClusterState, command: JoinStreamGroup) -> None:
 
 
 def _change_stream_group(state: ClusterState, command: RemoveStreamMembers | ReleasePartitions) -> None:
-    """Always makes sense: who is not there, and what is not theirs, is passed over."""
+    """Always valid: unknown members and partitions of others are skipped."""
 
 
 def _empty_stream_group(state: ClusterState, command: FenceStreamGroup | ForgetStreamGroup) -> None:

@@ -7,7 +7,7 @@ and the stream groups of a topic keep their own order, the oldest first, which i
 from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
-from flotilla.metadata.assignment import NOBODY, STRATEGY_BY_NAME
+from flotilla.metadata.assignment import NO_OWNER, STRATEGY_BY_NAME
 from flotilla.metadata.binary import Reader, Writer
 from flotilla.metadata.layout import Layout, fields_of, layout_of
 from flotilla.metadata.state import ClusterState
@@ -23,7 +23,7 @@ _Value = TypeVar("_Value")
 
 
 class Snapshot(NamedTuple):
-    """What follows the version."""
+    """The snapshot after its version."""
 
     applied: Index
     cluster: Cluster
@@ -56,13 +56,13 @@ def _read_partitions(reader: Reader) -> tuple[Partition, ...]:
     return tuple([Partition(number, *_PLACE.read(reader)) for number in range(reader.count())])
 
 
-# Owners and targets of shares are places among the members, counted from 1; 0 is nobody.
+# Owners and targets of shares are places among the members, counted from 1; 0: NO_OWNER.
 _PLACED_SHARES: Final = layout_of(tuple[tuple[int, int, int], ...])
 _STREAM_GROUP: Final = layout_of(StreamGroup, {tuple[Share, ...]: _PLACED_SHARES})
 
 
 def _write_stream_group(writer: Writer, group: StreamGroup) -> None:
-    places = {NOBODY: 0} | {member.name: place for place, member in enumerate(group.members, 1)}
+    places = {NO_OWNER: 0} | {member.name: place for place, member in enumerate(group.members, 1)}
     shares = tuple([(places[owner], epoch, places[target]) for owner, epoch, target in group.shares])
     _STREAM_GROUP.write(writer, replace(group, shares=cast("Any", shares)))
 
@@ -71,7 +71,7 @@ def _read_stream_group(reader: Reader) -> StreamGroup:
     group: StreamGroup = _STREAM_GROUP.read(reader)
     if group.strategy not in STRATEGY_BY_NAME:
         raise InvalidArgumentError(f"a stream group has an unknown strategy {group.strategy[:80]!r}")
-    names = (NOBODY, *[member.name for member in group.members])
+    names = (NO_OWNER, *[member.name for member in group.members])
     placed = cast("tuple[tuple[int, int, int], ...]", group.shares)
     if any(owner >= len(names) or target >= len(names) for owner, _, target in placed):
         raise InvalidArgumentError("a partition of a stream group belongs to no member")

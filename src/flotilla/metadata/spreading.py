@@ -1,13 +1,13 @@
-"""Where partitions should live, given where they do: pure plans, which change nothing by themselves.
+"""Plans for existing partitions: pure functions from the present replicas to the next ones.
 
     rebalance  the fewest moves after which no broker holds two replicas more than another, nor leads two more
-    vacate     a broker gives everything away, and nothing else moves
+    vacate     moves all replicas of one broker, and no others
     resize     more replicas of a partition, or fewer
 
-A replica that moves is replaced where it stands, so that a partition keeps its preferred leader where that one stays.
-Ties go to the lower id, of groups and of nodes: whoever plans comes to the same answer. Why the first plan is the
-shortest: of two brokers the one that holds more always holds a partition that the other does not, so each move takes
-one replica from a broker above its share straight to one below its own.
+A replica that moves is replaced in its place, so that a partition keeps a preferred leader that stays. Ties go to the
+lower id, of groups and of nodes: every planner computes the same plan. Why the first plan is the shortest: of two
+brokers the one with more replicas always has a partition that the other has not, so each move takes one replica from a
+broker above its share straight to one below its own.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ _IDLE = Load()
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """One partition: where it lives, and how many replicas it should have."""
+    """One partition: its replicas, and how many it should have."""
 
     group: GroupId
     replicas: Replicas
@@ -32,9 +32,9 @@ class Placed:
 
 
 def rebalance(partitions: Sequence[Placed], brokers: Sequence[NodeId]) -> dict[GroupId, Replicas]:
-    """What differs from now, by group. Replicas elsewhere than at `brokers` stay where they are."""
+    """The changed replicas, by group. Replicas on nodes other than `brokers` stay."""
     nodes = sorted(set(brokers))
-    assert nodes, "somebody must hold the replicas"
+    assert nodes, "no broker can hold the replicas"
     places = {placed.group: list(placed.replicas) for placed in sorted(partitions, key=lambda placed: placed.group)}
     held: dict[NodeId, dict[GroupId, None]] = {node: {} for node in nodes}
     for group, replicas in places.items():
@@ -50,7 +50,7 @@ def rebalance(partitions: Sequence[Placed], brokers: Sequence[NodeId]) -> dict[G
 
 
 def _widen(placed: Placed, replicas: list[NodeId], held: Mapping[NodeId, dict[GroupId, None]]) -> None:
-    """A partition that has fewer replicas than it should gets them where the fewest are."""
+    """Adds missing replicas of a partition on the brokers with the fewest."""
     while len(replicas) < placed.width:
         free = [node for node in held if node not in replicas]
         if not free:
@@ -62,7 +62,7 @@ def _widen(placed: Placed, replicas: list[NodeId], held: Mapping[NodeId, dict[Gr
 
 def _even_out_replicas(places: Mapping[GroupId, list[NodeId]], held: Mapping[NodeId, dict[GroupId, None]]) -> None:
     share, rest = divmod(sum(len(groups) for groups in held.values()), len(held))
-    # Those who hold the most keep one more where the shares do not come out even: that moves the least.
+    # Where shares are uneven, the brokers with the most replicas keep one more: that moves the least.
     fullest = sorted(held, key=lambda node: -len(held[node]))
     shares = {node: share + (place < rest) for place, node in enumerate(fullest)}
     for giver in fullest:
@@ -80,8 +80,8 @@ def _give(
     held: Mapping[NodeId, dict[GroupId, None]],
 ) -> None:
     movable = [group for group in held[giver] if group not in held[taker]]
-    assert len(movable) >= count, "who holds more holds something that the other does not"
-    # A replica that is not to lead is moved first: leadership then stays where it is.
+    assert len(movable) >= count, "the broker with more replicas has one that the other has not"
+    # Replicas that are not preferred leaders move first: so leadership stays.
     movable.sort(key=lambda group: (places[group][0] == giver, group))
     for group in movable[:count]:
         replicas = places[group]
@@ -91,7 +91,7 @@ def _give(
 
 
 def _even_out_leaders(places: Mapping[GroupId, list[NodeId]], nodes: Sequence[NodeId]) -> None:
-    """Reorders replicas, which moves no data, until nobody leads two partitions more than another who could lead."""
+    """Reorders replicas, which moves no data, until no broker leads two more than one that could lead them."""
     led: dict[NodeId, dict[GroupId, None]] = {node: {} for node in nodes}
     for group, replicas in places.items():
         if replicas[0] in led:
@@ -109,7 +109,7 @@ def _even_out_leaders(places: Mapping[GroupId, list[NodeId]], nodes: Sequence[No
 def _way_down(
     giver: NodeId, places: Mapping[GroupId, list[NodeId]], led: Mapping[NodeId, dict[GroupId, None]]
 ) -> list[tuple[GroupId, NodeId]] | None:
-    """The shortest chain of hand-overs from `giver` to somebody who leads two fewer at least; None: there is none."""
+    """The shortest chain of hand-overs from `giver` to a broker that leads at least two fewer; None: there is none."""
     ways: dict[NodeId, list[tuple[GroupId, NodeId]]] = {giver: []}
     frontier = [giver]
     while frontier:
@@ -129,7 +129,7 @@ def _way_down(
 def vacate(
     partitions: Sequence[Placed], node: NodeId, brokers: Sequence[NodeId], load: Mapping[NodeId, Load]
 ) -> dict[GroupId, Replicas]:
-    """A place for everything that `node` holds. What is left out has none: all other brokers hold it already."""
+    """New replicas for the partitions of `node`. One that is missing has no place: all other brokers hold it."""
     others = sorted(set(brokers) - {node})
     counts = {other: load.get(other, _IDLE).replicas for other in others}
     plan: dict[GroupId, Replicas] = {}
@@ -142,17 +142,17 @@ def vacate(
         elif free:
             chosen = min(free, key=counts.__getitem__)
             counts[chosen] += 1
-            # The new one is the last choice for leading: it must fetch everything first.
+            # The new replica is the last choice as leader: it must fetch everything first.
             plan[placed.group] = (*(other for other in placed.replicas if other != node), chosen)
     return plan
 
 
 def resize(placed: Placed, brokers: Sequence[NodeId], load: Mapping[NodeId, Load]) -> Replicas:
-    """As many replicas as the width says, or as there are brokers. The preferred leader stays."""
+    """`width` replicas, or as many as there are brokers. The preferred leader stays."""
     replicas = list(placed.replicas)
     free = sorted(set(brokers) - set(replicas), key=lambda node: (load.get(node, _IDLE).replicas, node))
     replicas += free[: max(0, placed.width - len(replicas))]
     while len(replicas) > placed.width:
-        # Who is on its way out goes first, then who holds the most.
+        # First replicas on brokers that leave, then on those with the most.
         replicas.remove(max(replicas[1:], key=lambda node: (node not in brokers, load.get(node, _IDLE).replicas, node)))
     return tuple(replicas)

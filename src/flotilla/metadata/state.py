@@ -1,16 +1,16 @@
 """The tables of the cluster's metadata and the indexes beside them.
 
-Owns consistency, not judgement: whoever calls a mutator has checked that it makes sense. The
-indexes (names, groups, what each node holds and how much, what each node must remove) follow every
-change, so that describing one topic among many or listing one node's replicas never walks over all.
+Owns consistency, not validity: callers of a mutator have checked the command. The indexes (names, groups, replicas and
+load of each node, data that each node must remove) follow every change, so that describing one topic among many or
+listing one node's replicas does not scan all of them.
 
 Invariants, asserted where they could break:
-1. topic ids and group ids only grow and are never given twice;
+1. topic ids and group ids only grow and are never reused;
 2. no node is both a host of a group and named by a tombstone of it;
 3. a node with replicas is a broker.
 
-A node that may hold data of a group is a host of it until the group's leader has said that it is no member: a move
-that is given up for another keeps its nodes among the hosts, and only the end of a move makes tombstones.
+A node that may hold data of a group is a host of it until the group's leader has confirmed that it is no member: a move
+that another one replaces keeps its nodes among the hosts, and only the end of a move creates tombstones.
 """
 
 from collections.abc import Iterable
@@ -35,7 +35,7 @@ _NO_CLUSTER = Cluster("", (), 0)
 
 
 class ClusterState:
-    """All there is to know, and nothing of how it came about."""
+    """The state of the cluster, without its history."""
 
     __slots__ = (
         "_assigned",
@@ -60,8 +60,8 @@ class ClusterState:
     def __init__(self) -> None:
         self.cluster = _NO_CLUSTER
         self.brokers: dict[NodeId, Broker] = {}
-        #: Brokers that left, and when. Their ids are not taken again: an empty disk under a known id
-        #: could vote for what it has forgotten.
+        #: Brokers that left, and when. Their ids are not used again: a node with an empty disk and a known id could
+        #: vote against entries that it has lost.
         self.removed_nodes: dict[NodeId, int] = {}
         #: By id, which is also the order of creation: altering replaces in place.
         self.topics: dict[int, Topic] = {}
@@ -74,7 +74,7 @@ class ClusterState:
         # Indexes.
         self.names: dict[str, int] = {}
         self.assignments: dict[GroupId, Assignment] = {}
-        #: Groups by the number of the move that is under way.
+        #: Groups by the number of the move in progress.
         self.moves: dict[int, GroupId] = {}
         self._assigned: dict[NodeId, dict[GroupId, None]] = {}
         self._replicas: dict[NodeId, int] = {}
@@ -88,11 +88,11 @@ class ClusterState:
         return None if topic_id is None else self.topics[topic_id]
 
     def load(self, node: NodeId) -> Load:
-        """When everything planned is done."""
+        """The load when all planned moves are done."""
         return Load(self._replicas.get(node, 0), self._leaders.get(node, 0))
 
     def assignments_to(self, node: NodeId) -> dict[GroupId, Assignment]:
-        """Everything that the node may hold, and whatever it shall."""
+        """All groups of which the node may hold data, present and planned."""
         return {group: self.assignments[group] for group in sorted(self._assigned.get(node, ()))}
 
     def tombstones_for(self, node: NodeId) -> list[Tombstone]:
@@ -105,7 +105,7 @@ class ClusterState:
         self.brokers[broker.node] = broker
 
     def remove_broker(self, node: NodeId, now_ms: int) -> None:
-        """It takes its unconfirmed removals with it: nobody will ask that disk again."""
+        """Its unconfirmed removals count as confirmed: that disk never returns."""
         assert not self._assigned.get(node), "a broker with replicas cannot leave"
         for tombstone in self.tombstones_for(node):
             self.confirm_removed(tombstone.group, node)
@@ -125,7 +125,7 @@ class ClusterState:
         known = self.topics.get(topic.topic_id)
         if known is None:
             assert topic.name not in self.names, "a name belongs to one topic"
-            assert topic.topic_id >= self.next_topic_id, "a topic id is never given twice"
+            assert topic.topic_id >= self.next_topic_id, "a topic id is never reused"
             self.next_topic_id = topic.topic_id + 1
             self.names[topic.name] = topic.topic_id
         added = topic.partitions[len(known.partitions) :] if known is not None else topic.partitions
@@ -144,7 +144,7 @@ class ClusterState:
             self.add_tombstone(partition.group, assignment, assignment.place.hosts, now_ms)
 
     def plan_move(self, group: GroupId, target: tuple[NodeId, ...]) -> Partition:
-        """Without effect where the partition is, or is on its way to, just there."""
+        """No effect if the partition has this target, or moves to it already."""
         place = self.assignments[group].place
         if place.wanted == target:
             return place
@@ -172,7 +172,7 @@ class ClusterState:
         return after
 
     def lose_disk(self, node: NodeId) -> None:
-        """What the node held of any group is gone, and so are its votes."""
+        """The node's data of all groups is lost, and its votes with it."""
         for group in list(self._assigned.get(node, ())):
             place = self.assignments[group].place
             late = [node] if node in place.founders else []
@@ -191,7 +191,7 @@ class ClusterState:
         return place
 
     def add_tombstone(self, group: GroupId, assignment: Assignment, nodes: tuple[NodeId, ...], now_ms: int) -> None:
-        """Adds `nodes` to those who must remove their data of `group`; a group has one tombstone at most."""
+        """Orders `nodes` to remove their data of `group`; a group has at most one tombstone."""
         known = self.tombstones.get(group)
         waiting = tuple(sorted({*nodes, *known.waiting})) if known is not None else tuple(sorted(nodes))
         self.put_tombstone(Tombstone(group, assignment.topic_id, assignment.partition, waiting, now_ms))
@@ -204,7 +204,7 @@ class ClusterState:
             self._tombstoned.setdefault(node, {})[tombstone.group] = None
 
     def confirm_removed(self, group: GroupId, node: NodeId) -> None:
-        """No effect when nothing is owed, so that a confirmation can be repeated."""
+        """A repeated confirmation has no effect."""
         tombstone = self.tombstones.get(group)
         if tombstone is None or node not in tombstone.waiting:
             return

@@ -1,20 +1,17 @@
-"""What can happen to stream groups: members come, go and give partitions up. Commands and their fields as bytes.
-
-The head of a command is told in `commands`; here are the fields behind it, in the order of each class.
-"""
+"""The commands of stream groups: members join, leave and release partitions. `commands` knows their bytes."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class JoinStreamGroup:
-    """A member comes, and the group with the first one. A member that is there already changes nothing."""
+    """A member joins; the first one creates the group. A known member changes nothing."""
 
     topic_id: int
     group: str
     member: str
     client: str
-    #: Empty and 0: as the group has it. Only the first member is asked.
+    #: Empty and 0: the group's. Only those of the first member count.
     strategy: str
     session_ms: int
     now_ms: int
@@ -22,19 +19,19 @@ class JoinStreamGroup:
 
 @dataclass(frozen=True, slots=True)
 class RemoveStreamMembers:
-    """Members go. Who is not there is passed over."""
+    """Members leave. Unknown names are skipped."""
 
     topic_id: int
     group: str
     members: tuple[str, ...]
-    #: They were not heard of for a whole session; otherwise they left.
+    #: They sent no heartbeat for a whole session; otherwise they left.
     is_silent: bool
     now_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class ReleasePartitions:
-    """A member does not use these partitions any more, as of a generation. What is not its own is passed over."""
+    """A member does not use these partitions any more, as of a generation. Partitions of others are skipped."""
 
     topic_id: int
     group: str
@@ -55,7 +52,7 @@ class FenceStreamGroup:
 
 @dataclass(frozen=True, slots=True)
 class ForgetStreamGroup:
-    """A group without members is gone."""
+    """Removes a group without members."""
 
     topic_id: int
     group: str

@@ -1,19 +1,19 @@
-"""Stream groups as the cluster remembers them: who is a member, and who owns which partition since when.
+"""The stream groups of the cluster: members, and the owner of each partition with its epoch.
 
 Every change of a group makes a new generation of it. When members or partitions change, a strategy names a target for
 each partition (`assignment`). A partition whose owner is its target is left alone. One without an owner goes to its
-target at once. One that another live member owns waits until that member has released it. Whoever gets a partition
-gets it under an epoch: the generation in which that happened. So does an owner that has stopped using a partition and
-shall have it all the same, because a move was called off or a claim had failed.
+target at once. One that another live member owns waits until that member has released it. A member gets a partition
+under an epoch: the generation in which that happened. An owner that has stopped using a partition and keeps it all the
+same, because a move was called off or a claim failed, gets a new epoch, too.
 
-Owns the table and what becomes of it, not who is alive: heartbeats are the coordinator's (`stream_sessions`).
+Owns the table and its changes. Heartbeats are the coordinator's (`stream_sessions`).
 
 Invariants:
-1. the generation of a group only grows, also over its being forgotten, because partitions remember epochs;
+1. the generation of a group only grows, also after the group was removed, because partitions remember epochs;
 2. a partition changes its owner only together with its epoch, which becomes the generation: in one generation it has
    one owner at most;
-3. an owner that has said that it does not use a partition never gets it again under that epoch: what it said stays
-   true, however late and however often it is heard;
+3. an owner that has released a partition never gets it again under that epoch: so its release stays true, however late
+   and however often it arrives;
 4. owners and targets are members; a partition without an owner has no target.
 """
 
@@ -21,7 +21,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from flotilla.metadata.assignment import NOBODY, STRATEGY_BY_NAME
+from flotilla.metadata.assignment import NO_OWNER, STRATEGY_BY_NAME
 from flotilla.types.errors import GroupInUseError, InvalidArgumentError, NotFoundError, OverloadedError
 from flotilla.types.operations.stream import (
     MEMBER_COUNT_MAX,
@@ -36,18 +36,18 @@ from flotilla.types.topics import GROUP_COUNT_MAX, check_group_name
 
 MEMBER_NAME_LENGTH_MAX: Final = 256
 CLIENT_LENGTH_MAX: Final = 256
-#: So many names stand in the cause of a rebalance; the rest is counted.
+#: Names in the cause of a rebalance; the rest is counted.
 _NAMED_MAX: Final = 3
 
 
 class Share(NamedTuple):
     """One partition of a group."""
 
-    #: Who may use it; NOBODY only while the group has no members.
+    #: The member that may use it; NO_OWNER only while the group has no members.
     owner: str
     #: The generation in which the owner got it.
     epoch: int
-    #: Who shall have it when the owner has given it up. Mostly the owner.
+    #: The next owner, when the present one has released it. Mostly the same.
     target: str
 
 
@@ -59,7 +59,7 @@ class GroupMember(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StreamGroup:
-    """One group of one topic. A change makes another value, so that whoever watches sees it by identity."""
+    """One group of one topic. A change makes another value, so that watchers compare by identity."""
 
     topic_id: int
     name: str
@@ -70,7 +70,7 @@ class StreamGroup:
     members: tuple[GroupMember, ...] = ()
     #: By partition.
     shares: tuple[Share, ...] = ()
-    #: Of the last time that targets were named: when, why, and how many partitions they took from their owners.
+    #: The last rebalance: when, why, and how many partitions it takes from their owners.
     rebalanced_at_ms: int = 0
     cause: str = ""
     moved: int = 0
@@ -79,17 +79,17 @@ class StreamGroup:
         return any(member.name == name for member in self.members)
 
     def assignments(self) -> dict[str, list[Owned]]:
-        """What each member may own now: what it has and shall keep."""
+        """The partitions of each member that it owns and keeps."""
         found: dict[str, list[Owned]] = {member.name: [] for member in self.members}
         for number, (owner, epoch, target) in enumerate(self.shares):
-            if owner == target != NOBODY:
+            if owner == target != NO_OWNER:
                 found[owner].append(Owned(number, epoch))
         return found
 
     def given_up(self, member: str, generation: int, owned: Iterable[int]) -> tuple[int, ...]:
-        """What the member owns and does not use any more, by what it says as of a generation.
+        """The partitions that the member owns and does not name in `owned`, as of a generation.
 
-        What it got later it does not know of, and so it cannot have given it up.
+        Partitions that it got later are not included: it does not know of them.
         """
         used = frozenset(owned)
         return tuple(
@@ -99,7 +99,7 @@ class StreamGroup:
         )
 
     def recalls(self) -> dict[str, list[Owned]]:
-        """What members shall give up to others, of those who shall."""
+        """The partitions that members have to release to others, by member."""
         found: dict[str, list[Owned]] = {}
         for number, (owner, epoch, target) in enumerate(self.shares):
             if owner != target:
@@ -107,14 +107,14 @@ class StreamGroup:
         return found
 
     def is_awaited(self, partitions: Iterable[int]) -> bool:
-        """Whether another member shall have one of these as soon as its owner has given it up."""
+        """Whether another member waits for one of these partitions."""
         return any(self.shares[number].owner != self.shares[number].target for number in partitions)
 
 
 def still_used(places: Iterable[Owned], generation: int, owned: Iterable[int]) -> list[Owned]:
-    """Those of a member's places that it has not given up, by what it says as of a generation.
+    """The partitions of `places` that a member has not released, as of a generation.
 
-    Nothing else is told to it as its own: what it has given up it gets under another epoch, or not at all.
+    Only these are returned to it as its own: a released partition comes back under another epoch, or not at all.
     """
     used = frozenset(owned)
     return [place for place in places if place.epoch > generation or place.partition in used]
@@ -126,9 +126,9 @@ class StreamGroupTable:
     __slots__ = ("forgotten_generation", "topics")
 
     def __init__(self) -> None:
-        #: By topic id, then by name, in the order of their founding.
+        #: By topic id, then by name, in the order of creation.
         self.topics: dict[int, dict[str, StreamGroup]] = {}
-        #: No group that was forgotten had a later one.
+        #: The latest generation of any removed group.
         self.forgotten_generation = 0
 
     def find(self, topic_id: int, name: str) -> StreamGroup | None:
@@ -138,7 +138,7 @@ class StreamGroupTable:
         return list(self.topics.get(topic_id, {}).values())
 
     def all_groups(self) -> list[StreamGroup]:
-        """By topic, then in the order of founding."""
+        """By topic, then in the order of creation."""
         return [group for _, groups in sorted(self.topics.items()) for group in groups.values()]
 
     def put(self, group: StreamGroup) -> StreamGroup:
@@ -176,7 +176,7 @@ class StreamGroupTable:
         partition_count: int,
         now_ms: int,
     ) -> StreamGroup:
-        """A group without members takes the wishes of the first one; later wishes are not heard."""
+        """The first member decides about strategy and session; those of later members are ignored."""
         group = self.find(topic_id, name) or self._found(topic_id, name)
         if group.has_member(member.name):
             return group
@@ -188,13 +188,13 @@ class StreamGroupTable:
     def _found(self, topic_id: int, name: str) -> StreamGroup:
         groups = self.topics.get(topic_id, {})
         if len(groups) >= GROUP_COUNT_MAX:
-            # The one that has been there for longest among those that nobody uses makes room.
+            # The oldest group without members makes room.
             forgotten = next(known for known in groups.values() if not known.members)
             self._forget(forgotten)
         return StreamGroup(topic_id, name, STICKY, SESSION_MS_DEFAULT, self.forgotten_generation)
 
     def remove(self, topic_id: int, name: str, members: Sequence[str], why: str, now_ms: int) -> StreamGroup | None:
-        """Members leave, or are taken out. What they owned goes to others at once. None: there is no such group."""
+        """Members leave, or are removed. Their partitions go to others at once. None: there is no such group."""
         group = self.find(topic_id, name)
         if group is None:
             return None
@@ -208,7 +208,7 @@ class StreamGroupTable:
     def release(
         self, topic_id: int, name: str, member: str, generation: int, partitions: Sequence[int]
     ) -> StreamGroup | None:
-        """A member has given these up, and whoever shall have them gets them. None: there is no such group."""
+        """A member has released these partitions: their targets get them. None: there is no such group."""
         group = self.find(topic_id, name)
         if group is None:
             return None
@@ -237,20 +237,20 @@ class StreamGroupTable:
         return group
 
     def fence(self, topic_id: int, name: str) -> StreamGroup:
-        """A generation that no member ever had: what is done under it comes after all that members did."""
+        """A generation that no member ever had: a commit under it supersedes those of all members."""
         group = self.topics[topic_id][name]
-        assert not group.members, "members would hear of a generation in which nothing has changed"
+        assert not group.members, "members would get a generation in which nothing has changed"
         return self.put(replace(group, generation=group.generation + 1))
 
     def forget(self, topic_id: int, name: str) -> None:
         group = self.topics[topic_id][name]
-        assert not group.members, "members would be out without having been told"
+        assert not group.members, "members would be removed without notice"
         self._forget(group)
 
     # Topics.
 
     def grow(self, topic_id: int, partition_count: int, now_ms: int) -> None:
-        """The topic has so many partitions now."""
+        """The topic has `partition_count` partitions now."""
         for group in self.groups_of(topic_id):
             have = len(group.shares)
             if have < partition_count:
@@ -271,17 +271,17 @@ class StreamGroupTable:
     def _rebalance(
         self, group: StreamGroup, members: tuple[GroupMember, ...], partition_count: int, cause: str, now_ms: int
     ) -> StreamGroup:
-        """Names targets anew. Partitions that nobody owns any more go to theirs."""
+        """Names new targets. Partitions without a live owner go to their target."""
         assert partition_count >= len(group.shares), "a topic never loses partitions"
         generation = group.generation + 1
         names = [member.name for member in members]
         live = dict.fromkeys(names)
-        grown = [Share(NOBODY, 0, NOBODY)] * (partition_count - len(group.shares))
+        grown = [Share(NO_OWNER, 0, NO_OWNER)] * (partition_count - len(group.shares))
         before = [*group.shares, *grown]
-        owners = [share.owner if share.owner in live else NOBODY for share in before]
+        owners = [share.owner if share.owner in live else NO_OWNER for share in before]
         targets = STRATEGY_BY_NAME[group.strategy](names, owners)
         shares = tuple(
-            Share(owner, share.epoch, target) if owner != NOBODY else Share(target, generation, target)
+            Share(owner, share.epoch, target) if owner != NO_OWNER else Share(target, generation, target)
             for share, owner, target in zip(before, owners, targets, strict=True)
         )
         moved = sum([share.owner != target for share, target in zip(before, targets, strict=True)])

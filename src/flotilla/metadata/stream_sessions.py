@@ -1,12 +1,12 @@
-"""Who of the stream groups' members was heard when: the memory of the metadata's leader, for one term.
+"""The sessions of stream groups' members: times of heartbeats, in the memory of the metadata's leader for one term.
 
-Nothing of it is replicated. A new leader knows nothing and gives everybody a whole session before it judges; so does
-one that was stopped for a while itself, because what it was sent meanwhile still waits to be read.
+Not replicated. A new leader knows nothing and gives every member a whole session before it removes any. So does a
+leader that was paused, because heartbeats that came meanwhile are not read yet.
 
-A member that gives up what it shall have all the same gets it again under another epoch, which is a log entry. One
-that keeps doing so, because its claims fail or it does not want the partition, gets that once in a while only.
+A member that releases a partition which it keeps all the same gets it again under another epoch, which is a log entry.
+A member that does so again and again, because its claims fail, gets it at most once per `RENEWAL_MS`.
 
-Owns times, not members: who is not in the table is forgotten here. Time is handed in.
+Owns times, not members: members that are not in the table are dropped here. Time is an argument.
 """
 
 from collections.abc import Iterable
@@ -14,10 +14,10 @@ from typing import Final, NamedTuple, TypeAlias
 
 from flotilla.metadata.stream_groups import StreamGroup
 
-#: Whoever looks must do so this often. A longer gap: the leader was not running.
+#: `silent` is called more often than this. A longer gap: the leader was paused.
 GAP_MS_MAX: Final = 2_000
 
-#: How often a member gets anew what it has given up and nobody else shall have.
+#: Bounds the log entries of a member that keeps releasing its own partitions.
 RENEWAL_MS: Final = 1_000
 
 #: Topic id and name.
@@ -25,25 +25,25 @@ GroupKey: TypeAlias = tuple[int, str]
 
 
 class Silent(NamedTuple):
-    """Members of one group of whom nobody heard for a whole session."""
+    """Members of one group without a heartbeat for a whole session."""
 
     group: StreamGroup
     members: tuple[str, ...]
 
 
 class _Attendance:
-    """One group: its members and when they were heard, the longest silent first."""
+    """One group: the last heartbeat of each member, the oldest first."""
 
     __slots__ = ("_group", "_heard_ms", "renewed_ms")
 
     def __init__(self, group: StreamGroup, now_ms: int) -> None:
         self._group = group
         self._heard_ms = {member.name: now_ms for member in group.members}
-        #: When members last got something anew, for those who ever did.
+        #: When members last got a partition again that they had released.
         self.renewed_ms: dict[str, int] = {}
 
     def of(self, group: StreamGroup, now_ms: int) -> dict[str, int]:
-        """Of the members as they are now. Whoever is new has just been heard."""
+        """The last heartbeats of the present members. For a new member it is now."""
         if group is not self._group:
             self._group = group
             members = dict.fromkeys(member.name for member in group.members)
@@ -63,25 +63,25 @@ class StreamSessions:
     def heard(self, group: StreamGroup, member: str, now_ms: int) -> None:
         heard_ms = self._of(group, now_ms)
         if member in heard_ms:
-            # Taken out and put at the end: the order of the table is the order of times.
+            # Moved to the end: the order of the table is the order of times.
             del heard_ms[member]
             heard_ms[member] = now_ms
 
     def heard_ms_ago(self, group: StreamGroup, member: str, now_ms: int) -> int:
-        """As far as this leader knows."""
+        """Since the member's last heartbeat, as far as this leader knows."""
         return now_ms - self._of(group, now_ms).get(member, now_ms)
 
     def renewed(self, group: StreamGroup, member: str, now_ms: int) -> None:
-        """The member gets anew what it has given up."""
+        """The member gets partitions again that it had released."""
         self._attendance(group, now_ms).renewed_ms[member] = now_ms
 
     def until_renewal_ms(self, group: StreamGroup, member: str, now_ms: int) -> int:
-        """How long the member has to wait until it may get something anew; 0: it may."""
+        """Until the member may get released partitions again; 0: it may now."""
         renewed_ms = self._attendance(group, now_ms).renewed_ms.get(member)
         return 0 if renewed_ms is None else max(renewed_ms + RENEWAL_MS - now_ms, 0)
 
     def silent(self, groups: Iterable[StreamGroup], now_ms: int) -> list[Silent]:
-        """To be asked often, with all groups there are: whose time is over."""
+        """The members whose session is over. To be called often, with all groups."""
         known = self._groups if now_ms - self._looked_ms <= GAP_MS_MAX else {}
         self._looked_ms = now_ms
         self._groups = {}

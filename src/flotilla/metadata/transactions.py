@@ -1,18 +1,18 @@
-"""Transactions as the cluster decides them: one small record here stands for all partitions that one touches.
+"""The decisions about transactions: one small record for all partitions of a transaction.
 
-A transaction's batches wait in the partitions, seen by nobody. Whether they ever will be is decided here, once:
-the first decision stands, and whoever asks again gets it. A partition that finds a stage nobody has decided
-about asks for its abortion, which is remembered, so that a commit that comes later is refused.
+A transaction's batches are staged in the partitions, invisible to readers. Whether they become visible is decided here,
+once: the first decision stands, and a repeated request gets it. A partition with a stage that is not decided in time
+asks for its abortion, which is remembered, so that a later commit is refused.
 
-An application numbers its commits. A version at or below the newest one committed is done already: what was
-staged for it again is dropped, and the answer is the same.
+An application numbers its commits. A version at or below the newest committed one is done already: stages of it are
+dropped, and the answer is the same.
 
 Several transactions may be committed by one decision, which has an id of its own and stages nothing: a job whose tasks
 stage under ids of their own commits the attempts that count, all or none. Each is an ordinary transaction afterwards.
 
-A transaction is remembered until every partition has confirmed that it shows or dropped its part, and after that
-for a time that is longer than any stage waits, as far as there is room. Owns the table and its rules, not the
-partitions' side of it.
+A transaction is remembered until every partition has confirmed that its part is visible or dropped, and after that for
+a time that is longer than any stage waits, as far as there is room. Owns the table and its rules, not the partitions'
+side.
 """
 
 from dataclasses import dataclass, replace
@@ -24,17 +24,17 @@ from flotilla.types.ids import GroupId
 
 TRANSACTION_ID_LENGTH_MAX: Final = 64
 APPLICATION_ID_LENGTH_MAX: Final = 200
-#: Transactions that are remembered at a time, and applications.
+#: Bounds the memory of all replicas.
 TRANSACTION_COUNT_MAX: Final = 100_000
 APPLICATION_COUNT_MAX: Final = 100_000
 PARTICIPANT_COUNT_MAX: Final = 10_000
-#: Transactions that are committed together, and the partitions of all of them.
+#: Bounds a CommitTogether: its transactions, and the partitions of all of them.
 MEMBER_COUNT_MAX: Final = 10_000
 MEMBER_PARTICIPANT_COUNT_MAX: Final = 100_000
-#: What is over is remembered for this long, as far as there is room: a stage is asked about much earlier.
+#: Ended transactions are remembered for this long, as far as there is room: partitions ask about a stage much earlier.
 REMEMBERED_MS: Final = 24 * 3_600_000
 REMEMBERED_COUNT_MAX: Final = TRANSACTION_COUNT_MAX // 2
-#: So many of the oldest are looked at when a new one is decided.
+#: Bounds the work of one decision.
 _FORGOTTEN_AT_ONCE: Final = 64
 
 COMMITTED: Final = 1
@@ -43,17 +43,17 @@ ABORTED: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """A transaction that has been decided."""
+    """A decided transaction."""
 
     transaction_id: str
     state: int
-    #: Empty: the transaction stands for itself.
+    #: Empty: the transaction has no version.
     application_id: str
     version: int
     decided_at_ms: int
-    #: Groups of the partitions that have not confirmed yet that they show it.
+    #: Groups of the partitions that have not confirmed their part.
     waiting: tuple[GroupId, ...] = ()
-    #: Nothing was decided now: the application had committed this version, or a newer one, before.
+    #: Nothing was committed: the application had committed this version, or a newer one, before.
     is_repeated: bool = False
 
 
@@ -62,7 +62,7 @@ Members: TypeAlias = tuple[tuple[str, tuple[GroupId, ...]], ...]
 
 
 class TransactionTable:
-    """What has been decided and may be asked for again."""
+    """The decisions that are remembered."""
 
     __slots__ = ("applications", "transactions")
 
@@ -102,7 +102,7 @@ class TransactionTable:
         is_commit: bool,
         now_ms: int,
     ) -> Transaction:
-        """What was decided, now or before."""
+        """The decision, made now or before."""
         known = self.transactions.get(transaction_id)
         if known is not None:
             return known
@@ -130,7 +130,7 @@ class TransactionTable:
         for name, groups in members:
             self.check(name, application_id, version, groups, is_commit=True)
             if name in self.transactions:
-                # Committed alone, or with others: it must not be counted twice.
+                # It was committed alone or with others, and must not count twice.
                 raise TransactionEndedError(f"transaction {name} is over, so none of the others is committed")
         if len(self.transactions) + len(members) >= TRANSACTION_COUNT_MAX:
             raise OverloadedError(f"{TRANSACTION_COUNT_MAX} transactions are remembered")
@@ -138,7 +138,7 @@ class TransactionTable:
     def commit_together(
         self, transaction_id: str, application_id: str, version: int, members: Members, *, now_ms: int
     ) -> Transaction:
-        """What was decided about all of them, now or before."""
+        """The decision about all of them, made now or before."""
         known = self.transactions.get(transaction_id)
         if known is not None:
             return known
@@ -149,19 +149,19 @@ class TransactionTable:
         return decided
 
     def confirm(self, transaction_id: str, group: GroupId) -> None:
-        """A partition shows what was committed, or has dropped it. A transaction that all have confirmed is over."""
+        """A partition has made its part visible, or dropped it. A transaction that all have confirmed is over."""
         known = self.transactions.get(transaction_id)
         if known is not None and group in known.waiting:
             waiting = tuple(other for other in known.waiting if other != group)
             self.transactions[transaction_id] = replace(known, waiting=waiting)
 
     def release(self, group: GroupId) -> None:
-        """The partition is no more: nobody waits for it."""
+        """The partition is deleted: it counts as confirmed everywhere."""
         for transaction_id in [name for name, known in self.transactions.items() if group in known.waiting]:
             self.confirm(transaction_id, group)
 
     def _forget(self, now_ms: int) -> None:
-        """Lets go of what is over, the oldest first."""
+        """Drops transactions that are over, the oldest first."""
         excess = len(self.transactions) - REMEMBERED_COUNT_MAX
         oldest = list(islice(self.transactions.values(), _FORGOTTEN_AT_ONCE))
         for place, known in enumerate(oldest):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flotilla.metadata.assignment import NOBODY, STRATEGY_BY_NAME, assign_round_robin, assign_sticky
+from flotilla.metadata.assignment import NO_OWNER, STRATEGY_BY_NAME, assign_round_robin, assign_sticky
 
 STRATEGIES = list(STRATEGY_BY_NAME.values())
 
@@ -16,7 +16,7 @@ STRATEGIES = list(STRATEGY_BY_NAME.values())
 def groups(draw, members_max=12, partitions_max=60):
     """Members, and an owner for each partition: uneven, incomplete, whatever history may have led to."""
     members = [f"m{number}" for number in range(draw(st.integers(1, members_max)))]
-    owners = draw(st.lists(st.sampled_from([NOBODY, *members]), max_size=partitions_max))
+    owners = draw(st.lists(st.sampled_from([NO_OWNER, *members]), max_size=partitions_max))
     return draw(st.permutations(members)), owners
 
 
@@ -27,7 +27,7 @@ def counts(members, targets):
 
 def moves(owners, targets):
     """Partitions that somebody has to give up."""
-    return sum(owner not in (NOBODY, target) for owner, target in zip(owners, targets, strict=True))
+    return sum(owner not in (NO_OWNER, target) for owner, target in zip(owners, targets, strict=True))
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -83,19 +83,19 @@ def test_sticky_leaves_those_who_stay_what_they_have(group):
     members, owners = group
     before = assign_sticky(members, owners)
     gone = members[0]
-    left = [NOBODY if owner == gone else owner for owner in before]
+    left = [NO_OWNER if owner == gone else owner for owner in before]
     after = assign_sticky(members[1:], left)
     if len(members) > 1:
         assert moves(left, after) == 0
     else:
-        assert after == [NOBODY] * len(owners)
+        assert after == [NO_OWNER] * len(owners)
 
 
 def test_round_robin_goes_by_number_alone():
-    assert assign_round_robin(["b", "a"], ["a", "a", NOBODY, "b", "b"]) == ["b", "a", "b", "a", "b"]
+    assert assign_round_robin(["b", "a"], ["a", "a", NO_OWNER, "b", "b"]) == ["b", "a", "b", "a", "b"]
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_nobody_gets_what_nobody_can_have(strategy):
-    assert strategy([], [NOBODY, NOBODY]) == [NOBODY, NOBODY]
+    assert strategy([], [NO_OWNER, NO_OWNER]) == [NO_OWNER, NO_OWNER]
     assert strategy(["a"], []) == []

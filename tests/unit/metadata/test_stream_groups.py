@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from flotilla.metadata import stream_groups
-from flotilla.metadata.assignment import NOBODY
+from flotilla.metadata.assignment import NO_OWNER
 from flotilla.metadata.snapshot import decode_snapshot, encode_snapshot
 from flotilla.metadata.state import ClusterState
 from flotilla.metadata.stream_groups import GroupMember, Share, StreamGroupTable
@@ -124,7 +124,7 @@ def test_many_leavers_make_one_generation(group):
 def test_the_last_one_leaves_an_empty_group(group):
     group.join("a")
     group.leave("a")
-    assert group.owners == group.targets == [NOBODY] * 4
+    assert group.owners == group.targets == [NO_OWNER] * 4
     assert group.group.assignments() == {}
     assert group.join("b").assignments() == {"b": [Owned(number, 3) for number in range(4)]}
 
@@ -316,7 +316,7 @@ class Walk:
             if members:
                 assert {owner, target} <= members
             else:
-                assert owner == target == NOBODY
+                assert owner == target == NO_OWNER
             assert self.owner_of.setdefault((number, epoch), owner) == owner, "two owners in one generation"
         shares = [self.group.targets.count(member) for member in sorted(members)] or [0]
         assert max(shares) - min(shares) <= 1

@@ -7,7 +7,7 @@ rules that know nothing of how assignments are made. Positions and fences are ke
 from collections import Counter
 from zlib import crc32
 
-from flotilla.metadata.assignment import NOBODY
+from flotilla.metadata.assignment import NO_OWNER
 from flotilla.metadata.commands import decode_command as decode_metadata_command
 from flotilla.metadata.machine import MetadataMachine
 from flotilla.metadata.stream_commands import ReleasePartitions
@@ -112,10 +112,10 @@ def _judge_spread(group: StreamGroup, before: StreamGroup | None, members: dict[
         raise Violation("the spread is even", f"{dict(counts)} in generation {group.generation}")
     if before is None or not members or group.cause == before.cause:
         return
-    owners = [share.owner if share.owner in members else NOBODY for share in before.shares]
-    moves = sum([owner not in (NOBODY, share.target) for owner, share in zip(owners, group.shares, strict=False)])
+    owners = [share.owner if share.owner in members else NO_OWNER for share in before.shares]
+    moves = sum([owner not in (NO_OWNER, share.target) for owner, share in zip(owners, group.shares, strict=False)])
     least, rest = divmod(len(group.shares), len(members))
-    above = [held - least for name, held in Counter(owners).items() if name != NOBODY and held > least]
+    above = [held - least for name, held in Counter(owners).items() if name != NO_OWNER and held > least]
     if moves != sum(above) - min(len(above), rest):
         raise Violation("the fewest moves", f"{moves} partitions move in generation {group.generation}")
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from flotilla.metadata import assignment, stream_sessions
-from flotilla.metadata.assignment import NOBODY
+from flotilla.metadata.assignment import NO_OWNER
 from flotilla.metadata.stream_groups import Share, StreamGroup, StreamGroupTable
 from flotilla.metadata.stream_sessions import StreamSessions
 from flotilla.partition.commands.partition_commands import ClaimPartition
@@ -107,7 +107,7 @@ def _forget_the_leaver(original: Any) -> Any:
     def rebalance(self: StreamGroupTable, group: StreamGroup, *arguments: Any) -> StreamGroup:
         made: StreamGroup = original(self, group, *arguments)
         shares = tuple(
-            Share(NOBODY, was.epoch, NOBODY) if was.owner != NOBODY and not made.has_member(was.owner) else now
+            Share(NO_OWNER, was.epoch, NO_OWNER) if was.owner != NO_OWNER and not made.has_member(was.owner) else now
             for was, now in zip(group.shares, made.shares, strict=False)
         )
         return self.put(replace(made, shares=shares + made.shares[len(shares) :]))
@@ -117,7 +117,7 @@ def _forget_the_leaver(original: Any) -> Any:
 
 def _to_the_first(original: Any) -> Any:
     def assign(members: Sequence[str], owners: Sequence[str]) -> list[str]:
-        return [owner if owner != NOBODY else members[0] if members else NOBODY for owner in owners]
+        return [owner if owner != NO_OWNER else members[0] if members else NO_OWNER for owner in owners]
 
     return assign
 
