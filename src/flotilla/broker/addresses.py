@@ -1,4 +1,4 @@
-"""Whether others could connect to what a node says of itself."""
+"""Checks of the addresses that nodes advertise."""
 
 from flotilla.types.address import parse_address
 from flotilla.types.errors import InvalidArgumentError
@@ -12,7 +12,7 @@ def is_address(text: str) -> bool:
 
 
 def check_address(noun: str, text: str) -> str:
-    """Raises InvalidArgumentError for what nobody could connect to."""
+    """Raises InvalidArgumentError for text that is no address to connect to."""
     if not is_address(text):
         raise InvalidArgumentError(f"{noun} is host:port, not {text[:80]!r}")
     return text

@@ -46,7 +46,7 @@ Handler: TypeAlias = Callable[[Any, Done], Cancel | None]
 
 
 class Broker:
-    """Implements service.ports.Service."""
+    """Implements broker.ports.Service."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Broker:
         found: Callable[[dict[NodeId, str]], None],
         enter: Callable[[list[str]], None],
     ) -> None:
-        """`found` makes this node a founder of a cluster with the given others, `enter` has it join a running one."""
+        """`found` founds a cluster of this node and the given others; `enter` joins a running one."""
         self.catalog = catalog
         self.membership = membership
         self._settings = settings
@@ -92,7 +92,7 @@ class Broker:
         return self._outside.now_ms()
 
     def close(self) -> None:
-        """The node is about to stop: takes no more requests, and sends away those that only wait."""
+        """The node is about to stop: refuses new requests and ends the waiting ones."""
         self._closed = UnavailableError("the node is stopping")
         self.membership.close(self._closed)
 
@@ -102,7 +102,7 @@ class Broker:
             if self._closed is not None:
                 raise self._closed
             if handler is None:
-                raise InvalidArgumentError(f"{type(request).__name__} is not offered here")
+                raise InvalidArgumentError(f"this broker does not offer {type(request).__name__}")
             return handler(request, done)
         except FlotillaError as error:
             done(self.catalog.explain(error))
@@ -129,7 +129,7 @@ class Broker:
         topic = self.catalog.topic(topic_name)
         partitions = topic.partitions
         if not 0 <= number < len(partitions):
-            raise NotFoundError(f"topic {topic_name!r} has {len(partitions)} partitions, none of number {number}")
+            raise NotFoundError(f"topic {topic_name!r} has no partition {number}, only {len(partitions)} of them")
         partition = partitions[number]
         host = self.membership.hosts.get(partition.group)
         if host is not None:
@@ -152,13 +152,13 @@ class Broker:
         self._queue_requests(request).extend(request, done)
 
     def transfer_leadership(self, request: TransferLeadership, done: Done) -> None:
-        """Answered when it is under way; who leads in the end, metadata tells."""
+        """Answered when the transfer has begun; the metadata will show the new leader."""
         host = self._host(request.topic, request.partition)
         to = request.to
         lost = self._lost(host)
         if to in lost:
-            # It would never catch up, and while leadership is handed over nobody can take it out of the members.
-            raise UnavailableError(f"node {to} lost its disk and is not back in this partition yet")
+            # It would never catch up, and while leadership is handed over it cannot be removed from the members.
+            raise UnavailableError(f"node {to} lost its disk and has not caught up in this partition yet")
         if to == NO_NODE:
             raft = host.replica.raft
             voters = [node for node in raft.configuration.voters if node not in lost]
@@ -175,13 +175,13 @@ class Broker:
         done(describe_replicas(host.replica, self._outside.is_up, self._lost(host)))
 
     def _lost(self, host: PartitionHost) -> tuple[NodeId, ...]:
-        """Who came back without its disk and has not begun anew in this partition."""
+        """Replicas that came back without their disk and have not started again in this partition."""
         return self.catalog.machine.state.assignments[host.group].place.lost
 
     # The cluster.
 
     def init_cluster(self, request: InitCluster, done: Done) -> None:
-        """Without nodes: only tells who this node is. Repeating it with the same nodes changes nothing."""
+        """Without nodes: only returns the identity of this node. Repeating it with the same nodes changes nothing."""
         if request.nodes:
             self._check_founders(request.nodes)
             if self._consensus.replica(METADATA_GROUP) is None:
@@ -191,13 +191,13 @@ class Broker:
         done(ClusterReply(self.cluster_id, {self.node: str(self._settings.peer_advertised)}))
 
     def enter_cluster(self, request: EnterCluster, done: Done) -> None:
-        """Tells who this node is and goes on in the background. One that is part of that cluster already stays there.
+        """Joins in the background. A node that is part of that cluster already stays there.
 
-        Raises AlreadyExistsError when it is part of another one.
+        Raises AlreadyExistsError when it is part of another cluster.
         """
         servers = [check_address("an address of the cluster", server) for server in request.servers]
         if not servers:
-            raise InvalidArgumentError("a cluster to join has an address")
+            raise InvalidArgumentError("name at least one address of the cluster to join")
         if self._consensus.replica(METADATA_GROUP) is None:
             self._enter(servers)
         else:
@@ -205,14 +205,14 @@ class Broker:
         done(ClusterReply(self.cluster_id, {self.node: str(self._settings.peer_advertised)}))
 
     def _check_own_cluster(self, servers: list[str]) -> None:
-        """That these are of the cluster that this node is part of. One that has just come in knows nobody yet."""
+        """Raises AlreadyExistsError when these are addresses of another cluster. A node that just joined knows none."""
         brokers = self.catalog.brokers()
         if brokers and not any(broker.client_address in servers for broker in brokers.values()):
             others = [str(node) for node in sorted(brokers) if node != self.node]
             members = f"with nodes {', '.join(others)}" if others else "alone"
             raise AlreadyExistsError(
                 f"node {self.node} is part of another cluster named {self.cluster_id!r}, {members}; "
-                "a node comes into a cluster with an empty data directory"
+                "a node joins a cluster with an empty data directory"
             )
 
     def _check_founders(self, nodes: dict[NodeId, str]) -> None:
@@ -222,11 +222,11 @@ class Broker:
             raise InvalidArgumentError(f"node {self.node} is not among the nodes of the new cluster")
         for node, peer in nodes.items():
             if not NO_NODE < node <= NODE_ID_MAX:
-                raise InvalidArgumentError(f"{node} is no node id")
+                raise InvalidArgumentError(f"{node} is not a node id: expected 1 to {NODE_ID_MAX}")
             check_address(f"the peer address of node {node}", peer)
 
     def _founders(self) -> tuple[NodeId, ...]:
-        """Those the metadata remembers; before it does, the voters of its group."""
+        """As the metadata remember them; before that, the voters of their group."""
         replica = self._consensus.replica(METADATA_GROUP)
         assert replica is not None
         return self.catalog.machine.state.cluster.founders or replica.raft.configuration.voters

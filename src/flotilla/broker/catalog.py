@@ -1,8 +1,8 @@
-"""The cluster's metadata as this node knows it: lookups in the local replica, and the way to change it.
+"""The cluster's metadata as this node knows them: lookups in the local replica, and proposals to change them.
 
-Every node holds all of it, so any node can say where a partition lives. What only the leaders know,
-who leads a group right now, comes from the replicas at hand. A command is judged before it is proposed:
-one that makes no sense never reaches the log.
+Every node has a full copy, so any node can say where a partition lives. Which replica leads a group right now is not
+in the metadata: it comes from the local replicas. A command is checked before it is proposed, so an invalid one never
+reaches the log.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,11 +26,11 @@ METADATA_GROUP: GroupId = 1
 
 
 class CatalogMachine(MetadataMachine):
-    """The metadata's state machine, which says when it has changed."""
+    """The metadata's state machine, with a callback for each change."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.on_changed: Callable[[], None] = _nobody
+        self.on_changed: Callable[[], None] = _no_listener
 
     def apply(self, entry: Entry) -> object:  # type: ignore[override]
         result = super().apply(entry)
@@ -42,8 +42,8 @@ class CatalogMachine(MetadataMachine):
         self.on_changed()
 
 
-def _nobody() -> None:
-    """Nobody listens yet."""
+def _no_listener() -> None:
+    """Until the membership has started."""
 
 
 class Catalog:
@@ -52,14 +52,14 @@ class Catalog:
         self._consensus = consensus
         self._outside = outside
 
-    # Lookups. A restore replaces the state, so nobody holds on to it.
+    # Lookups. A restore replaces the state: do not keep references to it.
 
     @property
     def cluster_id(self) -> str:
         return self.machine.state.cluster.cluster_id
 
     def brokers(self) -> Mapping[NodeId, Broker]:
-        """A view that moves with the state."""
+        """A live view."""
         return self.machine.state.brokers
 
     def peers(self) -> dict[NodeId, str]:
@@ -80,7 +80,7 @@ class Catalog:
         raise NotFoundError(f"there is no topic {name!r}")
 
     def transactions(self) -> Mapping[str, Transaction]:
-        """Those that were decided, as far as they are remembered."""
+        """Decided transactions that are still remembered."""
         return self.machine.state.transactions.transactions
 
     @property
@@ -88,9 +88,9 @@ class Catalog:
         return self._why_incomplete() == ""
 
     def _check_complete(self) -> None:
-        """That something is missing here means something: what was decided before the leader's term has been applied.
+        """Raises UnavailableError unless everything decided before the leader's term has been applied here.
 
-        A node that has just started knows less than it did; it must not say that a topic is gone.
+        A node that has just started knows less than it did; it must not report that a topic is gone.
         """
         why = self._why_incomplete()
         if why:
@@ -101,8 +101,8 @@ class Catalog:
         raft = None if replica is None else replica.raft
         if replica is not None and raft is not None and raft.leader == NO_NODE and raft.configuration.voters:
             away = [str(node) for node in raft.configuration.voters if not self._outside.is_up(node)]
-            missing = f"; from node {raft.id} these cannot be reached: {', '.join(away)}" if away else ""
-            return f"nobody is known to lead the cluster's metadata{missing}"
+            missing = f"; node {raft.id} cannot reach nodes {', '.join(away)}" if away else ""
+            return f"the cluster's metadata have no known leader{missing}"
         if replica is None or raft is None or not self.cluster_id:
             return "the node is not part of a cluster yet"
         is_behind = replica.applied < raft.log.base or raft.log.term(replica.applied) != raft.term
@@ -116,18 +116,18 @@ class Catalog:
         return NotLeaderError(leader, broker.client_address if broker is not None else "")
 
     def explain(self, error: object) -> FlotillaError:
-        """The error as a client shall see it."""
+        """The error as a client sees it."""
         assert isinstance(error, FlotillaError), f"unexpected answer {error!r}"
         if isinstance(error, NotLeaderError) and error.leader == NO_NODE:
-            # Nobody leads, and this node knows a reason: its disk takes nothing.
+            # There is no leader, and this node knows a reason: its disk refuses writes.
             error = self._consensus.storage_error() or error
         if isinstance(error, NotLeaderError) and not error.address:
             return self.not_leader(error.leader)
-        # Errors outlive the call, and some are raised again: they must not gather the frames they passed.
+        # Errors outlive the call, and some are raised again: they must not collect traceback frames.
         return error.with_traceback(None)
 
     def likely_leader(self, replicas: tuple[NodeId, ...]) -> NodeId:
-        """Whom to ask about a group that lives elsewhere: the preferred leader, or who stands in for it."""
+        """The node to try for a group without a replica here: the preferred leader, or the next that is up."""
         reachable = (node for node in replicas if self._outside.is_up(node))
         return next(reachable, replicas[0] if replicas else NO_NODE)
 
@@ -137,17 +137,17 @@ class Catalog:
         if replica is None:
             return self.likely_leader(replicas)
         if replica.raft.leader == NO_NODE and self._consensus.storage_error() is not None:
-            # Clients come here: they can still read, and are told why they cannot write.
+            # Clients are sent here: they can still read, and get the reason why they cannot write.
             return replica.raft.id
         return replica.raft.leader
 
     def _term_of(self, group: GroupId) -> Term:
-        """Tells an old opinion of `leader_of` from a newer one; 0 where it is only a guess."""
+        """The term in which `leader_of` leads; 0: it is only a guess."""
         replica = self._informed(group)
         return 0 if replica is None else replica.raft.term
 
     def _informed(self, group: GroupId) -> Replica | None:
-        """The replica at hand, unless it knows as little as none: it has just begun, or has been removed."""
+        """The local replica. None: there is none, or it knows no leader and is no member (just added, or removed)."""
         replica = self._consensus.replica(group)
         if replica is None or (
             replica.raft.leader == NO_NODE and replica.raft.id not in replica.raft.configuration.members()
@@ -173,9 +173,9 @@ class Catalog:
         return TopicInfo(topic.name, topic.topic_id, partitions, settings)
 
     def describe(self, names: list[str]) -> Metadata:
-        """Of all topics when none is named; what does not exist is left out.
+        """All topics when none is named; topics that do not exist are left out.
 
-        Whoever cannot know all of them says so: a list that lacks some would look like any other.
+        Raises UnavailableError when this node may not know all of them: an incomplete list would look complete.
         """
         found = [self.find_topic(name) for name in dict.fromkeys(names)] if names else self.topics()
         if not names or None in found:
@@ -198,7 +198,7 @@ class Catalog:
     # Changes.
 
     def leading(self) -> Replica:
-        """The local replica of the metadata, when it leads and knows everything. Raises otherwise."""
+        """The local replica of the metadata, if it leads and has applied its log. Raises otherwise."""
         replica = self._consensus.replica(METADATA_GROUP)
         if replica is None:
             raise UnavailableError("the node is not part of a cluster yet")
@@ -209,7 +209,7 @@ class Catalog:
         return replica
 
     def check(self, command: Command) -> None:
-        """Raises what the command would be refused with."""
+        """Raises the error with which the command would be refused."""
         refused = self.machine.check(command)
         if refused is not None:
             raise refused
@@ -221,7 +221,7 @@ class Catalog:
         self._consensus.propose(METADATA_GROUP, encode_command(command), answered)
 
     def forward(self, command: Command) -> None:
-        """Proposes at the leader, wherever it is. Nobody answers: what is missing later is forwarded again."""
+        """Fire and forget, to the leader wherever it is: the caller watches the metadata and retries."""
         replica = self._consensus.replica(METADATA_GROUP)
         if replica is None:
             return
@@ -232,4 +232,4 @@ class Catalog:
 
 
 def _ignore(_: object) -> None:
-    """Seen by its effect, or tried again."""
+    """Fire and forget: the caller watches the metadata and retries."""

@@ -1,6 +1,6 @@
-"""What people call a Raft group: its topic and partition. Groups are numbers to everybody else.
+"""Readable names of Raft groups: topic and partition, for logs and metrics.
 
-A group id is never given twice, so a name that was found once stays right.
+A group id is never used twice, so a name that was found once stays right.
 """
 
 from collections.abc import Container
@@ -20,7 +20,7 @@ class GroupName(NamedTuple):
         return f"{self.topic}/{self.partition}"
 
 
-#: No topic of a user can begin like these.
+#: Users cannot create topics that begin like these.
 METADATA_NAME = GroupName("__metadata", 0)
 UNASSIGNED_TOPIC = "__unassigned"
 
@@ -31,7 +31,7 @@ class GroupNames:
         self._known: dict[GroupId, GroupName] = {METADATA_GROUP: METADATA_NAME}
 
     def of(self, group: GroupId) -> GroupName:
-        """One that belongs to no partition, or not any more, goes by its number."""
+        """A group without a partition, or whose partition is gone, is named by its number."""
         known = self._known.get(group)
         if known is not None:
             return known
@@ -44,6 +44,6 @@ class GroupNames:
         return GroupName(UNASSIGNED_TOPIC, group)
 
     def forget_except(self, groups: Container[GroupId]) -> None:
-        """Lets go of groups that are no longer here."""
+        """Forgets groups that are no longer here."""
         for group in [group for group in self._known if group != METADATA_GROUP and group not in groups]:
             del self._known[group]

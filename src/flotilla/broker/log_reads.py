@@ -1,7 +1,6 @@
-"""Reading a partition's log for clients: stored batches as they are, and where a time begins.
+"""Reads of a partition's log for clients: stored batches as they are, and the offset of a time.
 
-Only what is applied is shown. Everything here raises CorruptionError when the log cannot be read where it
-was asked.
+Only applied entries are visible. Everything here raises CorruptionError when the log cannot be read at that place.
 """
 
 from flotilla.codec.batch.view import BatchView
@@ -16,7 +15,7 @@ FETCH_BYTES_MAX = 8 * 1024 * 1024
 
 
 def read_batches(replica: Replica, machine: PartitionMachine, request: Fetch) -> Fetched:
-    """From the batch that holds the offset on. Raises OffsetOutOfRangeError."""
+    """Batches from the one that holds the offset on. Raises OffsetOutOfRangeError."""
     if not machine.log_start <= request.offset <= machine.next_offset:
         raise OffsetOutOfRangeError(
             f"offset {request.offset} is not between {machine.log_start} and {machine.next_offset}"
@@ -24,7 +23,7 @@ def read_batches(replica: Replica, machine: PartitionMachine, request: Fetch) ->
     batches: list[bytes | memoryview] = []
     if request.offset < machine.next_offset:
         max_bytes = min(request.max_bytes, FETCH_BYTES_MAX)
-        # What is stored of a transaction that is not whole yet stays unseen.
+        # Batches of a transaction become visible together.
         high_index = min(machine.transactions.held_index or replica.readable_end, replica.readable_end)
         entries = replica.log.read_from_offset(request.offset, max_bytes, high_index)
         batches = [entry.data for entry in entries]
@@ -32,7 +31,7 @@ def read_batches(replica: Replica, machine: PartitionMachine, request: Fetch) ->
 
 
 def find_time(replica: Replica, machine: PartitionMachine, timestamp_ms: int) -> Offset:
-    """The first record of that time or later, -1 when there is none."""
+    """The offset of the first record of that time or later; -1: there is none."""
     found = replica.log.find_time(timestamp_ms)
     if found is None or found >= machine.next_offset:
         return -1

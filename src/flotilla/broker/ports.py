@@ -1,4 +1,4 @@
-"""What a front end needs of the service, and what the service needs of the node it runs on."""
+"""Ports of the broker: what endpoints call, and what the broker needs of the node it runs on."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias
@@ -13,7 +13,7 @@ from flotilla.types.operations import Reply, Request
 
 #: Called exactly once for each request, at once or later, always on the loop. It must not raise.
 Done: TypeAlias = Callable[[Reply | FlotillaError], None]
-#: Gives up a request that is still waiting, such as a long poll whose client is gone. Harmless afterwards.
+#: Gives up a waiting request: a long poll whose client is gone. Harmless once it is answered.
 Cancel: TypeAlias = Callable[[], None]
 
 
@@ -23,10 +23,10 @@ class Service(Protocol):
 
     @property
     def cluster_id(self) -> str:
-        """Empty while the node waits to become part of a cluster."""
+        """Empty while the node is not part of a cluster."""
 
     def now_ms(self) -> int:
-        """The time of day here."""
+        """This node's time of day."""
 
     def handle(self, request: Request, done: Done) -> Cancel | None:
         """Starts an operation. Never raises for what a client sent. None: it was answered or cannot be given up.
@@ -36,47 +36,47 @@ class Service(Protocol):
         """
 
     def lost(self, members: Sequence[str]) -> None:
-        """The connection over which these members of queue groups came is gone.
+        """The connection of these members of queue groups is gone.
 
-        Who is not heard of again within a moment loses what it holds, before its leases run out.
+        A member that does not reconnect within `LOST_MS` (queue/waiting_room) loses its leases.
         """
 
 
 class Subscription(Protocol):
-    """A Subscribe under way. Calling it ends it, like any Cancel; what it has pushed stays leased."""
+    """An accepted Subscribe. Calling it ends it, like any Cancel; messages that it has pushed stay leased."""
 
     def __call__(self) -> None: ...
 
     def add_credit(self, messages: int) -> None:
-        """So many more may be out. What waits to be pushed is bounded by bytes as well, from one call to the next."""
+        """Allows this many more unsettled messages. Pushes are bounded by bytes as well, from one call to the next."""
 
 
 class Elsewhere(Protocol):
-    """The whole cluster, as this node's own client: whoever is right answers."""
+    """A client of this node's own cluster: the right node answers."""
 
     def ask(self, request: Request, done: Done) -> None:
-        """Tried again until it is answered or its deadline has passed. `done` is called once, on the loop."""
+        """Retries until it is answered or its deadline has passed. `done` is called once, on the loop."""
 
 
 class Consensus(Protocol):
-    """The groups that this node takes part in."""
+    """The Raft groups that this node is a member of."""
 
     def replica(self, group: GroupId) -> Replica | None: ...
 
     def holds(self, group: GroupId) -> bool:
-        """Whether the store has a log of this group, whether this node takes part in it or not."""
+        """Whether the store has a log of this group, also when this node is not a member of it."""
 
     def storage_error(self) -> FlotillaError | None:
-        """Why this node's disk takes nothing at the moment; None when it does."""
+        """Why this node's disk refuses writes; None: it does not."""
 
     def is_confirmed(self, group: GroupId) -> bool:
-        """False: this node slept for a while and may have been replaced as leader; a quorum is being asked."""
+        """False: this node was paused and may have been replaced as leader; it is asking a quorum."""
 
     def propose(self, group: GroupId, data: bytes | memoryview, reply: Callable[[object], None]) -> bool:
-        """False: refused, nothing was logged. The answer comes by `reply` either way, never before this returns."""
+        """False: refused, nothing was logged. `reply` is called either way, never before this returns."""
 
     def forward(self, group: GroupId, data: bytes) -> None:
-        """Proposes at the group's leader, without an answer. A leader itself proposes instead."""
+        """Sends a proposal to the group's leader, without an answer. On the leader: use `propose`."""
 
     def read(self, group: GroupId, query: object, reply: Callable[[object], None]) -> None: ...
 
@@ -88,7 +88,7 @@ class Consensus(Protocol):
     def host(
         self, group: GroupId, configuration: Configuration, machine: StateMachine, options: ReplicaOptions
     ) -> None:
-        """Takes part in a group from now on; its log is new unless the store holds it already."""
+        """Becomes a member of a group; its log is new unless the store holds it already."""
 
     def snapshot(self, group: GroupId) -> None:
         """Takes a snapshot now, whether one is due or not."""
@@ -101,13 +101,13 @@ class Consensus(Protocol):
 
 
 class Outside(Protocol):
-    """Time, and who can be reached."""
+    """Clocks, timers and links to other nodes."""
 
     def now_ms(self) -> int:
         """The wall clock."""
 
     def steady_ms(self) -> int:
-        """A clock that tells nothing but how much time has passed, and that nobody sets."""
+        """A monotonic clock."""
 
     def later(self, delay_ms: int, action: Callable[[], None]) -> Cancel: ...
 
@@ -116,8 +116,8 @@ class Outside(Protocol):
     def connect(self, node: NodeId, peer_address: str, incarnation: int = 0) -> None:
         """Opens links to a node; a known one at the same address stays as it is. The address was parsed before.
 
-        The node is let in on the data directory of that number only; 0: on any, unless one is known.
+        The node is accepted only with the data directory of that incarnation; 0: with any, unless one is known.
         """
 
     def disconnect(self, node: NodeId) -> None:
-        """Without effect for a node that is not connected."""
+        """No effect for a node that is not connected."""

@@ -1,4 +1,4 @@
-"""Who belongs to a partition and how far each has come, as its leader sees it."""
+"""The replicas of a partition and how far each has come, as its leader sees them."""
 
 from collections.abc import Callable, Collection
 
@@ -10,7 +10,7 @@ from flotilla.types.operations.cluster import LEADER, LEARNER, LOST, VOTER, Repl
 
 
 def describe_replicas(replica: Replica, is_up: Callable[[NodeId], bool], lost: Collection[NodeId]) -> ReplicasDescribed:
-    """`lost` are those whose disks are gone, members or not. Raises NotLeaderError."""
+    """`lost` are replicas without their disk, members or not. Raises NotLeaderError."""
     raft = replica.raft
     if raft.role != LEADS:
         raise NotLeaderError(raft.leader)

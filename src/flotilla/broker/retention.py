@@ -1,13 +1,12 @@
-"""When a partition's oldest messages go: by age, count and bytes, but never what somebody holds.
+"""Retention of a partition: removes the oldest messages by age, count and bytes, except what a holder needs.
 
-The leader decides and proposes one TrimTo, so that every replica forgets at the same point; each replica
-then shortens its own log, which frees the disk. That needs a snapshot behind the new start, so it waits for
-the next one that is taken anyway, and asks for one when that takes too long.
+The leader decides and proposes one TrimTo, so that every replica trims at the same offset; each replica then shortens
+its own log, which frees the disk. That needs a snapshot past the new start, so it waits for the next scheduled one and
+requests one when that takes too long.
 
-Age is the time since a record was stored, by the leaders' clocks (queue/stamps): a producer whose clock is wrong
-loses nothing by it. What is to be delivered later ages from then on: a delay may be longer than the retention, and
-what is stored behind such a message stays with it. Entries that hold staged batches of a transaction stay until it
-has ended.
+Age is the time since a record was stored, by the leaders' clocks (partition/state/stored_times): a producer with a
+wrong clock loses nothing. A delayed message ages from its delivery time: a delay may be longer than the retention, and
+messages stored after it stay with it. Entries with staged batches of a transaction stay until it has ended.
 """
 
 from collections.abc import Callable
@@ -19,39 +18,39 @@ from flotilla.replica.replica import Replica
 from flotilla.types.ids import Offset
 from flotilla.types.topics import TopicSettings
 
-#: How often a leader looks, at the most.
+#: Between two looks of a leader.
 LOOK_MS = 2_000
-#: How long what was trimmed may stay on the disk before a snapshot is taken for its sake.
+#: How long trimmed entries may stay on disk before a snapshot is requested.
 RELEASE_MS = 60_000
-#: Into so many parts age is told apart: what is too old may stay that share of its time longer.
+#: Resolution of age: a message may stay longer by this part of the retention.
 _STAMPS = 64
 
 
 def holders_of(topic: Topic) -> list[str]:
-    """Groups that hold retention, whether anybody has come for them yet or not."""
+    """Groups that hold retention, also those that have never polled."""
     return [name for name, chosen in topic.groups if dict(chosen).get("holds_retention")]
 
 
 class Retention:
-    """One partition's."""
+    """The retention of one partition."""
 
     def __init__(
         self, replica: Replica, machine: PartitionMachine, consensus: Consensus, is_informed: Callable[[], bool]
     ) -> None:
-        """`is_informed`: who holds retention is known here, up to a moment ago."""
+        """`is_informed`: this node knows the current holders of retention."""
         self._replica = replica
         self._machine = machine
         self._consensus = consensus
         self._is_informed = is_informed
         self._look_ms = 0
-        #: Everything below was let go of; and since when the log holds what nobody needs.
+        #: Everything below was released; and since when the log holds entries that are not needed.
         self._released: Offset = 0
         self._slack_since_ms = 0
 
     # The leader's part.
 
     def target(self, settings: TopicSettings, held_from: Callable[[], Offset | None], now_ms: int) -> Offset | None:
-        """Where the log should start; None: where it does, or it is too early to look again.
+        """Where the log should start; None: where it starts now, or it is too early to look again.
 
         Raises CorruptionError when the log cannot be read there.
         """
@@ -73,7 +72,7 @@ class Retention:
         return target if target > machine.log_start else None
 
     def _excess(self, settings: TopicSettings) -> Offset:
-        """Everything below is more than the topic may keep, by count or by bytes."""
+        """Everything below exceeds the limits on count or bytes."""
         machine = self._machine
         excess = machine.log_start
         if settings.retention_messages:
@@ -83,7 +82,7 @@ class Retention:
         return excess
 
     def wants_stamp(self, settings: TopicSettings, now_ms: int) -> bool:
-        """Whether the log should be told the time, so that age can be known later. Idle partitions need none."""
+        """Whether to write the time into the log, so that ages can be computed later. Idle partitions need none."""
         if not settings.retention_ms:
             return False
         machine = self._machine
@@ -92,7 +91,7 @@ class Retention:
     # Every replica's part.
 
     def release(self, now_ms: int) -> None:
-        """Lets the log go as far as it was trimmed. Raises CorruptionError when it cannot be read there."""
+        """Releases the log up to where it was trimmed. Raises CorruptionError when it cannot be read there."""
         replica = self._replica
         if self._machine.log_start > self._released:
             needed = self._machine.needed_from()
@@ -102,7 +101,7 @@ class Retention:
                 if staged is None or staged >= index:
                     self._released = needed
                 else:
-                    # What is staged will be read again; what is behind it goes when the transaction has ended.
+                    # Staged batches will be read again; later entries go when the transaction has ended.
                     index = staged
                 replica.release_below(index)
         if not replica.has_slack():

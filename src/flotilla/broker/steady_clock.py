@@ -1,17 +1,17 @@
-"""The time of day without its jumps: what leases, delays and rate limits of this node go by.
+"""The time of day without its jumps: the clock of leases, delays and rate limits.
 
-It runs with the monotonic clock and leans towards the wall clock, a tenth faster or slower at the most, so a
-wall clock that is set takes no lease away from anybody and stops no queue. It never goes back. A wall clock that
-stays far ahead for a minute is believed: then this one was wrong.
+It runs with the monotonic clock and is slewed towards the wall clock, by a tenth at most, so setting the wall clock
+neither expires leases nor stops a queue. It never goes back. A wall clock that stays far ahead for a minute is
+believed: then this one was wrong.
 """
 
 from flotilla.broker.ports import Outside
 
-#: The share of time that may go into the correction: one part of so many.
+#: One part in this many of the elapsed time may go into the correction.
 LEAN = 10
-#: What is corrected at once, at the most, after a time without corrections.
+#: The largest correction at once, after a time without corrections.
 STEP_MS = 100
-#: A wall clock that is further ahead was set, and is believed after so long.
+#: A wall clock further ahead than this was set; after BELIEVED_MS it is believed.
 JUMP_MS = 5_000
 BELIEVED_MS = 60_000
 
@@ -21,7 +21,7 @@ class SteadyClock:
         self._outside = outside
         self._steady_ms = outside.steady_ms()
         self._now_ms = outside.now_ms()
-        #: Time that has passed and went into no correction yet.
+        #: Elapsed time that no correction has used yet.
         self._slack_ms = 0
         #: Since when the wall clock has been far ahead, by the monotonic clock.
         self._ahead_since_ms: int | None = None

@@ -379,7 +379,7 @@ class Gateway:
         numbers = [part.number for part in topic.partitions]
         for number in request.partitions:
             if number not in numbers:
-                raise NotFoundError(f"topic {topic.name!r} has {len(numbers)} partitions, none of number {number}")
+                raise NotFoundError(f"topic {topic.name!r} has no partition {number}, only {len(numbers)} of them")
         routes = network.session.routes
         if len(numbers) > 1 and None in [routes.find(Route(request.topic, number)) for number in numbers]:
             found = await network.call(ops.GetMetadata([request.topic]), timeout_ms)

@@ -264,7 +264,7 @@ def _check_nodes(nodes: tuple[NodeId, ...]) -> None:
         raise InvalidArgumentError("a node is named twice")
     for node in nodes:
         if not NO_NODE < node <= NODE_MAX:
-            raise InvalidArgumentError(f"{node} is no node id")
+            raise InvalidArgumentError(f"{node} is not a node id")
 
 
 def _check_text(noun: str, text: str, length_max: int) -> None:

@@ -1,7 +1,6 @@
-"""Where a node can be reached: a host and a port, written `host:port` or `[ipv6]:port`.
+"""Addresses of nodes: a host and a port, written `host:port` or `[ipv6]:port`.
 
-Names are not looked up here. An address that was parsed can be formatted and parsed again without
-a change.
+Names are not looked up here. Formatting a parsed address and parsing it again changes nothing.
 """
 
 import re
@@ -26,7 +25,7 @@ class Address(NamedTuple):
 
     @property
     def is_wildcard(self) -> bool:
-        """Good for listening on every interface; nobody can dial it."""
+        """Listens on every interface; cannot be dialled."""
         return self.host in _WILDCARDS
 
     @property
@@ -36,7 +35,7 @@ class Address(NamedTuple):
 
 
 class Peer(NamedTuple):
-    """A node and where it listens to other nodes; `dict` makes a look-up of many."""
+    """A node and where it listens to other nodes. `dict` of several is a look-up."""
 
     node: NodeId
     address: Address

@@ -1,4 +1,4 @@
-"""How dead letters are named: their topics, and the headers that tell their story. Brokers write, clients read."""
+"""Names of dead-letter topics and of the headers of dead letters. Brokers write them, clients read them."""
 
 from hashlib import blake2b
 from typing import Final
@@ -6,12 +6,12 @@ from typing import Final
 from flotilla.types.topics import NAME_LENGTH_MAX
 
 PREFIX: Final = "dlq."
-#: Of the headers that a dead letter gets beside its own.
+#: Of the headers that a dead letter gets on top of its own.
 HEADER_PREFIX: Final = "flotilla-dead-"
-#: Headers for what the letter itself must not have: it would expire, or be given up once more.
+#: Kept as headers, because as settings they would make the dead letter expire or die again.
 MAX_DELIVERIES_HEADER: Final = HEADER_PREFIX + "max-deliveries"
 TTL_HEADER: Final = HEADER_PREFIX + "ttl-ms"
-#: The group of a dead-letter topic that works it off.
+#: The group that redrives a dead-letter topic.
 REDRIVE_GROUP: Final = "flotilla.redrive"
 _DIGEST_LENGTH: Final = 16
 

@@ -1,11 +1,11 @@
-"""Every error a caller can meet, in one table.
+"""The table of errors that a caller can meet.
 
     FlotillaError
     |- NotLeaderError           another replica leads; `leader` says which, if known
     |- OverloadedError          a bound on proposals or bytes is reached; nothing was done
     |- OutcomeUnknownError      leadership was lost while waiting; it may or may not have happened
     |- ConfigurationChangeError the membership change is not possible now or not well formed
-    |- InvalidArgumentError     refused at the door; nothing was done
+    |- InvalidArgumentError     the request is malformed or out of bounds; nothing was done
     |- UnavailableError         no quorum, still recovering, or shutting down
     |- CorruptionError          stored bytes fail their checksum; they are never served as data
     |- DiskFullError            no room; goes on by itself when there is room again
@@ -15,22 +15,22 @@
     |- SequenceGapError         a producer's batch does not follow the one before it; nothing was stored
     |- ProducerFencedError      a newer epoch of the same producer has taken over
     |- OutOfWindowError         too old to tell whether the batch was stored before; nothing was stored now
-    |- OffsetOutOfRangeError    beyond what the partition holds
-    |- LeaseExpiredError        somebody else holds the message, or it is settled already; nothing was done
+    |- OffsetOutOfRangeError    outside the log of the partition
+    |- LeaseExpiredError        another consumer has the message, or it is settled already; nothing was done
     |- GroupModeError           the group is used in another way: a queue group is no stream group
     |- TransactionEndedError    the transaction was decided the other way, or is over; nothing was done
     |- StaleGenerationError     the partition belongs to another member of the group by now; nothing was done
     |- ReplicaBehindError       this replica lags or is cut off; another one, or the leader, can answer
-    |- GroupInUseError          the group has members, who must leave first; nothing was done
+    |- GroupInUseError          the group has members, which must leave first; nothing was done
     |- DeadlineError            no answer in time, and nothing was done (client)
     |- ConnectionClosedError    the client was closed, or belongs to another process; nothing was done (client)
     |- BufferFullError          a producer holds as many records as it may (client)
     |- UnsupportedError         this version does not offer it (client)
-    `- UnknownError             an error or an answer of a newer version, which this one has no name for
+    `- UnknownError             an error or a reply of a newer version that this one does not know
 
 The code is protocol and never changes; the name may. `retryable` says whether the same call can
-succeed later without anything else being mended. HTTP and gRPC statuses stand here so that no
-front end invents its own.
+succeed later without a repair. HTTP and gRPC statuses stand here so that no endpoint invents its
+own.
 """
 
 from typing import ClassVar, NamedTuple
@@ -74,7 +74,7 @@ DEADLINE = ErrorCode(32, "DEADLINE", True, 504, "DEADLINE_EXCEEDED")
 CONNECTION_CLOSED = ErrorCode(33, "CONNECTION_CLOSED", False, 503, "CANCELLED")
 BUFFER_FULL = ErrorCode(34, "BUFFER_FULL", True, 429, "RESOURCE_EXHAUSTED")
 UNSUPPORTED = ErrorCode(35, "UNSUPPORTED", False, 501, "UNIMPLEMENTED")
-#: Never sent: what a code that is not in this table becomes. Not knowing what happened, nobody should just retry.
+#: Never sent: stands for a code that is not in this table. Not retryable, because its meaning is unknown.
 UNKNOWN = ErrorCode(0, "UNKNOWN", False, 500, "UNKNOWN")
 
 
@@ -82,7 +82,7 @@ class FlotillaError(Exception):
     """The base of all typed errors."""
 
     row: ClassVar[ErrorCode]
-    #: When to try again, if whoever raised it has an idea; 0: the caller's own choice.
+    #: When to try again; 0: the caller chooses.
     retry_after_ms: int = 0
 
     @property
@@ -212,31 +212,4 @@ class UnknownError(FlotillaError):
     row = UNKNOWN
 
 
-ALL_ERRORS: tuple[type[FlotillaError], ...] = (
-    NotLeaderError,
-    OverloadedError,
-    OutcomeUnknownError,
-    ConfigurationChangeError,
-    InvalidArgumentError,
-    UnavailableError,
-    CorruptionError,
-    DiskFullError,
-    StorageFailedError,
-    NotFoundError,
-    AlreadyExistsError,
-    SequenceGapError,
-    ProducerFencedError,
-    OutOfWindowError,
-    OffsetOutOfRangeError,
-    LeaseExpiredError,
-    GroupModeError,
-    TransactionEndedError,
-    StaleGenerationError,
-    ReplicaBehindError,
-    GroupInUseError,
-    DeadlineError,
-    ConnectionClosedError,
-    BufferFullError,
-    UnsupportedError,
-    UnknownError,
-)
+ALL_ERRORS: tuple[type[FlotillaError], ...] = tuple(FlotillaError.__subclasses__())

@@ -12,5 +12,5 @@ Term: TypeAlias = int
 Index: TypeAlias = int
 Offset: TypeAlias = int
 
-#: No node: nobody voted for, no leader known. Real node ids start at 1.
+#: No node: no vote cast, no leader known. Real node ids start at 1.
 NO_NODE: NodeId = 0

@@ -1,7 +1,7 @@
-"""A lease as clients of HTTP and gRPC hold it: one opaque text per message, `<partition>.<lease id>.<offset>`.
+"""Lease tokens of HTTP and gRPC: one opaque text per message, `<partition>.<lease id>.<offset>`.
 
-The only place that knows what the text looks like. A door needs no memory of what it gave out: whatever comes back is
-read here, by any node, and nothing is read that could not be sent on.
+The only place that knows the format. An endpoint remembers no tokens: any node reads one that comes back, and refuses
+numbers that could not travel between nodes.
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from flotilla.types.operations.queue import LeaseRange
 
 #: Of partition, lease id and offset, as they travel between nodes.
 _MAXIMA: Final = (2**32 - 1, 2**64 - 1, 2**63 - 1)
-#: No number that is read has more: whatever is longer is not even converted.
+#: A longer number is refused before it is converted.
 _DIGITS_MAX: Final = 20
 _QUOTED_CHARS_MAX: Final = 80
 
@@ -34,7 +34,7 @@ def read_lease_token(token: str) -> tuple[int, int, Offset]:
 
 
 def held_by_partition(tokens: Iterable[str]) -> dict[int, list[LeaseRange]]:
-    """The same leases in as few runs as possible. Raises InvalidArgumentError."""
+    """The leases of these tokens in as few runs as possible. Raises InvalidArgumentError."""
     found: dict[int, list[LeaseRange]] = {}
     for partition, lease_id, offset in sorted(map(read_lease_token, tokens)):
         runs = found.setdefault(partition, [])
@@ -47,5 +47,5 @@ def held_by_partition(tokens: Iterable[str]) -> dict[int, list[LeaseRange]]:
 
 
 def tokens_of(partition: int, held: Iterable[LeaseRange]) -> list[str]:
-    """One for each message."""
+    """One token for each message."""
     return [lease_token(partition, run.lease_id, offset) for run in held for offset in range(run.first, run.end)]

@@ -1,4 +1,4 @@
-"""Every bound of the system, by name. Nothing that grows is without one."""
+"""The bounds of the system. Everything that grows has one."""
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -19,18 +19,18 @@ APPEND_BYTES_MAX = 1 * MIB
 #: Appends sent to one follower and not yet answered.
 INFLIGHT_BYTES_MAX = 16 * MIB
 INFLIGHT_COUNT_MAX = 256
-#: While no more than this waits for a quorum, voters that none needs are sent entries a little later.
+#: Thrifty replication: while less than this waits for a quorum, voters beyond the quorum get entries a little later.
 THRIFTY_BYTES_MAX = 16 * KIB
 #: One piece of a snapshot on the wire, and the largest snapshot that is taken.
 SNAPSHOT_CHUNK_BYTES_MAX = 1 * MIB
 SNAPSHOT_BYTES_MAX = 1024 * MIB
-#: What a node sends to new replicas in a second, beside what producers write.
+#: To new replicas, on top of what producers write.
 MOVE_BYTES_PER_SECOND = 16 * MIB
 #: New replicas that one node receives at a time.
 MOVES_TO_NODE_MAX = 2
 #: Committed entries handed out for application in one go.
 APPLY_BYTES_MAX = 8 * MIB
-#: Waiting linearizable reads of one group.
+#: Pending linearizable reads of one group.
 READ_COUNT_MAX = 4096
 #: Journal files are created at this size and closed when full.
 JOURNAL_FILE_BYTES = 64 * MIB
@@ -50,39 +50,39 @@ RECORD_HEADER_BYTES_MAX = 64 * KIB
 BATCH_RECORD_COUNT_MAX = 65_536
 #: Headers of all records of one batch.
 BATCH_HEADER_COUNT_MAX = 262_144
-#: How far a compressed batch may grow when it is opened; what would grow further is stored as it is.
+#: How far a compressed batch may grow when it is opened; one that would grow further is stored uncompressed.
 COMPRESSION_RATIO_MAX = 200
 #: Priorities go from 0 to this; a higher one is delivered earlier.
 PRIORITY_MAX = 7
 #: A record's own bound on its deliveries.
 DELIVERY_COUNT_MAX = 65_535
-#: Why a delivery failed, as a consumer tells it.
+#: The reason that a consumer gives for a failed delivery.
 REASON_BYTES_MAX = 1 * KIB
-#: Messages that are cancelled in one go.
+#: Messages of one cancellation.
 CANCEL_COUNT_MAX = 1_000
 #: Times and durations in records: the largest integer that every SDK's number holds exactly.
 TIME_MS_MAX = 2**53 - 1
 #: The largest frame between a client and a broker: one batch, and room for its envelope.
 CLIENT_FRAME_BYTES_MAX = ENTRY_BYTES_MAX + 1 * MIB
-#: The part of a request that is not a batch. It bounds the objects that a lying client can have us make.
+#: The part of a request that is not a batch. It bounds the objects that a hostile client can make a broker build.
 REQUEST_ENVELOPE_BYTES_MAX = 256 * KIB
 #: A frame of a client that has not said Hello, and how long it may take to say it.
 HANDSHAKE_FRAME_BYTES_MAX = 16 * KIB
 HANDSHAKE_MS_MAX = 5_000
 #: Connections of clients to one node.
 CONNECTION_COUNT_MAX = 4096
-#: Requests of one connection whose answers have not been handed to the socket, and their batches; then nothing more
-#: is read from it. A connection may always carry one batch.
+#: Requests of one connection whose answers are not in its socket yet, and their batches. Beyond that the broker stops
+#: reading from it. A connection may always carry one batch.
 CONNECTION_REQUEST_COUNT_MAX = 256
 CONNECTION_REQUEST_BYTES_MAX = 2 * CLIENT_FRAME_BYTES_MAX
 #: Answers that wait for one client to read; beyond that its reads are answered with OVERLOADED.
 CONNECTION_OUTPUT_BYTES_MAX = 32 * MIB
-#: Requests that all clients of a node have under way: those up to 64 KiB, and the larger ones, each.
+#: Requests in flight from all clients of a node: those up to 64 KiB, and the larger ones, each.
 SERVER_REQUEST_BYTES_MAX = 256 * MIB
-#: Answers that wait for all clients of a node to read; when it runs short, the reads of those who leave most unread
-#: are answered with OVERLOADED first.
+#: Answers that wait for all clients of a node to read; when it runs short, the clients that leave most unread are the
+#: first to get OVERLOADED.
 SERVER_OUTPUT_BYTES_MAX = 256 * MIB
-#: A frame, or an answer on its way out, may take this long, and longer by its size at this many bytes a second.
+#: How long a frame or an answer may take, plus its size at this many bytes a second.
 TRANSFER_MS_MAX = 10_000
 TRANSFER_BYTES_PER_SECOND_MIN = 64 * KIB
 #: A connection without a byte or a request for this long is closed.

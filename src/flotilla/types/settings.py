@@ -103,13 +103,16 @@ class NodeSettings:
         "Where HTTP is served: REST, tasks, health and metrics.",
     )
     advertise: Address | None = _row(
-        None, endpoint("auto"), "Addresses", "The address that clients are told to connect to; auto is `listen`."
+        None,
+        endpoint("auto"),
+        "Addresses",
+        "The address that clients connect to, as the cluster reports it; auto is `listen`.",
     )
     peer_advertise: Address | None = _row(
         None,
         endpoint("auto"),
         "Addresses",
-        "The address that other nodes are told to connect to; auto is the entry in `peers`, else `peer_listen`.",
+        "The address that other nodes connect to; auto is the entry in `peers`, else `peer_listen`.",
     )
 
     cluster_id: str = _row(
@@ -215,17 +218,17 @@ class NodeSettings:
 
     @property
     def advertised(self) -> Address:
-        """Where clients are told to connect."""
+        """The address that the cluster reports to clients."""
         return self.advertise or self.listen
 
     @property
     def peer_advertised(self) -> Address:
-        """Where other nodes are told to connect."""
+        """The address that the cluster reports to other nodes."""
         return self.peer_advertise or dict(self.peers).get(self.node_id) or self.peer_listen
 
     @property
     def cluster_digest(self) -> bytes:
-        """The sixteen bytes by which nodes of one cluster know each other."""
+        """Sixteen bytes that nodes exchange to check that they belong to the same cluster."""
         return hashlib.blake2b(self.cluster_id.encode(), digest_size=16).digest()
 
     def validate(self, origins: Mapping[str, Origin] | None = None) -> None:
@@ -277,7 +280,7 @@ class NodeSettings:
 @dataclass(frozen=True, slots=True)
 class LoadedSettings:
     settings: NodeSettings
-    #: Of every setting, where its value came from.
+    #: Where the value of each setting came from.
     origins: Mapping[str, Origin]
 
 

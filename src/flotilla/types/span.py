@@ -1,4 +1,4 @@
-"""What a stored entry holds for readers, in the few numbers that storage indexes by."""
+"""The offsets and the time of a stored entry, by which storage indexes it."""
 
 from dataclasses import dataclass
 

@@ -1,8 +1,8 @@
-"""Tasks: messages of a topic as the task API sees them. Names that the doors, the broker and the tools agree on.
+"""Names of the task API: queues, task ids and headers, shared by endpoints, broker and tools.
 
 A queue is a topic, its workers are one queue group, and a task is a record whose type stands in a header. The id of
-a task says where it is: queue, topic id, partition and offset. So it is found without looking for it, and a queue
-that was deleted and made again does not answer for tasks of the one before.
+a task says where it is: queue, topic id, partition and offset. So no index of tasks is needed, and a queue that was
+deleted and created again does not answer for tasks of the earlier one.
 """
 
 import re
@@ -15,11 +15,11 @@ from flotilla.types.topics import NAME_LENGTH_MAX
 TASK_TYPE_HEADER: Final = "flotilla-task-type"
 #: A queue's topic is this and its name.
 QUEUE_PREFIX: Final = "tasks."
-#: The queue group that works off every queue.
+#: The queue group of the workers of every queue.
 WORKER_GROUP: Final = "workers"
 DEFAULT_QUEUE: Final = "default"
 TASK_TYPE_BYTES_MAX: Final = 256
-#: Types that one lease can ask for.
+#: Types in the filter of one lease request.
 TASK_TYPES_MAX: Final = 64
 MAX_RETRIES_DEFAULT: Final = 3
 #: Far above what is sensible, far below what an attempt is counted in.
@@ -47,7 +47,7 @@ class TaskId(NamedTuple):
 
 
 def topic_of(queue: str) -> str:
-    """The topic of a queue. Raises InvalidArgumentError for what is no name of one."""
+    """The topic of a queue. Raises InvalidArgumentError for a bad name."""
     if _QUEUE.fullmatch(queue) is None:
         raise InvalidArgumentError(
             f"a queue name has 1 to {QUEUE_NAME_LENGTH_MAX} letters, digits, _, - or dots, and no dot in front"
@@ -56,7 +56,7 @@ def topic_of(queue: str) -> str:
 
 
 def parse_task_id(text: str) -> TaskId | None:
-    """None for what no door ever gave out."""
+    """None: not a task id."""
     found = _ID.fullmatch(text)
     if found is None or _QUEUE.fullmatch(found[1]) is None:
         return None

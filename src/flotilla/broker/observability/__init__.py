@@ -1,4 +1,4 @@
-"""What a broker reports: request metrics, the values of a scrape, the status pages and the event log.
+"""Reports of a broker: request metrics, the values of a scrape, the status pages and the event log.
 
 The table of metrics and the log format live in `runtime/observability`.
 """

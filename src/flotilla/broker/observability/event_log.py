@@ -1,7 +1,7 @@
-"""What an operator wants to read later: what this node leads, what it repairs, who belongs to the cluster.
+"""Log events for operators: partitions this node leads or repairs, and members of the cluster.
 
-Looked at from time to time and compared with the last look, so that one line tells of everything that changed in
-between: a node that takes over a thousand partitions writes a few lines, not a thousand.
+The state is compared with that of the last look, and one line covers all changes in between: a node that takes over a
+thousand partitions writes a few lines, not a thousand.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from flotilla.replica.replica import Replica
 from flotilla.runtime.observability.logs import get_logger
 from flotilla.types.ids import GroupId, NodeId
 
-#: How often it is worth a look.
+#: Between two looks.
 LOOK_MS = 500
 #: A line names at most this many partitions.
 _NAMED_MAX = 10
@@ -25,17 +25,17 @@ class EventLog:
     def __init__(
         self, node: NodeId, catalog: Catalog, replicas: Mapping[GroupId, Replica], repaired: Mapping[GroupId, int]
     ) -> None:
-        """`repaired` counts the entries of each group that came from others because they were damaged here."""
+        """`repaired` counts the damaged entries of each group that were replaced from other replicas."""
         self._log = log.bind(node=node)
         self._catalog = catalog
         self._replicas = replicas
         self._repaired = repaired
         self._names = GroupNames(catalog)
-        #: As of the last look, by name: a topic that was deleted has none any more.
+        #: As of the last look, with their names, because a deleted topic has none any more.
         self._led: dict[GroupId, str] = {}
         self._repairing: dict[GroupId, str] = {}
         self._repaired_counts: dict[GroupId, int] = {}
-        #: None: it was not known yet.
+        #: None: not known yet.
         self._members: dict[NodeId, str] | None = None
 
     def look(self) -> None:
@@ -51,8 +51,8 @@ class EventLog:
         if before.keys() == set(leading):
             return
         self._led = {group: before.get(group) or self._name(group) for group in leading}
-        self._tell("leads", _without(self._led, before), leading=len(leading))
-        self._tell("leads no longer", _without(before, self._led), leading=len(leading))
+        self._write("leads", _without(self._led, before), leading=len(leading))
+        self._write("leads no longer", _without(before, self._led), leading=len(leading))
 
     def _look_at_repairs(self) -> None:
         before, counts = self._repairing, dict(self._repaired)
@@ -60,13 +60,13 @@ class EventLog:
         if not damaged and not before and counts == self._repaired_counts:
             return
         self._repairing = {group: before.get(group) or self._name(group) for group in damaged}
-        # What began and ended between two looks is seen by what it brought.
-        brought = {group: count - self._repaired_counts.get(group, 0) for group, count in counts.items()}
-        mended = {group: self._name(group) for group, entries in brought.items() if entries > 0}
+        # A repair that began and ended between two looks shows in its count.
+        gained = {group: count - self._repaired_counts.get(group, 0) for group, count in counts.items()}
+        mended = {group: self._name(group) for group, entries in gained.items() if entries > 0}
         self._repaired_counts = counts
-        self._tell("repair begun", _without({**mended, **self._repairing}, before))
-        entries = sum(brought[group] for group in mended)
-        self._tell("repair ended", _without({**mended, **before}, self._repairing), entries=entries)
+        self._write("repair begun", _without({**mended, **self._repairing}, before))
+        entries = sum(gained[group] for group in mended)
+        self._write("repair ended", _without({**mended, **before}, self._repairing), entries=entries)
 
     def _look_at_members(self) -> None:
         before = self._members
@@ -87,10 +87,10 @@ class EventLog:
     def _name(self, group: GroupId) -> str:
         return str(self._names.of(group))
 
-    def _tell(self, event: str, names: list[str], **fields: object) -> None:
+    def _write(self, event: str, names: list[str], **fields: object) -> None:
         if names:
             self._log.info(event, count=len(names), partitions=names[:_NAMED_MAX], **fields)
 
 
-def _without(these: dict[GroupId, str], those: dict[GroupId, str]) -> list[str]:
-    return sorted(name for group, name in these.items() if group not in those)
+def _without(names: dict[GroupId, str], others: dict[GroupId, str]) -> list[str]:
+    return sorted(name for group, name in names.items() if group not in others)

@@ -1,7 +1,7 @@
-"""Counts and times what passes between the doors and the service; changes nothing of it.
+"""Request metrics: counts and times the requests that endpoints send to the broker.
 
-It stands in front of the service and is one itself, so a door does not know that it is there. It runs
-for every request: a few dictionary look-ups and two readings of the clock, nothing per record.
+It implements the same port as the broker behind it, so endpoints do not know it is there. It runs for every request: a
+few dictionary look-ups and two readings of the clock, nothing per record.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,32 +32,32 @@ _PLACE = Struct("<Q16xI")
 
 
 class Operation:
-    """What is known of one kind of request."""
+    """The numbers of one operation."""
 
     __slots__ = ("durations", "errors", "name", "waits")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.durations = DurationHistogram()
-        #: Of those that waited because their client asked them to.
+        #: Of long polls: requests that waited because the client asked for it.
         self.waits = DurationHistogram()
         #: By the code of the error.
         self.errors: dict[str, int] = {}
 
 
 class MeteredService:
-    """Implements service.ports.Service in front of another one."""
+    """Implements broker.ports.Service in front of another one."""
 
     def __init__(self, service: Service, produced: dict[str, int] | None = None) -> None:
-        """`produced` is counted on: what becomes visible without a Produce is put there by others."""
+        """`produced` is shared: records that become visible without a Produce are counted there by the partitions."""
         self._service = service
         self.operations = {kind: Operation(name) for name, kind in OPERATIONS.items()}
         #: Records by topic, since the process started.
         self.produced: dict[str, int] = {} if produced is None else produced
         self.delivered: dict[str, int] = {}
-        #: Of those delivered, the ones whose first attempt it was not.
+        #: Deliveries that were not the first attempt.
         self.redelivered: dict[str, int] = {}
-        #: How answers about records are counted, by their kind.
+        #: How replies with records are counted.
         self._counts: dict[type[Any], Callable[[Any, Any], None]] = {
             Produced: self._count_produced,
             Fetched: self._count_delivered,
@@ -85,7 +85,7 @@ class MeteredService:
         started_ns = perf_counter_ns()
 
         def answered(result: Reply | FlotillaError) -> None:
-            # One of many answers is none that anybody waits for.
+            # A Pushed is one of many replies: the client did not wait for it.
             if type(result) is not Pushed:
                 durations = operation.waits if is_waiting else operation.durations
                 durations.record((perf_counter_ns() - started_ns) // 1000)
@@ -97,18 +97,18 @@ class MeteredService:
             done(result)
 
         cancel = self._service.handle(request, answered)
-        # What can be given up is waiting, by the contract of `handle`.
+        # `handle` returns a Cancel only for a request that waits.
         is_waiting = cancel is not None
         return cancel
 
     def _count_produced(self, request: Produce, reply: Produced) -> None:
-        """An answer means that the batch was checked: its header can be read."""
+        """A reply means that the batch was checked: its header can be read."""
         if not reply.duplicate and not reply.known:
             count = _PLACE.unpack_from(request.batch)[1]
             self.produced[request.topic] = self.produced.get(request.topic, 0) + count
 
     def _count_delivered(self, request: Fetch, reply: Fetched) -> None:
-        """Offsets are dense, so the last batch tells how far the answer reaches."""
+        """Offsets are dense, so the last batch shows how far the reply reaches."""
         if reply.batches:
             base_offset, count = _PLACE.unpack_from(reply.batches[-1])
             delivered = base_offset + count - request.offset
@@ -122,7 +122,7 @@ class MeteredService:
                 self.redelivered[topic] = self.redelivered.get(topic, 0) + delivery.count
 
     def forget_topics_except(self, known: set[str]) -> None:
-        """Lets go of topics that are no more."""
+        """Forgets topics that were deleted."""
         for counts in (self.produced, self.delivered, self.redelivered):
             for topic in [topic for topic in counts if topic not in known]:
                 del counts[topic]

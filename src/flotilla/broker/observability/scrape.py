@@ -1,7 +1,7 @@
-"""Takes the measurements of a node for a scrape: reads what the parts count anyway.
+"""The values of a metrics scrape, read from counters that the parts of a node keep anyway.
 
-Nothing is prepared between two scrapes, so a node that nobody asks pays nothing. With many partitions the
-loop gets its turn in between, so that a scrape delays nobody for longer than a small piece of it takes.
+Nothing is prepared between two scrapes, so a node that is not scraped pays nothing. A scrape of many partitions yields
+to the loop in between, so that it delays other work by a slice at most.
 """
 
 import asyncio
@@ -21,12 +21,12 @@ from flotilla.runtime.observability.metrics import Exposition, label
 from flotilla.types.ids import NO_NODE, GroupId, NodeId
 from flotilla.types.operations.queue import GroupDescription
 
-#: So many replicas are measured before the loop gets its turn: about a millisecond.
+#: Replicas measured before yielding to the loop: about a millisecond.
 _SLICE = 128
 #: The same with queue groups, whose oldest message is looked up in the log.
 _QUEUE_SLICE = 16
 
-#: Of what the door for clients tells.
+#: The metrics of TcpServer.statistics.
 _CLIENTS = {
     "connections": metrics.CLIENT_CONNECTIONS,
     "connections_accepted_total": metrics.CLIENT_CONNECTIONS_ACCEPTED,
@@ -38,7 +38,7 @@ _CLIENTS = {
 
 
 class PeerState(Protocol):
-    """What is known of the way to one peer."""
+    """The state of the link to one peer."""
 
     @property
     def peer(self) -> NodeId: ...
@@ -97,7 +97,7 @@ class Measurements:
         self._names = names
         self._hosts = hosts
         self._build = build
-        #: Labels of each replica as they stand in the text.
+        #: The rendered labels of each replica.
         self._labels: dict[GroupId, str] = {}
 
     async def take(self) -> bytes:

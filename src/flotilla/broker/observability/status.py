@@ -1,8 +1,7 @@
-"""How a node is: whether it works, whether it can serve and if not why, and what it measures.
+"""The status of a node: health, readiness with reasons, and metrics.
 
-Three questions that differ. *Health* is the process and its disk: somebody must look, or another node take
-over. *Readiness* is whether requests should be sent here. *Metrics* judge nothing. All are answered from
-memory, on the loop, and only when somebody asks.
+*Health* is the process and its disk: when it fails, an operator must look, or another node take over. *Readiness* is
+whether requests should be sent here. *Metrics* judge nothing. All are computed from memory, on the loop, on request.
 """
 
 import platform
@@ -20,7 +19,7 @@ from flotilla.runtime.observability.metrics import CONTENT_TYPE
 from flotilla.types.ids import NO_NODE, GroupId
 from flotilla.types.version import __version__
 
-#: What `NodeStatus.metrics` is made of.
+#: The content type of `NodeStatus.metrics`.
 METRICS_TYPE = CONTENT_TYPE
 
 #: A reason names at most this many partitions.
@@ -52,7 +51,7 @@ class NodeStatus:
         clients: Callable[[], Mapping[str, int]],
         hosts: Mapping[GroupId, QueueMeter],
     ) -> None:
-        """`clients` tells the numbers of the door for clients (TcpServer.statistics), `hosts` of queue groups."""
+        """`clients` is TcpServer.statistics; `hosts` are the partitions with queue groups."""
         self._node = runtime.node
         self._driver = runtime.driver
         self._catalog = catalog
@@ -63,11 +62,11 @@ class NodeStatus:
         self._measurements = Measurements(runtime, peers, catalog, service, clients, self._names, hosts, build)
 
     def stopping(self) -> None:
-        """Not ready from now on: whoever spreads requests should send them elsewhere."""
+        """Not ready from now on: a load balancer should send requests elsewhere."""
         self._is_stopping = True
 
     def is_member(self) -> bool:
-        """Whether the node is part of a cluster, as far as it knows. Who leads is another matter, and changes."""
+        """Whether the node is part of a cluster, as far as it knows, with or without a leader."""
         return bool(self._catalog.cluster_id) and self._node in self._catalog.brokers()
 
     def health(self) -> Health:
@@ -78,7 +77,7 @@ class NodeStatus:
             "status": "ok" if error is None else "failing",
             "storage": "ok" if error is None else error.code,
             "storage_message": "" if error is None else str(error),
-            # What is acknowledged is safe in the journal, which grows while this lasts.
+            # Acknowledged records are safe in the journal, which grows while this lasts.
             "background": "ok" if background is None else background.code,
             "background_message": "" if background is None else str(background),
             "damaged": [self._damage(replica) for replica in replicas.values() if replica.raft.damaged],
@@ -111,7 +110,7 @@ class NodeStatus:
         if metadata is None:
             return [Reason("NO_CLUSTER", "the node is not part of a cluster yet")]
         if metadata.raft.leader == NO_NODE:
-            return [Reason("NO_METADATA_LEADER", "nobody is known to lead the cluster's metadata")]
+            return [Reason("NO_METADATA_LEADER", "the cluster's metadata have no known leader")]
         if not self._catalog.cluster_id:
             return [Reason("NO_CLUSTER", "the cluster is not initialised yet")]
         if self._node not in self._catalog.brokers():
@@ -121,11 +120,11 @@ class NodeStatus:
     def _of_replicas(self) -> list[Reason]:
         replicas = self._driver.replicas.values()
         damaged = [replica for replica in replicas if replica.raft.damaged]
-        # The metadata has a reason of its own, and a damaged replica hears no leader.
+        # The metadata have a reason of their own, and a damaged replica hears no leader.
         leaderless = [
             replica
             for replica in replicas
-            # One that has just begun, and waits to be taught, is nobody's only hope.
+            # A new replica without voters waits for its first entries: the others serve without it.
             if replica.raft.leader == NO_NODE
             and replica.raft.configuration.voters
             and not replica.raft.damaged
@@ -144,5 +143,5 @@ class NodeStatus:
         return [Reason(code, f"{len(replicas)} of {len(self._driver.replicas)} replicas {what}: {named}{more}")]
 
     async def metrics(self) -> bytes:
-        """In Prometheus' text format."""
+        """In the text format of Prometheus."""
         return await self._measurements.take()

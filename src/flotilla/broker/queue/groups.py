@@ -1,10 +1,9 @@
-"""The queue groups of one partition at its leader, for one term: who gets what, and when somebody is woken.
+"""The queue groups of one partition at its leader, for one term: deliveries, timers and waiting clients.
 
-Leases and everything else that is not replicated live in the QueueLeader; here is what it needs of the
-outside: the log to read from, proposals, one timer, and those who wait. A waiter (a poll or a subscription)
-is offered what has become ready in the order of arrival, one after the other until nothing is left, so one
-message wakes one of them. With nobody waiting and nothing leased or delayed there is no timer, and idle
-groups write nothing.
+Leases and everything else that is not replicated live in the QueueLeader; this module connects it to the log, to
+proposals, to one timer and to the waiters. A waiter (a poll or a subscription) is offered ready messages in the order
+of arrival, one waiter after the other until nothing is left, so one message wakes one waiter. Without waiters, leases
+and delays there is no timer, and idle groups write nothing.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -54,33 +53,33 @@ from flotilla.types.operations.queue import (
 
 #: After a change of leaders, members have this long to present their leases before anything is delivered again.
 GRACE_MS = 2_000
-#: A poll looks so many times behind messages that have all expired; then others get their turn.
+#: A poll skips batches of expired messages this many times, then yields to the loop.
 _EXPIRED_ROUNDS_MAX = 8
 
 
 class Taker(NamedTuple):
-    """Who wants messages, and how."""
+    """A consumer that takes messages, and how."""
 
     group: str
     member: str
     visibility_ms: int
     #: Messages of one key go to one member at a time.
     is_ordered: bool
-    #: At most once: committed as done before it leaves.
+    #: At most once: the ack commits before the message leaves.
     is_auto_ack: bool
     #: Only messages of these types, in order and each once; empty: all.
     types: tuple[str, ...] = ()
-    #: Where the group begins in a partition in which it is not there yet.
+    #: Where the group begins in a partition that does not know it yet.
     start: Start = FROM_EARLIEST
 
     @property
     def row(self) -> tuple[bool, tuple[str, ...]]:
-        """Who wants the same stands in one row."""
+        """Waiters with the same filter share one row of the waiting room."""
         return self.is_ordered, self.types
 
 
 class Room:
-    """What one poll may still get, over all its partitions. Its first message fits, whatever its size."""
+    """The room left in one poll, over all its partitions. The first message fits, whatever its size."""
 
     __slots__ = ("bytes", "is_empty", "is_full", "messages")
 
@@ -88,7 +87,7 @@ class Room:
         self.messages = messages
         self.bytes = bytes_max
         self.is_empty = True
-        #: Something was left behind for want of room, or there is none.
+        #: Some messages did not fit, or there is no room left.
         self.is_full = False
 
     def fill(self, reading: Reading) -> None:
@@ -106,7 +105,7 @@ class Waiter(Protocol):
     def taker(self) -> Taker: ...
 
     def offer(self, queue: "PartitionQueue") -> bool:
-        """Takes what is ready there. False: nothing was."""
+        """Takes what is ready there. False: nothing."""
 
 
 class QueuePorts(NamedTuple):
@@ -118,7 +117,7 @@ class QueuePorts(NamedTuple):
     random: Random
     elsewhere: Elsewhere
     shelf: BatchShelf
-    #: A partition begins to serve its queue groups here, and ceases to.
+    #: Called when a partition begins to serve its queue groups here, and when it ends.
     began: Callable[["PartitionQueue"], None]
     ended: Callable[["PartitionQueue", FlotillaError], None]
 
@@ -134,7 +133,7 @@ class PartitionQueue:
         ports: QueuePorts,
         check_serving: Callable[[], object],
     ) -> None:
-        """`check_serving` raises when this node may not answer for the partition at the moment."""
+        """`check_serving` raises when this node may not answer for the partition now."""
         self.number = number
         self.topic = topic
         self.machine = machine
@@ -142,7 +141,7 @@ class PartitionQueue:
         self.now_ms = ports.clock.now_ms
         self.reader = QueueReader(number, replica, ports.shelf)
         self.leader = QueueLeader(machine, term, self.now_ms(), ports.random, GRACE_MS, self._own_rules)
-        self.settlements = SettlementLog(self.leader, self._propose, ports.outside.later, self.now_ms, self._told)
+        self.settlements = SettlementLog(self.leader, self._propose, ports.outside.later, self.now_ms, self._decided)
         self._ports = ports
         self._outside = ports.outside
         self._check_serving = check_serving
@@ -152,7 +151,7 @@ class PartitionQueue:
         )
         self._timer: Cancel | None = None
         self._timer_ms = 0
-        #: Groups that are being opened, and who waits for it.
+        #: Groups that are being opened, and the callers that wait for it.
         self._opening: dict[str, list[Callable[[FlotillaError | None], None]]] = {}
         self._is_ended = False
         self._shares = TokenShares(ports.elsewhere, ports.outside, self.now_ms, lambda: self.topic.name, self.wake_soon)
@@ -166,7 +165,7 @@ class PartitionQueue:
         return rules
 
     def _own_rules(self, group: str) -> GroupRules:
-        """What the leader here has to see to: a rate limit only where it is kept."""
+        """The rules for the leader here: without the rate limit, unless this partition keeps it."""
         rules = self.rules(group)
         if self.number == KEEPER or not rules.rate_limit_per_minute:
             return rules
@@ -179,7 +178,7 @@ class PartitionQueue:
         self.wake_soon()
 
     def propose(self, command: Command, answered: Callable[[object], None]) -> None:
-        """Raises what the command would be refused with."""
+        """Raises the error with which the command would be refused."""
         refused = self.machine.check(command)
         if refused is not None:
             raise refused
@@ -188,10 +187,10 @@ class PartitionQueue:
     def _propose(self, data: bytes, answered: Callable[[object], None]) -> None:
         self._ports.consensus.propose(self.replica.group, data, answered)
 
-    # Groups come to be.
+    # Opening groups.
 
     def open(self, group: str, start: Start, opened: Callable[[FlotillaError | None], None]) -> None:
-        """Makes a group that is not there yet. Whoever comes meanwhile waits for the same proposal."""
+        """Creates a group. Callers that arrive meanwhile wait for the same proposal."""
         waiting = self._opening.get(group)
         if waiting is not None:
             waiting.append(opened)
@@ -224,23 +223,23 @@ class PartitionQueue:
         if start.kind == FROM_TIME:
             found = find_time(self.replica, machine, start.value)
             return found if found >= 0 else machine.next_offset
-        raise InvalidArgumentError(f"{start.kind} is no place to start at")
+        raise InvalidArgumentError(f"{start.kind} is not a kind of start")
 
     # Taking.
 
     @property
     def knows_priorities(self) -> bool:
-        """Whether there may be messages in the log of another priority than the lowest."""
+        """Whether the log may have messages above the lowest priority."""
         index = self.machine.index
         return index.delayed_count > 0 or any(index.plain_ends[1:])
 
     def best_priority(self, group: str) -> int:
-        """Of what is ready for the group; below all priorities when nothing is."""
+        """The highest priority that is ready for the group; below all priorities: nothing is."""
         self.catch_up()
         return self.leader.best_priority(group, self.now_ms())
 
     def take(self, taker: Taker, room: Room) -> list[Delivery]:
-        """Leases what is ready. Raises CorruptionError, and then nothing is leased."""
+        """Leases ready messages. Raises CorruptionError; then nothing is leased."""
         self.catch_up()
         now_ms = self.now_ms()
         keys_of = self.reader.keys if taker.is_ordered else None
@@ -252,7 +251,7 @@ class PartitionQueue:
             leases = self._within_limit(taker, leases, now_ms)
             if not leases:
                 if type_filter is not None and self.leader.has_unseen(taker.group, type_filter):
-                    # It has looked at as many as one poll may; whoever waits goes on from there.
+                    # It has looked at as many as one poll may; a waiter goes on from there.
                     self.wake_soon(taker.group)
                 break
             reading = self._read(taker.group, leases, room, now_ms)
@@ -271,16 +270,16 @@ class PartitionQueue:
         max_bytes: int,
         deliver: Callable[[list[Delivery] | FlotillaError], None],
     ) -> int:
-        """Takes what is ready and delivers it when its end has committed: never before, and never twice.
+        """Takes ready messages and delivers them when their ack has committed: never before, and never twice.
 
-        How many messages it took; with 0 `deliver` will not be called.
+        Returns how many messages it took; 0: `deliver` will not be called.
         """
         deliveries = self.take(taker, Room(max_messages, max_bytes))
         if not deliveries:
             return 0
         held = [LeaseRange(one.lease_id, one.first, one.first + one.count) for one in deliveries]
         refused = self.leader.settle(taker.group, ACK, held, "", 0, self.now_ms())
-        assert not refused, "a lease that was just given is there"
+        assert not refused, "a new lease can be settled"
 
         def answered(error: FlotillaError | None) -> None:
             if error is None:
@@ -289,7 +288,7 @@ class PartitionQueue:
                 deliver(deliveries)
                 return
             if not self._is_ended:
-                # It was refused and is leased as before: nobody shall wait for that lease to run out.
+                # The ack was refused and the messages are leased as before: do not wait for that lease to expire.
                 self.leader.settle(taker.group, RELEASE, held, "", 0, self.now_ms())
                 self.wake_soon(taker.group)
             deliver(error)
@@ -298,7 +297,7 @@ class PartitionQueue:
         return sum([delivery.count for delivery in deliveries])
 
     def _within_limit(self, taker: Taker, leases: list[LeasedMessages], now_ms: int) -> list[LeasedMessages]:
-        """Those for which there are tokens. The others are given back; they are known now, and asked for."""
+        """The leases for which there are tokens. The rest is released, and its tokens are requested."""
         if not leases or self.number == KEEPER or not self.rules(taker.group).rate_limit_per_minute:
             return leases
         allowed = self._shares.take(
@@ -318,7 +317,7 @@ class PartitionQueue:
         return kept
 
     def retry_after_ms(self, group: str) -> int:
-        """Until the group's rate limit lets the next message go, as far as that is known; 0 without one."""
+        """Until the group's rate limit allows the next message, as far as known; 0: no limit."""
         now_ms = self.now_ms()
         if self.number == KEEPER:
             return self.leader.retry_after_ms(group, now_ms)
@@ -345,31 +344,31 @@ class PartitionQueue:
         return reading
 
     def _unspend(self, group: str, leases: list[LeasedMessages]) -> None:
-        """Their tokens are free again. At the keeper the leader sees to that."""
+        """Returns their tokens. At the keeper the leader does that itself."""
         if self.number != KEEPER and self.rules(group).rate_limit_per_minute:
             self._shares.give_back(group, sum([lease.end - lease.first for lease in leases]))
 
     def settle(
         self, group: str, kind: int, held: list[LeaseRange], reason: str, delay_ms: int, members: Sequence[str] = ()
     ) -> list[LeaseRange]:
-        """Ends leases; tells which were refused. What needs the log is in the outbox, which is to be pushed."""
+        """Settles leases and returns the refused ones. The caller pushes `settlements` for what needs the log."""
         if kind == FAIL:
             self.recall_limits(group, held)
         refused = self.leader.settle(group, kind, held, reason, delay_ms, self.now_ms(), members=members)
         if kind != ACK:
-            # What is acked makes nothing ready and nothing due, at least not before it has committed.
+            # An ack makes nothing ready or due before it has committed.
             self.changed(group)
         return refused
 
     def recall_limits(self, group: str, held: list[LeaseRange]) -> None:
-        """Messages with bounds of their own on deliveries, under leases of earlier leaders: only those knew of them."""
+        """Reads max_deliveries of messages that an earlier leader leased: this one has not seen them."""
         for lease_id, first, end in held:
             if not self.leader.is_earlier(lease_id):
                 continue
             try:
                 limits = self.reader.limits(max(first, self.machine.log_start), end)
             except CorruptionError:
-                # Until it can be read again, the group's bound holds.
+                # Until the log can be read again, the group's limit applies.
                 continue
             for limited in limits:
                 self.leader.limit_deliveries(group, *limited)
@@ -380,15 +379,15 @@ class PartitionQueue:
             self.settlements.push()
             self.changed()
 
-    # Time, and those who wait.
+    # Timers and waiters.
 
     def changed(self, group: str | None = None) -> None:
-        """Something was given back, or something else is due next; in one group, or in any."""
+        """Messages were released, or something else is due next; in one group, or in any."""
         self.wake_soon(group)
         self._look_ahead()
 
     def _look_ahead(self) -> None:
-        """Arms the timer for what comes next, and has tokens reserved."""
+        """Arms the timer for the next event and reserves tokens."""
         if self._is_ended:
             return
         now_ms = self.now_ms()
@@ -411,10 +410,7 @@ class PartitionQueue:
             self._timer = None
 
     def catch_up(self) -> bool:
-        """What is due counts for whoever asks now, whether its timer has fired or not.
-
-        Not all of it, if it is very much: whether it is, or the rest comes in the next turns.
-        """
+        """Processes due events now, before their timer fires. False: there are more, for the next turns of the loop."""
         if self._is_event_due():
             self._advance()
             return not self._is_event_due()
@@ -436,12 +432,12 @@ class PartitionQueue:
         self._look_ahead()
 
     def _reserved(self, _: object) -> None:
-        """Tokens were reserved, or will be wanted again."""
+        """Tokens were reserved, or the reservation failed and is repeated."""
         if not self._is_ended:
             self.changed()
 
-    def _told(self, command: SettleRuns, is_committed: bool) -> None:
-        """What became of a command of the outbox."""
+    def _decided(self, command: SettleRuns, is_committed: bool) -> None:
+        """A command with settlements has committed, or was refused."""
         for settlement in command.groups:
             if settlement.dead and is_committed:
                 self._dead_letters.move(settlement.group)
@@ -449,12 +445,12 @@ class PartitionQueue:
         self._look_ahead()
 
     def applied(self, facts: BatchFacts) -> None:
-        """A batch was applied. Runs inside of the driver: it only records."""
+        """A batch was applied. Runs inside the driver, so it only records."""
         self.leader.applied(facts)
         self._waiting.wake_soon()
 
     def unstage(self, staged: Iterable[StagedAcks], *, is_committed: bool) -> None:
-        """A transaction has ended. Runs inside of the driver, like `applied`."""
+        """A transaction has ended. Runs inside the driver, like `applied`."""
         for acks in staged:
             self.leader.unstage(acks, is_committed=is_committed)
             self.wake_soon(acks.group)
@@ -468,11 +464,11 @@ class PartitionQueue:
         self._waiting.leave(waiter, taker.group, taker.row)
 
     def wake_soon(self, group: str | None = None) -> None:
-        """Something may be ready for a group, or for any."""
+        """Something may be ready for one group, or for any."""
         self._waiting.wake_soon(group)
 
     def _may_serve(self) -> bool:
-        """Whether this node may answer for the partition; who does not lead any more is told elsewhere."""
+        """Whether this node may answer for the partition. `end` handles the loss of leadership."""
         if self._is_ended:
             return False
         try:
@@ -481,29 +477,29 @@ class PartitionQueue:
             return False
         return True
 
-    # What takes more than one turn of the loop.
+    # Work of more than one turn of the loop.
 
     def next_turn(self, action: Callable[[], None]) -> Cancel:
-        """Others have theirs before that. Then `check_serving` tells whether there still is something to answer."""
+        """Runs `action` after other work of the loop. It calls `check_serving` first: the term may be over by then."""
         return self._outside.later(0, action)
 
     def check_serving(self) -> None:
-        """Raises NotLeaderError or UnavailableError; also when this node leads again, but in another term."""
+        """Raises NotLeaderError or UnavailableError, also when this node leads again in another term."""
         self._check_serving()
         if self._is_ended:
             raise NotLeaderError(self.replica.raft.leader)
 
     @property
     def is_burying(self) -> bool:
-        """Dead letters are on their way from here."""
+        """Dead letters are in flight."""
         return not self._is_ended and self._dead_letters.is_moving
 
     # Retention.
 
     def held_from(self) -> Offset | None:
-        """Retention must leave everything from here on: a group holds it, or it is on its way to the dead letters.
+        """Retention must keep everything from here on: a group holds it, or it is moving to the dead letters.
 
-        A holder that has not come to this partition yet will begin with the oldest message: it holds all of them.
+        A holder that has never polled this partition will begin with the oldest message, so it holds all of them.
         """
         groups, positions = self.machine.groups, self.machine.positions
         dying = [group.lowest_dying() for group in groups.values()]

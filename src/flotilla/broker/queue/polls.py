@@ -99,7 +99,7 @@ class QueuePolls:
 
     def _queue(self, topic: Topic, number: int) -> PartitionQueue:
         if not 0 <= number < len(topic.partitions):
-            raise NotFoundError(f"topic {topic.name!r} has {len(topic.partitions)} partitions, none of number {number}")
+            raise NotFoundError(f"topic {topic.name!r} has no partition {number}, only {len(topic.partitions)} of them")
         partition = topic.partitions[number]
         host = self.hosts.get(partition.group)
         if host is None:

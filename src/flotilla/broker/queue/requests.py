@@ -1,8 +1,8 @@
-"""What is asked of one partition's queue groups beside messages: ends of leases, and all that people ask.
+"""Operations on the queue groups of one partition, other than polls: settle, extend, describe, reset, explain.
 
-Everything is for the leader. Settlements are answered when they have committed, by the outbox; changes of
-groups by their own command; descriptions from memory, and the history of a message out of the log. Methods answer by
-`done` or raise a FlotillaError without having answered.
+Only the leader answers. Settlements are answered when they have committed, by the settlement log; changes of groups by
+their own command; descriptions from memory, and the history of a message from the log. A method is named like its
+operation, and answers by `done` or raises a FlotillaError before it has answered.
 """
 
 from collections.abc import Callable
@@ -61,9 +61,9 @@ from flotilla.types.operations.queue import (
 )
 from flotilla.types.operations.transactions import StageSettlement
 
-#: How far a failure or a release can be put off.
+#: The longest delay of a failure or a release.
 DELAY_MS_MAX = 365 * 24 * 3_600_000
-#: Histories that are read at once: each takes a piece of every turn of the loop.
+#: Histories read at once: each takes a slice of every turn of the loop.
 READINGS_MAX = 4
 
 _KINDS = (ACK, RELEASE, FAIL, REJECT)
@@ -71,23 +71,23 @@ _VISIBILITY = GROUP_SETTINGS["visibility_ms"]
 
 
 class QueueRequests:
-    """Of one partition, for one term of its leader."""
+    """The requests of one partition, for one term of its leader."""
 
     def __init__(self, queue: PartitionQueue, explain: Callable[[object], FlotillaError]) -> None:
         self._queue = queue
         self._explain = explain
-        #: Those that are under way.
+        #: In flight.
         self._readings: dict[HistoryReading, None] = {}
 
-    # Ends of leases.
+    # Settling.
 
     def settle(self, request: Settle, done: Done) -> None:
         if request.kind not in _KINDS:
-            raise InvalidArgumentError(f"{request.kind} is no way to end a lease")
+            raise InvalidArgumentError(f"{request.kind} is not an outcome of a lease")
         if request.delay_ms != BY_BACKOFF and not 0 <= request.delay_ms <= DELAY_MS_MAX:
             raise InvalidArgumentError(f"delay_ms is 0 to {DELAY_MS_MAX}, or {BY_BACKOFF} for the group's backoff")
         if request.members and len(request.members) != len(request.held):
-            raise InvalidArgumentError("members are named for all runs or for none")
+            raise InvalidArgumentError("name a member for every run or for none")
         queue = self._queue
         self._check(request.group, request.held)
         expired = queue.settle(
@@ -103,19 +103,21 @@ class QueueRequests:
         queue.settlements.push(answered)
 
     def settlement_to_stage(self, request: StageSettlement) -> commands.StageSettlement | None:
-        """What is to be proposed; `staged` wants to hear of it. None: it is in the log already."""
+        """The command to propose; the caller passes its result to `staged`. None: it is in the log already."""
         queue = self._queue
         if not request.held:
-            raise InvalidArgumentError("a transaction acknowledges at least one message, if any")
+            raise InvalidArgumentError("name at least one message to acknowledge")
         self._check(request.group, request.held)
         command, expired = queue.leader.stage(request.transaction_id, request.group, request.held, queue.now_ms())
         if expired:
             first = expired[0].first
-            raise LeaseExpiredError(f"the lease of message {first} is over: somebody else has it, or it was settled")
+            raise LeaseExpiredError(
+                f"the lease of message {first} has expired: another consumer has it, or it was settled"
+            )
         return command
 
     def staged(self, command: commands.StageSettlement, result: object) -> None:
-        """What became of it. When nobody knows, the term is over, and this leader with it."""
+        """The result of the command. If the outcome is unknown, the term is over, and this leader with it."""
         if not self._queue.is_ended and not isinstance(result, OutcomeUnknownError):
             self._queue.leader.staged(command, is_refused=isinstance(result, FlotillaError))
             self._queue.changed(command.settlement.group)
@@ -136,16 +138,16 @@ class QueueRequests:
         next_offset = self._queue.machine.next_offset
         for lease_id, first, end in held:
             if not 0 <= first < end <= next_offset or lease_id < 0:
-                raise InvalidArgumentError(f"[{first}, {end}) under lease {lease_id} was never leased here")
+                raise InvalidArgumentError(f"offsets {first} to {end - 1} were never leased under lease {lease_id}")
 
     def _check_open(self, group: str) -> None:
         if not self._queue.leader.has_group(group):
             raise NotFoundError(f"there is no queue group {group!r} in this partition")
 
     def take_tokens(self, request: TakeTokens, done: Done) -> None:
-        """Another partition of the topic asks; this one keeps the rate limits."""
+        """The leader of another partition of the topic asks; this partition keeps the rate limits."""
         if not 1 <= request.tokens <= TAKE_MAX:
-            raise InvalidArgumentError(f"1 to {TAKE_MAX} tokens are taken at once, not {request.tokens}")
+            raise InvalidArgumentError(f"tokens = {request.tokens}: expected 1 to {TAKE_MAX}")
         if self._queue.leader.has_group(request.group):
             self._grant_tokens(request, done)
             return
@@ -156,11 +158,11 @@ class QueueRequests:
             else:
                 done(self._explain(error))
 
-        # Nobody polls this partition. Its group is opened here all the same: this is where its limit is kept.
+        # The group was never polled here. It is opened all the same, because its limit is kept here.
         try:
             self._queue.open(request.group, request.start, opened)
         except OffsetOutOfRangeError:
-            # An offset of another partition may be behind the end of this one.
+            # An offset of another partition may be past the end of this one.
             self._queue.open(request.group, Start(LATEST), opened)
 
     def _grant_tokens(self, request: TakeTokens, done: Done) -> None:
@@ -172,9 +174,9 @@ class QueueRequests:
     # Messages.
 
     def cancel_records(self, request: CancelRecords, done: Done) -> None:
-        """By offset, or by the key that the producer gave it; an unknown key cancels nothing."""
+        """By offset or by idempotency key; an unknown key cancels nothing."""
         if len(request.offsets) + len(request.keys) > CANCEL_COUNT_MAX:
-            raise InvalidArgumentError(f"at most {CANCEL_COUNT_MAX} messages are cancelled at once")
+            raise InvalidArgumentError(f"too many messages to cancel: the limit is {CANCEL_COUNT_MAX}")
         by_key = (self._queue.machine.keys.offsets.get(digest) for digest in digests_of(request.keys))
         offsets = sorted({*request.offsets, *(offset for offset in by_key if offset is not None)})
         if not offsets:
@@ -184,7 +186,7 @@ class QueueRequests:
         self._propose(command, done, lambda cancelled: RecordsCancelled(list(cancelled)))
 
     def explain_message(self, request: ExplainMessage, done: Done) -> Cancel | None:
-        """From memory, or with all that the log tells of the message, which is read for few at a time."""
+        """From memory; or with the history from the log, which is read for a few requests at a time."""
         self._check_open(request.group)
         next_offset = self._queue.machine.next_offset
         if not 0 <= request.offset < next_offset:
@@ -193,7 +195,7 @@ class QueueRequests:
             done(self._explained(request, None))
             return None
         if len(self._readings) >= READINGS_MAX:
-            raise OverloadedError("too many ask for the history of a message at once")
+            raise OverloadedError(f"too many message histories at once: the limit is {READINGS_MAX}")
 
         def finished(error: FlotillaError | None) -> None:
             self._readings.pop(reading, None)
@@ -220,7 +222,7 @@ class QueueRequests:
         queue = self._queue
         is_there = request.offset >= queue.machine.log_start
         if is_there:
-            # As of an earlier lease: nobody may have delivered it here, and it may have a bound of its own.
+            # Like a lease of an earlier leader: its max_deliveries may not have been read here yet.
             queue.recall_limits(request.group, [LeaseRange(0, request.offset, request.offset + 1)])
         token_ms = queue.retry_after_ms(request.group)
         explanation = explain_message(queue.leader, request.group, request.offset, queue.now_ms(), token_ms, past)
@@ -260,7 +262,7 @@ class QueueRequests:
         return description
 
     def _oldest_age_ms(self, group: str) -> int:
-        """For how long the oldest unsettled message could have been delivered."""
+        """How long ago the oldest unsettled message became deliverable."""
         queue = self._queue
         offset, due_ms = oldest_unsettled(queue.leader, group, queue.now_ms())
         ages_ms = [] if offset is None else [self._age_ms(offset)]
@@ -269,13 +271,13 @@ class QueueRequests:
         return max(ages_ms, default=0)
 
     def _age_ms(self, offset: Offset) -> int:
-        """How old a message is, or the oldest behind it that is still there. Raises CorruptionError."""
+        """The age of a message, or of the oldest later one that is still stored. Raises CorruptionError."""
         queue = self._queue
         time_ms = queue.reader.time_ms(max(offset, queue.machine.log_start))
         return max(queue.now_ms() - time_ms, 0)
 
     def measure(self, group: str) -> GroupDescription | None:
-        """The same for a scrape; None for a group that is no more, or whose messages cannot be read now."""
+        """The same for a scrape; None: the group is gone, or its messages cannot be read now."""
         try:
             return self._describe(group) if self._queue.leader.has_group(group) else None
         except CorruptionError:
@@ -298,12 +300,12 @@ class QueueRequests:
         self._propose(command, done, lambda _: GroupReset(from_offset, to_offset))
 
     def _position_of(self, request: ResetGroup) -> Offset:
-        """Where a group that commits offsets stands: at the oldest message before its first commit."""
+        """The position of a group that commits offsets: the oldest message before its first commit."""
         machine = self._queue.machine
         position = machine.positions.get(request.group)
         if not request.epoch:
             if request.group in machine.fences:
-                raise StaleGenerationError(f"members claim partitions of group {request.group!r}: it needs an epoch")
+                raise StaleGenerationError(f"group {request.group!r} is a stream group: moving it needs an epoch")
             if position is None:
                 raise NotFoundError(f"there is no group {request.group!r} in this partition")
         return machine.log_start if position is None else position.offset
@@ -317,7 +319,7 @@ class QueueRequests:
                 done(self._explain(result))
                 return
             if not self._queue.is_ended:
-                # Something else may be ready, or due next.
+                # Other messages may be ready or due next.
                 self._queue.changed()
             done(translate(result))
 
@@ -325,5 +327,5 @@ class QueueRequests:
 
 
 def _count(held: list[LeaseRange]) -> int:
-    """Messages: a run that is refused in part is as many runs as before."""
+    """Counts messages, because a partly refused run is still one run."""
     return sum([end - first for _, first, end in held])

@@ -207,7 +207,7 @@ class GroupTable:
 
     def _check_cancel(self, command: CancelRecords) -> None:
         if len(command.offsets) > CANCEL_COUNT_MAX:
-            raise InvalidArgumentError(f"at most {CANCEL_COUNT_MAX} messages are cancelled at once")
+            raise InvalidArgumentError(f"too many messages to cancel: the limit is {CANCEL_COUNT_MAX}")
         for offset in command.offsets:
             if not 0 <= offset < self._log.next_offset:
                 raise OffsetOutOfRangeError(f"there is no message at offset {offset}")

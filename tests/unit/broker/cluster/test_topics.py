@@ -177,7 +177,7 @@ def test_who_cannot_know_all_topics_lists_none() -> None:
     refused = survivor.call(GetMetadata()).result
     assert isinstance(refused, UnavailableError)
     assert refused.retryable
-    assert "from node 1 these cannot be reached: 2, 3" in str(refused)
+    assert "node 1 cannot reach nodes 2, 3" in str(refused)
     fleet.restart(2)
     fleet.wait(lambda: survivor.ask(GetMetadata()).code == "Metadata")
     assert names(survivor) == ["t"]
