@@ -6,6 +6,7 @@ kept. Every wait ends by the client's time limit, and leaders are found like eve
 
 from collections.abc import Iterator
 from concurrent.futures import Future
+from functools import partial
 from typing import Final
 
 from flotilla.client._core.asyncio_network import now_ms
@@ -74,7 +75,8 @@ class StoredBatches:
     def _fetch(self, offset: Offset) -> "Future[CallResult]":
         answer: Future[CallResult] = Future()
         request = Fetch(self._route.topic, self._route.partition, offset, self._fetch_bytes, _WAIT_MS)
-        self._thread.post(self._network.submit, request, self._route, self._timeout_ms, answer.set_result)
+        submit = partial(self._network.submit, route=self._route)
+        self._thread.post(submit, request, self._timeout_ms, answer.set_result)
         return answer
 
     def _taken(self, answer: "Future[CallResult]") -> Fetched:
