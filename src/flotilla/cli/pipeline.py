@@ -1,12 +1,13 @@
 """`flotilla pipeline`: data pipelines on Spark, each a verb.
 
-Only reads arguments and prints results; what a pipeline does is in `flotilla.spark.pipelines`, which is loaded when a
-verb runs, so that `--help` needs neither Spark nor Java.
+Reads arguments and prints results. The pipelines are in `flotilla.spark.pipelines`, which is loaded when a verb runs,
+so that `--help` needs neither Spark nor Java.
 """
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import wraps
 from hashlib import blake2b
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
@@ -67,7 +68,23 @@ def pipeline() -> None:
     """Data pipelines on Spark: archive, query, replay, triage, measure, audit."""
 
 
-@pipeline_app.command("archive")
+def _pipeline(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Registers a verb that raises UnsupportedError first when Spark or Java is not installed."""
+
+    def register(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def checked(**options: Any) -> None:
+            from flotilla.spark.pipelines.session import check_parts
+
+            check_parts()
+            command(**options)
+
+        return pipeline_app.command(name)(checked)
+
+    return register
+
+
+@_pipeline("archive")
 def archive(
     topics: Topics,
     lake: LakeAt = LAKE_DEFAULT,
@@ -95,7 +112,7 @@ def archive(
     _print_result(asdict(done) | {"lake": lake}, as_json=as_json)
 
 
-@pipeline_app.command("verify")
+@_pipeline("verify")
 def verify(
     lake: LakeAt = LAKE_DEFAULT,
     remove_unnamed: Annotated[
@@ -118,7 +135,7 @@ def verify(
     _print_result(found, as_json=as_json)
 
 
-@pipeline_app.command("query")
+@_pipeline("query")
 def query(
     sql: Annotated[str, typer.Argument(metavar="SQL", help="Topics are flotilla.<topic>.", show_default=False)],
     lake: Annotated[
@@ -145,7 +162,7 @@ def query(
         note(f"there are more rows than {limit}; --limit shows more")
 
 
-@pipeline_app.command("replay")
+@_pipeline("replay")
 def replay(
     topic: Topic,
     into: Annotated[str, typer.Option("--into", metavar="TOPIC", help="The topic that gets the rows.")] = "",
@@ -197,7 +214,7 @@ def replay(
         note("nothing was left to do: this replay was done before; another --checkpoint makes it another one")
 
 
-@pipeline_app.command("dead-letters")
+@_pipeline("dead-letters")
 def dead_letters(
     topic: Annotated[str | None, typer.Option("--topic", help="Only of this topic.", show_default=False)] = None,
     group: Annotated[str | None, typer.Option("--group", "-g", help="Only of this group.", show_default=False)] = None,
@@ -244,7 +261,7 @@ def dead_letters(
         note(f"the report is in {report}")
 
 
-@pipeline_app.command("rollup")
+@_pipeline("rollup")
 def rollup(
     topics: Topics,
     out: Annotated[str, typer.Option("--out", metavar="PATH", help="Where windows go, as Parquet.")] = (
@@ -297,7 +314,7 @@ def rollup(
     _print_result(asdict(done) | {"out": out}, as_json=as_json)
 
 
-@pipeline_app.command("audit")
+@_pipeline("audit")
 def audit(
     ledger: Annotated[
         str, typer.Argument(metavar="LEDGER", help="What was acknowledged: JSON lines or Parquet.", show_default=False)

@@ -1,4 +1,4 @@
-"""Makes the format known to a session, and has the session tell groups how far its queries are."""
+"""Registration of the format `flotilla` with a Spark session, and of the listener that commits progress."""
 
 from typing import TYPE_CHECKING
 from weakref import WeakSet
@@ -6,12 +6,12 @@ from weakref import WeakSet
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Sessions that have a listener of ours: a second one would do everything twice.
+#: Sessions that have our listener; a second one would commit twice.
 _listened: "WeakSet[SparkSession]" = WeakSet()
 
 
 def register(spark: "SparkSession") -> None:
-    """Makes `format("flotilla")` known to a session. Doing it again changes nothing."""
+    """Makes `format("flotilla")` known to a session. Idempotent."""
     from flotilla.spark.progress import ProgressListener
     from flotilla.spark.source import FlotillaSource
 
@@ -22,9 +22,12 @@ def register(spark: "SparkSession") -> None:
 
 
 def register_active() -> None:
-    """Does so for the session that is active in this process, if any."""
-    from pyspark.sql import SparkSession
-
+    """Registers with the active session of this process, if there is one."""
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        # `pipelines.session` says so in one sentence.
+        return
     spark = SparkSession.getActiveSession()
     if spark is not None:
         register(spark)

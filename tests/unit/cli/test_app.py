@@ -2,6 +2,8 @@
 
 import io
 import re
+import subprocess
+import sys
 
 import pytest
 from typer.testing import CliRunner
@@ -141,3 +143,21 @@ def test_lines_are_messages_without_their_ends(given, lines):
 def test_a_line_without_end_is_refused_before_it_fills_the_memory():
     with pytest.raises(InvalidArgumentError, match="a line is longer"):
         list(_lines(io.BytesIO(b"x" * (_LINE_BYTES_MAX + 1))))
+
+
+WITHOUT_PYSPARK = """
+import sys
+sys.modules["pyspark"] = None
+from flotilla.cli.app import main
+sys.argv = ["flotilla", *sys.argv[1:]]
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    "words", [["pipeline", "query", "SELECT 1"], ["pipeline", "archive", "x"], ["chaos", "--audit"]]
+)
+def test_without_pyspark_a_pipeline_says_what_to_install(words):
+    ran = subprocess.run([sys.executable, "-c", WITHOUT_PYSPARK, *words], capture_output=True, text=True, timeout=60)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr.startswith("flotilla: PySpark is not installed")

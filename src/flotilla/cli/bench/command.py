@@ -113,8 +113,7 @@ def _local_cluster(data: Path) -> Iterator[list[str]]:
     from flotilla.cli.local_cluster import LocalCluster
 
     with scratch(data, "flotilla-bench") as folder, LocalCluster.on_free_ports(folder) as cluster:
-        cluster.start()
-        cluster.wait_ready()
+        cluster.start_ready()
         yield cluster.servers
 
 

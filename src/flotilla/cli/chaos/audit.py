@@ -5,23 +5,12 @@ from hashlib import sha256
 from pathlib import Path
 
 from flotilla.cli.chaos.storm import TOPIC, WorkLedger
-from flotilla.types.errors import UnsupportedError
-
-
-def check_audit() -> None:
-    """Raises UnsupportedError when Spark or Java is not installed."""
-    from flotilla.spark.pipelines.session import missing_parts
-
-    missing = missing_parts()
-    if missing:
-        raise UnsupportedError(missing)
+from flotilla.spark.pipelines.audit import AuditOptions, audit
+from flotilla.spark.pipelines.session import open_session
 
 
 def audit_ledger(ledger: WorkLedger, servers: list[str], folder: Path) -> dict[str, int]:
     """The number of findings of each kind."""
-    from flotilla.spark.pipelines.audit import AuditOptions, audit
-    from flotilla.spark.pipelines.session import open_session
-
     acknowledged, settled = folder / "acknowledged.jsonl", folder / "settled.jsonl"
     with acknowledged.open("w") as file:
         for number, place in ledger.acknowledged.items():

@@ -15,7 +15,6 @@ from typing import Annotated
 import typer
 import uvloop
 
-from flotilla.cli.chaos.audit import audit_ledger, check_audit
 from flotilla.cli.chaos.storm import MAX_DELIVERIES, PARTITIONS, TOPIC, Findings, Plan, Storm
 from flotilla.cli.local_cluster import LocalCluster
 from flotilla.cli.terminal.exit_codes import FAILED
@@ -37,7 +36,9 @@ def chaos(
     run_s = read_duration(duration, "--for") / 1000
     every_s = read_duration(every, "--every") / 1000
     if with_audit:
-        check_audit()
+        from flotilla.spark.pipelines.session import check_parts
+
+        check_parts()
     try:
         with (
             TemporaryDirectory(prefix="flotilla-chaos-", ignore_cleanup_errors=True) as folder,
@@ -83,6 +84,8 @@ async def _run(folder: Path, plan: Plan) -> Findings:
             findings = await storm.run()
             if not plan.with_audit:
                 return findings
+            from flotilla.cli.chaos.audit import audit_ledger
+
             counts = await asyncio.to_thread(audit_ledger, storm.ledger, cluster.servers, folder)
             # Delivery is at least once: a message may be handled again.
             faults = sum(count for name, count in counts.items() if name != "consumed_again")

@@ -118,7 +118,7 @@ async def _run(folder: Path, rate: int, phase_s: float, *, is_quiet: bool, has_s
     cluster = LocalCluster.on_free_ports(folder, node_count=3)
     with cluster, DemoView(console(is_stderr=is_quiet), ledger) as view:
         view.tell("starting three brokers")
-        await asyncio.to_thread(_start, cluster)
+        await asyncio.to_thread(cluster.start_ready)
         view.tell(f"a cluster of three is ready at {', '.join(cluster.servers)}")
         async with AsyncClient(cluster.servers) as client:
             await client.create_topic(TOPIC, partitions=PARTITIONS)
@@ -132,19 +132,16 @@ async def _run(folder: Path, rate: int, phase_s: float, *, is_quiet: bool, has_s
 
 
 def _last_act(cluster: LocalCluster, ledger: Ledger, view: "DemoView", findings: Findings) -> Findings:
-    from flotilla.cli.demo.pipeline import missing_parts, run_act
+    from flotilla.spark.pipelines.session import missing_parts
 
     missing = missing_parts()
     if missing:
         view.tell(f"the last act is left out. {missing}")
         return findings
+    from flotilla.cli.demo.pipeline import run_act
+
     evidence = run_act(TOPIC, cluster.servers, ledger, view.tell)
     return replace(findings, evidence=evidence, is_good=findings.is_good and evidence.is_good)
-
-
-def _start(cluster: LocalCluster) -> None:
-    cluster.start()
-    cluster.wait_ready()
 
 
 class _Story:

@@ -14,6 +14,14 @@ from tempfile import mkdtemp
 from typing import Any
 
 from flotilla.cli.demo.ledger import Ledger, Place
+from flotilla.client.client import Client
+from flotilla.spark.pipelines.archive import ArchiveOptions, archive
+from flotilla.spark.pipelines.audit import AuditOptions, audit
+from flotilla.spark.pipelines.plots import lines
+from flotilla.spark.pipelines.query import query
+from flotilla.spark.pipelines.report import Report
+from flotilla.spark.pipelines.session import open_session
+from flotilla.spark.pipelines.streaming_run import RunOptions
 
 #: Messages that are produced when the archive is done, so that a query has something of both sides.
 LIVE_MESSAGES = 300
@@ -33,17 +41,8 @@ class Evidence:
     report: str
 
 
-def missing_parts() -> str:
-    """What has to be installed for this act; empty: nothing."""
-    from flotilla.spark.pipelines.session import missing_parts
-
-    return missing_parts()
-
-
 def run_act(topic: str, servers: list[str], ledger: Ledger, tell: Callable[[str], None]) -> Evidence:
     """Blocks until everything is done. The cluster must be up."""
-    from flotilla.spark.pipelines.session import open_session
-
     folder = Path(mkdtemp(prefix="flotilla-lake-"))
     tell("Spark starts, for the last act")
     with open_session("demo", is_brief=True) as spark:
@@ -69,8 +68,6 @@ class _Act:
         self._tell = tell
 
     def run(self) -> Evidence:
-        from flotilla.spark.pipelines.audit import AuditOptions, audit
-
         archived = self._archive()
         self._produce()
         rows = self._query(f"SELECT partition, count(*), max(offset) FROM flotilla.{self._topic} GROUP BY 1 ORDER BY 1")
@@ -99,17 +96,12 @@ class _Act:
         )
 
     def _archive(self) -> int:
-        from flotilla.spark.pipelines.archive import ArchiveOptions, archive
-        from flotilla.spark.pipelines.streaming_run import RunOptions
-
         run = RunOptions(str(self._folder / "checkpoint"))
         done = archive(self._spark, ArchiveOptions(self._servers, [self._topic], self._lake, run))
         self._tell(f"archived {done.rows:,} messages in {done.files} Parquet files, each read back and verified")
         return done.rows
 
     def _produce(self) -> None:
-        from flotilla.client.client import Client
-
         with Client(self._servers) as client:
             numbers = [self._ledger.next_number() for _ in range(LIVE_MESSAGES)]
             receipts = client.produce_many(self._topic, [b"%d" % number for number in numbers])
@@ -118,8 +110,6 @@ class _Act:
         self._tell(f"{LIVE_MESSAGES} more messages are produced, which only the log has")
 
     def _query(self, sql: str) -> list[Any]:
-        from flotilla.spark.pipelines.query import query
-
         return [tuple(row) for row in query(self._spark, sql, servers=self._servers, lake=self._lake).collect()]
 
     def _write_ledger(self) -> None:
@@ -137,9 +127,6 @@ class _Act:
                 print(json.dumps(line), file=file)
 
     def _write_report(self, counts: dict[str, int], archived: int, queried: int) -> Path:
-        from flotilla.spark.pipelines.plots import lines
-        from flotilla.spark.pipelines.report import Report
-
         rows = self._query(
             f"SELECT date_trunc('SECOND', timestamp) AS second, partition, count(*) FROM flotilla.{self._topic} "
             "GROUP BY 1, 2 ORDER BY 1, 2"

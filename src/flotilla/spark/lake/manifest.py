@@ -11,7 +11,7 @@ becoming the next version, and every file in it was read back from the lake befo
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -62,6 +62,15 @@ class DataFile:
     @property
     def folder(self) -> str:
         return self.path.rpartition("/")[0]
+
+    def row(self) -> list[Any]:
+        """The fields in order, for JSON."""
+        return [getattr(self, each.name) for each in fields(self)]
+
+    @classmethod
+    def from_row(cls, row: Sequence[Any]) -> "DataFile":
+        path, topic, runs, *rest = row
+        return cls(path, topic, tuple(Run(*run) for run in runs), *rest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,18 +204,7 @@ def encode(manifest: Manifest) -> bytes:
         "format": FORMAT,
         "version": manifest.version,
         "batches": dict(sorted(manifest.batches.items())),
-        "files": [
-            [
-                file.path,
-                file.topic,
-                [list(run) for run in file.runs],
-                file.size_bytes,
-                file.checksum,
-                file.time_ms_min,
-                file.time_ms_max,
-            ]
-            for file in manifest.files
-        ],
+        "files": [file.row() for file in manifest.files],
         "retired": [[each.path, each.since_ms] for each in manifest.retired],
     }
     text = json.dumps(content, separators=(",", ":"))
@@ -225,10 +223,7 @@ def decode(data: bytes) -> Manifest:
             raise InvalidArgumentError(f"this version reads manifests of format {FORMAT}, not {content['format']}")
         return Manifest(
             version=content["version"],
-            files=tuple(
-                DataFile(path, topic, tuple(Run(*run) for run in runs), *rest)
-                for path, topic, runs, *rest in content["files"]
-            ),
+            files=tuple(map(DataFile.from_row, content["files"])),
             batches=content["batches"],
             retired=tuple(Retired(*each) for each in content["retired"]),
         )

@@ -11,9 +11,12 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, SparkSession
 
 from flotilla.client.client import Client
+from flotilla.spark.lake.data_file import verify
 from flotilla.spark.lake.lake import Lake
 from flotilla.spark.lake.manifest import DataFile, Manifest, Partition, Span
 from flotilla.spark.pipelines.archive_source import NAME, file_text, read_file_text
@@ -22,9 +25,6 @@ from flotilla.spark.pipelines.executor_jobs import run_executor_jobs
 from flotilla.spark.pipelines.retention_hold import Hold
 from flotilla.spark.pipelines.streaming_run import RunOptions, Tell, run_query
 from flotilla.types.errors import CorruptionError
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 GROUP_DEFAULT: Final = "archive"
 
@@ -56,7 +56,7 @@ class Archived:
 
 
 class Archive:
-    def __init__(self, spark: "SparkSession", options: ArchiveOptions, tell: Tell) -> None:
+    def __init__(self, spark: SparkSession, options: ArchiveOptions, tell: Tell) -> None:
         self._spark = spark
         self._options = options
         self._tell = tell
@@ -80,7 +80,7 @@ class Archive:
         manifest = self._manifest
         return Archived(self._rows, self._files, manifest.rows, len(manifest.files), manifest.version, self._compacted)
 
-    def _source(self, client: Client) -> "DataFrame":
+    def _source(self, client: Client) -> DataFrame:
         options = self._options
         reader = self._spark.readStream.format(NAME)
         for name, value in {
@@ -94,7 +94,7 @@ class Archive:
             reader = reader.option(name, value)
         return reader.load()
 
-    def _take(self, hold: Hold, files: "DataFrame", batch_id: int) -> None:
+    def _take(self, hold: Hold, files: DataFrame, batch_id: int) -> None:
         """One micro-batch. The query waits for it."""
         described = [read_file_text(row.file) for row in files.collect()]
         query_id = self._spark.sparkContext.getLocalProperty("sql.streaming.queryId")
@@ -132,7 +132,7 @@ class Archive:
             self._lake.remove(paths)
 
 
-def archive(spark: "SparkSession", options: ArchiveOptions, tell: Tell = lambda _: None) -> Archived:
+def archive(spark: SparkSession, options: ArchiveOptions, tell: Tell = lambda _: None) -> Archived:
     """Brings topics into a lake. Raises CorruptionError when a file cannot be read back as it was written."""
     return Archive(spark, options, tell).run()
 
@@ -148,7 +148,7 @@ def starting_offsets(client: Client, topics: Sequence[str], spans: dict[Partitio
     }
 
 
-def verify_files(spark: "SparkSession", lake: Lake, files: Sequence[DataFile]) -> None:
+def verify_files(spark: SparkSession, lake: Lake, files: Sequence[DataFile]) -> None:
     """Has tasks read files back. Raises CorruptionError."""
     problems = [text for text in run_executor_jobs(spark, [file_text(file) for file in files], _verifier(lake)) if text]
     if problems:
@@ -157,8 +157,6 @@ def verify_files(spark: "SparkSession", lake: Lake, files: Sequence[DataFile]) -
 
 def _verifier(lake: Lake) -> Callable[[str], str]:
     def verify_one(text: str) -> str:
-        from flotilla.spark.lake.data_file import verify
-
         try:
             verify(lake, read_file_text(text))
         except CorruptionError as error:
@@ -168,7 +166,7 @@ def _verifier(lake: Lake) -> Callable[[str], str]:
     return verify_one
 
 
-def verify_lake(spark: "SparkSession", lake: Lake) -> Manifest:
+def verify_lake(spark: SparkSession, lake: Lake) -> Manifest:
     """Reads every file of the newest manifest back, and checks that offsets are dense. Raises CorruptionError."""
     manifest = lake.latest()
     manifest.spans()

@@ -7,21 +7,20 @@ long. A task that is repeated writes files of its own; those of the other attemp
 
 import json
 from collections.abc import Iterator, MutableMapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
+import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StringType, StructField, StructType
 
+from flotilla.spark.lake.data_file import write_days
 from flotilla.spark.lake.lake import Lake
-from flotilla.spark.lake.manifest import DataFile, Run
+from flotilla.spark.lake.manifest import DataFile
 from flotilla.spark.offset_range import OffsetRange
 from flotilla.spark.options import READ_STREAM, OptionError, Options, check_place, read_options
 from flotilla.spark.reader import read_range
 from flotilla.spark.schema import schema_of
 from flotilla.spark.stream_reader import FlotillaStreamReader
-
-if TYPE_CHECKING:
-    import pyarrow as pa  # type: ignore[import-untyped]
 
 NAME: Final = "flotilla_archive"
 _LAKE: Final = "lake"
@@ -59,10 +58,6 @@ class ArchiveReader(FlotillaStreamReader):
         self._lake_address = lake
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
-        import pyarrow as pa
-
-        from flotilla.spark.lake.data_file import write_days
-
         assert isinstance(partition, OffsetRange)
         rows = read_range(partition, self._options, schema_of(self._options))
         name = f"{partition.partition:05}-{partition.first:020}"
@@ -73,16 +68,8 @@ class ArchiveReader(FlotillaStreamReader):
 
 def file_text(file: DataFile) -> str:
     """A file's description as it travels between tasks and the driver."""
-    return json.dumps(
-        [file.path, file.topic, file.runs, file.size_bytes, file.checksum, file.time_ms_min, file.time_ms_max]
-    )
+    return json.dumps(file.row())
 
 
 def read_file_text(text: str) -> DataFile:
-    path, topic, runs, *rest = _parsed(text)
-    return DataFile(path, topic, tuple(Run(*run) for run in runs), *rest)
-
-
-def _parsed(text: str) -> list[Any]:
-    found: list[Any] = json.loads(text)
-    return found
+    return DataFile.from_row(json.loads(text))

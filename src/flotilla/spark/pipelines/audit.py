@@ -20,16 +20,17 @@ the driver is how many there are of each finding, and the findings themselves go
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as f
 
 from flotilla.client.client import Client
 from flotilla.spark.lake.lake import Lake
 from flotilla.spark.lake.store import Store
 from flotilla.spark.pipelines.ranges import lake_rows
 from flotilla.types.errors import InvalidArgumentError, NotFoundError
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 #: What must not be.
 FAULTS: Final = ("missing", "doubled", "different", "reordered", "hole", "unconsumed", "consumed_late")
@@ -64,7 +65,7 @@ class Audited:
         return not any(self.counts[name] for name in FAULTS)
 
 
-def audit(spark: "SparkSession", options: AuditOptions) -> Audited:
+def audit(spark: SparkSession, options: AuditOptions) -> Audited:
     """Raises InvalidArgumentError for a ledger that cannot be read."""
     ledger = read_ledger(spark, options.ledger, _LEDGER)
     topics = [row.topic for row in ledger.select("topic").distinct().collect()]
@@ -83,10 +84,8 @@ def audit(spark: "SparkSession", options: AuditOptions) -> Audited:
         stored.unpersist()
 
 
-def read_ledger(spark: "SparkSession", path: str, schema: str) -> "DataFrame":
+def read_ledger(spark: SparkSession, path: str, schema: str) -> DataFrame:
     """Parquet, or one JSON object a line. Columns that are not there are null."""
-    from pyspark.errors import AnalysisException
-
     reader = spark.read.schema(schema)
     address = Store(path).address
     try:
@@ -99,10 +98,8 @@ def read_ledger(spark: "SparkSession", path: str, schema: str) -> "DataFrame":
     return found
 
 
-def stored_places(spark: "SparkSession", options: AuditOptions, topics: Sequence[str]) -> "DataFrame":
+def stored_places(spark: SparkSession, options: AuditOptions, topics: Sequence[str]) -> DataFrame:
     """Every place of these topics, in the log and in the lake: a row for each, with the digest of what is there."""
-    from pyspark.sql import functions as f
-
     digest = f.sha2("value", 256).alias("digest")
     parts = [spark.createDataFrame([], "topic string, partition int, offset long, digest string, home string")]
     existing = _existing(options.servers, topics)
@@ -133,7 +130,7 @@ def _existing(servers: str, topics: Sequence[str]) -> list[str]:
     return found
 
 
-def findings(ledger: "DataFrame", stored: "DataFrame", consumed: "DataFrame | None" = None) -> "DataFrame":
+def findings(ledger: DataFrame, stored: DataFrame, consumed: DataFrame | None = None) -> DataFrame:
     """All findings as rows: finding, topic, partition, offset, digest, detail. Pure Spark: tables in, table out."""
     parts = [
         _missing(ledger, stored),
@@ -148,17 +145,13 @@ def findings(ledger: "DataFrame", stored: "DataFrame", consumed: "DataFrame | No
     return reduce(lambda left, right: left.unionByName(right), parts)
 
 
-def _told(rows: "DataFrame", finding: str, detail: str = "''") -> "DataFrame":
-    from pyspark.sql import functions as f
-
+def _told(rows: DataFrame, finding: str, detail: str = "''") -> DataFrame:
     digest = f.col("digest") if "digest" in rows.columns else f.lit(None).cast("string").alias("digest")
     return rows.select(f.lit(finding).alias("finding"), *_PLACE, digest, f.expr(f"CAST({detail} AS string) AS detail"))
 
 
-def _missing(ledger: "DataFrame", stored: "DataFrame") -> "DataFrame":
+def _missing(ledger: DataFrame, stored: DataFrame) -> DataFrame:
     """A place that holds something else does not hold what was promised; no digest means that any content is fine."""
-    from pyspark.sql import functions as f
-
     there = stored.select(*_PLACE, f.col("digest").alias("found")).distinct()
     joined = ledger.join(there, list(_PLACE), "left")
     kept = f.max(
@@ -171,10 +164,8 @@ def _missing(ledger: "DataFrame", stored: "DataFrame") -> "DataFrame":
     return _told(lost, "missing", "IF(found IS NULL, 'nothing is there', concat('there is ', found))")
 
 
-def _doubled(ledger: "DataFrame", stored: "DataFrame") -> "DataFrame":
+def _doubled(ledger: DataFrame, stored: DataFrame) -> DataFrame:
     """By content: stored at more places of its topic than it was acknowledged at."""
-    from pyspark.sql import functions as f
-
     promised = ledger.where("digest IS NOT NULL").groupBy("topic", "digest").agg(
         f.countDistinct("partition", "offset").alias("promised")
     )  # fmt: skip
@@ -186,27 +177,20 @@ def _doubled(ledger: "DataFrame", stored: "DataFrame") -> "DataFrame":
     return _told(extra, "doubled", detail)
 
 
-def _doubled_places(stored: "DataFrame") -> "DataFrame":
+def _doubled_places(stored: DataFrame) -> DataFrame:
     """One home has two rows of one offset."""
-    from pyspark.sql import functions as f
-
     counted = stored.groupBy(*_PLACE, "home").agg(f.count("*").alias("n"), f.max("digest").alias("digest"))
     return _told(counted.where("n > 1"), "doubled", "concat('the ', home, ' has it ', n, ' times')")
 
 
-def _different(stored: "DataFrame") -> "DataFrame":
-    from pyspark.sql import functions as f
-
+def _different(stored: DataFrame) -> DataFrame:
     counted = stored.groupBy(*_PLACE).agg(
         f.countDistinct("digest").alias("n"), f.min("digest").alias("digest"), f.max("digest").alias("other")
     )  # fmt: skip
     return _told(counted.where("n > 1"), "different", "concat('and ', other)")
 
 
-def _reordered(ledger: "DataFrame") -> "DataFrame":
-    from pyspark.sql import Window
-    from pyspark.sql import functions as f
-
+def _reordered(ledger: DataFrame) -> DataFrame:
     before = Window.partitionBy("topic", "partition", "producer").orderBy("offset").rowsBetween(
         Window.unboundedPreceding, -1
     )  # fmt: skip
@@ -216,10 +200,7 @@ def _reordered(ledger: "DataFrame") -> "DataFrame":
     return _told(late, "reordered", detail)
 
 
-def _holes(stored: "DataFrame") -> "DataFrame":
-    from pyspark.sql import Window
-    from pyspark.sql import functions as f
-
+def _holes(stored: DataFrame) -> DataFrame:
     order = Window.partitionBy("topic", "partition").orderBy("offset")
     places = stored.select(*_PLACE).distinct().withColumn("before", f.lag("offset").over(order))
     gaps = (
@@ -230,20 +211,17 @@ def _holes(stored: "DataFrame") -> "DataFrame":
     return _told(gaps, "hole", "concat('offsets up to ', end - 1)")
 
 
-def _unconsumed(ledger: "DataFrame", consumed: "DataFrame") -> "DataFrame":
+def _unconsumed(ledger: DataFrame, consumed: DataFrame) -> DataFrame:
     return _told(ledger.join(consumed.select(*_PLACE), list(_PLACE), "left_anti"), "unconsumed")
 
 
-def _consumed_again(consumed: "DataFrame") -> "DataFrame":
+def _consumed_again(consumed: DataFrame) -> DataFrame:
     counted = consumed.groupBy(*_PLACE).count().where("count > 1")
     return _told(counted, "consumed_again", "concat(count, ' times')")
 
 
-def _consumed_late(consumed: "DataFrame") -> "DataFrame":
+def _consumed_late(consumed: DataFrame) -> DataFrame:
     """Only where a ledger says in which order a consumer has worked."""
-    from pyspark.sql import Window
-    from pyspark.sql import functions as f
-
     before = Window.partitionBy("topic", "partition", "consumer").orderBy("position").rowsBetween(
         Window.unboundedPreceding, -1
     )  # fmt: skip
@@ -252,7 +230,7 @@ def _consumed_late(consumed: "DataFrame") -> "DataFrame":
     return _told(late, "consumed_late", "concat('after ', highest)")
 
 
-def _counted(spark: "SparkSession", out: str) -> dict[str, int]:
+def _counted(spark: SparkSession, out: str) -> dict[str, int]:
     """Of what was written, so that counts and files agree."""
     if not list(Store(out).list(FINDINGS, suffix=".json")):
         return {}

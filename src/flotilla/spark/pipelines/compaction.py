@@ -8,17 +8,19 @@ import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
+from pyspark.sql import SparkSession
+
+from flotilla.spark.lake.data_file import verify, write_days
 from flotilla.spark.lake.lake import Lake
 from flotilla.spark.lake.manifest import DataFile, Manifest
 from flotilla.spark.pipelines.archive_source import file_text, read_file_text
 from flotilla.spark.pipelines.executor_jobs import run_executor_jobs
 from flotilla.types.errors import CorruptionError
 from flotilla.types.limits import MIB
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 _HOUR_MS: Final = 3_600_000
 
@@ -60,7 +62,7 @@ def _lots(files: Sequence[DataFile], rules: CompactionRules) -> list[list[DataFi
     return [lot for lot in lots if len(lot) > 1]
 
 
-def compact(spark: "SparkSession", lake: Lake, manifest: Manifest, rules: CompactionRules) -> Manifest:
+def compact(spark: SparkSession, lake: Lake, manifest: Manifest, rules: CompactionRules) -> Manifest:
     """The manifest after it; the same one if nothing is worth the work. Raises CorruptionError."""
     lots = plan_compaction(manifest.files, rules)
     if not lots:
@@ -82,8 +84,6 @@ def _joiner(lake: Lake) -> Callable[[str], str]:
 
 def join_files(lake: Lake, lot: Sequence[DataFile]) -> DataFile:
     """One file with the rows of several, read back. Raises CorruptionError."""
-    from flotilla.spark.lake.data_file import verify, write_days
-
     assert len({file.folder for file in lot}) == 1, "a file is of one topic and day"
     made = write_days(lake, lot[0].topic, "compacted", _sorted_rows(lake, lot))
     if len(made) != 1:
@@ -94,9 +94,6 @@ def join_files(lake: Lake, lot: Sequence[DataFile]) -> DataFile:
 
 def _sorted_rows(lake: Lake, lot: Sequence[DataFile]) -> Iterator[Any]:
     """All rows by partition and offset. A lot is about as large as one file should be, so it fits into memory."""
-    import pyarrow as pa  # type: ignore[import-untyped]
-    import pyarrow.parquet as pq  # type: ignore[import-untyped]
-
     tables = []
     for file in lot:
         with lake.reading(file.path) as source:

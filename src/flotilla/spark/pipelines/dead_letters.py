@@ -8,7 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
 
 from flotilla.client.admin.dead_letter import REDRIVEN_HEADER
 from flotilla.spark.pipelines.fingerprint import fingerprint_column, shape_column
@@ -16,9 +20,6 @@ from flotilla.spark.pipelines.plots import SERIES_MAX, bars, lines
 from flotilla.spark.pipelines.report import Report
 from flotilla.types.dead_letters import HEADER_PREFIX, PREFIX, dead_letter_topic
 from flotilla.types.errors import InvalidArgumentError
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
 
 #: Groups of failures that are told; the rest is counted.
 GROUPS_MAX: Final = 100
@@ -56,14 +57,12 @@ class Triage:
 
 
 def letters_table(
-    spark: "SparkSession", *, servers: str, topic: str | None = None, group: str | None = None
-) -> "DataFrame":
+    spark: SparkSession, *, servers: str, topic: str | None = None, group: str | None = None
+) -> DataFrame:
     """Every dead letter as a row that says what happened to it; of all topics and groups, unless some are named.
 
     `topic`, `partition` and `offset` say where it was first, `dlq`, `dlq_partition` and `dlq_offset` where it is.
     """
-    from pyspark.sql import functions as f
-
     reader = spark.read.format("flotilla").option("servers", servers).option("includeHeaders", "true")
     if topic is not None and group is not None:
         reader = reader.option("subscribe", dead_letter_topic(group, topic))
@@ -97,32 +96,26 @@ def letters_table(
     return rows if group is None else rows.where(f.col("group") == group)
 
 
-def _header(name: str) -> "Column":
+def _header(name: str) -> Column:
     """The last one of that name, as text."""
-    from pyspark.sql import functions as f
-
     found = f.filter(f.col("headers"), lambda header: header["key"] == name)
     return f.try_element_at(found, f.lit(-1))["value"].cast("string")
 
 
-def _text(name: str) -> "Column":
-    from pyspark.sql import functions as f
-
+def _text(name: str) -> Column:
     return f.coalesce(_header(HEADER_PREFIX + name), f.lit(""))
 
 
-def _integer(header: str) -> "Column":
+def _integer(header: str) -> Column:
     return _header(header).try_cast("long")
 
 
-def _number(name: str) -> "Column":
+def _number(name: str) -> Column:
     return _integer(HEADER_PREFIX + name)
 
 
-def chosen_letters(letters: "DataFrame", where: str) -> "DataFrame":
+def chosen_letters(letters: DataFrame, where: str) -> DataFrame:
     """Those for which a condition of SQL holds. Raises InvalidArgumentError when it is none."""
-    from pyspark.errors import AnalysisException, ParseException
-
     try:
         return letters.where(where)
     except (ParseException, AnalysisException) as error:
@@ -135,10 +128,8 @@ def chosen_letters(letters: "DataFrame", where: str) -> "DataFrame":
 # Triage.
 
 
-def triage(letters: "DataFrame") -> Triage:
+def triage(letters: DataFrame) -> Triage:
     """What is there, in groups."""
-    from pyspark.sql import functions as f
-
     kept = letters.select(
         "dlq", "dlq_partition", "dlq_offset", "topic", "group", "reason", "shape", "fingerprint", "attempts", "died_at",
         f.substring("value", 1, _SAMPLE_CHARS).alias("payload"),
@@ -157,9 +148,7 @@ def triage(letters: "DataFrame") -> Triage:
         kept.unpersist()
 
 
-def _groups(letters: "DataFrame") -> tuple[Failures, ...]:
-    from pyspark.sql import functions as f
-
+def _groups(letters: DataFrame) -> tuple[Failures, ...]:
     place = f.concat_ws("/", "dlq", "dlq_partition", "dlq_offset")
     grouped = (
         letters.groupBy("fingerprint", "shape", "topic", "group")
@@ -192,10 +181,8 @@ def _groups(letters: "DataFrame") -> tuple[Failures, ...]:
 
 
 def _over_time(
-    letters: "DataFrame", groups: Sequence[Failures], first: datetime, last: datetime
+    letters: DataFrame, groups: Sequence[Failures], first: datetime, last: datetime
 ) -> tuple[tuple[str, ...], tuple[tuple[str, tuple[float, ...]], ...]]:
-    from pyspark.sql import functions as f
-
     begin_s, span_s = first.timestamp(), max((last - first).total_seconds(), 1.0)
     step_s = span_s / MOMENTS
     step = f.least(f.floor((f.col("died_at").cast("double") - begin_s) / step_s), f.lit(MOMENTS - 1))

@@ -5,17 +5,15 @@ descriptions come back to the driver, never data.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from pyspark.sql import SparkSession
 
 _ANSWERS = pa.schema([("answer", pa.string())])
 
 
-def run_executor_jobs(spark: "SparkSession", errands: Sequence[str], work: Callable[[str], str]) -> list[str]:
+def run_executor_jobs(spark: SparkSession, errands: Sequence[str], work: Callable[[str], str]) -> list[str]:
     """Has `work` done for each of them by a task of its own, and returns the answers, in no order."""
     if not errands:
         return []

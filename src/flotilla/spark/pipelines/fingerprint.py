@@ -6,10 +6,9 @@ them where the rows are; `shape_of` does the same for one text.
 
 import re
 from hashlib import sha256
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from pyspark.sql import Column
+from pyspark.sql import Column, functions
 
 NAME_LENGTH: Final = 12
 
@@ -38,17 +37,13 @@ def fingerprint_of(reason: str) -> str:
     return sha256(shape_of(reason).encode()).hexdigest()[:NAME_LENGTH]
 
 
-def shape_column(reason: "Column") -> "Column":
-    from pyspark.sql import functions
-
+def shape_column(reason: Column) -> Column:
     shaped = reason
     for pattern, replacement in RULES:
         shaped = functions.regexp_replace(shaped, pattern, replacement)
     return functions.trim(shaped)
 
 
-def fingerprint_column(shape: "Column") -> "Column":
+def fingerprint_column(shape: Column) -> Column:
     """Of a shape."""
-    from pyspark.sql import functions
-
     return functions.substring(functions.sha2(shape, 256), 1, NAME_LENGTH)

@@ -8,7 +8,10 @@ same, the read fails and names what is gone instead of leaving it out.
 import json
 import re
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import DataFrame, SparkSession
 
 from flotilla.client.client import Client
 from flotilla.spark.lake.lake import Lake
@@ -17,17 +20,14 @@ from flotilla.spark.pipelines.ranges import lake_rows
 from flotilla.spark.schema import COLUMNS
 from flotilla.types.errors import InvalidArgumentError, NotFoundError
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
 #: The schema of the views, and of the names that a query is searched for.
 _NAME: Final = re.compile(r"\bflotilla\s*\.\s*(?:`((?:[^`]|``)+)`|([A-Za-z0-9_]+))", re.IGNORECASE)
 _OLDEST: Final = -2
 
 
 def flotilla_table(
-    spark: "SparkSession", topic: str, *, servers: str = "localhost:7600", lake: str | None = None
-) -> "DataFrame":
+    spark: SparkSession, topic: str, *, servers: str = "localhost:7600", lake: str | None = None
+) -> DataFrame:
     """A topic as one table: what the lake has of it, and the log behind that. Raises NotFoundError.
 
     All columns of the source are there, `headers` too. Without a lake it is the log alone. The rows are those that were
@@ -59,7 +59,7 @@ def seams(manifest: Manifest, topic: str, partitions: int) -> dict[int, int]:
     return {number: spans[topic, number].end if (topic, number) in spans else _OLDEST for _, number in places}
 
 
-def _log(spark: "SparkSession", topic: str, servers: str, starts: Mapping[int, int]) -> "DataFrame":
+def _log(spark: SparkSession, topic: str, servers: str, starts: Mapping[int, int]) -> DataFrame:
     reader = spark.read.format("flotilla").option("servers", servers).option("subscribe", topic)
     if starts:
         offsets = {topic: {str(number): offset for number, offset in starts.items()}}
@@ -76,7 +76,7 @@ def named_topics(sql: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def register_views(spark: "SparkSession", topics: Iterable[str], *, servers: str, lake: str | None = None) -> list[str]:
+def register_views(spark: SparkSession, topics: Iterable[str], *, servers: str, lake: str | None = None) -> list[str]:
     """Makes each topic a view in the session's schema for temporary views, `flotilla` in sessions of the command line.
 
     Names that are no topic are left out; those that are, are returned.
@@ -93,13 +93,11 @@ def register_views(spark: "SparkSession", topics: Iterable[str], *, servers: str
     return known
 
 
-def query(spark: "SparkSession", sql: str, *, servers: str, lake: str | None = None) -> "DataFrame":
+def query(spark: SparkSession, sql: str, *, servers: str, lake: str | None = None) -> DataFrame:
     """The result of a query over `flotilla.<topic>`; names with dots or dashes stand in backquotes.
 
     Raises InvalidArgumentError for a query that Spark does not understand, NotFoundError for a topic that is nowhere.
     """
-    from pyspark.errors import AnalysisException, ParseException
-
     named = named_topics(sql)
     known = register_views(spark, named, servers=servers, lake=lake)
     try:
@@ -111,6 +109,6 @@ def query(spark: "SparkSession", sql: str, *, servers: str, lake: str | None = N
         raise InvalidArgumentError(str(error).split("\n\nJVM stacktrace")[0].strip()) from None
 
 
-def first_rows(found: "DataFrame", count: int) -> list[tuple[Any, ...]]:
+def first_rows(found: DataFrame, count: int) -> list[tuple[Any, ...]]:
     """So many rows of a result, for people: the rest stays where it is."""
     return [tuple(row) for row in found.limit(count).toLocalIterator()]

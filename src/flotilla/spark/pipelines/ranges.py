@@ -3,15 +3,15 @@
 import json
 from collections.abc import Mapping, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING
+
+from pyspark.sql import Column, DataFrame, SparkSession, functions
+from pyspark.sql.functions import col
+from pyspark.sql.types import StructField, StructType
 
 from flotilla.spark.lake.lake import Lake
 from flotilla.spark.lake.manifest import DataFile, Manifest, Run, Span
 from flotilla.spark.schema import COLUMNS
 from flotilla.types.errors import InvalidArgumentError
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
 
 
 def split_at_seam(wanted: Mapping[int, Span], archived: Mapping[int, Span]) -> tuple[list[Run], list[Run]]:
@@ -35,14 +35,14 @@ def split_at_seam(wanted: Mapping[int, Span], archived: Mapping[int, Span]) -> t
 
 
 def rows_in(
-    spark: "SparkSession",
+    spark: SparkSession,
     topic: str,
     wanted: Mapping[int, Span],
     *,
     servers: str,
     lake: Lake | None = None,
     manifest: Manifest | None = None,
-) -> "DataFrame":
+) -> DataFrame:
     """The rows of these offsets, each once, with all columns of the source."""
     archived = {}
     if manifest is not None:
@@ -60,18 +60,15 @@ def rows_in(
     return reduce(lambda left, right: left.unionByName(right), parts)
 
 
-def _from_lake(spark: "SparkSession", topic: str, runs: list[Run], lake: Lake, manifest: Manifest) -> "DataFrame":
+def _from_lake(spark: SparkSession, topic: str, runs: list[Run], lake: Lake, manifest: Manifest) -> DataFrame:
     files = [
         file for file in manifest.files_of(topic) if any(_overlap(mine, run) for mine in file.runs for run in runs)
     ]
     return lake_rows(spark, topic, files, lake).where(_within(runs))
 
 
-def lake_rows(spark: "SparkSession", topic: str, files: Sequence[DataFile], lake: Lake) -> "DataFrame":
+def lake_rows(spark: SparkSession, topic: str, files: Sequence[DataFile], lake: Lake) -> DataFrame:
     """All rows of some files. Each is named: what else lies in the folders does not count."""
-    from pyspark.sql import functions
-    from pyspark.sql.types import StructField, StructType
-
     stored = StructType([StructField(name, kind) for name, kind in COLUMNS.items() if name != "topic"])
     rows = spark.read.schema(stored).parquet(*[lake.address_of(file.path) for file in files])
     return rows.withColumn("topic", functions.lit(topic)).select(*COLUMNS)
@@ -81,16 +78,14 @@ def _overlap(one: Run, other: Run) -> bool:
     return one.partition == other.partition and one.first < other.end and other.first < one.end
 
 
-def _within(runs: list[Run]) -> "Column":
-    from pyspark.sql.functions import col
-
+def _within(runs: list[Run]) -> Column:
     conditions = [
         (col("partition") == run.partition) & (col("offset") >= run.first) & (col("offset") < run.end) for run in runs
     ]
     return reduce(lambda left, right: left | right, conditions)
 
 
-def _from_log(spark: "SparkSession", topic: str, runs: list[Run], servers: str) -> "DataFrame":
+def _from_log(spark: SparkSession, topic: str, runs: list[Run], servers: str) -> DataFrame:
     first = {topic: {str(run.partition): run.first for run in runs}}
     end = {topic: {str(run.partition): run.end for run in runs}}
     numbers = {topic: [run.partition for run in runs]}
@@ -99,7 +94,5 @@ def _from_log(spark: "SparkSession", topic: str, runs: list[Run], servers: str) 
     return reader.option("includeHeaders", "true").load().select(*COLUMNS)
 
 
-def _nothing(spark: "SparkSession") -> "DataFrame":
-    from pyspark.sql.types import StructField, StructType
-
+def _nothing(spark: SparkSession) -> DataFrame:
     return spark.createDataFrame([], StructType([StructField(name, kind) for name, kind in COLUMNS.items()]))

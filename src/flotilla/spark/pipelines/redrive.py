@@ -11,7 +11,11 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+import pyarrow as pa  # type: ignore[import-untyped]
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 
 from flotilla.client.admin.dead_letter import REDRIVEN_HEADER
 from flotilla.client.admin.dead_letters import REDRIVEN_MAX
@@ -21,9 +25,6 @@ from flotilla.spark.pipelines.sending import BLOCK_ROWS, send_rows
 from flotilla.spark.pipelines.streaming_run import Tell
 from flotilla.types.dead_letters import REDRIVE_GROUP
 from flotilla.types.errors import NotFoundError
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 _LISTS: Final = "lists"
 _DONE: Final = "done.json"
@@ -48,9 +49,7 @@ class Redriven:
     finished: int
 
 
-def redrive(
-    spark: "SparkSession", letters: "DataFrame", options: RedriveOptions, tell: Tell = lambda _: None
-) -> Redriven:
+def redrive(spark: SparkSession, letters: DataFrame, options: RedriveOptions, tell: Tell = lambda _: None) -> Redriven:
     """Sends letters back, as `dead_letters.letters_table` has them."""
     checkpoint = Store(options.checkpoint)
     finished = sum(_finish(spark, checkpoint, name, options, tell) for name in _unfinished(checkpoint))
@@ -66,10 +65,8 @@ def _unfinished(checkpoint: Store) -> list[str]:
 # The list.
 
 
-def _make_list(spark: "SparkSession", letters: "DataFrame", checkpoint: Store, options: RedriveOptions) -> str:
+def _make_list(spark: SparkSession, letters: DataFrame, checkpoint: Store, options: RedriveOptions) -> str:
     """Writes down what will be sent; its name, or none if that is nothing."""
-    from pyspark.sql import functions as f
-
     if not options.is_forced:
         letters = letters.where(f.col("redriven") < REDRIVEN_MAX)
     for before in {path.split("/")[1]: None for path in checkpoint.list(_LISTS, suffix=_NAMED)}:
@@ -94,7 +91,7 @@ def _named(count: int, options: RedriveOptions) -> dict[str, int]:
     return {"letters": count, "block_rows": BLOCK_ROWS if rate is None else max(min(int(rate), BLOCK_ROWS), 1)}
 
 
-def _open_groups(letters: "DataFrame", servers: str) -> None:
+def _open_groups(letters: DataFrame, servers: str) -> None:
     """The group that redrives must be there in order to be asked what it has settled."""
     topics = [row.dlq for row in letters.select("dlq").distinct().collect()]
     with Client(servers, name="redrive") as client:
@@ -117,8 +114,6 @@ def _asking(servers: str) -> Callable[[Any], Iterator[Any]]:
 
 
 def _mask(flags: list[bool]) -> Any:
-    import pyarrow as pa  # type: ignore[import-untyped]
-
     return pa.array(flags, pa.bool_())
 
 
@@ -133,7 +128,7 @@ def _is_open(client: Client, topic: str, partition: int, offset: int) -> bool:
 # Sending.
 
 
-def _finish(spark: "SparkSession", checkpoint: Store, name: str, options: RedriveOptions, tell: Tell) -> int:
+def _finish(spark: SparkSession, checkpoint: Store, name: str, options: RedriveOptions, tell: Tell) -> int:
     """Sends everything of a list that is not sent yet, and notes that it is done."""
     made = json.loads(checkpoint.read(f"{_LISTS}/{name}/{_NAMED}") or b"")
     letters = spark.read.parquet(checkpoint.address_of(f"{_LISTS}/{name}/letters"))
@@ -153,9 +148,7 @@ def _finish(spark: "SparkSession", checkpoint: Store, name: str, options: Redriv
     return sent
 
 
-def _as_sent(letters: "DataFrame") -> "DataFrame":
-    from pyspark.sql import functions as f
-
+def _as_sent(letters: DataFrame) -> DataFrame:
     times = f.encode((f.col("redriven") + 1).cast("string"), "UTF-8")
     counted = f.array(f.struct(f.lit(REDRIVEN_HEADER).alias("key"), times.alias("value")))
     return letters.select(

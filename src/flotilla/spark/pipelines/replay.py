@@ -12,7 +12,10 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 
 from flotilla.client.client import Client
 from flotilla.spark.lake.lake import Lake
@@ -22,9 +25,6 @@ from flotilla.spark.pipelines.ranges import rows_in
 from flotilla.spark.pipelines.sending import BLOCK_ROWS, send_rows
 from flotilla.spark.pipelines.streaming_run import Tell
 from flotilla.types.errors import InvalidArgumentError, NotFoundError
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 #: Says where a row was first.
 ORIGIN_HEADER: Final = "flotilla-replayed-from"
@@ -113,7 +113,7 @@ class Replayed:
     lots_before: int
 
 
-def replay(spark: "SparkSession", options: ReplayOptions, tell: Tell = lambda _: None) -> Replayed:
+def replay(spark: SparkSession, options: ReplayOptions, tell: Tell = lambda _: None) -> Replayed:
     """Raises InvalidArgumentError when what is asked for makes no sense, NotFoundError when it is not there."""
     check_options(options)
     lake = Lake(options.lake) if options.lake else None
@@ -227,15 +227,13 @@ def _read_progress(checkpoint: Store | None, plan: Plan) -> int:
 
 
 def _lot_rows(
-    spark: "SparkSession",
+    spark: SparkSession,
     options: ReplayOptions,
     plan: Plan,
     number: int,
     lake: Lake | None,
     manifest: Manifest | None,
-) -> "DataFrame":
-    from pyspark.sql import functions as f
-
+) -> DataFrame:
     rows = rows_in(spark, plan.topic, plan.lot(number), servers=options.servers, lake=lake, manifest=manifest)
     if plan.since_ms is not None:
         rows = rows.where(f.col("timestamp") >= f.timestamp_millis(f.lit(plan.since_ms)))

@@ -16,15 +16,15 @@ from dataclasses import asdict, dataclass
 from datetime import UTC
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as f
 
 from flotilla.spark.lake.store import Store
 from flotilla.spark.pipelines.plots import bars, lines
 from flotilla.spark.pipelines.report import Report
 from flotilla.spark.pipelines.streaming_run import RunOptions, Tell, run_query
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
 
 WINDOWS: Final = "windows"
 _QUANTILES: Final = (0.5, 0.95, 0.99)
@@ -59,7 +59,7 @@ class RolledUp:
     size_bytes: int
 
 
-def rollup(spark: "SparkSession", options: RollupOptions, tell: Tell = lambda _: None) -> RolledUp:
+def rollup(spark: SparkSession, options: RollupOptions, tell: Tell = lambda _: None) -> RolledUp:
     reader = spark.readStream.format("flotilla").option("servers", options.servers)
     reader = reader.option("subscribe", ",".join(options.topics)).option("startingOffsets", options.starting)
     if options.latency_header:
@@ -74,10 +74,8 @@ def rollup(spark: "SparkSession", options: RollupOptions, tell: Tell = lambda _:
     return totals(spark, options.out)
 
 
-def windows_of(rows: "DataFrame", options: RollupOptions) -> "DataFrame":
+def windows_of(rows: DataFrame, options: RollupOptions) -> DataFrame:
     """One row for each topic and window, with counts, sizes, latencies and the keys that come most often."""
-    from pyspark.sql import functions as f
-
     size = f.octet_length("value") + f.coalesce(f.octet_length("key"), f.lit(0))
     measured = rows.select(
         "topic", "timestamp", size.alias("size"), _key_text().alias("key"), _latency_ms(options).alias("latency_ms")
@@ -103,17 +101,13 @@ def windows_of(rows: "DataFrame", options: RollupOptions) -> "DataFrame":
     )
 
 
-def _key_text() -> "Column":
+def _key_text() -> Column:
     """A key as people read it: as text where it is some, else in hexadecimal."""
-    from pyspark.sql import functions as f
-
     text = f.col("key").cast("string")
     return f.when(f.is_valid_utf8(text), text).otherwise(f.hex("key"))
 
 
-def _latency_ms(options: RollupOptions) -> "Column":
-    from pyspark.sql import functions as f
-
+def _latency_ms(options: RollupOptions) -> Column:
     time_ms = f.unix_millis("timestamp")
     if not options.latency_header:
         return f.unix_millis(f.current_timestamp()) - time_ms
@@ -121,10 +115,8 @@ def _latency_ms(options: RollupOptions) -> "Column":
     return time_ms - f.try_element_at(found, f.lit(1))["value"].cast("string").try_cast("long")
 
 
-def _take(options: RollupOptions, windows: "DataFrame", batch_id: int) -> None:
+def _take(options: RollupOptions, windows: DataFrame, batch_id: int) -> None:
     """One micro-batch, perhaps for the second time."""
-    from pyspark.sql import functions as f
-
     spark = windows.sparkSession
     query_id = spark.sparkContext.getLocalProperty("sql.streaming.queryId")
     assert query_id is not None, "a micro-batch is one of a query"
@@ -144,13 +136,11 @@ def _take(options: RollupOptions, windows: "DataFrame", batch_id: int) -> None:
         sink.mode("append").save()
 
 
-def all_windows(spark: "SparkSession", out: str) -> "DataFrame":
+def all_windows(spark: SparkSession, out: str) -> DataFrame:
     return spark.read.parquet(Store(out).address_of(WINDOWS))
 
 
-def totals(spark: "SparkSession", out: str) -> RolledUp:
-    from pyspark.sql import functions as f
-
+def totals(spark: SparkSession, out: str) -> RolledUp:
     store = Store(out)
     if not list(store.list(WINDOWS, suffix=".parquet")):
         return RolledUp(0, 0, 0)
@@ -166,11 +156,8 @@ def totals(spark: "SparkSession", out: str) -> RolledUp:
 # The page.
 
 
-def write_report(spark: "SparkSession", options: RollupOptions, path: Path) -> Path:
+def write_report(spark: SparkSession, options: RollupOptions, path: Path) -> Path:
     """Of the youngest windows. Rows are one for each topic and window, so few come to the driver."""
-    from pyspark.sql import Window
-    from pyspark.sql import functions as f
-
     done = totals(spark, options.out)
     report = Report("Topics over time", f"windows of {options.window}, of {', '.join(options.topics)}")
     report.numbers(list(asdict(done).items()))

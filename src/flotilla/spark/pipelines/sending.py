@@ -10,13 +10,14 @@ import time
 from collections.abc import Callable, Iterator
 from hashlib import blake2b
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+import pyarrow as pa  # type: ignore[import-untyped]
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
 
 from flotilla.client.client import Client
 from flotilla.types.records import Record
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 #: Offsets of one block, and so rows that come at once. Each may need a batch of its own, which a transaction allows.
 BLOCK_ROWS: Final = 5_000
@@ -38,7 +39,7 @@ _TIMEOUT_MS: Final = 60_000
 
 
 def send_rows(
-    rows: "DataFrame",
+    rows: DataFrame,
     *,
     servers: str,
     name: str,
@@ -51,8 +52,6 @@ def send_rows(
     All rows of one block of offsets must be there, or none: a block is never sent in two parts. The rate is shared
     out among the partitions that rows come from.
     """
-    from pyspark.sql import functions as f
-
     places = ("from_topic", "from_partition")
     ordered = rows.select(*COLUMNS).withColumn("timestamp", f.unix_millis("timestamp"))
     ordered = ordered.repartition(max(partitions, 1), *places).sortWithinPartitions(*places, "from_offset")
@@ -63,8 +62,6 @@ def send_rows(
 
 def _sender(servers: str, name: str, block_rows: int, rate: float | None) -> Callable[[Any], Iterator[Any]]:
     def send(batches: Any) -> Iterator[Any]:
-        import pyarrow as pa  # type: ignore[import-untyped]
-
         count = 0
         pace = _Pace(rate)
         with Client(servers, timeout_ms=_TIMEOUT_MS, name="pipeline") as client:

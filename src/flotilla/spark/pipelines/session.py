@@ -57,6 +57,13 @@ def missing_parts() -> str:
     return ""
 
 
+def check_parts() -> None:
+    """Raises UnsupportedError when Spark or Java is not installed."""
+    missing = missing_parts()
+    if missing:
+        raise UnsupportedError(missing)
+
+
 @contextmanager
 def open_session(name: str, master: str = "local[*]", *, is_brief: bool = False) -> Iterator["SparkSession"]:
     """A session that is stopped at the end, unless the process had one: then that is it, and it goes on.
@@ -64,9 +71,7 @@ def open_session(name: str, master: str = "local[*]", *, is_brief: bool = False)
     Raises UnsupportedError when something is not installed, and what Spark raises as an error of ours. `is_brief` is
     for what is over soon.
     """
-    missing = missing_parts()
-    if missing:
-        raise UnsupportedError(missing)
+    check_parts()
     from pyspark import SparkContext
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
