@@ -1,8 +1,8 @@
-"""`flotilla cluster`: form a cluster out of waiting nodes, look at one, let nodes come and go, or run one here.
+"""`flotilla cluster`: form a cluster, show it, add and remove nodes, or run one on this machine.
 
-`init` asks each waiting node who it is and where its peers reach it, and then tells all of them about all. Doing it
-again is safe: a node that is part of this very cluster agrees, and one of another cluster refuses. A node that drains
-or leaves goes on doing so when nobody looks; `--wait` only looks.
+`init` asks each waiting node for its id and peer address, and then sends all of them to every node. It is idempotent: a
+node of this cluster agrees, a node of another cluster refuses. Draining and removal continue in the background;
+`--wait` only watches.
 """
 
 import sys
@@ -32,22 +32,20 @@ if TYPE_CHECKING:
 
 DEFAULT_BASE_PORT = 7600
 DEFAULT_FOLDER = Path("flotilla-cluster")
-LOOK_S = 0.5
+_REFRESH_S = 0.5
 _ASK_MS = 1_000
 
-cluster_app = typer.Typer(name="cluster", help="Form, look at and run clusters.", no_args_is_help=True)
+cluster_app = typer.Typer(name="cluster", help="Form, inspect and run clusters.", no_args_is_help=True)
 
-Folder: TypeAlias = Annotated[
-    Path, typer.Option("--data", metavar="DIR", help="Where the nodes keep their data, logs and ports.")
-]
+Folder: TypeAlias = Annotated[Path, typer.Option("--data", metavar="DIR", help="The folder for data, logs and ports.")]
 
 
 @cluster_app.callback()
 def cluster() -> None:
-    """Form, look at and run clusters."""
+    """Form, inspect and run clusters."""
 
 
-# A cluster anywhere.
+# Any cluster.
 
 
 @cluster_app.command("init")
@@ -58,14 +56,17 @@ def init(
     as_json: AsJson = False,
     timeout: Timeout = "30s",
 ) -> None:
-    """Form a cluster out of nodes that wait for it (`flotilla serve --await-init`). Safe to repeat."""
+    """Form a cluster of nodes that wait for it (`flotilla serve --await-init`). Safe to repeat.
+
+    Example: `flotilla cluster init node1:7600 node2:7600 node3:7600`
+    """
     deadline = time.monotonic() + read_duration(timeout, "--timeout") / 1000
     found: dict[int, tuple[str, str]] = {}
     for address in addresses:
         with Cluster(address, timeout).connect() as client:
             (node, peer), *_ = client.init_cluster({}).peers.items()
         if node in found:
-            raise InvalidArgumentError(f"{found[node][0]} and {address} are both node {node}; no two may share an id")
+            raise InvalidArgumentError(f"{found[node][0]} and {address} are both node {node}; ids must differ")
         found[node] = address, peer
     peers = {node: peer for node, (_, peer) in sorted(found.items())}
     for address, _ in found.values():
@@ -78,13 +79,13 @@ def init(
 def _wait_formed(addresses: list[str], node_count: int, deadline: float) -> Metadata:
     with Cluster(",".join(addresses)).connect() as client:
         while True:
-            # A node that knows no leader yet does not answer at all.
+            # A node that knows no leader yet does not answer.
             with suppress(DeadlineError, UnavailableError):
                 metadata = client.metadata()
                 if metadata.controller != NO_NODE and len(metadata.brokers) >= node_count:
                     return metadata
             if time.monotonic() > deadline:
-                raise UnavailableError("the nodes have been told, but not all have found each other; check their logs")
+                raise UnavailableError("the nodes got the list of members, but not all are connected; check their logs")
             time.sleep(POLL_S)
 
 
@@ -92,10 +93,13 @@ def _wait_formed(addresses: list[str], node_count: int, deadline: float) -> Meta
 @takes_cluster
 def status(
     cluster: Cluster,
-    wait: Annotated[bool, typer.Option("--wait", help="Until nothing is missing, up to --timeout.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait up to --timeout until the cluster is complete.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show the brokers: who is alive, who leads what, what moves. Exit code 4 when something is missing."""
+    """Show brokers, leaders and moves. The exit code is 4 when a broker or a leader is missing.
+
+    Example: `flotilla cluster status --wait --timeout 30s`
+    """
     deadline = time.monotonic() + cluster.timeout_ms / 1000
     with cluster.connect() as client:
         metadata = client.metadata()
@@ -110,7 +114,7 @@ def status(
 
 
 def _is_whole(metadata: Metadata) -> bool:
-    # Between the first election and the first registration nobody is missing, because nobody is known.
+    # Between the first election and the first registration no broker is known, and so none is missing.
     is_formed = bool(metadata.cluster_id and metadata.brokers) and metadata.controller != NO_NODE
     is_led = all(part.leader != NO_NODE for topic in metadata.topics for part in topic.partitions)
     return is_formed and is_led and all(broker.is_alive for broker in metadata.brokers)
@@ -135,14 +139,14 @@ def _show_status(metadata: Metadata, moves: list[Moving], there: dict[str, float
     keys = ("node", "client", "is_alive", "state", "is_controller", "leads", "replicas")
     print_table(columns, [_painted([row[key] for key in keys]) for row in rows])
     parts = sum(len(topic.partitions) for topic in metadata.topics)
-    lost = sum(part.leader == NO_NODE for topic in metadata.topics for part in topic.partitions)
+    without_leader = sum(part.leader == NO_NODE for topic in metadata.topics for part in topic.partitions)
     name = metadata.cluster_id or "(not formed yet)"
-    missing = f", {lost} without a leader" if lost else ""
+    missing = f", {without_leader} without a leader" if without_leader else ""
     typer.echo(f"cluster {name}: {len(metadata.topics)} topic(s), {parts} partition(s){missing}")
     if moves:
         typer.echo()
         lines = [(str(move), *_ends(move), _percent(there.get(str(move)))) for move in moves]
-        print_table(("moving", "from", "to", "there"), lines)
+        print_table(("moving", "from", "to", "copied"), lines)
 
 
 def _ends(move: Moving) -> tuple[str, str]:
@@ -159,7 +163,7 @@ def _painted(cells: list[Any]) -> list[Any]:
 
 
 def broker_rows(metadata: Metadata) -> list[dict[str, Any]]:
-    """One row for each broker, with what it leads and holds."""
+    """One row for each broker, with the numbers of its leaders and replicas."""
     parts = [part for topic in metadata.topics for part in topic.partitions]
     return [
         {
@@ -172,10 +176,10 @@ def broker_rows(metadata: Metadata) -> list[dict[str, Any]]:
     ]
 
 
-# Nodes come and go.
+# Nodes.
 
 Node: TypeAlias = Annotated[int, typer.Argument(metavar="NODE", min=1, show_default=False)]
-Wait: TypeAlias = Annotated[bool, typer.Option("--wait", help="Until everything has moved, however long that takes.")]
+Wait: TypeAlias = Annotated[bool, typer.Option("--wait", help="Wait until everything has moved.")]
 
 
 @cluster_app.command("add")
@@ -187,10 +191,12 @@ def add(
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Let nodes that wait (`flotilla serve --await-init`) into this cluster. Safe to repeat.
+    """Add nodes that wait (`flotilla serve --await-init`) to this cluster. Safe to repeat.
 
-    A node that was started with --join comes in by itself. New partitions use new nodes at once; `flotilla topic
-    rebalance` moves those that exist.
+    A node that was started with --join adds itself. New partitions use new nodes at once; `flotilla topic rebalance`
+    moves existing ones.
+
+    Example: `flotilla cluster add node4:7600 --servers node1:7600`
     """
     deadline = time.monotonic() + cluster.timeout_ms / 1000
     with cluster.connect() as client:
@@ -201,14 +207,14 @@ def add(
                 (node, _), *_ = newcomer.enter_cluster(known).peers.items()
             while not any(broker.node == node and broker.is_alive for broker in client.metadata().brokers):
                 if time.monotonic() > deadline:
-                    raise UnavailableError(f"node {node} has been told, but has not come in; check its log")
+                    raise UnavailableError(f"node {node} was added, but has not joined; check its log")
                 time.sleep(POLL_S)
             entered.append({"node": node, "address": address})
             if not as_json:
-                typer.echo(f"node {node} at {address} is in")
+                typer.echo(f"node {node} at {address} has joined")
     if as_json:
         print_json({"nodes": entered})
-    note("`flotilla topic rebalance` gives it a share of the partitions that exist")
+    note("`flotilla topic rebalance` moves existing partitions to it")
 
 
 @cluster_app.command("remove")
@@ -219,18 +225,21 @@ def remove(
     wait: Wait = False,
     as_json: AsJson = False,
 ) -> None:
-    """Take a node out for good, alive or dead: what it holds moves elsewhere first. Its id is not taken again."""
+    """Remove a node for good, alive or dead: its replicas move elsewhere first. Its id cannot be used again.
+
+    Example: `flotilla cluster remove 3 --wait`
+    """
     with cluster.connect() as client:
         client.remove_node(node)
         if wait:
             _watch_emptying(client, node, lambda found: all(broker.node != node for broker in found.brokers))
         is_gone = all(broker.node != node for broker in client.metadata().brokers)
-    told = (
+    text = (
         f"node {node} has left; its process can be stopped"
         if is_gone
-        else f"node {node} leaves when it is empty; `flotilla cluster status` shows how far it is"
+        else f"node {node} leaves when it is empty; `flotilla cluster status` shows the progress"
     )
-    print_done({"node": node, "is_gone": is_gone}, told, as_json=as_json)
+    print_done({"node": node, "is_gone": is_gone}, text, as_json=as_json)
 
 
 @cluster_app.command("drain")
@@ -241,14 +250,17 @@ def drain(
     wait: Wait = False,
     as_json: AsJson = False,
 ) -> None:
-    """Have a node give away everything it holds and get nothing new. `undrain` ends that."""
+    """Move all replicas off a node, and place no new ones on it. `undrain` ends that.
+
+    Example: `flotilla cluster drain 3 --wait`
+    """
     with cluster.connect() as client:
         client.drain_node(node)
         if wait:
             _watch_emptying(client, node, lambda found: _holds_nothing(found, node))
-    told = f"node {node} is empty" if wait else f"node {node} drains"
-    # Whoever did not wait does not know whether it is empty.
-    print_done({"node": node, "state": "draining", "is_empty": True if wait else None}, told, as_json=as_json)
+    text = f"node {node} is empty" if wait else f"node {node} drains"
+    # Without `--wait` it is not known whether the node is empty.
+    print_done({"node": node, "state": "draining", "is_empty": True if wait else None}, text, as_json=as_json)
 
 
 def _watch_emptying(client: "Client", node: int, is_over: Callable[[Metadata], bool]) -> None:
@@ -268,7 +280,10 @@ def _holds_nothing(metadata: Metadata, node: int) -> bool:
 @cluster_app.command("undrain")
 @takes_cluster
 def undrain(cluster: Cluster, node: Node, as_json: AsJson = False) -> None:
-    """Let a node that drains or leaves stay. What has moved stays where it is."""
+    """Cancel the draining or removal of a node. Replicas that have moved stay where they are.
+
+    Example: `flotilla cluster undrain 3`
+    """
     with cluster.connect() as client:
         client.drain_node(node, is_draining=False)
     print_done({"node": node, "state": "active"}, f"node {node} stays", as_json=as_json)
@@ -279,19 +294,22 @@ def undrain(cluster: Cluster, node: Node, as_json: AsJson = False) -> None:
 
 @cluster_app.command("start")
 def start(
-    nodes: Annotated[int, typer.Option("--nodes", min=1, max=9, help="How many brokers.")] = 3,
+    nodes: Annotated[int, typer.Option("--nodes", min=1, max=9, help="Number of brokers.")] = 3,
     data: Folder = DEFAULT_FOLDER,
     base_port: Annotated[
-        int, typer.Option("--base-port", min=1, max=60_000, help="Of the first node; the next is 100 ports further.")
+        int, typer.Option("--base-port", min=1, max=60_000, help="Port of the first node; each next one is 100 higher.")
     ] = DEFAULT_BASE_PORT,
-    detach: Annotated[bool, typer.Option("--detach", "-d", help="Leave it running; `cluster stop` ends it.")] = False,
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Leave it running until `cluster stop`.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run a local cluster as real processes. Ctrl-C stops all; started again, it has its data and ports again."""
+    """Run a local cluster of real processes. Ctrl-C stops all; the next start uses the same data and ports.
+
+    Example: `flotilla cluster start --nodes 3 --detach`
+    """
     is_known = (data / LAYOUT_FILE).exists()
     if is_known:
         local = LocalCluster.from_layout(data)
-        note(f"going on with the {len(local.nodes)} node(s) in {data}")
+        note(f"starting the {len(local.nodes)} node(s) in {data}")
     else:
         local = LocalCluster.on_ports_from(base_port, data, node_count=nodes)
     try:
@@ -301,16 +319,16 @@ def start(
     except BaseException:
         _stop_started(local)
         if not is_known:
-            # So that other ports can be tried.
+            # The next start may use other ports.
             local.forget_layout()
         raise
     servers = ",".join(local.servers)
     started = {"nodes": len(local.nodes), "servers": local.servers, "data": str(data)}
     if detach:
-        told = (
+        text = (
             f"{len(local.nodes)} node(s) are running at {servers}\nstop them with: flotilla cluster stop --data {data}"
         )
-        print_done(started, told, as_json=as_json)
+        print_done(started, text, as_json=as_json)
         return
     if as_json:
         print_json(started)
@@ -319,7 +337,7 @@ def start(
 
 
 def _stop_started(local: LocalCluster) -> None:
-    """Those that this process started; not a cluster that ran before and was in the way."""
+    """Stops only nodes that this process started."""
     for node in local.nodes.values():
         if node.process is None:
             node.pid = 0
@@ -346,7 +364,7 @@ def _watch(local: LocalCluster, servers: str) -> None:
                     raise typer.Exit(FAILED.code)
                 if printer.is_terminal:
                     live.update(Text(_status_line(client, running, len(local.nodes))), refresh=True)
-                time.sleep(LOOK_S)
+                time.sleep(_REFRESH_S)
     except KeyboardInterrupt:
         note("stopping")
 
@@ -365,10 +383,13 @@ def _status_line(client: Any, running: int, total: int) -> str:
 
 @cluster_app.command("stop")
 def stop(data: Folder = DEFAULT_FOLDER, as_json: AsJson = False) -> None:
-    """Stop a local cluster that was left running. Its data stays. Safe to repeat."""
+    """Stop a detached local cluster. Its data stays. Safe to repeat.
+
+    Example: `flotilla cluster stop`
+    """
     local = LocalCluster.from_layout(data)
     count = len(local.running)
     local.stop()
-    told = f"stopped {count} node(s)" if count else "no node was running"
-    print_done({"stopped": count, "data": str(data)}, told, as_json=as_json)
+    text = f"stopped {count} node(s)" if count else "no node was running"
+    print_done({"stopped": count, "data": str(data)}, text, as_json=as_json)
     sys.stdout.flush()

@@ -1,23 +1,23 @@
 """`flotilla config show`: every setting, its value, and where the value came from.
 
-A table on a terminal, JSON with `--json`, and TOML elsewhere, so that
-`flotilla config show > flotilla.toml` keeps what is in force now as a file that can be given back.
+A table on a terminal, JSON with `--json`, and TOML elsewhere: `flotilla config show > flotilla.toml` saves the current
+settings as a file for `--config`.
 """
 
 import json
 import sys
-from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from flotilla.cli.terminal.servers import AsJson
 from flotilla.cli.terminal.settings_flags import setting_flags
 from flotilla.types.setting_table import Setting
 from flotilla.types.settings import SETTINGS, LoadedSettings, OriginKind
 
-#: Below this many columns a terminal has no room for whole sentences.
+#: A narrower terminal has no room for whole sentences.
 _MEANING_WIDTH = 100
 
 config_app = typer.Typer(name="config", help="The settings of a node.", no_args_is_help=True)
@@ -32,11 +32,13 @@ def config() -> None:
 @setting_flags
 def show(
     loaded: LoadedSettings,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show every setting, its value and where it came from.
 
-    Takes the same flags as `flotilla serve`, and so tells in advance what that would run with.
+    Takes the same flags as `flotilla serve`, and shows what that would run with.
+
+    Example: `flotilla config show --config flotilla.toml`
     """
     if as_json:
         typer.echo(as_json_text(loaded))
@@ -48,7 +50,7 @@ def show(
 
 
 def as_json_text(loaded: LoadedSettings) -> str:
-    """An object by key. Durations are in milliseconds and sizes in bytes, as their keys say."""
+    """An object by setting. Durations are in milliseconds and sizes in bytes, as the names say."""
     shown = {}
     for setting in SETTINGS.values():
         value = getattr(loaded.settings, setting.name)
@@ -65,7 +67,7 @@ def as_json_text(loaded: LoadedSettings) -> str:
 
 
 def as_table(loaded: LoadedSettings, width: int) -> Table:
-    """One line per setting; the meaning is told where there is room for it."""
+    """One line per setting, with its meaning where there is room."""
     table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
     table.add_column("key", no_wrap=True)
     table.add_column("value", overflow="fold")
@@ -83,7 +85,7 @@ def as_table(loaded: LoadedSettings, width: int) -> Table:
 
 
 def as_toml(loaded: LoadedSettings) -> str:
-    """A file of settings that gives the same values again, with each origin as a comment."""
+    """A file of settings with the same values, and each origin as a comment."""
     lines = []
     for setting in SETTINGS.values():
         line = toml_line(setting, getattr(loaded.settings, setting.name))

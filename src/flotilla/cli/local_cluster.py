@@ -1,4 +1,4 @@
-"""A cluster on this machine: real broker processes, their ports and folders, and how to kill and restart them.
+"""A cluster of broker processes on this machine: their ports, folders, starts and kills.
 
     with LocalCluster.on_free_ports(folder, node_count=3) as cluster:
         cluster.start()
@@ -6,9 +6,9 @@
         Client(cluster.servers) ...
         cluster.nodes[2].kill()
 
-Each node has a folder and a log file beside it, and `cluster.json` keeps who listens where, so that a cluster that was
-stopped comes back as it was. Attached nodes end with the process that started them, however that ends; detached ones
-stay. Whether a node runs is read from the lock that it holds on its folder, never from a process id alone.
+Each node has a folder and a log file beside it. `cluster.json` keeps the ports, so that a stopped cluster restarts as
+it was. Attached nodes end with the process that started them, however that ends; detached ones stay. Whether a node
+runs is read from the lock on its folder, never from a process id alone.
 """
 
 import fcntl
@@ -43,15 +43,15 @@ if TYPE_CHECKING:
 HOST = "127.0.0.1"
 LAYOUT_FILE = "cluster.json"
 READY_S_MAX = 30.0
-#: Beyond the time that a node itself takes for stopping.
+#: Longer than a node may take to stop.
 STOP_S_MAX = 15.0
 POLL_S = 0.02
-#: One question on the way to being ready; whether all nodes still live is looked at in between.
+#: Short, because the processes are checked between two requests.
 _ASK_MS = 500
 
-#: Below the ports that systems give to outgoing connections, so that none of those is in the way later.
+#: Below the ports that systems use for outgoing connections.
 FREE_PORTS = range(20_000, 32_000)
-#: The distance between two nodes, and the last digits of each service, as in the defaults.
+#: The distance between two nodes, and the offset of each service, as in the defaults.
 _NODE_STEP = 100
 _PEER, _GRPC, _HTTP = 1, 50, 80
 
@@ -66,18 +66,18 @@ class Ports:
 
 @dataclass(slots=True)
 class LocalNode:
-    """One broker: a folder, its ports, and the process while there is one of ours."""
+    """One broker: its folder, ports and, if this process started it, its process."""
 
     node: int
     data: Path
     ports: Ports
-    #: Of the process that was started last; 0: none.
+    #: Of the last started process; 0: none.
     pid: int = 0
     process: "subprocess.Popen[bytes] | None" = None
 
     @property
     def address(self) -> str:
-        """Where clients connect."""
+        """The client address."""
         return f"{HOST}:{self.ports.client}"
 
     @property
@@ -92,15 +92,15 @@ class LocalNode:
     def is_running(self) -> bool:
         if self.process is not None:
             return self.process.poll() is None
-        return bool(self.pid) and _is_locked(self.data / "lock") and _is_about(self.pid, self.data)
+        return bool(self.pid) and _is_locked(self.data / "lock") and _is_node_of(self.pid, self.data)
 
     def kill(self) -> None:
-        """As `kill -9` does: without a word, at once."""
+        """Sends SIGKILL and waits until the process is gone."""
         self._signal(signal.SIGKILL)
         self.wait_gone()
 
     def terminate(self) -> None:
-        """Asks it to stop in order."""
+        """Sends SIGTERM."""
         self._signal(signal.SIGTERM)
 
     def pause(self) -> None:
@@ -110,7 +110,7 @@ class LocalNode:
         self._signal(signal.SIGCONT)
 
     def wait_gone(self, timeout_s: float = STOP_S_MAX) -> int | None:
-        """Its exit code, None if that is not ours to know. Raises UnavailableError when it does not go."""
+        """The exit code; None: the process is not a child. Raises UnavailableError when it does not end."""
         deadline = time.monotonic() + timeout_s
         while self.is_running:
             if time.monotonic() > deadline:
@@ -123,9 +123,9 @@ class LocalNode:
         return self.process.returncode
 
     def last_words(self) -> str:
-        """The last line of its log that says something."""
+        """The last line of its log that is not blank."""
         lines = self.log.read_text("utf-8", "replace").split("\n") if self.log.exists() else []
-        return next((line for line in reversed(lines) if line.strip()), "it said nothing")
+        return next((line for line in reversed(lines) if line.strip()), "its log is empty")
 
     def _signal(self, number: int) -> None:
         if self.is_running:
@@ -134,7 +134,7 @@ class LocalNode:
 
 class LocalCluster:
     def __init__(self, folder: Path, ports: Mapping[int, Ports], flags: Iterable[str] = ()) -> None:
-        """`flags` are given to every node, in the form of `flotilla serve`."""
+        """`flags` are arguments of `flotilla serve` for every node."""
         self.folder = folder.resolve()
         self.nodes = {node: LocalNode(node, self.folder / f"node{node}", its) for node, its in ports.items()}
         self._flags = list(flags)
@@ -145,14 +145,14 @@ class LocalCluster:
 
     @classmethod
     def on_ports_from(cls, base_port: int, folder: Path, *, node_count: int = 3, flags: Iterable[str] = ()) -> Self:
-        """Each node has its services where a node alone has them, a hundred ports after the node before."""
+        """Each node has the default offsets of its services, a hundred ports after the node before."""
         bases = range(base_port, base_port + node_count * _NODE_STEP, _NODE_STEP)
         ports = [Ports(base, base + _PEER, base + _HTTP, base + _GRPC) for base in bases]
         return cls(folder, dict(enumerate(ports, 1)), flags)
 
     @classmethod
     def from_layout(cls, folder: Path, flags: Iterable[str] = ()) -> Self:
-        """A cluster that was started in this folder before. Raises NotFoundError."""
+        """A cluster that was started in this folder. Raises NotFoundError."""
         path = folder / LAYOUT_FILE
         try:
             nodes = json.loads(path.read_text("utf-8"))["nodes"]
@@ -174,7 +174,7 @@ class LocalCluster:
         return [node for node in self.nodes.values() if node.is_running]
 
     def start(self, *, is_detached: bool = False) -> None:
-        """Starts every node. Raises AlreadyExistsError when one runs."""
+        """Starts every node. Raises AlreadyExistsError when one is running."""
         if self.running:
             raise AlreadyExistsError(f"the cluster in {self.folder} runs already; `flotilla cluster stop` ends it")
         for node in self.nodes:
@@ -193,16 +193,16 @@ class LocalCluster:
             process = subprocess.Popen(
                 [sys.executable, "-m", "flotilla.cli", *self._arguments(chosen, is_detached=is_detached)],
                 env=_environment(),
-                # An attached node stops at the end of its input, which comes even when this process is killed.
+                # An attached node stops when its input closes, which happens even when this process is killed.
                 stdin=subprocess.DEVNULL if is_detached else subprocess.PIPE,
                 stdout=log,
                 stderr=log,
-                # Ctrl-C is for this process, which then stops its nodes in order.
+                # Ctrl-C reaches this process only, which then stops its nodes in order.
                 start_new_session=True,
             )
         chosen.process = process
         chosen.pid = process.pid
-        self._keep_layout()
+        self._save_layout()
 
     def _arguments(self, node: LocalNode, *, is_detached: bool) -> list[str]:
         arguments = {
@@ -218,7 +218,7 @@ class LocalCluster:
         return ["serve", *pairs, *([] if is_detached else ["--stop-with-stdin"]), *self._flags]
 
     def wait_ready(self, timeout_s: float = READY_S_MAX) -> None:
-        """Until all nodes see each other and one leads. Raises UnavailableError with what the culprit said last."""
+        """Waits until all nodes are connected and one leads. Raises UnavailableError with a dead node's last line."""
         from flotilla.client.client import Client
 
         deadline = time.monotonic() + timeout_s
@@ -235,15 +235,15 @@ class LocalCluster:
                 raise UnavailableError(f"node {node.node} ended: {node.last_words()}")
 
     def restart_node(self, node: int) -> None:
-        """Starts a node that was killed or has ended on what it has on its disk."""
+        """Starts a node that was killed or has ended, on its data."""
         self.start_node(node)
 
     def stop(self, timeout_s: float = STOP_S_MAX) -> None:
-        """All at once and in order; what does not stop in time is killed."""
+        """Stops all nodes in order and in parallel; kills those that do not stop in time."""
         for node in self.running:
             node.resume()
             node.terminate()
-        # Also of those that had ended by themselves, to let go of what they leave.
+        # Also for nodes that ended by themselves, to release their pipes.
         for node in self.nodes.values():
             try:
                 node.wait_gone(timeout_s)
@@ -251,7 +251,7 @@ class LocalCluster:
                 node.kill()
 
     def kill(self) -> None:
-        """All at once, as a power cut does."""
+        """Kills all nodes, like a power cut."""
         for node in self.running:
             node.kill()
 
@@ -263,19 +263,19 @@ class LocalCluster:
     ) -> None:
         self.stop()
 
-    def _keep_layout(self) -> None:
+    def _save_layout(self) -> None:
         nodes = [{"node": each.node, "pid": each.pid, "ports": asdict(each.ports)} for each in self.nodes.values()]
         beside = self.folder / f"{LAYOUT_FILE}.new"
         beside.write_text(json.dumps({"nodes": nodes}, indent=2) + "\n", "utf-8")
         beside.rename(self.folder / LAYOUT_FILE)
 
     def forget_layout(self) -> None:
-        """The next start may choose other ports."""
+        """Lets the next start choose other ports."""
         (self.folder / LAYOUT_FILE).unlink(missing_ok=True)
 
 
 def _alive_count(client: "Client") -> int:
-    """How many nodes the cluster counts as alive; none before it has a leader."""
+    """Nodes that the cluster counts as alive; 0 before it has a leader."""
     try:
         metadata = client.metadata()
     except FlotillaError:
@@ -284,7 +284,7 @@ def _alive_count(client: "Client") -> int:
 
 
 def _environment() -> dict[str, str]:
-    """Ours without settings, which are the nodes' own matter, and with this very package."""
+    """This process's environment without settings of nodes, and with this package on the path."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(VARIABLE_PREFIX)}
     package = str(Path(flotilla.__file__).resolve().parents[1])
     kept["PYTHONPATH"] = os.pathsep.join(filter(None, [package, kept.get("PYTHONPATH")]))
@@ -292,7 +292,7 @@ def _environment() -> dict[str, str]:
 
 
 def _free_ports(node_count: int) -> list[Ports]:
-    """Held until all are found, so that none is found twice."""
+    """Free ports; all are bound until the last is found, so that none is found twice."""
     held: list[socket.socket] = []
     try:
         for port in random.sample(FREE_PORTS, len(FREE_PORTS)):
@@ -310,7 +310,7 @@ def _free_ports(node_count: int) -> list[Ports]:
 
 
 def _is_locked(path: Path) -> bool:
-    """Whether a node holds the lock of its folder."""
+    """Whether a node has locked its folder."""
     try:
         with path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -321,8 +321,8 @@ def _is_locked(path: Path) -> bool:
     return False
 
 
-def _is_about(pid: int, data: Path) -> bool:
-    """Whether a process, as far as the system tells, is the node of this folder and not one that got its old id."""
+def _is_node_of(pid: int, data: Path) -> bool:
+    """Whether the process is the node of this folder, and not another that got its old id, where /proc says so."""
     try:
         command = Path(f"/proc/{pid}/cmdline").read_bytes()
     except FileNotFoundError:

@@ -41,7 +41,7 @@ def test_a_node_comes_and_goes(flotilla, newcomer: Broker):
         flotilla("topic", "rebalance", "spread").stderr.strip() == "nothing to move: replicas and leaders are balanced"
     )
     added = flotilla("cluster", "add", newcomer.client_address, "--timeout", "60s")
-    assert added.stdout == f"node 4 at {newcomer.client_address} is in\n"
+    assert added.stdout == f"node 4 at {newcomer.client_address} has joined\n"
     # Again is as good as once.
     again = flotilla("cluster", "add", newcomer.client_address, "--timeout", "60s", "--json")
     assert json.loads(again.stdout) == {"nodes": [{"node": 4, "address": newcomer.client_address}]}

@@ -1,7 +1,7 @@
-"""What a command says by its exit code, so that scripts need not read its words.
+"""The exit codes of commands, for scripts.
 
-One table: every typed error leads to one of these codes, and the reference page is made from it. A user's mistake
-is one line on standard error, never a stack trace; a stack trace means that the program itself is wrong.
+One table maps every typed error to a code, and the reference page is made from it. A user's mistake is one line on
+standard error; a stack trace means that the program itself is wrong.
 """
 
 from typing import Final, NamedTuple
@@ -39,7 +39,7 @@ class ExitCode(NamedTuple):
 
 
 OK: Final = ExitCode(0, "Done.")
-FAILED: Final = ExitCode(1, "It did not work; the line on standard error says why.")
+FAILED: Final = ExitCode(1, "It failed; the line on standard error says why.")
 USAGE: Final = ExitCode(
     2,
     "Something in the command, the settings or the request is not allowed; nothing was done.",
@@ -48,7 +48,7 @@ USAGE: Final = ExitCode(
 NOT_FOUND: Final = ExitCode(3, "No topic, partition or node of that name.", (NotFoundError,))
 UNAVAILABLE: Final = ExitCode(
     4,
-    "No broker answers, nobody leads, or there is no room. Nothing was done; the same command can work later.",
+    "No broker answers, there is no leader, or the cluster is full. Nothing was done; the same command can work later.",
     (
         UnavailableError,
         DeadlineError,
@@ -61,7 +61,7 @@ UNAVAILABLE: Final = ExitCode(
 )
 CONFLICT: Final = ExitCode(
     5,
-    "It is there already, or the cluster is in another state.",
+    "It exists already, or the state of the cluster does not allow it.",
     (
         AlreadyExistsError,
         ConfigurationChangeError,
@@ -71,19 +71,18 @@ CONFLICT: Final = ExitCode(
         TransactionEndedError,
     ),
 )
-UNKNOWN: Final = ExitCode(6, "It may or may not have been done: look before you repeat it.", (OutcomeUnknownError,))
+UNKNOWN: Final = ExitCode(6, "It may or may not have been done: check before you repeat it.", (OutcomeUnknownError,))
 INTERRUPTED: Final = ExitCode(130, "Interrupted from the keyboard.")
 
 ALL: Final = (OK, FAILED, USAGE, NOT_FOUND, UNAVAILABLE, CONFLICT, UNKNOWN, INTERRUPTED)
 
 _BY_ERROR: Final = {error: row.code for row in ALL for error in row.errors}
 
-
 _NO_ANSWER: Final = "is a broker running there? `flotilla serve` starts one, and --servers names others"
 
 
 def advice(error: FlotillaError) -> str:
-    """What to do about it, where the error itself cannot know."""
+    """A hint that the error itself cannot give."""
     return f"; {_NO_ANSWER}" if isinstance(error, DeadlineError) else ""
 
 

@@ -1,7 +1,7 @@
-"""How far partitions on the move have come: a bar for people, and the rows of `cluster status`.
+"""The progress of moving partitions: a bar for people, and rows of `cluster status`.
 
-Brokers know which partitions move; how much of one has arrived only its leader can tell, so a few leaders are asked.
-A move counts for what its slowest new replica has of the log, and as a whole when it is over.
+Every broker knows which partitions move; only a leader knows how much of one is copied, so a few leaders are asked. A
+move counts for the share of the log that its slowest new replica has, and for 1 when it is over.
 """
 
 import time
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from flotilla.client.client import Client
 
 POLL_S = 0.5
-#: Leaders that are asked at once.
+#: More would delay the command.
 ASKED_MAX = 8
 _ASK_MS = 2_000
 
@@ -48,7 +48,7 @@ def moving(metadata: Metadata) -> list[Moving]:
 
 
 def shares_there(client: "Client", moves: list[Moving]) -> dict[str, float]:
-    """Of the first few moves by name, how much has arrived: 0 to 1. Those whose leader is silent are left out."""
+    """The copied share, 0 to 1, of the first few moves by name; without those whose leader does not answer."""
     found: dict[str, float] = {}
     for move in moves[:ASKED_MAX]:
         with suppress(FlotillaError):
@@ -62,7 +62,7 @@ def shares_there(client: "Client", moves: list[Moving]) -> dict[str, float]:
 def watch(
     client: "Client", title: str, remaining: Callable[[Metadata], list[Moving]], is_over: Callable[[Metadata], bool]
 ) -> None:
-    """Shows a bar until it is over. Whoever has enough of it may stop looking: the moves go on."""
+    """Shows a bar until `is_over`. Interrupting it does not stop the moves."""
     most = 0
     with progress_bar(TextColumn("{task.percentage:>3.0f} %"), TimeElapsedColumn()) as progress:
         task = progress.add_task(title, total=1.0)

@@ -1,4 +1,4 @@
-"""How far long work has come: a bar on standard error, for people only. In a pipe or a script nothing is shown."""
+"""Progress bars on standard error, on a terminal only."""
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn
 
@@ -6,7 +6,7 @@ from flotilla.cli.terminal.output import console
 
 
 def progress_bar(*columns: ProgressColumn, is_quiet: bool = False, is_still: bool = False) -> Progress:
-    """Name and bar, then the columns. It is gone at the end; one that is still moves only when it is told to."""
+    """A name, a bar and these columns, removed at the end. A still bar is drawn only on `refresh`."""
     printer = console(is_stderr=True)
     return Progress(
         TextColumn("{task.description}"),
@@ -20,7 +20,7 @@ def progress_bar(*columns: ProgressColumn, is_quiet: bool = False, is_still: boo
 
 
 class Stages:
-    """Work of known length whose parts have names. The bar moves between them only: nothing runs beside a part."""
+    """A bar for a known number of named stages. It is drawn between them only, so that no thread disturbs a stage."""
 
     def __init__(self, total: int, *, is_quiet: bool) -> None:
         self.total = total
@@ -29,7 +29,7 @@ class Stages:
         self._task = self._bar.add_task("", total=total)
 
     def begin(self, name: str) -> None:
-        """The one before is over."""
+        """Ends the stage before."""
         self._bar.update(self._task, description=name, completed=self.begun, refresh=True)
         self.begun += 1
 
