@@ -49,7 +49,7 @@ class Series:
         before = self._contestant.leader(self.topic)
         time.sleep(_STEADY_S)
         began = time.monotonic()
-        self._client.transfer_leadership(self.topic, 0)
+        self._client.admin.transfer_leadership(self.topic, 0)
         while self._contestant.leader(self.topic) == before:
             if time.monotonic() > began + _WAIT_S_MAX:
                 raise TimeoutError("the leadership was not handed over")

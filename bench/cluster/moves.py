@@ -96,7 +96,7 @@ def measure(options: BenchOptions) -> list[Figure]:
             with Load(cluster.servers).running() as load:
                 load.pace = load.rate_over(steady_s) / 2
                 there = _move(client, load, leaver, newcomer, steady_s, "at half speed", Goal(RATE_GOAL))
-                client.drain_node(leaver, is_draining=False)
+                client.admin.drain_node(leaver, is_draining=False)
                 load.pace = 0.0
                 back = _move(client, load, newcomer, leaver, steady_s, "at full speed", Goal(None))
             return [*there, *back]
@@ -116,9 +116,9 @@ def _move(
 ) -> list[Figure]:
     time.sleep(1)
     before = load.rate_over(steady_s)
-    size_bytes = client.describe_replicas(TOPIC, 0).size_bytes
+    size_bytes = client.admin.describe_replicas(TOPIC, 0).size_bytes
     began, acked = time.monotonic(), load.acked
-    client.drain_node(leaver)
+    client.admin.drain_node(leaver)
     while newcomer not in client.describe_topic(TOPIC).partitions[0].replicas:
         if time.monotonic() > began + _WAIT_S_MAX:
             raise TimeoutError("the partition did not move")

@@ -80,7 +80,7 @@ def _measure(scaled: ScaleCluster, options: BenchOptions) -> Figure:
     client = scaled.client
     _fill(client, count)
     _wait_replicas(client, count)
-    metadata = client.metadata([_TOPIC])
+    metadata = client.admin.metadata([_TOPIC])
     addresses = {broker.node: broker.client for broker in metadata.brokers}
     part = metadata.topics[0].partitions[0]
     at_leader = [addresses[part.leader]] * READERS

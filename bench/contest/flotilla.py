@@ -80,14 +80,14 @@ class FlotillaContestant(FlotillaSubject):
 
     def leader(self, topic: str) -> str:
         deadline = time.monotonic() + _LEADER_S_MAX
-        while (leader := self.client.metadata([topic]).topics[0].partitions[0].leader) == NO_NODE:
+        while (leader := self.client.admin.metadata([topic]).topics[0].partitions[0].leader) == NO_NODE:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{topic} has no leader")
             time.sleep(_POLL_S)
         return str(leader)
 
     def read_back(self, topic: str) -> Iterator[bytes]:
-        end = self.client.list_offsets(topic, 0, "latest")
+        end = self.client.find_offset(topic, 0, "latest")
         with self.client.reader(topic, offset="earliest") as consumer:
             while consumer.positions()[0] < end:
                 yield from (message.payload for message in consumer.poll(_READ_COUNT))
@@ -96,7 +96,7 @@ class FlotillaContestant(FlotillaSubject):
 def _consume(servers: list[str], topic: str, tally: Tally) -> None:
     """One worker of a drain: what came together is acknowledged together, and a majority has that on disk."""
     with Client(servers) as client, client.queue(topic, group="workers") as consumer:
-        client.metadata([topic])
+        client.admin.metadata([topic])
         tally.begin()
         while not tally.is_done:
             messages = consumer.poll(_LEASED_TOGETHER, wait_ms=_LEASE_WAIT_MS)

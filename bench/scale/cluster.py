@@ -44,7 +44,7 @@ class ScaleCluster:
 
     def _is_led(self, topic: str) -> bool:
         """As far as the broker knows that is asked; one that has not heard of the topic yet knows nothing."""
-        topics = self.client.metadata([topic]).topics
+        topics = self.client.admin.metadata([topic]).topics
         return bool(topics) and all(each.leader != NO_NODE for each in topics[0].partitions)
 
     def wait_at_rest(self) -> None:

@@ -148,7 +148,7 @@ class TupleReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         with Client(self._servers) as client:
             numbers = range(len(client.describe_topic(self._topic).partitions))
-            return [InputPartition((number, client.list_offsets(self._topic, number, "latest"))) for number in numbers]
+            return [InputPartition((number, client.find_offset(self._topic, number, "latest"))) for number in numbers]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         number, end = partition.value

@@ -348,10 +348,10 @@ class Server:
             try:
                 async with AsyncClient(servers, timeout_ms=JOIN_MS) as client:
                     # Those of another cluster would take it in, and then refuse to speak with it.
-                    found = (await client.metadata()).cluster_id
+                    found = (await client.admin.metadata()).cluster_id
                     if found and found != own.cluster_id:
                         raise InvalidArgumentError(f"that is cluster {found!r}, not {own.cluster_id!r}")
-                    reply = await client.join_cluster(
+                    reply = await client.admin.join_cluster(
                         own.node,
                         peer=own.peer_address,
                         client=own.client_address,

@@ -64,14 +64,14 @@ def init(
     found: dict[int, tuple[str, str]] = {}
     for address in addresses:
         with Cluster(address, timeout).connect() as client:
-            (node, peer), *_ = client.init_cluster({}).peers.items()
+            (node, peer), *_ = client.admin.init_cluster({}).peers.items()
         if node in found:
             raise InvalidArgumentError(f"{found[node][0]} and {address} are both node {node}; ids must differ")
         found[node] = address, peer
     peers = {node: peer for node, (_, peer) in sorted(found.items())}
     for address, _ in found.values():
         with Cluster(address, timeout).connect() as client:
-            client.init_cluster(peers)
+            client.admin.init_cluster(peers)
     metadata = _wait_formed(addresses, len(peers), deadline)
     _show_status(metadata, [], {}, as_json=as_json)
 
@@ -81,7 +81,7 @@ def _wait_formed(addresses: list[str], node_count: int, deadline: float) -> Meta
         while True:
             # A node that knows no leader yet does not answer.
             with suppress(DeadlineError, UnavailableError):
-                metadata = client.metadata()
+                metadata = client.admin.metadata()
                 if metadata.controller != NO_NODE and len(metadata.brokers) >= node_count:
                     return metadata
             if time.monotonic() > deadline:
@@ -102,10 +102,10 @@ def status(
     """
     deadline = time.monotonic() + cluster.timeout_ms / 1000
     with cluster.connect() as client:
-        metadata = client.metadata()
+        metadata = client.admin.metadata()
         while wait and not _is_whole(metadata) and time.monotonic() < deadline:
             time.sleep(POLL_S)
-            metadata = client.metadata()
+            metadata = client.admin.metadata()
         moves = moving(metadata)
         there = shares_there(client, moves)
     _show_status(metadata, moves, there, as_json=as_json)
@@ -200,12 +200,12 @@ def add(
     """
     deadline = time.monotonic() + cluster.timeout_ms / 1000
     with cluster.connect() as client:
-        known = [broker.client for broker in client.metadata().brokers]
+        known = [broker.client for broker in client.admin.metadata().brokers]
         entered = []
         for address in addresses:
             with Cluster(address, cluster.timeout).connect() as newcomer:
-                (node, _), *_ = newcomer.enter_cluster(known).peers.items()
-            while not any(broker.node == node and broker.is_alive for broker in client.metadata().brokers):
+                (node, _), *_ = newcomer.admin.enter_cluster(known).peers.items()
+            while not any(broker.node == node and broker.is_alive for broker in client.admin.metadata().brokers):
                 if time.monotonic() > deadline:
                     raise UnavailableError(f"node {node} was added, but has not joined; check its log")
                 time.sleep(POLL_S)
@@ -230,10 +230,10 @@ def remove(
     Example: `flotilla cluster remove 3 --wait`
     """
     with cluster.connect() as client:
-        client.remove_node(node)
+        client.admin.remove_node(node)
         if wait:
             _watch_emptying(client, node, lambda found: all(broker.node != node for broker in found.brokers))
-        is_gone = all(broker.node != node for broker in client.metadata().brokers)
+        is_gone = all(broker.node != node for broker in client.admin.metadata().brokers)
     text = (
         f"node {node} has left; its process can be stopped"
         if is_gone
@@ -255,7 +255,7 @@ def drain(
     Example: `flotilla cluster drain 3 --wait`
     """
     with cluster.connect() as client:
-        client.drain_node(node)
+        client.admin.drain_node(node)
         if wait:
             _watch_emptying(client, node, lambda found: _holds_nothing(found, node))
     text = f"node {node} is empty" if wait else f"node {node} drains"
@@ -285,7 +285,7 @@ def undrain(cluster: Cluster, node: Node, as_json: AsJson = False) -> None:
     Example: `flotilla cluster undrain 3`
     """
     with cluster.connect() as client:
-        client.drain_node(node, is_draining=False)
+        client.admin.drain_node(node, is_draining=False)
     print_done({"node": node, "state": "active"}, f"node {node} stays", as_json=as_json)
 
 
@@ -371,7 +371,7 @@ def _watch(local: LocalCluster, servers: str) -> None:
 
 def _status_line(client: Any, running: int, total: int) -> str:
     try:
-        metadata: Metadata = client.metadata(timeout_ms=_ASK_MS)
+        metadata: Metadata = client.admin.metadata(timeout_ms=_ASK_MS)
     except FlotillaError as error:
         return f"{running} of {total} nodes run; no answer: {error.code}"
     leads = " ".join(f"{row['node']}:{row['leads']}" for row in broker_rows(metadata))

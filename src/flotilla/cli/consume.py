@@ -144,7 +144,7 @@ def _read(
 
 def _ends(client: "Client", consumer: "Reader") -> dict[int, int]:
     """For each partition the offset at which to stop."""
-    return {number: client.list_offsets(consumer.topic, number, "latest") for number in consumer.positions()}
+    return {number: client.find_offset(consumer.topic, number, "latest") for number in consumer.positions()}
 
 
 def _messages(consumer: "Reader", ends: Mapping[int, int] | None, count: int | None) -> Iterator[list["Message"]]:

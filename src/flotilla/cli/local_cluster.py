@@ -277,7 +277,7 @@ class LocalCluster:
 def _alive_count(client: "Client") -> int:
     """Nodes that the cluster counts as alive; 0 before it has a leader."""
     try:
-        metadata = client.metadata()
+        metadata = client.admin.metadata()
     except FlotillaError:
         return 0
     return sum(broker.is_alive for broker in metadata.brokers) if metadata.controller != NO_NODE else 0

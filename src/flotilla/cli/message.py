@@ -57,7 +57,7 @@ def why(
     Example: `flotilla why orders 0 42 --group billing`
     """
     with cluster.connect() as client:
-        found = client.explain(topic, partition, offset, group)
+        found = client.explain(topic, group, partition, offset)
     if as_json:
         shown = asdict(found)
         # `peek` shows the content.

@@ -97,8 +97,8 @@ def describe(cluster: Cluster, name: Name, as_json: AsJson = False) -> None:
         found = find_topic(client, name)
         offsets = {
             part.number: (
-                client.list_offsets(name, part.number, "earliest"),
-                client.list_offsets(name, part.number, "latest"),
+                client.find_offset(name, part.number, "earliest"),
+                client.find_offset(name, part.number, "latest"),
             )
             for part in found.partitions
             if part.leader != NO_NODE
@@ -178,7 +178,7 @@ def rebalance(
     if dry_run and cancel:
         raise InvalidArgumentError("--dry-run and --cancel exclude each other")
     with cluster.connect() as client:
-        moves = client.cancel_moves(names) if cancel else client.rebalance(names, dry_run=dry_run)
+        moves = client.admin.cancel_moves(names) if cancel else client.admin.rebalance(names, dry_run=dry_run)
         if as_json:
             print_json([asdict(move) for move in moves])
         elif moves:
@@ -261,8 +261,7 @@ def _chosen(topic: TopicInfo) -> dict[str, str]:
 
 
 def _in_force(topic: TopicInfo) -> dict[str, str]:
-    known = {name: text for name, text in topic.settings.items() if name in SETTINGS}
-    return show_settings(resolve_settings(SETTINGS.parse(known).items()))
+    return show_settings(topic.settings_in_force)
 
 
 def as_plain(topic: TopicInfo, offsets: dict[int, tuple[int, int]] | None = None) -> dict[str, Any]:

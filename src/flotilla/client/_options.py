@@ -2,16 +2,19 @@
 
 import inspect
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from functools import wraps
 from random import Random, SystemRandom
-from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, TypeVar
+from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, TypedDict, TypeVar
 
 from flotilla.client._core.asyncio_network import now_ms
 from flotilla.client._core.session import Session
 from flotilla.client._core.session_options import SessionOptions
+from flotilla.client._duration import Duration, milliseconds
 from flotilla.types.address import Address, parse_address
 from flotilla.types.errors import InvalidArgumentError
+from flotilla.types.limits import TIME_MS_MAX
 from flotilla.types.version import __version__
 
 PORT_DEFAULT = 7600
@@ -82,13 +85,61 @@ def new_session(addresses: Sequence[Address], name: str, *, is_gateway: bool = F
     return Session(addresses, chance, options, now_ms())
 
 
-def read_settings(settings: dict[str, int | str]) -> dict[str, str]:
-    """Topic settings as they travel; the broker says which exist and what they may be."""
-    return {name: str(value) for name, value in settings.items()}
+class TopicOptions(TypedDict, total=False):
+    """The settings of a topic as keyword arguments; docs/reference/topic-settings.md explains them.
+
+    Durations are milliseconds, a timedelta or text such as "7d"; sizes are bytes or text such as "1MiB".
+    """
+
+    max_deliveries: int | str
+    visibility_ms: Duration | str
+    nack_backoff_ms: Duration | str
+    nack_backoff_max_ms: Duration | str
+    retention_ms: Duration | str
+    retention_bytes: int | str
+    retention_messages: int | str
+    payload_bytes_max: int | str
+    rate_limit_per_minute: int | str
+    rate_limit_burst: int | str
+    dedup_window_entries: int | str
+    dedup_window_ms: Duration | str
 
 
-def read_timeout(timeout_ms: int | None, default_ms: int) -> int:
-    limit_ms = default_ms if timeout_ms is None else timeout_ms
+class GroupOptions(TypedDict, total=False):
+    """The settings of a queue group as keyword arguments; "" returns to the topic's. Text as for TopicOptions."""
+
+    max_deliveries: int | str
+    visibility_ms: Duration | str
+    nack_backoff_ms: Duration | str
+    nack_backoff_max_ms: Duration | str
+    rate_limit_per_minute: int | str
+    rate_limit_burst: int | str
+    lease_ms_max: Duration | str
+    dead_letters: int | str
+    paused: int | str
+    holds_retention: int | str
+
+
+def read_settings(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Settings as the protocol has them; the broker knows which there are and their bounds."""
+    return {name: str(milliseconds(value)) for name, value in settings.items()}
+
+
+def read_timeout(timeout_ms: Duration | None, default_ms: int) -> int:
+    limit_ms = default_ms if timeout_ms is None else milliseconds(timeout_ms)
     if limit_ms < 1:
         raise InvalidArgumentError("timeout_ms is at least 1")
     return limit_ms
+
+
+def time_ms(moment: datetime) -> int:
+    """Milliseconds since 1970. Raises InvalidArgumentError for a time without a zone, which is ambiguous."""
+    if moment.tzinfo is None:
+        raise InvalidArgumentError(f"{moment} has no time zone; say which, for example datetime.UTC")
+    return checked_time(int(moment.timestamp() * 1000))
+
+
+def checked_time(value: int) -> int:
+    if not 0 <= value <= TIME_MS_MAX:
+        raise InvalidArgumentError(f"{value} is no time in milliseconds since 1970")
+    return value

@@ -51,7 +51,6 @@ from flotilla.types.operations.queue import (
     Subscribe,
 )
 from flotilla.types.records import Record, RecordLimits, check_record
-from flotilla.types.topics import SETTINGS
 
 TIMEOUT_MS_DEFAULT: Final = 10_000
 #: A leader that loses a connection takes back what came over it after a second: leases are shown before, and again
@@ -283,11 +282,7 @@ class Gateway:
         known = self._limits.get(topic.name)
         if known is not None and known[0] is topic:
             return known[1]
-        text = topic.settings.get(_PAYLOAD)
-        payload_bytes_max = SETTINGS[_PAYLOAD].default
-        if text is not None:
-            payload_bytes_max = SETTINGS.parse({_PAYLOAD: text})[_PAYLOAD]
-        limits = RecordLimits(payload_bytes_max=payload_bytes_max)
+        limits = RecordLimits(payload_bytes_max=topic.settings_in_force.payload_bytes_max)
         self._limits[topic.name] = (topic, limits)
         return limits
 

@@ -66,7 +66,7 @@ class Catalog:
     def _named(self, *, is_complete: bool) -> list[TopicInfo]:
         """The topics that the options name. Asks for no others: a cluster may have thousands."""
         names = self._options.topics
-        found = self._client.metadata(names).topics
+        found = self._client.admin.metadata(names).topics
         for name in names:
             if all(topic.name != name for topic in found):
                 try:

@@ -64,7 +64,7 @@ def read_range(wanted: OffsetRange, options: Options, schema: StructType) -> Ite
 
 def _what_is_left(client: Client, wanted: OffsetRange, position: int, options: Options) -> OffsetRange:
     """Of a range that was read up to a position, when the next record is not there. Raises DataLossError, or warns."""
-    oldest = client.list_offsets(wanted.topic, wanted.partition, EARLIEST)
+    oldest = client.find_offset(wanted.topic, wanted.partition, EARLIEST)
     # A log that begins before and does not have it is another one: the topic was removed and made anew.
     first = wanted.end if oldest <= position else min(oldest, wanted.end)
     gone = OffsetRange(wanted.topic, wanted.partition, position, first)

@@ -223,7 +223,7 @@ class BrokerCluster:
         async def move() -> int:
             leader = (await self.leaders(topic)).get(partition, 0)
             if leader not in (0, node):
-                await client.transfer_leadership(topic, partition, node)
+                await client.admin.transfer_leadership(topic, partition, node)
             return leader
 
         await wait_for(move, f"node {node} to lead {topic}/{partition}", is_enough=node.__eq__)

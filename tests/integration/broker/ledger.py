@@ -116,7 +116,7 @@ def _check_order(messages: list[Message]) -> None:
 async def read_all(client: AsyncClient, topic: str, *, seconds: float = WAIT_S_MAX) -> list[Message]:
     """Everything that is stored now."""
     partitions = [partition.number for partition in (await client.describe_topic(topic)).partitions]
-    ends = {number: await client.list_offsets(topic, number, "latest") for number in partitions}
+    ends = {number: await client.find_offset(topic, number, "latest") for number in partitions}
     messages: list[Message] = []
     async with asyncio.timeout(seconds), client.reader(topic, offset="earliest") as consumer:
         while any(position < ends[number] for number, position in (await consumer.positions()).items()):

@@ -89,7 +89,7 @@ def test_a_node_of_another_cluster_refuses_to_come_in(tmp_path: Path) -> None:
                 with pytest.raises(
                     AlreadyExistsError, match="node 2 is part of another cluster named 'flotilla', alone"
                 ):
-                    await client.enter_cluster([one.client_address])
+                    await client.admin.enter_cluster([one.client_address])
 
     asyncio.run(scenario())
 

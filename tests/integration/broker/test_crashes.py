@@ -138,7 +138,7 @@ def test_a_leader_that_was_stopped_serves_nothing_stale_when_it_wakes_up(cluster
     async def scenario(cluster: BrokerCluster, client: AsyncClient) -> None:
         await client.create_topic("paused", partitions=1)
         async with Traffic(cluster.addresses, "paused") as traffic:
-            await client.commit_offset("readers", "paused", 0, 1)
+            await client.commit_offset("paused", "readers", 0, 1)
             sleeper = await cluster.leader("paused")
             others = [cluster[node].client_address for node in cluster.running if node != sleeper.node]
             traffic.ledger.note_sent(b"elsewhere/0")
@@ -149,7 +149,7 @@ def test_a_leader_that_was_stopped_serves_nothing_stale_when_it_wakes_up(cluster
                 async with AsyncClient(others) as awake:
                     receipt = await awake.produce("paused", b"elsewhere/0", partition=0)
                     report("SIGSTOP of a leader, to a client that comes later", [monotonic() - stopped_s])
-                    assert await awake.commit_offset("readers", "paused", 0, 2) == 2
+                    assert await awake.commit_offset("paused", "readers", 0, 2) == 2
                 end = receipt.offset + 1
                 # These wait in its socket, and are the first that it hears when it wakes up.
                 connection.send(ListOffsets("paused", 0, LATEST))

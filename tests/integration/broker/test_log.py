@@ -83,8 +83,8 @@ def test_replay_and_seek(cluster: BrokerCluster) -> None:
             await consumer.seek(999)
             with pytest.raises(OffsetOutOfRangeError):
                 await take(1)
-        assert await client.list_offsets("history", 0, timestamp_ms=1_003_000) == 3
-        assert await client.list_offsets("history", 0, timestamp_ms=2**45) == -1
+        assert await client.find_offset("history", 0, timestamp_ms=1_003_000) == 3
+        assert await client.find_offset("history", 0, timestamp_ms=2**45) == -1
 
     run(cluster, scenario)
 
@@ -97,15 +97,15 @@ def test_a_group_goes_on_where_it_committed_and_never_moves_back_by_itself(clust
             assert await consumer.committed() == {0: None}
             assert len(await consumer.poll(6)) == 6
             assert await consumer.commit() == {0: 6}
-        assert await client.commit_offset("billing", "work", 0, 2) == 6
+        assert await client.commit_offset("work", "billing", 0, 2) == 6
 
         # The position is replicated: it outlives the node that took it.
         leader = await cluster.leader("work")
         await leader.kill()
         async with client.reader("work", group="billing") as consumer:
             assert [message.payload for message in await consumer.poll(10)] == [b"6", b"7", b"8", b"9"]
-        assert await client.committed_offset("billing", "work", 0) == 6
-        assert await client.commit_offset("billing", "work", 0, 2, reset=True) == 2
+        assert await client.committed_offset("work", "billing", 0) == 6
+        assert await client.commit_offset("work", "billing", 0, 2, reset=True) == 2
         leader.start()
 
     run(cluster, scenario)

@@ -36,14 +36,14 @@ def test_a_fourth_node_joins_under_load_works_and_leaves(own_cluster: BrokerClus
             await second.ledger.check_every_replica(cluster, client)
 
             # What it holds moves elsewhere, and then it is gone.
-            await client.remove_node(4)
+            await client.admin.remove_node(4)
             await wait_gone(client, 4)
             # Doing it again changes nothing.
-            await client.remove_node(4)
-            assert [broker.node for broker in (await client.metadata()).brokers] == [1, 2, 3]
+            await client.admin.remove_node(4)
+            assert [broker.node for broker in (await client.admin.metadata()).brokers] == [1, 2, 3]
             await second.ledger.check_every_replica(cluster, client)
             with pytest.raises(ConfigurationChangeError, match="lower the topic's replication factor"):
-                await client.remove_node(3)
+                await client.admin.remove_node(3)
             await newcomer.stop()
             await traffic.wait_acks(50)
         assert not traffic.ledger.refused
@@ -74,15 +74,15 @@ def test_waiting_nodes_become_a_cluster_when_they_are_told_and_telling_them_agai
     async def tell_all() -> None:
         for broker in cluster.brokers.values():
             async with AsyncClient(broker.client_address, timeout_ms=10_000) as client:
-                await client.init_cluster(nodes)
+                await client.admin.init_cluster(nodes)
 
     async def form() -> None:
         async with cluster.client() as client:
             await wait_for(
-                lambda: client.init_cluster({}), "nodes that wait", is_enough=lambda found: not found.cluster_id
+                lambda: client.admin.init_cluster({}), "nodes that wait", is_enough=lambda found: not found.cluster_id
             )
             with pytest.raises(DeadlineError, match="not part of a cluster yet"):
-                await client.metadata(timeout_ms=1_000)
+                await client.admin.metadata(timeout_ms=1_000)
         await tell_all()
         await tell_all()
 
@@ -91,7 +91,7 @@ def test_waiting_nodes_become_a_cluster_when_they_are_told_and_telling_them_agai
         await client.produce("first", b"x")
         await tell_all()
         with pytest.raises((AlreadyExistsError, InvalidArgumentError)):
-            await client.init_cluster({**nodes, 4: "127.0.0.1:9"})
+            await client.admin.init_cluster({**nodes, 4: "127.0.0.1:9"})
         # What they are part of stands in their data from now on.
         await cluster.kill_all()
         cluster.start()
@@ -147,7 +147,7 @@ def test_a_node_of_another_cluster_does_not_get_in(cluster: BrokerCluster, tmp_p
             await wait_until(lambda: "that is cluster 'flotilla', not 'another'" in stranger.logged(), "a complaint")
         finally:
             stranger.end()
-        assert 9 not in [broker.node for broker in (await client.metadata()).brokers]
+        assert 9 not in [broker.node for broker in (await client.admin.metadata()).brokers]
         # It left no trace in the majority either.
         await client.create_topic("undisturbed", partitions=1)
 

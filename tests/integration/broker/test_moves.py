@@ -32,7 +32,7 @@ async def wait_voting(client: AsyncClient, topic: str, partitions: int, replicas
 
     async def look() -> bool:
         for number in range(partitions):
-            described = await client.describe_replicas(topic, number)
+            described = await client.admin.describe_replicas(topic, number)
             if [replica.role for replica in described.replicas].count("voter") != replicas - 1:
                 return False
             if any(replica.role == "learner" or not replica.is_alive for replica in described.replicas):
@@ -78,7 +78,7 @@ def test_an_empty_disk_with_the_flags_of_a_founder_gets_no_vote(own_cluster: Bro
             await wait_until(lambda: cluster[3].logged().count('"listening"') == 2, "the node to be there again")
             # Nobody speaks with it, and it cannot do anything alone.
             await traffic.wait_acks(50)
-            alive = {broker.node: broker.is_alive for broker in (await client.metadata()).brokers}
+            alive = {broker.node: broker.is_alive for broker in (await client.admin.metadata()).brokers}
             assert not alive[3]
             await cluster[3].kill()
             shutil.rmtree(cluster[3].data)
@@ -100,11 +100,11 @@ def test_a_node_that_is_lost_for_good_is_replaced_by_another_and_nothing_is_lost
             await lost.kill()
             shutil.rmtree(lost.data)
             with pytest.raises(ConfigurationChangeError, match="add a broker"):
-                await client.remove_node(lost.node)
+                await client.admin.remove_node(lost.node)
             del cluster.brokers[lost.node]
             cluster.add(4, join=",".join(cluster.addresses)).start()
             await cluster.wait_ready(client)
-            await client.remove_node(lost.node)
+            await client.admin.remove_node(lost.node)
             await wait_for(
                 client.metadata,
                 "the lost node to be replaced",
@@ -133,14 +133,14 @@ def test_partitions_spread_over_a_new_node_while_leaders_die(own_cluster: Broker
         newcomer.start()
         async with Traffic(cluster.addresses[:3], "t", partitions=4) as traffic:
             async with AsyncClient(newcomer.client_address, timeout_ms=20_000) as direct:
-                await direct.enter_cluster(cluster.addresses[:3])
+                await direct.admin.enter_cluster(cluster.addresses[:3])
             await cluster.wait_ready(client)
-            planned = await client.rebalance(dry_run=True)
+            planned = await client.admin.rebalance(dry_run=True)
             assert sum(4 in move.target for move in planned) == 3
-            assert is_still(await client.metadata())
-            assert await client.rebalance() == planned
+            assert is_still(await client.admin.metadata())
+            assert await client.admin.rebalance() == planned
             # Whoever leads the metadata and whoever leads a partition may go meanwhile.
-            controller = cluster[(await client.metadata()).controller]
+            controller = cluster[(await client.admin.metadata()).controller]
             await controller.kill()
             await wait_for(
                 client.metadata, "another controller", is_enough=lambda found: found.controller in cluster.running
@@ -170,8 +170,8 @@ def test_partitions_spread_over_a_new_node_while_leaders_die(own_cluster: Broker
             # a node has not removed yet cannot come back to it: then some of it is planned when it is asked for again.
             await wait_for(client.rebalance, "nothing left to be planned", is_enough=lambda planned: not planned)
             await wait_still(cluster)
-            assert await client.rebalance() == []
-            assert await client.cancel_moves() == []
+            assert await client.admin.rebalance() == []
+            assert await client.admin.cancel_moves() == []
         assert not traffic.ledger.refused
         await traffic.ledger.check_every_replica(cluster, client)
         held = [node for part in (await client.describe_topic("t")).partitions for node in part.replicas]

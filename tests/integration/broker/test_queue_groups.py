@@ -86,4 +86,4 @@ def test_retention_never_removes_what_a_holder_needs(cluster: BrokerCluster) -> 
 
 
 async def _start(client: AsyncClient, topic: str) -> int:
-    return await client.list_offsets(topic, 0, "earliest")
+    return await client.find_offset(topic, 0, "earliest")

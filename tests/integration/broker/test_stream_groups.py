@@ -131,13 +131,13 @@ async def watch(client: AsyncClient, topic: str, stop: asyncio.Event) -> None:
     seen = dict.fromkeys(range(PARTITIONS), -1)
     while not await is_set_within(stop, 0.05):
         for partition in seen:
-            found = await client.committed_offset(GROUP, topic, partition)
+            found = await client.committed_offset(topic, GROUP, partition)
             assert (found or 0) >= seen[partition]
             seen[partition] = found or 0
 
 
 async def ends(client: AsyncClient, topic: str) -> dict[int, int]:
-    return {number: await client.list_offsets(topic, number, "latest") for number in range(PARTITIONS)}
+    return {number: await client.find_offset(topic, number, "latest") for number in range(PARTITIONS)}
 
 
 async def everything_is_handled(client: AsyncClient, topic: str, diaries: list[Diary], produced: int) -> None:
@@ -189,7 +189,7 @@ def test_members_die_and_come_and_nothing_is_lost(cluster: BrokerCluster, diarie
         for diary in (one, two, four):
             diary.stop()
             assert diary.process.wait() == 0
-        committed = {number: await client.committed_offset(GROUP, topic, number) for number in range(PARTITIONS)}
+        committed = {number: await client.committed_offset(topic, GROUP, number) for number in range(PARTITIONS)}
         assert committed == await ends(client, topic)
         assert (await client.describe_group(topic, GROUP)).member_count == 0
 
@@ -230,7 +230,7 @@ def test_a_coordinator_that_dies_moves_nothing(cluster: BrokerCluster, diaries: 
         before = [len(diary.events()) for diary in diaries]
         generation = (await client.describe_group(topic, GROUP)).stream
         assert generation is not None
-        controller = cluster[(await client.metadata()).controller]
+        controller = cluster[(await client.admin.metadata()).controller]
         await controller.kill()
 
         async def described() -> int:

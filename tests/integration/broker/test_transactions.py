@@ -27,7 +27,7 @@ def test_a_leader_dies_between_decision_and_showing(cluster: BrokerCluster) -> N
             await cluster.wait_led(topic)
             await client.produce(topic, b"before")
         # The decision and the other partition go on while this leader cannot do anything about it.
-        controller = (await client.metadata()).controller
+        controller = (await client.admin.metadata()).controller
         victim = next(node for node in cluster.running if node != controller)
         await cluster.lead(client, HALTED, 0, victim)
         await cluster.lead(client, FREE, 0, controller)

@@ -45,7 +45,7 @@ def leader(client: Client, topic: str) -> int:
 
     def look() -> int:
         with suppress(NotFoundError):
-            return next(each.node for each in client.describe_replicas(topic, 0).replicas if each.role == LEADER)
+            return next(each.node for each in client.admin.describe_replicas(topic, 0).replicas if each.role == LEADER)
         return 0
 
     return eventually(look)
@@ -88,7 +88,7 @@ def test_leadership_goes_to_another_node(cluster: LocalCluster, small):
         before = leader(client, "moved")
         measured = hand_over.measure_hand_overs(cluster.servers, "moved", 1)
         assert leader(client, "moved") != before
-        stored = client.list_offsets("moved", 0, "latest")
+        stored = client.find_offset("moved", 0, "latest")
         assert measured.acknowledged <= stored <= measured.acknowledged + measured.refused
     assert measured.is_good
 

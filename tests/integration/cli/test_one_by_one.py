@@ -20,7 +20,7 @@ WAIT_S_MAX = 60
 def leader_of(client: Client) -> NodeId:
     """Whoever is asked may not have heard of one yet."""
     deadline = time.monotonic() + WAIT_S_MAX
-    while (leader := client.metadata(["orders"]).topics[0].partitions[0].leader) == NO_NODE:
+    while (leader := client.admin.metadata(["orders"]).topics[0].partitions[0].leader) == NO_NODE:
         assert time.monotonic() < deadline, "no leader is known"
         time.sleep(0.02)
     return leader
@@ -46,6 +46,6 @@ def test_records_one_by_one_survive_their_leaders(tmp_path: Path) -> None:
                 produce()
                 cluster.restart_node(leader)
                 cluster.wait_ready()
-            assert client.list_offsets("orders", 0, "latest") == len(sent)
+            assert client.find_offset("orders", 0, "latest") == len(sent)
             with client.reader("orders", offset=0) as consumer:
                 assert [next(consumer).payload for _ in sent] == sent

@@ -12,7 +12,7 @@ from flotilla.types.address import Address
 def http_address(broker: LocalBroker) -> str:
     """Where the broker's endpoint is: the cluster knows."""
     with broker.client() as client:
-        while not (found := [each.http for each in client.metadata().brokers]):
+        while not (found := [each.http for each in client.admin.metadata().brokers]):
             pass
     return f"http://{found[0]}"
 

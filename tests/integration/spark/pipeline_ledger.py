@@ -73,7 +73,7 @@ def replayed(client: Client, topic: str) -> dict[int, list[bytes]]:
     """All values of a topic, by partition."""
     found = {}
     for part in client.describe_topic(topic).partitions:
-        end = client.list_offsets(topic, part.number, "latest")
+        end = client.find_offset(topic, part.number, "latest")
         found[part.number] = [each.payload for each in client.peek(topic, part.number, max_messages=end)] if end else []
     return found
 

@@ -67,7 +67,7 @@ def test_what_was_in_its_middle_is_made_whole(
     assert archive(spark, archive_options(servers, name, folder)).rows_total == ROW_COUNT
     verify_lake(spark, lake)
     assert sorted(lake_places(spark, lake)) == sorted(ledger.found)
-    assert [client.committed_offset("archive", name, number) for number in (0, 1)] == [ROW_COUNT // 2] * 2
+    assert [client.committed_offset(name, "archive", number) for number in (0, 1)] == [ROW_COUNT // 2] * 2
 
     monkeypatch.setattr(replay_module, "BLOCK_ROWS", BLOCK_ROWS)
     monkeypatch.setattr(replay_module, "LOT_BLOCKS", LOT_BLOCKS)

@@ -51,9 +51,9 @@ PROGRAM = """
         import time
         from flotilla import Client
         with Client(servers) as client:
-            end = [client.list_offsets(name, number, "latest") for number in (0, 1)]
+            end = [client.find_offset(name, number, "latest") for number in (0, 1)]
             deadline = time.monotonic() + 60
-            while (at := [client.committed_offset("elsewhere", name, number) for number in (0, 1)]) != end:
+            while (at := [client.committed_offset(name, "elsewhere", number) for number in (0, 1)]) != end:
                 assert time.monotonic() < deadline, (at, end)
                 time.sleep(0.1)
             print("committed", True)

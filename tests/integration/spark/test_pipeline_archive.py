@@ -68,7 +68,7 @@ def test_every_record_is_in_the_lake_once_over_many_runs(
     days = {file.folder.rpartition("=")[2] for file in manifest.files}
     assert days == {"2023-11-14", "2023-11-15"}
     assert unnamed_files(lake, manifest) == []
-    assert [client.committed_offset("archive", name, number) for number in (0, 1)] == [1_250, 1_250]
+    assert [client.committed_offset(name, "archive", number) for number in (0, 1)] == [1_250, 1_250]
 
 
 @pytest.mark.parametrize("stage", ["verify", "commit", "hold"])
@@ -92,12 +92,12 @@ def test_a_driver_that_dies_at_any_stage_leaves_each_record_once(
             broken.setattr(Hold, "move", lambda self, spans: real(self, spans) if not spans else die())
         with pytest.raises(FlotillaError, match="the driver dies here"):
             archive(spark, said)
-    assert client.committed_offset("archive", said.topics[0], 0) == 0, "the hold moves last"
+    assert client.committed_offset(said.topics[0], "archive", 0) == 0, "the hold moves last"
 
     done = archive(spark, said)
     assert done.rows_total == 400
     assert sorted(lake_places(spark, Lake(said.lake))) == sorted(ledger.found)
-    assert client.committed_offset("archive", said.topics[0], 0) == 200
+    assert client.committed_offset(said.topics[0], "archive", 0) == 200
 
 
 def test_a_file_that_rots_is_found_and_nothing_lets_go_of_the_log(
@@ -118,7 +118,7 @@ def test_a_file_that_rots_is_found_and_nothing_lets_go_of_the_log(
         with pytest.raises(FlotillaError, match="is not what was written"):
             archive(spark, said)
     assert Lake(said.lake).latest().version == 0
-    assert client.committed_offset("archive", said.topics[0], 0) == 0
+    assert client.committed_offset(said.topics[0], "archive", 0) == 0
 
     archive(spark, said)
     manifest = verify_lake(spark, Lake(said.lake))
@@ -137,7 +137,7 @@ def test_retention_never_overtakes_the_lake(spark: Any, client: Client, options:
     client.alter_topic(name, retention_messages=10)
     wait_start(client, name, 500)
     # Everything that is not in the lake is still in the log, whatever retention says.
-    assert client.list_offsets(name, 0, "earliest") == 500
+    assert client.find_offset(name, 0, "earliest") == 500
     archive(spark, said)
     wait_start(client, name, 990)
     assert sorted(lake_places(spark, Lake(said.lake))) == sorted(ledger.found)
@@ -145,7 +145,7 @@ def test_retention_never_overtakes_the_lake(spark: Any, client: Client, options:
 
 def wait_start(client: Client, topic: str, offset: int) -> None:
     deadline = time.monotonic() + WAIT_S_MAX
-    while client.list_offsets(topic, 0, "earliest") < offset:
+    while client.find_offset(topic, 0, "earliest") < offset:
         assert time.monotonic() < deadline, f"the log does not begin at {offset}"
         time.sleep(0.05)
 

@@ -49,7 +49,7 @@ def test_tasks_of_an_archive_are_killed(
     manifest = verify_lake(spark, lake)
     assert sorted(lake_places(spark, lake)) == sorted(ledger.found)
     assert len(unnamed_files(lake, manifest)) >= 1, "what the killed attempt wrote counts for nobody"
-    assert [client.committed_offset("archive", name, number) for number in (0, 1)] == [300, 300]
+    assert [client.committed_offset(name, "archive", number) for number in (0, 1)] == [300, 300]
 
 
 def test_tasks_of_a_replay_are_killed(

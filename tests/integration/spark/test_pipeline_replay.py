@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings(PANDAS)]
 
 
 def messages(client: Client, topic: str, partition: int) -> list[Message]:
-    end = client.list_offsets(topic, partition, "latest")
+    end = client.find_offset(topic, partition, "latest")
     return client.peek(topic, partition, max_messages=end) if end else []
 
 
@@ -56,7 +56,7 @@ def test_log_and_lake_into_a_topic_over_two_runs_and_a_crash(
         broken.setattr(Store, "put", die)
         with pytest.raises(RuntimeError, match="dies here"):
             replay(spark, options)
-    sent = client.list_offsets(into, 0, "latest") + client.list_offsets(into, 1, "latest")
+    sent = client.find_offset(into, 0, "latest") + client.find_offset(into, 1, "latest")
     assert sent == 300
 
     done = replay(spark, options)

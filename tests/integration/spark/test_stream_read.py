@@ -45,7 +45,7 @@ def test_the_rate_is_limited_and_the_last_batch_is_reported(
     assert latest[name] == {"0": 700, "1": 50}
 
     def committed() -> list[int | None]:
-        return [client.committed_offset("spark-group", name, partition) for partition in (0, 1)]
+        return [client.committed_offset(name, "spark-group", partition) for partition in (0, 1)]
 
     wait_until(lambda: committed() == [700, 50], "the group's offsets at the end of the topic")
 
@@ -117,7 +117,7 @@ def test_what_retention_took_is_named_or_skipped(
         query.awaitTermination(QUERY_S_MAX)
 
     query = drain(_from_start(spark, servers, name, failOnDataLoss="false"), servers, checkpoint, into="noop")
-    assert json.loads(query.lastProgress.sources[0].endOffset)[name]["0"] == client.list_offsets(name, 0, "latest")
+    assert json.loads(query.lastProgress.sources[0].endOffset)[name]["0"] == client.find_offset(name, 0, "latest")
 
 
 def _from_start(spark: Any, servers: str, name: str, **options: object) -> Any:
@@ -129,13 +129,13 @@ def _overflow(client: Client, name: str) -> int:
 
     def has_moved() -> bool:
         client.produce_many(name, [bytes(100_000)] * 20)
-        return client.list_offsets(name, 0, "earliest") > 10
+        return client.find_offset(name, 0, "earliest") > 10
 
     wait_until(has_moved, "retention")
     seen = [-1]
 
     def rests() -> bool:
-        seen.append(client.list_offsets(name, 0, "earliest"))
+        seen.append(client.find_offset(name, 0, "earliest"))
         return len(seen) > 30 and len(set(seen[-30:])) == 1
 
     wait_until(rests, "retention to rest", pause_s=0.1)

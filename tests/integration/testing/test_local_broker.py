@@ -71,7 +71,7 @@ def test_what_retention_has_trimmed_leaves_the_disk():
         def is_trimmed():
             # Time passes until the leader looks, and until a snapshot is taken for its sake.
             broker.advance(seconds=30)
-            return client.list_offsets("orders", 0, "earliest") == 7_900 and size_of(folder) < 2_000_000
+            return client.find_offset("orders", 0, "earliest") == 7_900 and size_of(folder) < 2_000_000
 
         assert eventually(is_trimmed)
         with client.reader("orders", offset="earliest") as reader:

@@ -254,7 +254,7 @@ def test_looking_at_a_message_does_not_change_it(client, topic):
         partition = held.partition
         for _ in range(3):
             assert payloads(client.peek(topic, partition)) == [b"1", b"2"]
-            assert client.explain(topic, partition, held.offset, "g").state == "leased"
+            assert client.explain(topic, "g", partition, held.offset).state == "leased"
         after = client.describe_group(topic, "g")
         assert (after.ready, after.leased, after.lag) == (before.ready, before.leased, before.lag)
         (other,) = consumer.poll(1)

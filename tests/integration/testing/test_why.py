@@ -33,7 +33,7 @@ def fail_thrice(broker, client, topic):
             broker.advance(minutes=2)
         assert consumer.poll(1, wait_ms=5_000)
         broker.advance(minutes=2)
-        assert eventually(lambda: client.explain(topic, 0, 0, "g").attempts == 3)
+        assert eventually(lambda: client.explain(topic, "g", 0, 0).attempts == 3)
         broker.advance(minutes=2)
 
 
@@ -51,7 +51,7 @@ def test_a_life_that_ends_well(broker, client):
     fail_thrice(broker, client, "well")
     with client.queue("well", group="g") as consumer:
         consumer.ack(consumer.poll(1, wait_ms=60_000))
-    found = client.explain("well", 0, 0, "g")
+    found = client.explain("well", "g", 0, 0)
     assert (found.state, texts(found.history)) == ("acked", [*THRICE, "acknowledged"])
 
 
@@ -66,5 +66,5 @@ def test_a_life_that_ends_badly_and_what_is_printed_of_it(broker, client):
     with client.queue("badly", group="g") as consumer:
         (message,) = consumer.poll(1, wait_ms=60_000)
         message.reject(reason="never")
-    buried = eventually(lambda: (found := client.explain("badly", 0, 0, "g")).state == "dead" and found)
+    buried = eventually(lambda: (found := client.explain("badly", "g", 0, 0)).state == "dead" and found)
     assert texts(buried.history) == [*THRICE, "attempt 4 was the last: never", "copied to the dead-letter topic"]

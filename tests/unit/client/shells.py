@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from flotilla.client.admin.cluster import Admin, AsyncAdmin
 from flotilla.client.admin.dead_letters import AsyncDeadLetters, DeadLetters
 from flotilla.client.producer.aio import AsyncDelivery, AsyncProducer
 from flotilla.client.producer.sync import Producer, SyncDelivery
@@ -25,6 +26,8 @@ from flotilla.frontends.tcp.server import TcpServer
 from tests.unit.client.broker import MemoryCluster
 
 _WRAPPED = (
+    Admin,
+    AsyncAdmin,
     AsyncReader,
     AsyncDeadLetters,
     AsyncDelivery,
@@ -97,7 +100,7 @@ class Shell:
 
     def __getattr__(self, name: str) -> Any:
         attribute = getattr(self._target, name)
-        return self._blocking(attribute) if callable(attribute) else attribute
+        return self._blocking(attribute) if callable(attribute) else self._wrap(attribute)
 
     def _blocking(self, function: Callable[..., Any]) -> Callable[..., Any]:
         def method(*arguments: Any, **keywords: Any) -> Any:

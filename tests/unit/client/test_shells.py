@@ -36,11 +36,11 @@ def test_topics(connect):
 
 def test_the_cluster(connect):
     client = connect()
-    assert client.metadata().cluster_id == "memory"
-    assert [broker.node for broker in client.cluster_status().brokers] == [1, 2]
-    assert client.init_cluster({1: "a:1"}).peers == {1: "a:1"}
-    assert client.join_cluster(3, peer="c:1", client="c:2").cluster_id == "memory"
-    assert client.remove_node(3).cluster_id == "memory"
+    assert client.admin.metadata().cluster_id == "memory"
+    assert [broker.node for broker in client.admin.metadata().brokers] == [1, 2]
+    assert client.admin.init_cluster({1: "a:1"}).peers == {1: "a:1"}
+    assert client.admin.join_cluster(3, peer="c:1", client="c:2").cluster_id == "memory"
+    assert client.admin.remove_node(3).cluster_id == "memory"
 
 
 def test_a_reader_of_a_whole_topic_also_reads_the_partitions_that_it_gets_later(connect, doors, monkeypatch):
@@ -75,14 +75,14 @@ def test_an_offset_is_not_negative(connect, offset):
     with pytest.raises(InvalidArgumentError, match="is not an offset"):
         client.reader("orders").seek(offset)
     with pytest.raises(InvalidArgumentError, match="is not an offset"):
-        client.list_offsets("orders", 0, offset)
+        client.find_offset("orders", 0, offset)
 
 
 def test_leadership_moves(connect, doors):
     doors.cluster.create("orders")
     client = connect()
     client.produce("orders", b"one")
-    client.transfer_leadership("orders", 0, 2)
+    client.admin.transfer_leadership("orders", 0, 2)
     assert client.produce("orders", b"two") == Receipt(0, 1)
     assert doors.cluster.topics["orders"][0].leader == 2
 
@@ -363,10 +363,10 @@ def test_committing_and_going_on(connect, doors):
         assert consumer.commit() == {0: 2}
         assert consumer.committed() == {0: 2}
     assert client.reader("orders", group="billing").poll()[0].payload == b"c"
-    assert client.committed_offset("billing", "orders", 0) == 2
-    assert client.commit_offset("billing", "orders", 0, 1) == 2
-    assert client.commit_offset("billing", "orders", 0, 1, reset=True) == 1
-    assert client.committed_offset("nobody", "orders", 0) is None
+    assert client.committed_offset("orders", "billing", 0) == 2
+    assert client.commit_offset("orders", "billing", 0, 1) == 2
+    assert client.commit_offset("orders", "billing", 0, 1, reset=True) == 1
+    assert client.committed_offset("orders", "nobody", 0) is None
     with pytest.raises(InvalidArgumentError, match="group"):
         client.reader("orders").commit()
 
@@ -405,12 +405,12 @@ def test_offsets(connect, doors):
     doors.cluster.create("orders")
     client = connect()
     client.produce("orders", b"x", timestamp_ms=500)
-    assert client.list_offsets("orders", 0, "earliest") == 0
-    assert client.list_offsets("orders", 0, "latest") == 1
-    assert client.list_offsets("orders", 0, timestamp_ms=400) == 0
-    assert client.list_offsets("orders", 0, timestamp_ms=501) == -1
+    assert client.find_offset("orders", 0, "earliest") == 0
+    assert client.find_offset("orders", 0, "latest") == 1
+    assert client.find_offset("orders", 0, timestamp_ms=400) == 0
+    assert client.find_offset("orders", 0, timestamp_ms=501) == -1
     with pytest.raises(InvalidArgumentError):
-        client.list_offsets("orders", 0)
+        client.find_offset("orders", 0)
 
 
 def test_what_is_not_offered_is_said(connect):

@@ -139,7 +139,7 @@ async def _move_leadership(client: AsyncClient, topic: str, before: NodeId) -> N
     while before != NO_NODE and perf_counter() < deadline:
         # An error says that it cannot be had now, or that it may be under way: who leads shows what came of it.
         with suppress(FlotillaError):
-            await client.transfer_leadership(topic, _PARTITION)
+            await client.admin.transfer_leadership(topic, _PARTITION)
         if await _next_leader(client, topic, before, _ASK_AGAIN_S) != NO_NODE:
             return
     raise UnavailableError(f"nobody took the leadership of {topic} within {_WAIT_S_MAX:.0f} s")
@@ -150,7 +150,7 @@ async def _next_leader(client: AsyncClient, topic: str, before: NodeId, wait_s: 
     deadline = perf_counter() + wait_s
     while perf_counter() < deadline:
         with suppress(FlotillaError):
-            described = await client.describe_replicas(topic, _PARTITION)
+            described = await client.admin.describe_replicas(topic, _PARTITION)
             leaders = [replica.node for replica in described.replicas if replica.role == LEADER]
             if leaders and leaders[0] != before:
                 return leaders[0]
@@ -159,7 +159,7 @@ async def _next_leader(client: AsyncClient, topic: str, before: NodeId, wait_s: 
 
 
 async def _read_back(client: AsyncClient, topic: str, ledger: Ledger) -> None:
-    end = await client.list_offsets(topic, _PARTITION, "latest")
+    end = await client.find_offset(topic, _PARTITION, "latest")
     position = 0
     async with client.reader(topic, offset=0, partitions=[_PARTITION]) as consumer:
         while position < end:

@@ -99,7 +99,7 @@ async def _send_and_read(
     servers: list[str], topic: str, payload_bytes: int, rate: int, count: int, reader: Reader
 ) -> list[float]:
     async with AsyncClient(servers) as client:
-        end = await client.list_offsets(topic, 0, "latest")
+        end = await client.find_offset(topic, 0, "latest")
         # No group of tasks: it would wrap the error that says what went wrong.
         reading = asyncio.create_task(reader(client, topic, end, count))
         try:

@@ -204,7 +204,7 @@ class Storm:
     async def _leader_of(self, partition: int) -> NodeId:
         while True:
             try:
-                found = (await self._client.metadata([TOPIC])).topics[0].partitions[partition].leader
+                found = (await self._client.admin.metadata([TOPIC])).topics[0].partitions[partition].leader
             except FlotillaError:
                 found = NO_NODE
             if found != NO_NODE and self._cluster.nodes[found].is_running:

@@ -221,7 +221,7 @@ class _Story:
     async def _look(self) -> Metadata | None:
         self._traffic.check()
         try:
-            metadata = await self._client.metadata([TOPIC], timeout_ms=_ASK_MS)
+            metadata = await self._client.admin.metadata([TOPIC], timeout_ms=_ASK_MS)
         except FlotillaError:
             metadata = None
         self._view.look(metadata)

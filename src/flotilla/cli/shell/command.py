@@ -45,7 +45,7 @@ def shell(cluster: Cluster) -> None:
                 if not session.run(line):
                     return
             return
-        name = client.metadata().cluster_id
+        name = client.admin.metadata().cluster_id
         note(f"connected to {name or 'a node that waits for its cluster'}; `help` lists commands")
         with _Editing(session.topic_names):
             _read_lines(session)
@@ -204,7 +204,7 @@ class ShellSession:
     def _status(self, arguments: list[str]) -> None:
         keys = ("node", "client", "is_alive", "is_controller", "leads", "replicas")
         columns = ("node", "address", "alive", "controller", "leads", "replicas")
-        rows = broker_rows(self._client.metadata())
+        rows = broker_rows(self._client.admin.metadata())
         print_table(columns, [[row[key] for key in keys] for row in rows])
         typer.echo("no subscription" if self._subscription is None else self._subscription.describe())
 

@@ -52,7 +52,7 @@ def shares_there(client: "Client", moves: list[Moving]) -> dict[str, float]:
     found: dict[str, float] = {}
     for move in moves[:ASKED_MAX]:
         with suppress(FlotillaError):
-            described = client.describe_replicas(move.topic, move.partition, timeout_ms=_ASK_MS)
+            described = client.admin.describe_replicas(move.topic, move.partition, timeout_ms=_ASK_MS)
             behind = {replica.node: replica.behind_bytes for replica in described.replicas}
             missing = max((behind.get(node, described.size_bytes) for node in move.newcomers), default=0)
             found[str(move)] = 1 - missing / max(1, described.size_bytes)
@@ -68,7 +68,7 @@ def watch(
         task = progress.add_task(title, total=1.0)
         while True:
             with suppress(FlotillaError):
-                metadata = client.metadata()
+                metadata = client.admin.metadata()
                 if is_over(metadata):
                     return
                 left = remaining(metadata)

@@ -76,7 +76,7 @@ class Cluster:
 def report_silence(client: "Client", text: str) -> None:
     """Prints the text if no broker answers at once."""
     try:
-        client.metadata([_NO_TOPIC], timeout_ms=_PATIENCE_MS)
+        client.admin.metadata([_NO_TOPIC], timeout_ms=_PATIENCE_MS)
     except (DeadlineError, UnavailableError):
         note(text)
 

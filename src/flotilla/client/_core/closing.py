@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from flotilla.client._core.asyncio_network import now_ms
+from flotilla.client._duration import Duration, milliseconds
 from flotilla.types.errors import FlotillaError
 
 #: The user wants the end now; an answer that is in flight takes less.
@@ -24,9 +25,9 @@ _LOG = logging.getLogger(__name__)
 class TimeLimit:
     """The time left of a limit that several steps share."""
 
-    def __init__(self, timeout_ms: int | None) -> None:
+    def __init__(self, timeout_ms: Duration | None) -> None:
         """None: no shared limit, each step has its own."""
-        self._deadline_ms = None if timeout_ms is None else now_ms() + timeout_ms
+        self._deadline_ms = None if timeout_ms is None else now_ms() + milliseconds(timeout_ms)
 
     @property
     def left_ms(self) -> int | None:

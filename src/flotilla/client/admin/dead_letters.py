@@ -10,22 +10,24 @@ Looking changes nothing: it reads the topic, and asks the group what it has sett
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, Unpack
+from typing import Any, Protocol, TypeAlias, Unpack
 
+from flotilla.client._blocking import BlockingShell, Run, blocking
 from flotilla.client.admin.dead_letter import REDRIVEN_HEADER, DeadLetter, DeadLetterFilter, is_meant, read_letter
+from flotilla.client.admin.group_info import GroupInfo
+from flotilla.client.producer.receipt import Receipt
 from flotilla.client.queue.aio import AsyncQueueConsumer, AsyncQueueMessage
+from flotilla.client.reader.message import Message
 from flotilla.types.dead_letters import REDRIVE_GROUP, dead_letter_topic
 from flotilla.types.errors import InvalidArgumentError, NotFoundError
 from flotilla.types.group_settings import GROUP_SETTINGS
 from flotilla.types.ids import Offset
+from flotilla.types.operations import TopicInfo
+from flotilla.types.operations.queue import Explanation
 from flotilla.types.records import Record
 
-if TYPE_CHECKING:
-    from flotilla.client.async_client import AsyncClient
-
-Result = TypeVar("Result")
 #: By name, because a method called `list` hides the type from those behind it.
 Letters: TypeAlias = list[DeadLetter]
 _Messages: TypeAlias = list[AsyncQueueMessage]
@@ -61,10 +63,31 @@ class Redriven:
 Progress: TypeAlias = Callable[[Redriven], object]
 
 
+class _Client(Protocol):
+    """The methods of an AsyncClient that are needed here."""
+
+    async def describe_topic(self, topic: str, *, timeout_ms: int) -> TopicInfo: ...
+
+    async def describe_group(self, topic: str, group: str, *, timeout_ms: int) -> GroupInfo: ...
+
+    async def peek(
+        self, topic: str, partition: int, *, offset: Offset | None, max_messages: int, timeout_ms: int
+    ) -> Sequence[Message]: ...
+
+    async def explain(
+        self, topic: str, group: str, partition: int, offset: Offset, *, history: bool, timeout_ms: int
+    ) -> Explanation: ...
+
+    async def produce_many(self, topic: str, payloads: Sequence[Record], *, timeout_ms: int) -> Sequence[Receipt]: ...
+
+    @property
+    def queue(self) -> Callable[..., AsyncQueueConsumer]: ...
+
+
 class AsyncDeadLetters:
     """Made by `AsyncClient.dead_letters`."""
 
-    def __init__(self, client: "AsyncClient", topic: str, group: str, timeout_ms: int) -> None:
+    def __init__(self, client: _Client, topic: str, group: str, timeout_ms: int) -> None:
         self._client = client
         self.origin = topic
         self.group = group
@@ -153,9 +176,9 @@ class AsyncDeadLetters:
             *[
                 self._client.explain(
                     self.topic,
+                    REDRIVE_GROUP,
                     letter.partition,
                     letter.offset,
-                    REDRIVE_GROUP,
                     history=False,
                     timeout_ms=self._timeout_ms,
                 )
@@ -296,61 +319,17 @@ class _Run:
             await asyncio.sleep(max(self._begun + self.result.done / self._rate - time, 0))
 
 
-class _Runs(Protocol):
-    """Runs a coroutine for somebody who blocks."""
-
-    def __call__(self, work: Coroutine[Any, Any, Result]) -> Result: ...
-
-
-class DeadLetters:
+class DeadLetters(BlockingShell[AsyncDeadLetters]):
     """Made by `Client.dead_letters`."""
 
-    def __init__(self, inner: AsyncDeadLetters, run: _Runs) -> None:
-        self._inner = inner
-        self._run = run
+    def __init__(self, inner: AsyncDeadLetters, run: Run) -> None:
+        super().__init__(inner, run)
         self.origin = inner.origin
         self.group = inner.group
         #: The topic in which they are.
         self.topic = inner.topic
 
-    def list(self, limit: int = 100, **wanted: Unpack[DeadLetterFilter]) -> Letters:
-        """The oldest dead letters of each partition that nobody has dealt with. None, if the topic is not there."""
-        return self._run(self._inner.list(limit, **wanted))
-
-    def peek(self, partition: int, offset: Offset) -> DeadLetter:
-        """One dead letter, whatever became of it. Raises NotFoundError."""
-        return self._run(self._inner.peek(partition, offset))
-
-    def redrive(
-        self,
-        *,
-        limit: int | None = None,
-        dry_run: bool = False,
-        rate_per_second: float | None = None,
-        force: bool = False,
-        progress: Progress | None = None,
-        **wanted: Unpack[DeadLetterFilter],
-    ) -> Redriven:
-        """Sends dead letters to their topic again, where every group gets them, with all that they had at first.
-
-        A time to live counts anew. What was sent again three times already stays where it is, unless `force` is set.
-        """
-        work = self._inner.redrive(
-            limit=limit, dry_run=dry_run, rate_per_second=rate_per_second, force=force, progress=progress, **wanted
-        )
-        return self._run(work)
-
-    def purge(
-        self,
-        *,
-        limit: int | None = None,
-        dry_run: bool = False,
-        rate_per_second: float | None = None,
-        progress: Progress | None = None,
-        **wanted: Unpack[DeadLetterFilter],
-    ) -> Redriven:
-        """Throws dead letters away: nobody will be shown them again, and retention removes them."""
-        work = self._inner.purge(
-            limit=limit, dry_run=dry_run, rate_per_second=rate_per_second, progress=progress, **wanted
-        )
-        return self._run(work)
+    list = blocking(AsyncDeadLetters.list)
+    peek = blocking(AsyncDeadLetters.peek)
+    redrive = blocking(AsyncDeadLetters.redrive)
+    purge = blocking(AsyncDeadLetters.purge)

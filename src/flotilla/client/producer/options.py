@@ -1,8 +1,9 @@
 """Options of a producer."""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
+from flotilla.client._duration import Duration, milliseconds
 from flotilla.codec.batch.compression import NAMES
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.limits import BATCH_RECORD_COUNT_MAX, ENTRY_BYTES_MAX, KIB, MIB
@@ -39,3 +40,29 @@ class ProducerOptions:
             raise InvalidArgumentError(
                 f"a batch has at most {BATCH_RECORD_COUNT_MAX} records and {ENTRY_BYTES_MAX} bytes"
             )
+
+
+def producer_parameters(
+    topic: str,
+    *,
+    linger_ms: Duration = 5,
+    batch_bytes: int = 256 * KIB,
+    batch_records: int = 10_000,
+    buffer_bytes_max: int = 32 * MIB,
+    in_flight_max: int = 8,
+    compression: Literal["none", "lz4", "zstd"] = "none",
+    timeout_ms: Duration | None = None,
+) -> tuple[str, ProducerOptions]:
+    """A producer that sends in the background: `send` does not wait for the answer.
+
+    linger_ms: how long the first record of a batch waits for others; 5 ms.
+    batch_bytes, batch_records: a batch is full at either; 256 KiB and 10,000 records.
+    buffer_bytes_max: records without an answer; 32 MiB. Beyond that `send` waits.
+    in_flight_max: batches in flight to one partition; 8. Of very small batches there may be more, unless it is 1.
+    compression: "none", "lz4" or "zstd".
+    timeout_ms: records without an answer after this time fail. None: the client's.
+    """
+    limit_ms = 30_000 if timeout_ms is None else milliseconds(timeout_ms)
+    return topic, ProducerOptions(
+        milliseconds(linger_ms), batch_bytes, batch_records, buffer_bytes_max, in_flight_max, limit_ms, compression
+    )

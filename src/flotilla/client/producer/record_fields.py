@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final, TypedDict, cast
 
 from flotilla.client._core.broker_clock import AGREED, ClockDifference
-from flotilla.client.queue.options import time_ms
+from flotilla.client._options import time_ms
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.limits import KEY_BYTES_MAX, PAYLOAD_BYTES_MAX, TIME_MS_MAX
 from flotilla.types.records import CONTENT_BYTES, Headers, Record, RecordLimits, check_record

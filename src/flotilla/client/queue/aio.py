@@ -5,7 +5,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from flotilla.client._core.asyncio_network import Network
-from flotilla.client._core.closing import leaving
+from flotilla.client._core.closing import TimeLimit, leaving
+from flotilla.client._duration import Duration, milliseconds
 from flotilla.client._options import Subscription
 from flotilla.client.queue._loop import QueueLoop
 from flotilla.client.queue.message import Leased, masks_of
@@ -109,7 +110,7 @@ class AsyncQueueConsumer:
         """Waits until everything that was settled without waiting is done. Raises the first error of it."""
         await self._feed.flush()
 
-    async def close(self, *, drain_ms: int = 0, timeout_ms: int | None = None) -> None:
+    async def close(self, *, drain_ms: Duration = 0, timeout_ms: Duration | None = None) -> None:
         """Takes nothing more, waits up to `drain_ms` for messages that are not settled, and gives the rest back.
 
         Raises the first error of what was settled without waiting, and OutcomeUnknownError when answers are missing
@@ -117,7 +118,7 @@ class AsyncQueueConsumer:
         """
         if not self._feed.reader.is_closed:
             try:
-                await self._feed.close(drain_ms, timeout_ms)
+                await self._feed.close(milliseconds(drain_ms), TimeLimit(timeout_ms).left_ms)
             finally:
                 self._closed(self)
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeAlias, TypedDict
 
-from flotilla.client._options import TIMEOUT_MS_DEFAULT, Subscription
+from flotilla.client._options import TIMEOUT_MS_DEFAULT, Subscription, checked_time, time_ms
 from flotilla.types.errors import InvalidArgumentError
-from flotilla.types.limits import MIB, TIME_MS_MAX
+from flotilla.types.limits import MIB
 from flotilla.types.operations import EARLIEST, LATEST
 from flotilla.types.operations.queue import FROM_EARLIEST, FROM_OFFSET, FROM_TIME, Start
 
@@ -119,7 +119,7 @@ def read_start(start: StartAt | None, timestamp_ms: int | None = None) -> Start:
     if timestamp_ms is not None:
         if start is not None:
             raise InvalidArgumentError("a group begins at an offset or at a time, not at both")
-        return Start(FROM_TIME, _checked_time(timestamp_ms))
+        return Start(FROM_TIME, checked_time(timestamp_ms))
     if start is None or start == "earliest":
         return Start(EARLIEST)
     if start == "latest":
@@ -129,19 +129,6 @@ def read_start(start: StartAt | None, timestamp_ms: int | None = None) -> Start:
     if isinstance(start, str | bool) or start < 0:
         raise InvalidArgumentError(f"a group begins at an offset, a time, earliest or latest, not at {start!r}")
     return Start(FROM_OFFSET, start)
-
-
-def time_ms(moment: datetime) -> int:
-    """Milliseconds since 1970. Raises InvalidArgumentError for a time without a zone, which could mean anything."""
-    if moment.tzinfo is None:
-        raise InvalidArgumentError(f"{moment} has no time zone; say which, for example datetime.UTC")
-    return _checked_time(int(moment.timestamp() * 1000))
-
-
-def _checked_time(value: int) -> int:
-    if not 0 <= value <= TIME_MS_MAX:
-        raise InvalidArgumentError(f"{value} is no time in milliseconds since 1970")
-    return value
 
 
 def _at_least(least: int, name: str, value: int) -> int:

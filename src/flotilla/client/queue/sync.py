@@ -10,8 +10,9 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from flotilla.client._core.asyncio_network import Network
-from flotilla.client._core.closing import leaving
+from flotilla.client._core.closing import TimeLimit, leaving
 from flotilla.client._core.loop_thread import Gate, LoopThread
+from flotilla.client._duration import Duration, milliseconds
 from flotilla.client._options import Subscription
 from flotilla.client.queue._loop import QueueLoop, consumer_closed
 from flotilla.client.queue.message import Leased, masks_of
@@ -127,7 +128,7 @@ class QueueConsumer:
         """Waits until everything that was settled without waiting is done. Raises the first error of it."""
         self._thread.run(self._flush())
 
-    def close(self, *, drain_ms: int = 0, timeout_ms: int | None = None) -> None:
+    def close(self, *, drain_ms: Duration = 0, timeout_ms: Duration | None = None) -> None:
         """Takes nothing more, waits up to `drain_ms` for messages that are not settled, and gives the rest back.
 
         Raises the first error of what was settled without waiting, and OutcomeUnknownError when answers are missing
@@ -137,7 +138,7 @@ class QueueConsumer:
             return
         try:
             if self._thread.is_usable:
-                self._thread.run(self._close(drain_ms, timeout_ms))
+                self._thread.run(self._close(milliseconds(drain_ms), TimeLimit(timeout_ms).left_ms))
         finally:
             self._closed(self)
 

@@ -14,6 +14,7 @@ from flotilla.client._core.asyncio_network import Network, now_ms
 from flotilla.client._core.closing import TimeLimit, leaving
 from flotilla.client._core.loop_thread import WAIT_MS_MAX, LoopThread
 from flotilla.client._core.positions import Start
+from flotilla.client._duration import Duration
 from flotilla.client._options import Subscription
 from flotilla.client.reader.message import Message
 from flotilla.client.stream._core import Recall
@@ -127,7 +128,7 @@ class StreamConsumer:
         for partition in self._reading.reader.paused if partitions is None else partitions:
             self._reading.reader.resume(partition)
 
-    def close(self, *, timeout_ms: int | None = None) -> None:
+    def close(self, *, timeout_ms: Duration | None = None) -> None:
         """Gives up its partitions, as if everything handed out were handled, and leaves the group."""
         self._close(timeout_ms, is_handled=True)
 
@@ -216,7 +217,7 @@ class StreamConsumer:
         except FlotillaError as error:
             self._feed.member.errors.append(error)
 
-    def _close(self, timeout_ms: int | None, *, is_handled: bool) -> None:
+    def _close(self, timeout_ms: Duration | None, *, is_handled: bool) -> None:
         if self._is_closing:
             return
         self._is_closing = True

@@ -119,7 +119,7 @@ def _mask(flags: list[bool]) -> Any:
 
 def _is_open(client: Client, topic: str, partition: int, offset: int) -> bool:
     try:
-        return client.explain(topic, partition, offset, REDRIVE_GROUP, history=False).state in _OPEN_STATES
+        return client.explain(topic, REDRIVE_GROUP, partition, offset, history=False).state in _OPEN_STATES
     except NotFoundError:
         # A partition that the group has never polled has settled nothing.
         return True

@@ -190,7 +190,7 @@ def _bounds(client: Client, options: ReplayOptions, archived: dict[int, Span]) -
     try:
         numbers = [part.number for part in client.describe_topic(options.topic).partitions]
         logs = {
-            number: Span(*(client.list_offsets(options.topic, number, at) for at in ("earliest", "latest")))
+            number: Span(*(client.find_offset(options.topic, number, at) for at in ("earliest", "latest")))
             for number in numbers
         }
     except NotFoundError:

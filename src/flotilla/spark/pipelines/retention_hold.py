@@ -31,11 +31,11 @@ class Hold:
                 place = (topic, part.number)
                 span = spans.get(place)
                 if span is not None and self._held.get(place) != span.end:
-                    self._held[place] = self._client.commit_offset(self._group, *place, span.end)
+                    self._held[place] = self._client.commit_offset(place[0], self._group, place[1], span.end)
                 elif span is None and place not in self._held:
                     self._held[place] = self._hold_whole(place)
 
     def _hold_whole(self, place: Partition) -> int:
         """At 0, and not at the oldest record: between asking where that is and saying so it could go."""
-        known = self._client.committed_offset(self._group, *place)
-        return known if known is not None else self._client.commit_offset(self._group, *place, 0)
+        known = self._client.committed_offset(place[0], self._group, place[1])
+        return known if known is not None else self._client.commit_offset(place[0], self._group, place[1], 0)

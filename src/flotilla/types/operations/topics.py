@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from flotilla.types.ids import NodeId, Term
 from flotilla.types.operations.request import CONTROLLER, ONCE, REPEATABLE, Reply, Request
+from flotilla.types.topics import SETTINGS, TopicSettings, resolve_settings
 
 
 @dataclass(slots=True)
@@ -23,7 +24,14 @@ class TopicInfo:
     name: str
     topic_id: int
     partitions: list[PartitionInfo]
+    #: The settings that were chosen for the topic, as text; a later broker may have more of them than this version.
     settings: dict[str, str]
+
+    @property
+    def settings_in_force(self) -> TopicSettings:
+        """Every setting of the topic as a number, defaults included."""
+        known = {name: text for name, text in self.settings.items() if name in SETTINGS}
+        return resolve_settings(SETTINGS.parse(known).items())
 
 
 @dataclass(slots=True)

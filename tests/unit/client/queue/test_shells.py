@@ -130,7 +130,7 @@ def test_a_handler_can_decide_by_an_exception(client):
         # Interrupted from outside is not counted.
         (again,) = consumer.poll()
         assert again.attempt == 2
-    assert client.explain("orders", 0, 0, "workers").state in ("dying", "dead")
+    assert client.explain("orders", "workers", 0, 0).state in ("dying", "dead")
 
 
 def test_single_messages_are_settled_in_every_way(client):
@@ -397,9 +397,9 @@ def test_looking_changes_nothing(client):
         assert payloads(client.peek("orders", max_messages=3)) == many(3)
         assert payloads(client.peek("orders", 0, offset=28)) == many(2, first=28)
         assert client.peek("orders", 0, offset=99) == []
-        explained = client.explain("orders", 0, message.offset, "workers")
+        explained = client.explain("orders", "workers", 0, message.offset)
         assert (explained.state, explained.holder) == ("leased", consumer.member)
-        assert client.explain("orders", 0, 7, "workers").state == "ready"
+        assert client.explain("orders", "workers", 0, 7).state == "ready"
         after = client.describe_group("orders", "workers")
         assert (before.ready, before.leased, before.failed_total) == (after.ready, after.leased, after.failed_total)
 
@@ -467,7 +467,7 @@ def test_what_a_redrive_passes_over_is_kept_for_as_long_as_may_be_and_no_longer_
     # It does not wait for a next one with the first in its hands.
     assert time.monotonic() - began < 60
     assert asked == [12 * 3_600_000]
-    assert client.explain(letters.topic, 0, 0, "flotilla.redrive").state == "ready"
+    assert client.explain(letters.topic, "flotilla.redrive", 0, 0).state == "ready"
 
 
 def test_a_message_is_not_sent_round_in_a_circle(client, doors):
@@ -535,7 +535,7 @@ def test_records_can_wait_for_a_moment(client):
             found += messages
         assert payloads(found) == [b"past", b"soon"]
         assert found[0].deliver_at_ms == 1_000
-    assert client.explain("orders", 0, 0, "workers").state == "delayed"
+    assert client.explain("orders", "workers", 0, 0).state == "delayed"
     for wrong in ({"deliver_at": datetime(2100, 1, 1)}, {"deliver_at": 5, "delay_ms": 5}):  # noqa: DTZ001
         with pytest.raises(InvalidArgumentError):
             client.produce("orders", b"x", **wrong)

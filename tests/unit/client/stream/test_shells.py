@@ -195,7 +195,7 @@ def test_automatic_commits_hold_back_what_is_in_hand(connect, cluster: StreamClu
     deadline = time.monotonic() + PATIENCE_S
     while sum(offset or 0 for offset in committed(cluster)) < 5:
         assert time.monotonic() < deadline
-        client.metadata()
+        client.admin.metadata()
     assert sum(offset or 0 for offset in committed(cluster)) == 5
     assert committed(cluster)[in_hand.partition] == in_hand.offset
     before = reading.positions()

@@ -43,7 +43,7 @@ def test_a_node_serves_from_its_entry_to_its_stop(service: str, tmp_path: Path) 
                 watch = health.Watch(asked)
                 assert (await watch.read()).status == _STATES.NOT_SERVING
                 async with AsyncClient(server.client_address) as client:
-                    await client.init_cluster({1: str(server.node.network.address)})
+                    await client.admin.init_cluster({1: str(server.node.network.address)})
                 assert (await watch.read()).status == _STATES.SERVING
                 assert (await health.Check(asked)).status == _STATES.SERVING
                 stopping = asyncio.create_task(server.stop())

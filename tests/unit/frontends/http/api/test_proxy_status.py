@@ -49,7 +49,7 @@ def test_a_proxy_is_ready_while_a_broker_of_a_cluster_answers(tmp_path: Path) ->
                 waiting = await ready_as(client, 503)
                 assert [reason["code"] for reason in waiting["reasons"]] == ["NO_BROKER"]
                 async with AsyncClient(broker.client_address) as other:
-                    await other.init_cluster({1: str(broker.node.network.address)})
+                    await other.admin.init_cluster({1: str(broker.node.network.address)})
                 assert await ready_as(client, 200) == {"ready": True, "reasons": []}
                 await broker.stop()
                 gone = await ready_as(client, 503)

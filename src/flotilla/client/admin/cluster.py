@@ -1,0 +1,117 @@
+"""Administration of the cluster: its nodes, and where replicas and leaders live."""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from flotilla.client._blocking import BlockingShell, blocking
+from flotilla.client._core.asyncio_network import R
+from flotilla.client._duration import Duration
+from flotilla.types.ids import NO_NODE, NodeId
+from flotilla.types.operations import (
+    ClusterReply,
+    GetMetadata,
+    InitCluster,
+    JoinCluster,
+    Metadata,
+    RemoveNode,
+    Request,
+    TransferLeadership,
+)
+from flotilla.types.operations.cluster import (
+    CancelMoves,
+    DescribeReplicas,
+    DrainNode,
+    EnterCluster,
+    PlannedMove,
+    Rebalance,
+    ReplicasDescribed,
+)
+
+
+class _Call(Protocol):
+    async def __call__(self, request: Request[R], timeout_ms: Duration | None, /) -> R: ...
+
+
+class AsyncAdmin:
+    """The attribute `admin` of an AsyncClient: administration of the cluster."""
+
+    def __init__(self, call: _Call) -> None:
+        self._call = call
+
+    async def metadata(self, topics: Sequence[str] = (), *, timeout_ms: Duration | None = None) -> Metadata:
+        """The brokers, and the named topics (all if none is named) with the leader of each partition."""
+        return await self._call(GetMetadata(list(topics)), timeout_ms)
+
+    async def init_cluster(self, nodes: Mapping[NodeId, str], *, timeout_ms: Duration | None = None) -> ClusterReply:
+        """Forms a cluster of waiting nodes, given by id and peer address. Repeating it with the same nodes is fine."""
+        return await self._call(InitCluster(dict(nodes)), timeout_ms)
+
+    async def join_cluster(
+        self,
+        node: NodeId,
+        *,
+        peer: str,
+        client: str,
+        http: str = "",
+        incarnation: int = 0,
+        timeout_ms: Duration | None = None,
+    ) -> ClusterReply:
+        """Makes a node a broker of this cluster, with its addresses and the incarnation of its data directory."""
+        return await self._call(JoinCluster(node, peer, client, http, incarnation), timeout_ms)
+
+    async def enter_cluster(self, servers: Sequence[str], *, timeout_ms: Duration | None = None) -> ClusterReply:
+        """Has the waiting node that this client is connected to join the running cluster at these addresses."""
+        return await self._call(EnterCluster(list(servers)), timeout_ms)
+
+    async def remove_node(self, node: NodeId, *, timeout_ms: Duration | None = None) -> ClusterReply:
+        """Removes a node for good: at once if it holds nothing, else when its replicas have moved elsewhere.
+
+        Raises ConfigurationChangeError when the other brokers cannot take its replicas.
+        """
+        return await self._call(RemoveNode(node), timeout_ms)
+
+    async def drain_node(self, node: NodeId, *, is_draining: bool = True, timeout_ms: Duration | None = None) -> None:
+        """Moves the replicas of a broker elsewhere and gives it no new ones; `is_draining=False` ends that."""
+        await self._call(DrainNode(node, is_draining), timeout_ms)
+
+    async def rebalance(
+        self, topics: Sequence[str] = (), *, dry_run: bool = False, timeout_ms: Duration | None = None
+    ) -> list[PlannedMove]:
+        """Spreads replicas and leaders evenly by the fewest moves, in the background. Returns the planned moves.
+
+        With `dry_run` nothing moves.
+        """
+        return (await self._call(Rebalance(list(topics), dry_run), timeout_ms)).moves
+
+    async def cancel_moves(
+        self, topics: Sequence[str] = (), *, timeout_ms: Duration | None = None
+    ) -> list[PlannedMove]:
+        """Has moving partitions stay where they are. Returns the moves that are cancelled."""
+        return (await self._call(CancelMoves(list(topics)), timeout_ms)).moves
+
+    async def describe_replicas(
+        self, topic: str, partition: int, *, timeout_ms: Duration | None = None
+    ) -> ReplicasDescribed:
+        """The replicas of a partition and the progress of each, as the leader sees them."""
+        return await self._call(DescribeReplicas(topic, partition), timeout_ms)
+
+    async def transfer_leadership(
+        self, topic: str, partition: int, to: NodeId = NO_NODE, *, timeout_ms: Duration | None = None
+    ) -> None:
+        """Has another replica lead a partition: the named one, or any."""
+        await self._call(TransferLeadership(topic, partition, to), timeout_ms)
+
+
+class Admin(BlockingShell[AsyncAdmin]):
+    """The attribute `admin` of a Client: administration of the cluster."""
+
+    metadata = blocking(AsyncAdmin.metadata)
+    init_cluster = blocking(AsyncAdmin.init_cluster)
+    join_cluster = blocking(AsyncAdmin.join_cluster)
+    enter_cluster = blocking(AsyncAdmin.enter_cluster)
+    remove_node = blocking(AsyncAdmin.remove_node)
+    drain_node = blocking(AsyncAdmin.drain_node)
+    rebalance = blocking(AsyncAdmin.rebalance)
+    cancel_moves = blocking(AsyncAdmin.cancel_moves)
+    describe_replicas = blocking(AsyncAdmin.describe_replicas)
+    transfer_leadership = blocking(AsyncAdmin.transfer_leadership)
