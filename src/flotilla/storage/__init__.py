@@ -1,4 +1,5 @@
-"""L3: the disk of a node: one journal for all groups, segments behind it, snapshots beside it.
+"""L3: the storage of a node: one journal for all groups, and segments and snapshots of each group.
 
-`store.py` is the only face of this package; `posix.py` is the real disk. Networks and threads are not known here.
+`store.py` is the only interface of this package; `posix.py` is the real disk. Nothing here knows of networks or
+threads.
 """

@@ -1,17 +1,17 @@
-"""A block: what one journal write holds. Whole sectors, written and synced as one, valid as one.
+"""A block: the content of one journal write. Whole sectors, written, synced and valid as one.
 
     [directory][bodies][padding][directory again][padding]
 
-The directory lists everything the block holds: frame heads of entries, hard states, truncations and so
-on. Its second copy lies in other sectors, so one bad sector hides neither a vote nor which entries there
-were; only bodies stand once. Directory layout (64 bytes, then the records):
+The directory lists the content of the block: frame heads of entries, hard states, truncations and so on.
+Its second copy lies in other sectors, so that one bad sector loses neither a vote nor the list of entries;
+only bodies are stored once. Directory layout (64 bytes, then the records):
 
     magic 8, crc32c 4 (over the records, then bytes 12..64), version 2, copy 1, flags 1, file number 8,
     position of the block 8, sequence 8, size of the block 8, size of the directory 4, records 4, size of bodies 8
 
-A *mark* is a directory of copy MARK without records, one sector behind a block, written after its sync: it
-proves that the block of that sequence had been durable. Without one nothing is said of it. File number and
-position are covered by the checksum, so bytes that belong elsewhere never pass.
+A *mark* is a directory of copy MARK without records, in the sector after a block, written after its sync: it
+proves that the block of that sequence was durable. A missing mark proves nothing. The checksum covers file number
+and position, so that bytes from another place are never valid.
 """
 
 from struct import Struct
@@ -35,13 +35,13 @@ _PREFIX = Struct("<8sI")
 _REST = Struct("<HBBQQQQIIQ")
 HEADER_BYTES: Final = _PREFIX.size + _REST.size
 assert HEADER_BYTES == 64
-#: The mark behind a block.
+#: The size of the mark after a block.
 MARK_BYTES: Final = SECTOR_BYTES
 _NO_RECORDS_CRC = crc32c(b"")
 
 
 class PendingBlock:
-    """What was saved since the last block, in the order of saving. Immutable once closed."""
+    """The records saved since the last block, in order. Immutable once closed."""
 
     __slots__ = (
         "bodies",
@@ -57,27 +57,27 @@ class PendingBlock:
 
     def __init__(self, sequence: int) -> None:
         self.sequence = sequence
-        #: Heads of entries and all other records; then the bodies of those entries, in the same order.
+        #: Heads of entries and all other records; and the bodies of the entries, in the same order.
         self.records: list[bytes] = []
         self.bodies: list[Buffer] = []
-        #: Sizes are known once it is closed.
+        #: Sizes are known once the block is closed.
         self.directory_bytes = 0
         self.body_bytes = 0
         self.size_bytes = 0
         self.flags = 0
         #: For a checkpoint: the oldest journal file that is still needed once this block is durable.
         self.keep_from = 0
-        #: Files that nothing needs any more once this block is durable.
+        #: Files that are not needed any more once this block is durable.
         self.trash: list[str] = []
 
     def close(self) -> None:
-        """Nothing more comes."""
+        """The block is complete."""
         self.directory_bytes = HEADER_BYTES + sum(map(len, self.records))
         self.body_bytes = sum(map(len, self.bodies))
         self.size_bytes = sectors(self.directory_bytes + self.body_bytes) + sectors(self.directory_bytes)
 
     def encode(self, file_number: int, position: int) -> list[Buffer]:
-        """The block's bytes for one place of the journal, bodies uncopied."""
+        """The block's bytes for this position of the journal; bodies are not copied."""
         directory_bytes, body_bytes = self.directory_bytes, self.body_bytes
         records = b"".join(self.records)
         checksum = crc32c(records)
@@ -103,7 +103,7 @@ class PendingBlock:
 
 
 def encode_mark(file_number: int, position: int, sequence: int) -> bytes:
-    """Proof that the block `sequence` is durable, to stand at `position`."""
+    """The mark at `position`, which proves that block `sequence` is durable."""
     fields = (0, file_number, position, sequence, MARK_BYTES, HEADER_BYTES, 0, 0)
     return _header(MARK, fields, _NO_RECORDS_CRC) + _ZEROS[HEADER_BYTES:]
 
@@ -114,7 +114,7 @@ def _header(copy: int, fields: tuple[int, ...], records_crc: int) -> bytes:
 
 
 class BlockImage:
-    """A directory found in a journal file, and where the bodies beside it are."""
+    """A directory found in a journal file, and the position of its bodies."""
 
     __slots__ = ("_bodies_at", "copy", "data", "end", "file_number", "flags", "position", "records", "sequence")
 
@@ -138,13 +138,13 @@ class BlockImage:
         return bool(self.flags & CHECKPOINT_FLAG)
 
     def body(self, offset: int, length: int) -> memoryview:
-        """The body that starts `offset` bytes behind the first one; shorter when the file is."""
+        """The body that starts `offset` bytes after the first one; cut at the end of the file."""
         start = self._bodies_at + offset
         return self.data[start : start + length]
 
 
 def find_directory(data: memoryview, at: int, file_number: int) -> BlockImage | None:
-    """The directory or mark at `at`, or None when there is none that belongs there."""
+    """The directory or mark at `at`; None when there is no valid one."""
     if at + HEADER_BYTES > len(data) or bytes(data[at : at + len(MAGIC)]) != MAGIC:
         return None
     _, checksum = _PREFIX.unpack_from(data, at)

@@ -1,8 +1,8 @@
-"""The state of a group as a journal record: everything but the bodies of entries.
+"""Checkpoints: the state of each group as a journal record, with everything but the bodies of entries.
 
-A checkpoint stands at the end of a block and describes the state after it: hard state, base, terms, which
-files count, up to which index they are durable, and what is damaged. With it and the journal files from
-`keep_from` on, nothing older is needed. Layout of a group: fixed numbers, six counts, then the lists.
+A checkpoint is at the end of a block and describes the state after it: hard state, base, terms, valid files,
+the last index durable in them, and damaged entries. With it and the journal files from `keep_from` on, nothing
+older is needed. Layout of a group: fixed numbers, six counts, then the lists.
 """
 
 from struct import Struct
@@ -26,7 +26,7 @@ _ENTRY = Struct("<QQI")
 
 
 def node_record(keep_from: int) -> bytes:
-    """Opens a checkpoint: all groups follow, and no others exist."""
+    """The first record of a checkpoint: records of all existing groups follow."""
     return record(CHECKPOINT_NODE, _KEEP_FROM.pack(keep_from))
 
 
@@ -114,7 +114,7 @@ class GroupState:
         assert at == len(payload)
 
     def restore(self, log: SegmentedLog) -> None:
-        """Puts the state into a new log. The tail is empty: its bodies come from journal blocks."""
+        """Sets the state of a new log. The tail is empty: its bodies come from journal blocks."""
         base_index, base_term = self.runs[0]
         log.hard_state = self.hard_state
         log.base = base_index

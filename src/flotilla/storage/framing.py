@@ -1,7 +1,7 @@
 """Byte layouts shared by journal and segments. Little endian; checksums are CRC32C.
 
-A *frame head* stands for one entry. The same 56 bytes go into the journal's directory and, later,
-in front of the body in a segment, so flushing copies buffers and computes nothing again:
+A *frame head* describes one entry. The same 56 bytes go into the journal's directory and, later,
+before the body in a segment, so that a flush copies buffers and computes no checksum again:
 
     offset size field
          0   4  crc32c over bytes 4..56 and the body
@@ -16,8 +16,8 @@ in front of the body in a segment, so flushing copies buffers and computes nothi
         40   8  base offset
         48   8  newest record time, ms
 
-Every other journal record is `u32 length, u8 tag, 3 zero bytes, payload`. The tag stands at byte 4 in
-both, so a directory is read record by record. Nothing here does I/O.
+Every other journal record is `u32 length, u8 tag, 3 zero bytes, payload`. The tag is at byte 4 in
+both, so that a directory is read record by record. Nothing here does I/O.
 """
 
 from dataclasses import dataclass
@@ -31,9 +31,9 @@ from flotilla.storage.ports import Buffer
 from flotilla.types.ids import GroupId, Index, Term
 from flotilla.types.span import Span
 
-#: What a disk writes whole or not at all. No write touches a sector that holds durable bytes.
+#: The unit that a disk writes atomically. No write touches a sector that holds durable bytes.
 SECTOR_BYTES = 512
-#: Frames in a segment start at multiples of this, so that padding is never too short to be seen.
+#: Frames in a segment start at multiples of this, so that padding is never too short to be recognised.
 FRAME_ALIGN_BYTES = 8
 
 ENTRY = 1
@@ -53,7 +53,7 @@ _CRC = Struct("<I")
 _REST = Struct("<BBHIIQQQQq")
 _FRAME = Struct("<IBBHIIQQQQq")
 FRAME_BYTES = _FRAME.size
-#: Where the group stands in a frame head: what a search for the next intact frame looks for.
+#: The position of the group in a frame head, by which a search finds the next intact frame.
 FRAME_GROUP_AT = 16
 
 _RECORD = Struct("<IB3x")
@@ -68,7 +68,7 @@ TRIPLE = Struct("<QQQ")
 
 @dataclass(slots=True)
 class Frame:
-    """A parsed frame head. Only `is_intact` with the body says whether to believe it."""
+    """A parsed frame head. It is valid only if `is_intact` holds for it and the body."""
 
     crc: int
     tag: int
@@ -105,7 +105,7 @@ def seal(tag: int, group: GroupId, entry: Entry, span: Span | None) -> bytes:
 
 
 def seal_absent(group: GroupId, index: Index, term: Term, span: Span | None = None) -> bytes:
-    """Stands in a segment for an entry whose body was lost and not fetched again yet."""
+    """The frame head of a placeholder in a segment, for an entry whose body was lost and is not repaired yet."""
     return seal(ABSENT, group, Entry(index, term, 0, b""), span)
 
 
@@ -118,12 +118,12 @@ def is_intact(crc: int, head: Buffer, body: Buffer) -> bool:
 
 
 def padded(size: int) -> int:
-    """A frame's body with its padding."""
+    """The size of a frame's body with its padding."""
     return (size + FRAME_ALIGN_BYTES - 1) & -FRAME_ALIGN_BYTES
 
 
 def sectors(size: int) -> int:
-    """Rounded up to whole sectors, in bytes."""
+    """`size` rounded up to whole sectors, in bytes."""
     return (size + SECTOR_BYTES - 1) & -SECTOR_BYTES
 
 
@@ -132,7 +132,7 @@ def record(tag: int, payload: bytes) -> bytes:
 
 
 def parse_record(buffer: Buffer, position: int) -> tuple[int, int]:
-    """Tag and length on disk of the record (or frame head) at `position`."""
+    """The tag and the length on disk of the record (or frame head) at `position`."""
     length, tag = _RECORD.unpack_from(buffer, position)
     if tag in (ENTRY, REPAIRED, ABSENT):
         return tag, FRAME_BYTES
@@ -155,7 +155,7 @@ def encode_meta(meta: SnapshotMeta) -> bytes:
 
 
 def decode_meta(buffer: Buffer, position: int) -> tuple[SnapshotMeta, int]:
-    """The meta at `position` and where it ends."""
+    """The meta at `position`, and its end."""
     index, term, log_index, log_term, size, length = _META.unpack_from(buffer, position)
     position += _META.size
     configuration = decode_configuration(bytes(buffer[position : position + length]))

@@ -1,11 +1,11 @@
-"""One group's log: segments, then the tail, and what is known of every entry without reading it.
+"""One group's log: segments, then the tail, and the metadata of every entry.
 
 Writing is a change in memory plus a record in the block being collected; replaying the journal makes the
-same changes without the records (the `replay_*` and `*_in_memory` methods). Invariants:
+same changes without the records (the `*_in_memory` methods). Invariants:
   L1  base <= durable_index <= last_index; segments cover (base, durable_index], the tail the rest, without gaps
   L2  the term of every index from the base on is known, also of damaged entries
-  L3  an entry whose checksum does not hold, or whose body is lost, is never returned: it lies in `damaged`
-  L4  a file is given up (trash) by the block that makes it needless, and removed only after that block is durable
+  L3  an entry whose checksum does not match, or whose body is lost, is never returned: it is in `damaged`
+  L4  a file is released (trash) by the block that replaces it, and removed only after that block is durable
 """
 
 from bisect import insort
@@ -37,19 +37,19 @@ from flotilla.types.errors import CorruptionError
 from flotilla.types.ids import GroupId, Index, Term
 from flotilla.types.span import Span
 
-#: Behind every index: nothing was truncated.
+#: Above every index: nothing was truncated.
 _NEVER = 1 << 63
 
 
 class Collector:
-    """Holds what is collected until the next time somebody takes it; shared by the store and its logs."""
+    """The block being collected and the damage found by readers, shared by the store and its logs."""
 
-    __slots__ = ("block", "met_damage")
+    __slots__ = ("block", "found_damage")
 
     def __init__(self, block: PendingBlock) -> None:
         self.block = block
-        #: Group and range of what reading found to be damaged.
-        self.met_damage: list[tuple[GroupId, Index, Index]] = []
+        #: Group and range of the damage that readers found.
+        self.found_damage: list[tuple[GroupId, Index, Index]] = []
 
 
 @dataclass(slots=True)
@@ -110,14 +110,14 @@ class SegmentedLog:
         self._options = options
         self._collector = collector
         self.group = group
-        #: A new number, unique in the node, whenever the log begins anew: a job planned before that has
-        #: nothing to say any more.
+        #: A new number, unique in the node, whenever the log is reset: the result of a job planned before that
+        #: is discarded.
         self.generation = next(generations)
         self._generations = generations
         self.hard_state = HardState()
-        #: The configuration the group was created with; a snapshot's own takes its place.
+        #: The configuration the group was created with; a snapshot has its own.
         self.configuration = configuration
-        #: CONFIG entries behind the oldest snapshot that is kept; all of them while the log is whole.
+        #: CONFIG entries after the oldest snapshot that is kept; all of them while the log begins at 1.
         self.configuration_entries: list[Entry] = []
         #: The index before the first entry.
         self.base: Index = 0
@@ -125,15 +125,15 @@ class SegmentedLog:
         self.segments: list[Segment] = []
         self.tail = Tail(1)
         self.damaged = IndexRanges()
-        #: Repaired entries by index; they stand over segment and tail until a flush has put them there.
+        #: Repaired entries by index; they override segments and tail until a flush has rewritten those.
         self.overlay: dict[Index, RepairedEntry] = {}
         #: Snapshots that are kept, the newest last; at most two.
         self.snapshots: list[SnapshotFile] = []
-        #: A flush is under way; the lowest truncation since it was planned.
+        #: A flush runs; the lowest truncation since it was planned.
         self.is_flushing = False
         self.truncated_from: Index = _NEVER
 
-    # What is known without reading.
+    # Metadata.
 
     def first_index(self) -> Index:
         return self.base + 1
@@ -143,7 +143,7 @@ class SegmentedLog:
 
     @property
     def durable_index(self) -> Index:
-        """The last entry that stands in a synced segment; the base when none does."""
+        """The last entry in a synced segment; the base when there is none."""
         return self.tail.first_index - 1
 
     def term(self, index: Index) -> Term:
@@ -162,12 +162,12 @@ class SegmentedLog:
     def recovered(self) -> Recovered:
         snapshot = self.snapshot()
         configuration = self.configuration if snapshot is None else snapshot.configuration
-        behind = 0 if snapshot is None else snapshot.index
+        covered = 0 if snapshot is None else snapshot.index
         return Recovered(
             hard_state=self.hard_state,
             snapshot=snapshot,
             configuration=configuration,
-            configuration_entries=[entry for entry in self.configuration_entries if entry.index > behind],
+            configuration_entries=[entry for entry in self.configuration_entries if entry.index > covered],
             damaged=self.damaged.as_list(),
         )
 
@@ -204,7 +204,7 @@ class SegmentedLog:
             if span is None or span.base_offset + span.count <= offset:
                 continue
             if damage is not None and span.base_offset > offset:
-                # What was asked for may lie in the damage: to skip it in silence would be a lie.
+                # The requested record may lie in the damage, which must not be skipped silently.
                 break
             max_bytes -= len(entry.data) + ENTRY_OVERHEAD_BYTES
             if max_bytes < 0 and found:
@@ -248,13 +248,13 @@ class SegmentedLog:
         return self.snapshots[-1].read(self._disk, offset, length)
 
     def _before_offset(self, offset: int) -> Index:
-        """An index at or before the first entry with a record at or behind `offset`."""
+        """An index at or before the first entry with a record at or after `offset`."""
         tail_offset = self.tail.first_offset()
         if tail_offset != NO_OFFSET and offset >= tail_offset:
             return max(self.tail.from_offset(offset), self.base + 1)
         for segment in reversed(self.segments):
             if segment.index.first_offset != NO_OFFSET and segment.index.first_offset <= offset:
-                # Points behind a cut are dead, and their indexes belong to the next segment.
+                # Points after a cut are dead, and their indexes belong to the next segment.
                 return max(min(segment.index.before_offset(offset), segment.last_index + 1), self.base + 1)
         return self.base + 1
 
@@ -265,7 +265,7 @@ class SegmentedLog:
         return max(self.tail.from_time(timestamp_ms), self.base + 1)
 
     def _walk(self, low: Index, high: Index, want_bytes: int) -> Iterator[Step]:
-        """Every position of [low, high) in order: the repaired, the damaged, then what segments and tail hold."""
+        """Every position of [low, high) in order: repaired entries, damage, and entries of segments and tail."""
         index = low
         while index < high:
             repaired = self.overlay.get(index)
@@ -301,9 +301,9 @@ class SegmentedLog:
                 if found.index >= high:
                     return
                 if found.stored is None:
-                    # Not the walk's end: the damage is remembered, and the caller decides.
+                    # The damage is recorded, and the caller decides whether to go on.
                     self.mark_damaged(found.index, found.next_index)
-                    self._collector.met_damage.append((self.group, found.index, found.next_index))
+                    self._collector.found_damage.append((self.group, found.index, found.next_index))
                     yield Step(max(low, found.index), found.next_index, None, None)
                     return
                 frame = found.stored.frame
@@ -316,7 +316,7 @@ class SegmentedLog:
             yield Step(index, index + 1, tail.entries[at], tail.span(at))
 
     def mark_damaged(self, low: Index, high: Index) -> None:
-        """These entries have no intact body here until they are repaired."""
+        """These entries have no intact body until they are repaired."""
         self.damaged.add(max(low, self.base + 1), min(high, self.last_index() + 1))
 
     def _corruption(self, low: Index, high: Index) -> CorruptionError:
@@ -327,7 +327,7 @@ class SegmentedLog:
     def compact(self, first_index: Index, term_before: Term) -> None:
         if first_index <= self.base + 1:
             return
-        assert first_index <= self.last_index() + 1, "the log's start cannot move behind its end"
+        assert first_index <= self.last_index() + 1, "the log's start cannot move beyond its end"
         assert term_before == self.term(first_index - 1), "the base must keep its term"
         self._collector.block.records.append(record(START, TRIPLE.pack(self.group, first_index, term_before)))
         self.move_start_in_memory(first_index)
@@ -375,27 +375,27 @@ class SegmentedLog:
         self.overlay[index] = repaired
         self.damaged.remove(index, index + 1)
         if repaired.entry.kind == CONFIG and all(entry.index != index for entry in self.configuration_entries):
-            # Its body was lost before anyone read the configuration in it.
+            # Its body was lost before its configuration was read.
             insort(self.configuration_entries, repaired.entry, key=_index)
             self._drop_old_snapshots()
 
     def take_snapshot_in_memory(self, snapshot: SnapshotFile) -> None:
-        """The newest snapshot; the one before is kept as long as the log reaches back to it."""
+        """Adds the newest snapshot; the one before is kept while the log reaches back to it."""
         self.snapshots.append(snapshot)
         for older in self.snapshots[:-2]:
-            self.throw_away(older.path)
+            self.release(older.path)
         del self.snapshots[:-2]
         self._drop_old_snapshots()
 
     def reset_in_memory(self, snapshot: SnapshotFile, log_index: Index, log_term: Term) -> None:
-        """An installed snapshot: the log begins anew behind `log_index`, empty."""
+        """Installs a snapshot: the log is reset to begin after `log_index`, empty."""
         self.generation = next(self._generations)
         for older in self.snapshots:
             if older.number != snapshot.number:
-                self.throw_away(older.path)
+                self.release(older.path)
         self.snapshots = [snapshot]
         for segment in self.segments:
-            self.throw_away_segment(segment)
+            self.release_segment(segment)
         self.segments = []
         self.is_flushing = False
         self.base = log_index
@@ -406,7 +406,7 @@ class SegmentedLog:
         self.configuration_entries = []
 
     def paths(self) -> Iterator[str]:
-        """Every file the log names."""
+        """Every file of the log."""
         for segment in self.segments:
             yield segment.path
             yield segment.index_path
@@ -417,43 +417,43 @@ class SegmentedLog:
         return self.base <= index <= self.last_index() and self.terms.term(index) == term
 
     def drop_before_start(self) -> None:
-        """Gives up segments that lie wholly before the log's start; not under a job that may be extending one."""
+        """Releases segments that lie wholly before the log's start, unless a job may be extending one."""
         if self.is_flushing:
             return
         kept = 0
         while kept < len(self.segments) and self.segments[kept].last_index <= self.base:
-            self.throw_away_segment(self.segments[kept])
+            self.release_segment(self.segments[kept])
             kept += 1
         del self.segments[:kept]
 
     def cut_segments(self, first_dropped: Index) -> None:
         while self.segments and self.segments[-1].first_index >= first_dropped:
-            self.throw_away_segment(self.segments.pop())
+            self.release_segment(self.segments.pop())
         if self.segments:
             self.segments[-1].cut(first_dropped - 1)
 
-    def throw_away_all(self) -> None:
-        """The group is gone."""
+    def release_all(self) -> None:
+        """Releases all files: the group was removed."""
         for path in self.paths():
-            self.throw_away(path)
+            self.release(path)
 
     def _drop_old_snapshots(self) -> None:
-        """A snapshot without the log that follows it is of no use; the newest stays in any case.
+        """Releases snapshots whose following log is gone; the newest always stays.
 
-        While the log is whole its beginning is a snapshot too: the empty state, with all configurations behind it.
+        A log that begins at 1 needs no snapshot: the state is rebuilt from nothing, with all its configurations.
         """
         while len(self.snapshots) > 1 and self.snapshots[0].meta.index < self.base:
-            self.throw_away(self.snapshots.pop(0).path)
+            self.release(self.snapshots.pop(0).path)
         if self.snapshots and self.base > 0:
             oldest = self.snapshots[0].meta.index
             while self.configuration_entries and self.configuration_entries[0].index <= oldest:
                 self.configuration_entries.pop(0)
 
-    def throw_away_segment(self, segment: Segment) -> None:
-        self.throw_away(segment.path)
-        self.throw_away(segment.index_path)
+    def release_segment(self, segment: Segment) -> None:
+        self.release(segment.path)
+        self.release(segment.index_path)
 
-    def throw_away(self, path: str) -> None:
+    def release(self, path: str) -> None:
         self._collector.block.trash.append(path)
 
 
@@ -462,7 +462,7 @@ def _index(entry: Entry) -> Index:
 
 
 def _fitting(entries: list[Entry], max_bytes: int) -> list[Entry]:
-    """As many of the entries as max_bytes reach for, at least one."""
+    """As many of the entries as fit into max_bytes, at least one."""
     for at, entry in enumerate(entries):
         max_bytes -= len(entry.data) + ENTRY_OVERHEAD_BYTES
         if max_bytes < 0 and at > 0:

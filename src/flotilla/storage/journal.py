@@ -1,13 +1,13 @@
 """The write side of the journal: numbered files, one block after the other, one sync for each.
 
-Runs on one thread at a time; the loop only looks at numbers and at the fill, and hands over a spare file.
-A full file that is not needed any more comes back as a spare under a new number: a sync costs about half
-where the file system has written before. Old blocks in it name the old number, so they never pass.
+Runs on one thread at a time; the loop only reads numbers and the fill level, and hands over a spare file.
+A full file that is not needed any more is reused as a spare with a new number: a sync costs about half in
+blocks that the file system has written before. Old blocks in it carry the old number, so they are never valid.
 Invariants:
-  J1  a block is written only after the one before it was synced, and so is the mark of that one: with the next
+  J1  a block is written only after the one before it was synced. So is the mark of that one: with the next
       block, or alone when none comes soon
   J2  files are used in the order of their numbers, and never again after a block could not be written or synced;
-      a mark may fail, because nothing that was promised depends on it
+      a mark may fail, because no acknowledgement depends on it
   J3  a file's name is durable before a block in it is reported durable
 """
 
@@ -27,7 +27,7 @@ def journal_path(number: int) -> str:
 
 
 class SpareFile:
-    """An allocated, empty journal file, made ahead of time so that a write never waits for it."""
+    """An allocated, empty journal file, created ahead of time so that a write does not wait for it."""
 
     __slots__ = ("file", "number")
 
@@ -56,7 +56,7 @@ class Journal:
         self._next_number = count(next_number)
         #: None: the next block opens a new file (at the start, and after a failure).
         self._file: File | None = None
-        #: Where the next block begins: behind the last one and the sector of its mark.
+        #: Where the next block begins: after the last one and the sector of its mark.
         self._position = 0
         #: The sequence of the last block until its mark is written, then 0.
         self._unmarked = 0
@@ -64,7 +64,7 @@ class Journal:
         self.number = 0
         #: Files that exist, ascending; appended by the writer, removed from by the loop.
         self.numbers = numbers
-        #: Those of them that were filled to the end without a failure.
+        #: The files that were filled to the end without a failure.
         self.full: set[int] = set()
         #: Set by the loop, taken by the writer.
         self.spare: SpareFile | None = None
@@ -73,7 +73,7 @@ class Journal:
         return next(self._next_number)
 
     def write(self, block: PendingBlock) -> None:
-        """Writes and syncs the block, with the mark of the one before. After an error it may be given again."""
+        """Writes and syncs the block, with the mark of the one before. After an error the block may be retried."""
         size_bytes = block.size_bytes
         file = self._file
         if file is not None and self._position + size_bytes > self._options.journal_bytes and self._position > 0:
@@ -83,7 +83,7 @@ class Journal:
         if file is None:
             file = self._open_next()
         if size_bytes > self._options.journal_bytes:
-            # It has the file for itself. Without room for it nothing has happened to the file yet.
+            # The block has the file for itself. A full disk is noticed before the file is touched.
             file.allocate(size_bytes)
         position = self._position
         buffers = block.encode(self.number, position)
@@ -93,7 +93,7 @@ class Journal:
         try:
             file.write_synced(position, buffers)
         except (StorageFailedError, DiskFullError):
-            # The kernel may have dropped the pages and call them clean: a second sync would lie.
+            # The kernel may have dropped the pages and marked them clean: a second sync would falsely succeed.
             self._abandon()
             raise
         self._position += size_bytes + MARK_BYTES
@@ -102,8 +102,8 @@ class Journal:
     def mark(self) -> None:
         """Writes the mark of the last block, unless it has one.
 
-        Not synced: it gets there by itself. Without it a rotten last block looks torn, so it should not be missing
-        for long; but nothing that was promised depends on this write.
+        Not synced: the system writes it soon. Without it a rotten last block looks torn, so it should not be missing
+        for long; but no acknowledgement depends on this write.
         """
         if self._file is None or not self._unmarked:
             return
@@ -111,7 +111,7 @@ class Journal:
         try:
             self._file.write(position, (encode_mark(self.number, position, self._unmarked),))
         except (StorageFailedError, DiskFullError):
-            # The next block brings it along.
+            # The next block carries it.
             return
         self._unmarked = 0
 
@@ -120,7 +120,7 @@ class Journal:
         return 2 * self._position >= self._options.journal_bytes
 
     def create_spare(self, number: int, retired: int) -> SpareFile:
-        """For maintenance, on its own thread: touches nothing but the new file. `retired` is used again, unless 0."""
+        """For maintenance, on its own thread: touches nothing but the new file. Reuses file `retired`, unless 0."""
         if retired and self._disk.exists(journal_path(retired)):
             self._disk.rename(journal_path(retired), journal_path(number))
         return SpareFile(number, self._create(number))
@@ -135,7 +135,7 @@ class Journal:
         self._abandon()
         spare, self.spare = self.spare, None
         if spare is not None and spare.number < self.number:
-            # The writer could not wait for it and has gone past: it stays empty.
+            # The writer created a later file meanwhile: the spare stays empty.
             spare.file.close()
             spare = None
         if spare is None:

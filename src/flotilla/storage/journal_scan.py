@@ -1,15 +1,15 @@
-"""The read side of the journal: which blocks are there, and what a bad one means.
+"""The read side of the journal: finds the blocks, and decides what a bad one means.
 
 A block is written after the one before it was synced, so block n + 1, or the mark of n, proves that n
-had been durable. Hence:
-  a bad block with nothing behind it    torn: nobody was told that it is durable; dropped whole (as is, since the
-                                        two look alike, one that rotted before its mark was written)
-  a bad block with a proof behind it    damage: its directory (either copy) says what was in it
-  no directory left, but a proof        refused: a vote may be lost, and with it what this node promised
-A sequence found in two files (a failed sync, then another file) counts from the newer one.
+was durable. Hence:
+  a bad block without a later proof    torn: it was never reported durable; dropped whole (so is a block that
+                                       rotted before its mark was written, since the two look alike)
+  a bad block with a later proof       damage: its directory (either copy) lists its content
+  no directory left, but a proof       refused: a vote may be lost, and with it a promise of this node
+Of a sequence found in two files (a failed sync, then another file) the newer one counts.
 
-Files are read from the newest back, and no further than the newest checkpoint needs. What was never
-written, at the end of a file, is not kept in memory.
+Files are read from the newest back, and no further than the newest checkpoint needs. The unwritten end
+of a file is not kept in memory.
 """
 
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ from flotilla.storage.ports import Disk, File
 from flotilla.types.errors import CorruptionError
 from flotilla.types.limits import MIB
 
-#: One look for the end of what was written.
+#: The step of the search for the end of the written part.
 PIECE_BYTES = 1 * MIB
 _ZEROS = bytes(PIECE_BYTES)
 
@@ -88,7 +88,7 @@ class JournalScan:
                 self.images[image.sequence] = image
 
     def chain(self) -> list[BlockImage]:
-        """The blocks to replay, ascending: some from before the last checkpoint (they hold bodies), all behind it.
+        """The blocks to replay, ascending: some from before the last checkpoint (they hold bodies), all after it.
 
         Empty: no checkpoint was ever written. Raises CorruptionError when a durable block is unreadable.
         """
@@ -106,8 +106,8 @@ class JournalScan:
             return []
         for sequence in range(checkpoint, last + 1):
             if sequence not in images:
-                behind = images[min(known for known in images if known > sequence)]
-                place = f"{journal_path(behind.file_number)} before position {behind.position}"
+                following = images[min(known for known in images if known > sequence)]
+                place = f"{journal_path(following.file_number)} before position {following.position}"
                 raise CorruptionError(f"journal block {sequence} was durable and is unreadable in {place}")
         return [images[sequence] for sequence in sorted(images)]
 
@@ -140,7 +140,7 @@ def _has_all_bodies(image: BlockImage) -> bool:
 
 
 def _written_bytes(file: File) -> int:
-    """Up to the end of the last piece of a file that is not all zeros."""
+    """The end of the last piece of a file that is not all zeros."""
     end = file.size()
     while end > 0:
         start = (end - 1) // PIECE_BYTES * PIECE_BYTES
@@ -151,13 +151,13 @@ def _written_bytes(file: File) -> int:
 
 
 def _directories(number: int, content: bytes) -> Iterator[BlockImage]:
-    """Walks a file from block to block; after a bad place it goes on at the next directory that belongs there."""
+    """Walks a file from block to block; after a bad place it goes on at the next valid directory."""
     data = memoryview(content)
     at = 0
     while at < len(content):
         image = find_directory(data, at, number)
         if image is None:
-            # A bad place, or the sector of a mark that never got there.
+            # A bad place, or the sector of a mark that was not written.
             at = _next_candidate(content, at + 1)
         else:
             yield image

@@ -1,9 +1,9 @@
-"""Background work: tails go into segments, needless files go away, a spare journal file is made.
+"""Background work: moves tails into segments, removes files that are not needed, creates a spare journal file.
 
 A job is planned on the loop from copies, runs on any thread touching only its own copies and the disk, and
-is taken over on the loop. What happened to a log in between is sorted out there: entries truncated
-meanwhile do not count, a log that began anew takes nothing. The journal keeps the truth until a
-checkpoint that names the new files is durable, so a job may die at any point or run again.
+is taken over on the loop. There it is reconciled with changes of the log since: entries truncated meanwhile
+do not count, and a log that was reset takes nothing. The journal stays authoritative until a checkpoint that
+names the new files is durable, so a job may die at any point or run again.
 """
 
 from itertools import count
@@ -20,7 +20,7 @@ from flotilla.types.ids import Index
 
 
 class GroupFlush:
-    """Puts one group's tail behind its segments, and repaired entries into theirs."""
+    """Appends one group's tail to its segments, and rewrites segments with repaired entries."""
 
     __slots__ = (
         "_active", "_base", "_bodies", "_created", "_disk", "_had_segments", "_heads", "_is_done", "_is_second_run",
@@ -51,7 +51,7 @@ class GroupFlush:
         if active is not None and (active.is_closed or self._repairs(active)):
             active = None
         self._active = active.copy() if active is not None else None
-        #: Old numbers and the segments that take their place: extended (same number) or rewritten (a new one).
+        #: Old numbers and the segments that replace them: extended (same number) or rewritten (a new one).
         self.replaced: list[tuple[int, Segment]] = []
         self.appended: list[Segment] = []
         self._created: list[Segment] = []
@@ -68,7 +68,7 @@ class GroupFlush:
         if self._is_done:
             return
         if self._is_second_run:
-            # After a failed sync the file's cached pages are worth nothing: everything goes to new files.
+            # After a failed sync the file's cached pages cannot be trusted: everything goes to new files.
             self._forget_first_run()
         self._is_second_run = True
         folder = group_folder(self.log.group)
@@ -83,7 +83,7 @@ class GroupFlush:
         self._is_done = True
 
     def created_paths(self) -> list[str]:
-        """Files that exist only because of this job."""
+        """The files that this job created."""
         return [path for segment in self._created for path in (segment.path, segment.index_path)]
 
     def _repairs(self, segment: Segment) -> bool:
@@ -119,7 +119,7 @@ class GroupFlush:
                 self.appended.append(segment)
 
     def _rewrite(self, old: Segment) -> None:
-        """A copy of a segment with the repaired entries in their places."""
+        """Copies a segment, with the repaired entries in place."""
         index = max(old.first_index, self._base + 1)
         writer = self._create(index)
         try:
@@ -170,7 +170,7 @@ class GroupFlush:
         return SegmentWriter(self._disk, self._options, segment, create=True)
 
     def take_over(self) -> list[str]:
-        """On the loop: the log uses the new segments. Returns files that turned out to be of no use."""
+        """On the loop: the log uses the new segments. Returns files that are not needed after all."""
         log = self.log
         if log.generation != self.generation:
             return self.created_paths()
@@ -178,13 +178,13 @@ class GroupFlush:
         segments = [segment for segment in log.segments if segment.number not in old_numbers]
         for segment in log.segments:
             if segment.number in old_numbers and all(segment.number != taken.number for _, taken in self.replaced):
-                log.throw_away_segment(segment)
+                log.release_segment(segment)
         segments += [segment for _, segment in self.replaced]
         segments += self.appended
         segments.sort(key=_first_index)
         if self._active is None:
             for segment in segments[: -len(self.appended) or None]:
-                # Whatever was open before this flush failed to take it; see run().
+                # A second run did not append to the segment that was open before; see run().
                 segment.is_closed = True
         log.segments = segments
         log.is_flushing = False
@@ -223,12 +223,12 @@ class MaintenanceJob:
         #: The oldest journal file needed once the flush is checkpointed.
         self.keep_from = keep_from
         self._spare_number = spare_number
-        #: The file that the spare is made of; 0: a new one.
+        #: The file that is reused as the spare; 0: a new one.
         self._retired = retired
         self.spare: SpareFile | None = None
 
     def run(self) -> None:
-        # Removal first: it makes room for the rest.
+        # Removal first: it frees space for the rest.
         for path in self.removals:
             self._disk.remove(path)
         for flush in self.flushes or ():
@@ -237,7 +237,7 @@ class MaintenanceJob:
             try:
                 self.spare = self._journal.create_spare(self._spare_number, self._retired)
             except DiskFullError:
-                # The writer makes its own file when it needs one, and reports if it cannot.
+                # The writer creates a file when it needs one, and reports a failure.
                 pass
 
 

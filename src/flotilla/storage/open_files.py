@@ -1,4 +1,4 @@
-"""Segments open for reading, the least recently used closed first. Belongs to the loop."""
+"""The cache of segments open for reading; it closes the least recently used first. Belongs to the loop."""
 
 from flotilla.storage.ports import Disk, File
 

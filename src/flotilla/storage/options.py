@@ -1,4 +1,4 @@
-"""The sizes storage works with. Defaults suit a server; the simulator uses files of a few KiB."""
+"""The sizes of storage. The defaults suit a server; the simulator uses files of a few KiB."""
 
 from dataclasses import dataclass
 
@@ -15,13 +15,13 @@ class StoreOptions:
     #: A journal file is allocated at this size and closed when the next block does not fit.
     #: A block larger than that gets a file of its own.
     journal_bytes: int = JOURNAL_FILE_BYTES
-    #: With more journal files than this to be flushed, a store flushes them before it is open, and not afterwards.
+    #: A store with more unflushed journal files than this flushes them while it opens, not afterwards.
     journal_files_max: int = 4
-    #: A segment is closed once it has grown to this size; it may be larger by one entry.
+    #: A segment is closed once it reaches this size; it may be larger by one entry.
     segment_bytes: int = SEGMENT_FILE_BYTES
-    #: One point of a segment's sparse index for this many bytes.
+    #: The distance between two points of a segment's sparse index.
     index_interval_bytes: int = SEGMENT_INDEX_INTERVAL_BYTES
-    #: One read or write of a segment moves about this much.
+    #: The approximate size of one read or write of a segment.
     transfer_bytes: int = 1 * MIB
     #: Segments kept open for reading.
     open_files_max: int = 256

@@ -1,4 +1,4 @@
-"""What storage needs of a disk. The real one is `posix.py`; the simulator brings one that fails.
+"""The disk as storage uses it. The real one is `posix.py`; the simulator has one that fails.
 
 Calls are synchronous: the caller decides on which thread they run. Paths are relative to the data
 directory, with "/" between names. A file's bytes are durable after `sync`, a name (created, renamed,
@@ -21,15 +21,15 @@ class File(Protocol):
         """Bytes at `offset`; fewer only at the end of the file."""
 
     def write(self, offset: int, buffers: Sequence[Buffer]) -> None:
-        """Writes all buffers one after the other, whole or with an error."""
+        """Writes all buffers one after the other, completely or with an error."""
 
     def write_synced(self, offset: int, buffers: Sequence[Buffer]) -> None:
-        """`write`, then `sync`, and cheaper than the two. After any failure the file must be abandoned."""
+        """`write` and `sync` in one, cheaper than the two. After any failure the file must be abandoned."""
 
     def truncate(self, size: int) -> None: ...
 
     def allocate(self, size: int) -> None:
-        """Reserves room up to `size`; bytes not written read as zero and count towards size()."""
+        """Reserves space up to `size`; unwritten bytes read as zero and count towards size()."""
 
     def sync(self) -> None: ...
 

@@ -1,7 +1,7 @@
 """The real disk: a data directory on a POSIX file system.
 
-Only this module and `system_calls` know of `os`. Every OSError becomes DiskFullError or StorageFailedError;
-short reads and writes are continued. A lock file keeps a second process out for as long as the disk is open.
+Only this module and `system_calls` use `os`. Every OSError becomes DiskFullError or StorageFailedError;
+short reads and writes are continued. A lock file excludes a second process while the disk is open.
 """
 
 import builtins
@@ -18,9 +18,9 @@ from flotilla.types.limits import MIB
 
 _FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 _IOV_MAX = min(os.sysconf("SC_IOV_MAX"), 1024)
-#: Larger single calls are several times slower on Linux: the page cache then looks for huge folios.
+#: Larger single calls are several times slower on Linux: the page cache then allocates huge folios.
 _CALL_BYTES_MAX = 1 * MIB
-#: What a disk reads or fails to read as a whole.
+#: The unit in which disk reads succeed or fail.
 _SECTOR_BYTES = 4096
 _LOCK_NAME = "lock"
 _FILE_MODE = 0o600
@@ -72,7 +72,7 @@ class PosixFile:
         return b"".join(pieces)
 
     def _read_around(self, offset: int, length: int) -> bytes:
-        """Sectors that the disk cannot read stand as zeros, which no checksum passes: damage as any other."""
+        """Returns unreadable sectors as zeros, which fail every checksum: they become damage like any other."""
         pieces: builtins.list[bytes] = []
         end = min(offset + length, self.size())
         while offset < end:
@@ -98,7 +98,7 @@ class PosixFile:
             raise _translated(error, "write", self._path) from error
 
     def write_synced(self, offset: int, buffers: Sequence[Buffer]) -> None:
-        """In one call where the system can: between two calls this thread would wait for the interpreter again."""
+        """One call where the system has it: between two calls this thread would wait for the interpreter lock."""
         size = sum(map(len, buffers))
         flag = self._synced_write_flag
         if not flag or size > _CALL_BYTES_MAX or len(buffers) > _IOV_MAX:
@@ -115,7 +115,7 @@ class PosixFile:
             self.sync()
 
     def _continue(self, offset: int, buffers: Sequence[Buffer], written: int) -> None:
-        """A short write: the rest, until all is there or the disk says why not."""
+        """Writes the rest after a short write, until it is complete or fails."""
         for buffer in buffers:
             view = memoryview(buffer)[min(written, len(buffer)) :]
             written -= min(written, len(buffer))
@@ -147,7 +147,7 @@ class PosixFile:
 
 
 def _calls(buffers: Sequence[Buffer]) -> Iterator[Sequence[Buffer]]:
-    """The buffers in portions that one call writes well."""
+    """The buffers in portions for one call each."""
     if len(buffers) <= _IOV_MAX and sum(map(len, buffers)) <= _CALL_BYTES_MAX:
         yield buffers
         return
@@ -169,7 +169,7 @@ def _calls(buffers: Sequence[Buffer]) -> Iterator[Sequence[Buffer]]:
 
 
 class PosixDisk:
-    """A data directory. Created when absent; held under a lock until `close`."""
+    """A data directory. Created when absent; locked until `close`."""
 
     __slots__ = ("_lock", "_root", "_synced_write_flag")
 
@@ -224,7 +224,7 @@ class PosixDisk:
             except FileNotFoundError:
                 pass
             except OSError as error:
-                # Linux answers EISDIR for a folder, others EPERM.
+                # For a folder Linux returns EISDIR, other systems EPERM.
                 if error.errno not in (errno.EISDIR, errno.EPERM) or not os.path.isdir(full):
                     raise
                 os.rmdir(full)
@@ -238,7 +238,7 @@ class PosixDisk:
                 os.close(descriptor)
 
     def close(self) -> None:
-        """Lets another process have the directory."""
+        """Releases the lock of the directory."""
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1

@@ -1,4 +1,4 @@
-"""Half-open ranges of indexes, ascending and apart: which entries of a log are damaged."""
+"""Sorted, disjoint half-open ranges of indexes: the damaged entries of a log."""
 
 from bisect import bisect_right
 
@@ -27,7 +27,7 @@ class IndexRanges:
         return None
 
     def next_from(self, index: Index) -> Index | None:
-        """The first index at or behind `index` that lies in a range."""
+        """The first index at or after `index` that lies in a range."""
         if self.at(index) is not None:
             return index
         place = bisect_right(self._ranges, index, key=_low)

@@ -1,9 +1,9 @@
-"""Reading a data directory: the last checkpoint, the journal behind it, and the files they name.
+"""Recovery of a data directory: the last checkpoint, the journal after it, and the files they name.
 
-Blocks up to the last checkpoint give bodies only, found by (index, term): what the checkpoint counts and no
-segment holds yet. Blocks behind it are replayed one by one. A body that is lost or fails its checksum leaves
-a damaged entry whose place and term are known. Nothing is written here: a crash during recovery has
-changed nothing, and `store.py` makes what was read durable again before anyone relies on it.
+Blocks up to the last checkpoint give bodies only, found by (index, term): those of entries that the checkpoint
+lists and no segment holds yet. Later blocks are replayed one by one. A body that is lost or fails its checksum
+leaves a damaged entry whose index and term are known. Nothing is written here: a crash during recovery changes
+nothing, and `store.py` makes the recovered state durable again before it is used.
 """
 
 from collections.abc import Callable
@@ -43,7 +43,7 @@ from flotilla.types.errors import CorruptionError
 from flotilla.types.ids import GroupId, Index
 from flotilla.types.span import Span
 
-#: group and file number, then log index and log term: the front of a RESET record.
+#: The front of a RESET record: group, file number, log index, log term.
 RESET_FRONT = Struct("<QQQQ")
 GROUP_FRONT = Struct("<Q")
 
@@ -89,7 +89,7 @@ class Replay:
                     known = self._bodies if tag == ENTRY else self._repairs
                     known.setdefault(frame.group, {})[frame.index] = Body(frame, bytes(payload), body)
             elif tag in (CREATE, REMOVE):
-                # A group of that id begins or ends here: what an earlier one wrote is not its own.
+                # A group with this id begins or ends here: bodies of an earlier group do not belong to it.
                 (group,) = GROUP_FRONT.unpack_from(payload)
                 self._bodies.pop(group, None)
                 self._repairs.pop(group, None)
@@ -159,13 +159,13 @@ class Replay:
             log.append_in_memory(_entry(frame, body), head, _span(frame))
         else:
             absent = seal_absent(frame.group, frame.index, frame.term, _span(frame))
-            # A placeholder of no kind: a configuration that is not there must not be listed.
+            # A placeholder without a kind: a lost configuration must not be listed.
             log.append_in_memory(Entry(frame.index, frame.term, 0, b""), absent, _span(frame))
             log.mark_damaged(frame.index, frame.index + 1)
 
 
 def attach_files(disk: Disk, options: StoreOptions, log: SegmentedLog) -> None:
-    """Opens what the log names, and finds out what of it is damaged."""
+    """Opens the files that the log names, and finds damage in them."""
     for segment in log.segments:
         for low, high in attach(disk, options, segment):
             for index in range(low, high):
@@ -178,7 +178,7 @@ def attach_files(disk: Disk, options: StoreOptions, log: SegmentedLog) -> None:
     if older and _is_intact(disk, older[0]):
         log.snapshots = older
     elif log.base == 0:
-        # The whole log is there: the state grows again from nothing.
+        # The whole log is there: the state is rebuilt from the first entry.
         log.snapshots = []
     else:
         log.mark_damaged(log.base + 1, newest.meta.index + 1)

@@ -1,10 +1,10 @@
-"""Segments: a group's log on disk, in files that are only ever appended to.
+"""Segments: a group's log on disk, in append-only files.
 
-A file is frames (see framing.py), each padded to 8 bytes; every flush starts on a sector of its own, so no
-write touches a sector with durable bytes; the zeros between are skipped. Which frames count is not said
-by the file but by the store's checkpoint: a segment ends where the next one begins, the last one at the group's
-durable index. So a truncation only lowers `last_index`; what stands behind it is dead, and the next entries go
-to a new file. A closed segment never changes.
+A file is a sequence of frames (see framing.py), each padded to 8 bytes. Every flush starts on a new sector, so that
+no write touches a sector with durable bytes; readers skip the zeros between. The store's checkpoint decides which
+frames are valid, not the file: a segment ends where the next one begins, the last one at the group's durable index.
+So a truncation only lowers `last_index`; the frames after it are dead, and the next entries go to a new file. A closed
+segment never changes.
 
 A frame that fails its checksum is never returned: the walk yields the range of damaged indexes instead
 and goes on at the next intact frame, found by the group's id in its head.
@@ -73,11 +73,11 @@ class Segment:
         #: Unique in the node, so that a path is never used twice.
         self.number = number
         self.index = index
-        #: The last frame that counts.
+        #: The last valid frame.
         self.last_index: Index = index.last_index
-        #: Nothing may be appended: it is full, was cut, or a write to it failed.
+        #: Nothing may be appended: the file is full, was cut, or a write to it failed.
         self.is_closed = False
-        # Where the last walk stopped: readers mostly go on where they were.
+        # Where the last walk stopped: most readers continue there.
         self._hint_index: Index = index.first_index
         self._hint_position = 0
 
@@ -104,7 +104,7 @@ class Segment:
         return twin
 
     def cut(self, last_index: Index) -> None:
-        """Forgets everything behind `last_index`."""
+        """Drops everything after `last_index`."""
         if last_index < self.last_index:
             self.last_index = last_index
             self.is_closed = True
@@ -124,10 +124,10 @@ class Segment:
 def walk_file(
     file: File, segment: Segment, end: int, index: Index, position: int, low: Index, want_bytes: int
 ) -> Iterator[tuple[int, Found]]:
-    """From the frame `index` at `position` on, not behind `end`: (position behind, what was found).
+    """Walks from the frame `index` at `position` to `end`; yields (end position, frame or damage).
 
-    Frames before `low` are passed by their heads alone. When that leads astray, a head was damaged, and the
-    walk starts again, verifying from the beginning.
+    Frames before `low` are skipped by their heads alone. When that misses the next frame, a head was damaged, and
+    the walk starts again, verifying from the beginning.
     """
     window = _Window(file, end, want_bytes)
     start = index, position
@@ -150,7 +150,7 @@ def walk_file(
                 index, position = index + 1, stop
                 continue
         if start[0] < index <= verify_from:
-            # The frame before was passed unverified.
+            # The frame before was skipped unverified.
             index, position = start
             verify_from = index
             continue
@@ -180,7 +180,7 @@ class _Window:
         return parse_frame(self._bytes, position - self._start)
 
     def verified(self, position: int, frame: Frame) -> StoredFrame | None:
-        """Head and body when the checksum holds."""
+        """Head and body; None when the checksum does not match."""
         if frame.length > ENTRY_BYTES_MAX or not self._load(position, FRAME_BYTES + frame.length):
             return None
         at = position - self._start
@@ -200,7 +200,7 @@ class _Window:
 
 
 def _resynchronize(file: File, segment: Segment, end: int, index: Index, position: int) -> tuple[Index, int]:
-    """The next intact frame behind a bad one at `position`: its index and position, or those of the end."""
+    """The next intact frame after a bad one at `position`: its index and position, or those of the end."""
     needle = segment.group.to_bytes(8, "little")
     content = file.read(position, max(0, end - position))
     view = memoryview(content)
@@ -218,10 +218,10 @@ def _resynchronize(file: File, segment: Segment, end: int, index: Index, positio
 
 
 def attach(disk: Disk, options: StoreOptions, segment: Segment) -> list[tuple[Index, Index]]:
-    """Finds out what a listed segment holds; returns the damaged ranges met on the way.
+    """Loads the index of a listed segment; returns the damaged ranges found.
 
-    With a good index file nothing is read: checksums are verified when an entry is. What the index does not
-    cover is scanned.
+    With a valid index file no frame is read: checksums are verified when an entry is read. Frames that the index
+    does not cover are scanned.
     """
     last_index = segment.last_index
     index = _load_index(disk, segment) or SparseIndex(segment.first_index)
@@ -240,7 +240,7 @@ def attach(disk: Disk, options: StoreOptions, segment: Segment) -> list[tuple[In
         file.close()
     segment.index = index
     if index.last_index != last_index or index.end_position != size:
-        # Dead bytes stand behind the last frame. An append would mix with them: the next entries get a new file.
+        # Dead bytes follow the last frame. An append would mix with them, so the next entries get a new file.
         segment.is_closed = True
     return damaged
 
@@ -258,7 +258,7 @@ def _load_index(disk: Disk, segment: Segment) -> SparseIndex | None:
 def _scan(
     file: File, segment: Segment, index: SparseIndex, size: int, options: StoreOptions
 ) -> list[tuple[Index, Index]]:
-    """Takes the frames behind the indexed ones into the index."""
+    """Adds the frames after the indexed ones to the index."""
     damaged: list[tuple[Index, Index]] = []
     low, start = index.last_index + 1, index.end_position
     interval_bytes = options.index_interval_bytes
@@ -276,7 +276,7 @@ def _scan(
 
 
 class SegmentWriter:
-    """Appends frames to one segment. Runs in jobs, on a Segment that nobody else sees yet."""
+    """Appends frames to one segment. Runs in jobs, on a Segment of its own."""
 
     __slots__ = ("_buffers", "_disk", "_file", "_options", "_position", "_start", "segment")
 
@@ -317,7 +317,7 @@ class SegmentWriter:
             self._write()
 
     def finish(self) -> Segment:
-        """Makes the frames durable and leaves the index beside them."""
+        """Makes the frames durable and writes the index file."""
         if self._buffers:
             self._write()
         self._file.sync()
@@ -326,7 +326,7 @@ class SegmentWriter:
         try:
             index.write(0, (self.segment.index.encode(self.segment.group),))
             if self.segment.is_closed:
-                # Before that it is rewritten with every flush, and a torn one costs a scan only.
+                # The index of an open segment is rewritten with every flush, and a torn one only costs a scan.
                 index.sync()
         finally:
             index.close()

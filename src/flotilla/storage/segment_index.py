@@ -1,9 +1,9 @@
-"""The sparse index of a segment: for some frames, where they are and what lies before them.
+"""The sparse index of a segment: positions of some frames, with offsets and times.
 
 A point is (index, position, end offset and newest time of the frames before it *in this segment*, -1 and
-NO_TIME when there are none). All four columns ascend, so each of the three searches is a bisection, and
-a walk from the point found meets what is looked for. The index file is a help, never the truth: it
-is checked by its own CRC32C and rebuilt from the segment when it is absent or bad.
+NO_TIME when there are none). All four columns ascend, so each of the three searches is a bisection, followed
+by a walk from the point found. The index file is never authoritative: it has its own CRC32C, and is rebuilt
+from the segment when it is absent or bad.
 """
 
 from array import array
@@ -22,7 +22,7 @@ _HEADER = Struct("<8sIIQQQQqqqq")
 
 
 class SparseIndex:
-    """Points of one segment, and what is known of it as a whole."""
+    """The points of one segment, and its totals."""
 
     __slots__ = (
         "end_offset",
@@ -41,11 +41,11 @@ class SparseIndex:
         self.first_index = first_index
         #: The last frame that was indexed; first_index - 1 when there is none.
         self.last_index = first_index - 1
-        #: Behind the last frame.
+        #: The end of the last frame.
         self.end_position = 0
-        #: Of the first frame with records, or NO_OFFSET.
+        #: The offset of the first record, or NO_OFFSET.
         self.first_offset = NO_OFFSET
-        #: Behind the last frame with records, or NO_OFFSET.
+        #: The end offset of the last record, or NO_OFFSET.
         self.end_offset = NO_OFFSET
         self.newest_time_ms = NO_TIME
         self.indexes = array("q")
@@ -54,7 +54,7 @@ class SparseIndex:
         self.times = array("q")
 
     def add(self, *, position: int, end_position: int, index: Index, interval_bytes: int) -> None:
-        """Takes up the next frame; `add_records` follows when it holds some."""
+        """Adds the next frame; `add_records` follows when it holds records."""
         if not self.positions or position - self.positions[-1] >= interval_bytes:
             self.indexes.append(index)
             self.positions.append(position)
@@ -75,7 +75,7 @@ class SparseIndex:
         return self._point(bisect_right(self.indexes, index) - 1)
 
     def before_offset(self, offset: int) -> Index:
-        """A frame at or before the first one that ends behind `offset`."""
+        """A frame at or before the first one that ends after `offset`."""
         return self._point(bisect_right(self.offsets, offset) - 1)[0]
 
     def before_time(self, timestamp_ms: int) -> Index:
@@ -83,7 +83,7 @@ class SparseIndex:
         return self._point(bisect_right(self.times, timestamp_ms - 1) - 1)[0]
 
     def end_offset_at(self, position: int) -> int:
-        """Behind the records before the last point at or before `position`; NO_OFFSET when there are none."""
+        """The end offset of the records before the last point at or before `position`; NO_OFFSET without records."""
         at = bisect_right(self.positions, position) - 1
         return self.offsets[at] if at >= 0 else NO_OFFSET
 
@@ -125,7 +125,7 @@ class SparseIndex:
 
 
 def decode_index(content: bytes, group: GroupId, first_index: Index) -> SparseIndex | None:
-    """The index in a file, or None when the bytes are not the index of that segment."""
+    """The index in a file; None when the bytes are not a valid index of that segment."""
     if len(content) < _HEADER.size:
         return None
     magic, checksum, points, owner, first, last, end, first_offset, end_offset, newest, size = _HEADER.unpack_from(

@@ -1,12 +1,12 @@
-"""Snapshot files: a state machine's state with the index it belongs to, in one file.
+"""Snapshot files: a state machine's state with its index, in one file.
 
-Written under another name, synced, renamed, the folder synced: a crash at any byte leaves the old or the
-new. A file's name ends in a number that no other file of the node ever had. Layout:
+The file is written under another name, synced and renamed, and its folder is synced: a crash at any byte leaves
+the old or the new one. Its name ends in a number that is unique in the node for ever. Layout:
 
-    magic 8, crc32c 4 (over everything behind it up to the data), header length 4, group 8, pieces 4, zero 4,
+    magic 8, crc32c 4 (over everything after it up to the data), header length 4, group 8, pieces 4, zero 4,
     meta (framing.py), crc32c 4 of each piece; then the data
 
-The data is checked piece by piece on every read, so a rotten piece is never sent to a follower.
+Every read checks the data piece by piece, so that a rotten piece is never sent to a follower.
 """
 
 from struct import Struct
@@ -34,7 +34,7 @@ def snapshot_path(group: GroupId, index: Index, number: int) -> str:
 
 
 class SnapshotFile:
-    """A snapshot on disk. Reading checks; what it returns is right."""
+    """A snapshot on disk. Every read verifies checksums."""
 
     __slots__ = ("_crcs", "_data_at", "group", "meta", "number")
 
@@ -42,7 +42,7 @@ class SnapshotFile:
         self.group = group
         self.number = number
         self.meta = meta
-        # Where the data begins and the checksums of its pieces; known after the header was read once.
+        # The position of the data and the checksums of its pieces, once the header was read.
         self._data_at = 0
         self._crcs: tuple[int, ...] = ()
 
@@ -109,7 +109,7 @@ class SnapshotFile:
 
 
 class SnapshotJob:
-    """Writes one snapshot file and puts it in its place."""
+    """Writes one snapshot file and renames it to its final name."""
 
     __slots__ = ("_disk", "file", "snapshot")
 
@@ -131,9 +131,9 @@ class SnapshotJob:
         disk = self._disk
         if not disk.exists(folder):
             disk.make_directory(folder)
-        # Whoever made the folder may not have synced its name yet.
+        # Another job may have made the folder without syncing its name.
         disk.sync_directory("groups")
-        # A second run after a failed sync must not trust the first run's pages: begin with a fresh file.
+        # A second run after a failed sync must not trust the first run's pages: it begins with a new file.
         disk.remove(beside)
         file = disk.open(beside, create=True)
         try:

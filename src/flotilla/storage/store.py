@@ -1,13 +1,13 @@
-"""The node's store: the only face of this package, beside the disk it stands on.
+"""The store of a node: the only interface of this package, beside the disk.
 
     journal/   numbered files of blocks: everything saved, once, in the order of saving
     groups/    a folder per group: segments with their indexes, snapshots
-    format     says that this is a store; written last when a directory is new
+    format     marks the directory as a store; written last when a directory is new
 
 Saving collects a block in memory; writing it is one write and one sync. Maintenance moves tails into segments;
-the checkpoint in the block behind it lets old journal files go. A path is never used twice (numbers only rise),
-and a file is removed only after the block that made it needless is durable, so the newest durable block always
-finds the files it names.
+the checkpoint in the next block releases old journal files. A path is never used twice (numbers only rise),
+and a file is removed only after the block that released it is durable, so the files that the newest durable
+block names always exist.
 """
 
 from collections.abc import Callable, Mapping
@@ -55,7 +55,7 @@ class NodeStore:
     """Implements replica.ports.Store. Every method belongs to the loop, except write_block, mark_block and Job.run."""
 
     def __init__(self, disk: Disk, options: StoreOptions, describe: Callable[[Entry], Span | None]) -> None:
-        """Use `open`: a store without its recovery is empty."""
+        """Use `open`: without recovery a store is empty."""
         self._disk = disk
         self._options = options
         self._describe = describe
@@ -65,28 +65,28 @@ class NodeStore:
         self._groups: Mapping[GroupId, SegmentedLog] = MappingProxyType(self._logs)
         self._journal = Journal(disk, options, 1, [])
         self._generations = count(1)
-        # Of segments and snapshots; unique over all groups and restarts.
+        # Numbers of segments and snapshots; unique over all groups and restarts.
         self._file_numbers = count(1)
-        # The oldest journal file that holds something no segment has.
+        # The oldest journal file with entries that no segment has.
         self._keep_from = 0
         self._is_checkpoint_due = False
         self._has_repairs = False
-        # Files that nothing durable names any more.
+        # Files that no durable block names any more.
         self._garbage: list[str] = []
         # Snapshots received but not yet marked as the group's state.
         self._incoming: dict[GroupId, SnapshotFile] = {}
         self._job: MaintenanceJob | None = None
-        # A full journal file that nothing needs any more, to be used again; 0 when there is none.
+        # A full journal file that is not needed any more, to be reused; 0 when there is none.
         self._retired = 0
-        # The journal file during whose use a spare was last planned: one attempt for each.
+        # The current journal file when a spare was last planned: one attempt for each file.
         self._spare_planned_for = -1
 
     @classmethod
     def open(cls, disk: Disk, options: StoreOptions, describe: Callable[[Entry], Span | None]) -> "NodeStore":
-        """Recovers a directory, or begins a new one. Raises CorruptionError when durable state is unreadable.
+        """Recovers a directory, or creates a new one. Raises CorruptionError when durable state is unreadable.
 
-        What nothing proves to be on the disk, the last block of the old journal, is written and synced again before
-        this returns: its pages may have outlived a failed sync without ever having reached the disk.
+        The last block of the old journal, if nothing proves that it was durable, is written and synced again before
+        this returns: its pages may have survived a failed sync in memory only.
         """
         store = cls(disk, options, describe)
         disk.make_directory(FOLDER)
@@ -104,7 +104,7 @@ class NodeStore:
             replay.run(chain)
             store._logs.update(replay.logs)
             store._keep_from = replay.keep_from
-            # What replaying gave up is found again below, by what the checkpoint does not name.
+            # `_remove_unnamed` below finds the released files again: the checkpoint does not name them.
             store._collector.block.trash.clear()
         for log in store._logs.values():
             attach_files(disk, options, log)
@@ -132,7 +132,7 @@ class NodeStore:
         log = self._logs.pop(group)
         self._collector.block.records.append(record(REMOVE, GROUP_FRONT.pack(group)))
         log.generation = 0
-        log.throw_away_all()
+        log.release_all()
         incoming = self._incoming.pop(group, None)
         if incoming is not None:
             self._garbage.append(incoming.path)
@@ -170,9 +170,9 @@ class NodeStore:
             block.records.append(hard_state_record(group, hard_state))
 
     def take_damage(self) -> list[tuple[GroupId, Index, Index]]:
-        met, self._collector.met_damage = self._collector.met_damage, []
-        # What was mended, cut off or compacted meanwhile is no damage any more.
-        return [(group, low, high) for group, low, high in met if self._is_damaged(group, low)]
+        found, self._collector.found_damage = self._collector.found_damage, []
+        # Without entries that were repaired, truncated or compacted meanwhile.
+        return [(group, low, high) for group, low, high in found if self._is_damaged(group, low)]
 
     def _is_damaged(self, group: GroupId, index: Index) -> bool:
         log = self._logs.get(group)
@@ -213,12 +213,12 @@ class NodeStore:
                 self._journal.full.discard(number)
 
     def plan_maintenance(self, *, flush: bool = False) -> MaintenanceJob | None:
-        """With `flush` tails go into segments even if no journal file is full, as before a planned stop."""
+        """With `flush`, tails go into segments even if no journal file is full, as before a planned stop."""
         if self._job is not None:
             return None
         journal = self._journal
         flush = flush or self._has_repairs or (journal.number > self._keep_from and self._is_flush_due())
-        # The first half of a file is time enough for the one before it to retire.
+        # While the first half of a file fills, the file before it can still retire.
         has_time = journal.full and not self._retired and not journal.is_half_full
         wants_spare = journal.spare is None and self._spare_planned_for != journal.number and not has_time
         if not flush and not self._garbage and not wants_spare:
@@ -242,7 +242,7 @@ class NodeStore:
         return self._job
 
     def _is_flush_due(self) -> bool:
-        """A file is full and holds what no segment has. A checkpoint that fills a file by itself is no reason."""
+        """Whether a full file holds entries that no segment has. A file filled by a checkpoint alone is no reason."""
         full_count = self._journal.number - self._keep_from
         return full_count > 1 or (full_count == 1 and any(map(GroupFlush.is_needed, self._logs.values())))
 
@@ -265,7 +265,7 @@ class NodeStore:
         return SnapshotJob(self._disk, group, next(self._file_numbers), snapshot)
 
     def finish_snapshot(self, job: Job) -> SnapshotMeta:
-        """A snapshot the log does not reach counts from `save(snapshot=...)` on; until then the old one stands."""
+        """A snapshot beyond the log is valid from `save(snapshot=...)` on; until then the old one is."""
         assert isinstance(job, SnapshotJob)
         file = job.file
         meta = file.meta
@@ -287,7 +287,7 @@ class NodeStore:
         self._garbage.append(job.file.path)
 
     def close(self) -> None:
-        """Closes files; nothing is written. What was not in a durable block is gone."""
+        """Closes files without writing. Anything not in a durable block is lost."""
         self._journal.close()
         self._files.close()
 
@@ -330,7 +330,7 @@ class NodeStore:
     # Opening.
 
     def _recover(self, journal_numbers: list[int], chain_sequence: int) -> None:
-        """Numbers go on behind everything that is on the disk."""
+        """Continues all numbers after the highest ones on the disk."""
         highest = 0
         for folder in self._disk.list("groups"):
             for name in self._disk.list(f"groups/{folder}"):
@@ -342,13 +342,13 @@ class NodeStore:
         self._collector.block = PendingBlock(chain_sequence + 1)
 
     def _can_flush_later(self) -> bool:
-        """Whether tails may stay in their journal files for now: few files, and nothing that needs mending."""
+        """Whether tails may stay in their journal files for now: few files, and nothing to repair."""
         kept = [number for number in self._journal.numbers if number >= self._keep_from]
         is_damaged = any(log.damaged.as_list() or log.overlay for log in self._logs.values())
         return len(kept) <= self._options.journal_files_max and not is_damaged
 
     def _settle_later(self, unproven: BlockImage | None) -> None:
-        """Only a checkpoint into a fresh file, with what the unproven block holds: maintenance does the rest."""
+        """Writes a checkpoint and the unproven block to a new file; maintenance does the rest."""
         if not any(map(GroupFlush.is_needed, self._logs.values())):
             self._keep_from = self._journal.reserve_number()
         elif unproven is not None:
@@ -364,12 +364,12 @@ class NodeStore:
         self._write_checkpoint()
 
     def _settle(self) -> None:
-        """Makes everything durable anew: tails into segments, a checkpoint into a fresh file."""
+        """Makes everything durable again: tails in segments, a checkpoint in a new file."""
         job = self.plan_maintenance(flush=True)
         assert job is not None
         job.run()
         self.finish_maintenance(job)
-        # The fresh file is the first of its own: nothing from before is needed behind this checkpoint.
+        # No earlier journal file is needed after this checkpoint.
         self._keep_from = job.spare.number if job.spare is not None else self._journal.reserve_number()
         self._write_checkpoint()
 

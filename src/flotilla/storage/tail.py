@@ -1,8 +1,8 @@
 """The newest part of a group's log: entries that are in the journal but not in a segment yet.
 
-Each entry stands with its frame head, so that a flush copies buffers and computes no checksum again.
-Columns for the searches by offset and time run beside it, in arrays: a hundred thousand small entries are nothing
-unusual, and each object more for an entry is one more for every run of the garbage collector. Memory only.
+Each entry is kept with its frame head, so that a flush copies buffers and computes no checksum again.
+The columns for searches by offset and time are arrays: a hundred thousand small entries are common, and each
+further object per entry is one more to traverse for the garbage collector. Memory only.
 """
 
 from array import array
@@ -35,10 +35,10 @@ class Tail:
         self.entries: list[Entry] = []
         self.heads: list[bytes] = []
         self.size_bytes = 0
-        # Of the records of each entry, NO_OFFSET and NO_TIME where it has none.
+        # The first offset and the newest time of each entry's records; NO_OFFSET and NO_TIME where it has none.
         self._base_offsets = array("q")
         self._times = array("q")
-        # Behind the records up to each entry, NO_OFFSET before the first record; ascending.
+        # The end offset of all records up to each entry, NO_OFFSET before the first record; ascending.
         self._end_offsets = array("q")
         # The newest time up to each entry; ascending.
         self._newest_times = array("q")
@@ -63,14 +63,14 @@ class Tail:
         times.append(times[-1] if times else NO_TIME)
 
     def span(self, at: int) -> Span | None:
-        """Of the entry in that place."""
+        """The span of the entry at position `at`."""
         base_offset = self._base_offsets[at]
         if base_offset == NO_OFFSET:
             return None
         return Span(base_offset, self._end_offsets[at] - base_offset, self._times[at])
 
     def truncate(self, first_dropped: Index) -> None:
-        """Forgets everything from `first_dropped` on. Before the tail: all, and the tail begins there."""
+        """Drops everything from `first_dropped` on. If that is before the tail, the tail begins there."""
         count = max(0, first_dropped - self.first_index)
         self.size_bytes -= sum(len(entry.data) for entry in self.entries[count:])
         for column in self._columns():
@@ -79,7 +79,7 @@ class Tail:
         self.last_index = min(self.last_index, first_dropped - 1)
 
     def drop_through(self, index: Index) -> None:
-        """Forgets everything up to and with `index`."""
+        """Drops everything up to and including `index`."""
         count = index + 1 - self.first_index
         if count <= 0:
             return
@@ -93,7 +93,7 @@ class Tail:
         return (self.entries, self.heads, self._base_offsets, self._times, self._end_offsets, self._newest_times)
 
     def first_offset(self) -> int:
-        """Of the first record, or NO_OFFSET."""
+        """The offset of the first record, or NO_OFFSET."""
         at = bisect_right(self._end_offsets, NO_OFFSET)
         while at < len(self._base_offsets):
             if self._base_offsets[at] != NO_OFFSET:
@@ -102,15 +102,15 @@ class Tail:
         return NO_OFFSET
 
     def from_offset(self, offset: int) -> Index:
-        """The first entry that ends behind `offset`, or the one behind the last."""
+        """The first entry that ends after `offset`, or the index after the last entry."""
         return self.first_index + bisect_right(self._end_offsets, offset)
 
     def from_time(self, timestamp_ms: int) -> Index:
-        """An entry at or before the first one of that time or later, or the one behind the last."""
+        """An entry at or before the first one of that time or later, or the index after the last entry."""
         return self.first_index + bisect_left(self._newest_times, timestamp_ms)
 
     def offset_within(self, size_bytes: int) -> int:
-        """Behind the records of as many entries as can go while the rest has at least `size_bytes`, or NO_OFFSET."""
+        """The end offset of the entries that can go while the rest keeps at least `size_bytes`, or NO_OFFSET."""
         excess_bytes = self.size_bytes - size_bytes
         offset = NO_OFFSET
         for entry, end_offset in zip(self.entries, self._end_offsets, strict=True):

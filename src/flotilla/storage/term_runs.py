@@ -6,7 +6,7 @@ from flotilla.types.ids import Index, Term
 
 
 class TermRuns:
-    """Term of every index from the base on. The base's own term opens the first run."""
+    """The term of every index from the base on. The base's own term begins the first run."""
 
     __slots__ = ("_firsts", "_terms", "last_term")
 
