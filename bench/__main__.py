@@ -45,7 +45,7 @@ AREAS: dict[str, Callable[[BenchOptions], Sequence[Figure | Absence]]] = {
     "duel": duel.measure,
     "spark": spark.measure,
 }
-#: What runs when no area is named: brokers as users meet them. The others measure parts.
+#: The default areas: brokers as users run them. The others measure parts.
 USUAL = ("contest", "failover", "scale")
 _MARKS = {True: "[green]met[/]", False: "[red]missed[/]", None: ""}
 
@@ -130,7 +130,7 @@ def main(words: list[str]) -> int:
     arguments = parse(words)
     RESULTS.mkdir(exist_ok=True)
     options = options_of(arguments)
-    # So that being asked to stop takes all servers along.
+    # SIGTERM must stop all servers too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     console = Console()
     found: list[Figure | Absence] = []

@@ -1,4 +1,4 @@
-"""One measured figure: the subject, the probe it stands beside, and the goal for their ratio.
+"""One measured figure: the subject, its probe, and the goal for their ratio.
 
 A noisy machine moves both; the ratio of neighbours in time moves least. So every measurement is
 a list of rounds, subject and probe in turn, and the figure is the median of the rounds' ratios.
@@ -37,7 +37,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Absence:
-    """What would be measured if it were there."""
+    """A measurement that is not possible here."""
 
     area: str
     name: str
@@ -102,7 +102,7 @@ def relate(
 
 
 def wanted_rate(area: str, name: str, unit: str, rates: list[float], wanted: int) -> Figure:
-    """The middle one of several runs beside the rate that it should have."""
+    """The median of several runs beside the target rate."""
     found = median(rates)
     spread = (min(rates) / wanted, max(rates) / wanted)
     return Figure(area, name, unit, found, "wanted", wanted, found / wanted, 1.0, spread=spread)

@@ -1,4 +1,4 @@
-"""How much is measured, and where."""
+"""The options of a run: sizes and folders."""
 
 import os
 import platform
@@ -19,9 +19,9 @@ class BenchOptions:
     #: Of every contestant.
     nodes: int = 3
     contest_rounds: int = 3
-    #: How often a leader is lost, of each kind.
+    #: Failovers of each kind.
     failovers: int = 10
-    #: Of the cluster with much behind it.
+    #: Size of the large log.
     log_gb: float = 1.0
     started: datetime = field(default_factory=lambda: datetime.now(UTC))
 

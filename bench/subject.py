@@ -1,4 +1,4 @@
-"""What a workload can be run against: Flotilla, or a peer with a client of its own."""
+"""The subjects of workloads: Flotilla, or a peer with its own client."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -17,7 +17,7 @@ class Subject(Protocol):
         """Records a second with many in flight, and an acknowledgement for each."""
 
     def replay(self, payload: bytes, count: int) -> float:
-        """Messages a second out of a backlog of so many, into the client's message objects."""
+        """Messages per second read from a backlog of that size, as the client's message objects."""
 
     def end_to_end(self, payload_bytes: int, rate: int, count: int) -> list[float]:
         """Seconds from sending to being read, at a steady rate."""
@@ -30,14 +30,14 @@ class Failover:
     #: From the kill to the acknowledgement of a record that was sent after it.
     waited_s: float
     acknowledged: int
-    #: Acknowledged, and not there any more.
+    #: Acknowledged and lost.
     lost: int
-    #: There more than once, because a client had to send it again.
+    #: Stored more than once, because a client sent it again.
     doubled: int
 
 
 class Contestant(Subject, Protocol):
-    """A subject that is set beside others, with what all of them can be asked."""
+    """A subject that is compared with others, and the workloads that all of them run."""
 
     nodes: int
 
@@ -48,7 +48,7 @@ class Contestant(Subject, Protocol):
         """Messages a second out of a backlog, each taken by one of the consumers and acknowledged. None: cannot."""
 
     def fail_over(self) -> Failover | None:
-        """Kills the leader under a steady producer; the subject is good for nothing afterwards. None: cannot."""
+        """Kills the leader under a steady producer; the subject cannot be used afterwards. None: cannot."""
 
     def resident_bytes(self) -> list[int]:
         """The memory of each of its server processes."""

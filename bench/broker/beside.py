@@ -1,4 +1,4 @@
-"""Rounds of a workload, each beside the disk and the loopback of the same moment."""
+"""Rounds of a workload, each beside probes of disk and loopback at the same time."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +15,7 @@ SYNC = "pwrite + fdatasync"
 ECHO = "loopback echo"
 COPY = "loopback copy"
 PAYLOADS_BYTES = (100, 1_024)
-#: As large as the batches that a producer makes.
+#: The size of a producer's batches.
 _CHUNK_BYTES = 256 * 1024
 _PROBE_BYTES = 20_000_000
 _PROBE_COUNT = 200
@@ -27,7 +27,7 @@ class Cuts(NamedTuple):
 
 
 class Round(NamedTuple):
-    """One measurement of a latency in seconds, and what the machine did just before."""
+    """One latency in seconds, and the probe just before it."""
 
     subject: Cuts
     disk: Cuts

@@ -46,7 +46,7 @@ class FlotillaSubject:
         return workloads.produce_to_push(self._servers, self._new_topic(), payload_bytes, rate, count)
 
     def _backlog(self, payload: bytes, count: int) -> str:
-        """A topic with so many records; the same one when it is asked for again."""
+        """A topic with that many records; the same one for the same count."""
         key = (len(payload), count)
         if key not in self._backlogs:
             topic = self._backlogs[key] = self._new_topic()
@@ -55,7 +55,7 @@ class FlotillaSubject:
         return self._backlogs[key]
 
     def _new_topic(self) -> str:
-        """One partition, as one queue or stream of a peer is."""
+        """One partition, like one queue or stream of a peer."""
         name = f"bench-{next(self._numbers)}"
         self._client.create_topic(name, partitions=1)
         return name

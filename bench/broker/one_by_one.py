@@ -1,4 +1,4 @@
-"""Sequential durable produce: one record in flight, so its latency is all there is."""
+"""Sequential durable produce: one record in flight, so the rate is its latency."""
 
 from bench.broker.beside import PAYLOADS_BYTES, latency_figures, size
 from bench.figure import Figure

@@ -1,8 +1,8 @@
-"""Failover: how long a producer waits when its leader is killed, stands still, or hands over as planned.
+"""Failover: how long a producer waits when its leader is killed, freezes, or hands over as planned.
 
 The producer has one record in flight all the time. For a leader that is killed or stopped the figure is the time until
 a record that was sent afterwards is acknowledged; for a hand-over it is the longest pause between two acknowledgements
-around it. At the end every acknowledged record is read back: one that is missing or there twice fails the run.
+around it. At the end every acknowledged record is read back: a missing or doubled one fails the run.
 """
 
 import time
@@ -39,7 +39,7 @@ class Series:
         return self._lose(lambda node: self._cluster.nodes[node].kill(), self._cluster.restart_node)
 
     def pause(self) -> float:
-        """SIGSTOP: its connections stay open, so only silence tells."""
+        """SIGSTOP: its connections stay open, so only silence shows it."""
         return self._lose(
             lambda node: self._cluster.nodes[node].pause(), lambda node: self._cluster.nodes[node].resume()
         )

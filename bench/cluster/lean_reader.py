@@ -1,4 +1,4 @@
-"""A reader that costs next to nothing, so that what is measured is the brokers: fixed requests, answers thrown away.
+"""A reader with hardly any cost of its own, to measure the brokers: fixed requests, answers dropped.
 
     python -m bench.cluster.lean_reader ADDRESS TOPIC END SECONDS
 
@@ -53,12 +53,12 @@ class _Answers:
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
         self._buffer = bytearray(_BUFFER_BYTES)
-        #: Bytes of the frame under way that are still to come, and the beginning of a length.
+        #: Missing bytes of the current frame, and the beginning of a length.
         self._missing = 0
         self._header = b""
 
     def wait(self, count: int) -> tuple[int, int]:
-        """Until so many frames are whole: how many are, and their bytes so far."""
+        """Waits for that many complete frames. Returns their count and bytes."""
         done = size_bytes = 0
         while done < count:
             received = self._connection.recv_into(self._buffer)

@@ -1,7 +1,7 @@
-"""A large partition moves to a new node while producers go on: what that costs them, and how long it takes.
+"""A large partition moves to a new node while producers go on: the cost for them, and the duration.
 
 Four nodes, one partition on three of them, filled first. One of the three is drained, so that the fourth has to fetch
-everything; then it moves back. Producers send at half of what they could, as in a cluster with room to breathe, and
+everything; then it moves back. Producers send at half of their speed, as in a cluster with spare capacity, and
 the second time as fast as they are answered. The figure is their rate while the move lasts beside the mean of before
 and after. All nodes share this machine: a producer that takes all of it must lose to a fourth replica what that one
 needs, so the second figure is for information.
@@ -66,7 +66,7 @@ class Load:
                     self._acked[number] += len(client.produce_many(TOPIC, payloads, partition=0))
                     now_s = time.monotonic()
                     if self.pace:
-                        # Who was held up may catch up by a batch or two, not by all that was missed.
+                        # A delayed producer may catch up by a batch or two, not by everything it missed.
                         due_s = max(due_s + _BATCH_RECORDS * _PRODUCERS / self.pace, now_s - 0.1)
                         self._is_over.wait(max(0.0, due_s - now_s))
         except BaseException as failure:

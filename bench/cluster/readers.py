@@ -1,7 +1,7 @@
-"""Reading from followers: what three replicas of a partition serve beside its leader alone, to separate processes.
+"""Reading from followers: the rate of three replicas of a partition beside its leader alone, in separate processes.
 
-Readers ask for little at a time and throw away what they get, so that two processors are enough to see something of
-the brokers. With large answers the copying in the kernel, on both sides, is most of the work.
+Readers request little at a time and drop the answers, so that two processors are enough to load the brokers.
+With large answers the copying in the kernel, on both sides, is most of the work.
 """
 
 import json

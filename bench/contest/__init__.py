@@ -1,8 +1,8 @@
-"""Flotilla and its peers in turn: the same workloads, each product alone on the machine, round after round.
+"""The contest: Flotilla and its peers run the same workloads, each alone on the machine, in rounds.
 
-A round starts every contestant, gives it all workloads, kills its leader, and stops it. Beside every contestant stand
-probes of the disk and the loopback of the same minute. The figure that counts is the median over the rounds of
-Flotilla's value by that of the best peer that promises as much.
+A round starts every contestant, runs all workloads, kills its leader, and stops it. Probes measure disk and loopback
+before every contestant. The figure is the median over the rounds of Flotilla's value divided by that of the best peer
+with the same promise.
 """
 
 from bench.contest.area import measure

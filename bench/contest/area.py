@@ -1,4 +1,4 @@
-"""The rounds: who takes part, in which order, and what becomes of one that fails."""
+"""The rounds of a contest: contestants, their order, and the handling of failures."""
 
 import json
 import time
@@ -32,7 +32,7 @@ def measure(options: BenchOptions) -> list[Figure | Absence]:
                 continue
             failure = _run(peer, options, scores, number, is_synced=is_synced)
             absences += [failure] if failure else []
-            # Each time: a run that is broken off has measured something too.
+            # After each round: an interrupted run keeps what it measured.
             _save(scores, options, absences, versions)
     Console().print(table(scores, f"contest: medians of {options.contest_rounds} rounds"))
     picture = draw(scores, options.results_path("contest").with_suffix(".png"), options.machine())
@@ -41,9 +41,9 @@ def measure(options: BenchOptions) -> list[Figure | Absence]:
 
 
 def line_up(options: BenchOptions, number: int) -> list[tuple[Peer, bool]]:
-    """Who runs in this round, and whether it syncs. What syncs runs in each, the rest once.
+    """The contestants of this round, and whether each syncs. Those that sync run in every round, the others once.
 
-    The order turns, so that nobody is always the first on a disk that has rested.
+    The order rotates, so that no contestant is always first on an idle disk.
     """
     chosen = [peer for peer in PEERS if options.peers is None or peer.product in options.peers]
     everybody: list[tuple[Peer, bool]] = [
@@ -57,7 +57,7 @@ def line_up(options: BenchOptions, number: int) -> list[tuple[Peer, bool]]:
 
 
 def _run(peer: Peer, options: BenchOptions, scores: Scores, number: int, *, is_synced: bool) -> Absence | None:
-    """One contestant of one round. What fails is told, and what it had measured stays; the others go on."""
+    """One contestant of one round. A failure is printed, its values so far are kept, and the others go on."""
     title = f"round {number + 1} of {options.contest_rounds}: {peer.product}"
     started = time.monotonic()
     with _CONSOLE.status(f"{title}: starting") as status, scratch(options.folder, peer.product) as folder:

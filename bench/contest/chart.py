@@ -1,4 +1,4 @@
-"""A picture of a contest: six measures, a bar for each contestant, ours in colour, those that do not sync pale."""
+"""The chart of a contest: six measures, a bar per contestant, Flotilla in colour, contestants without a sync pale."""
 
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ _COLUMNS = 3
 
 
 def draw(scores: Scores, path: Path, machine: str) -> str:
-    """Writes the picture and says where, or why there is none."""
+    """Writes the picture. Returns where it is, or why there is none."""
     if scores.ours is None:
         return "no chart: Flotilla was not measured"
     try:
@@ -42,7 +42,7 @@ def draw(scores: Scores, path: Path, machine: str) -> str:
 
 
 def bars(scores: Scores, measure: Measure) -> list[tuple[Entrant, float]]:
-    """Ours first, then those that sync, then the others, as far as they were measured."""
+    """Flotilla first, then contestants that sync, then the others, as far as they were measured."""
     order = sorted(scores.entrants, key=lambda each: (not each.is_ours, not each.is_synced, -each.nodes))
     return [(each, value) for each in order if (value := scores.median_of(measure.name, each)) is not None]
 

@@ -21,12 +21,12 @@ _SINGLES_S_MAX = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How much of each workload; chosen so that a round takes well under a minute for everybody."""
+    """The size of each workload, so that a round takes well under a minute for every contestant."""
 
     singles: int
     pipelined: int
     backlog_bytes: int
-    #: What others deliver a message at a time says as much with fewer.
+    #: Peers deliver a message at a time; fewer give the same figure.
     backlog_max: int
     end_to_end_s: int
 
@@ -62,7 +62,7 @@ def _one_in_flight(contestant: Contestant, sizes: Sizes) -> Iterator[tuple[Measu
         settle()
         durations: list[float] = []
         busy_s = contestant.busy_s()
-        # One that is slow says as much with fewer.
+        # A slow contestant gives the same figure with fewer.
         while len(durations) < sizes.singles and sum(durations) < _SINGLES_S_MAX:
             durations += contestant.one_by_one(payload, sizes.singles // 10)
         share_us = 1e6 * (contestant.busy_s() - busy_s) / len(durations)

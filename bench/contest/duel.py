@@ -1,8 +1,8 @@
-"""Latency beside a peer in short turns: both are up at once, and what the machine does in a moment it does to both.
+"""Latency beside a peer in short turns, with both clusters up, so that the machine treats both alike.
 
-The contest lets products run alone, one after the other, and on a shared machine one minute may be twice as slow as the
-next: a ratio of two minutes says little of a latency. Here turns of a second at most follow each other, and the figure
-is the median of their ratios. Whoever has no turn is idle meanwhile, which costs the other a little; both alike.
+The contest runs products one after the other, and on a shared machine one minute may be twice as slow as the next: a
+ratio of two minutes says little about a latency. Here turns of at most a second alternate, and the figure is the median
+of their ratios. The idle cluster costs the other one a little, both alike.
 """
 
 from collections.abc import Callable, Sequence
@@ -70,10 +70,10 @@ def _duel(peer: Peer, options: BenchOptions) -> list[Figure]:
 def _compare(
     measured: Sequence[Measure], work: Work, contestants: tuple[Contestant, Contestant], turns: int
 ) -> list[Figure]:
-    """One figure for each measure, which are the p50 and the p99 of the work."""
+    """One figure for each measure: the p50 and the p99 of the work."""
     pairs: list[list[tuple[float, float]]] = [[] for _ in measured]
     for turn in range(turns):
-        # Each is as often the first of two.
+        # Each is first in every second turn.
         order = contestants if turn % 2 else contestants[::-1]
         found = {contestant: work(contestant) for contestant in order}
         ours, theirs = (found[contestant] for contestant in contestants)

@@ -1,4 +1,4 @@
-"""Flotilla as a contestant: what `bench.broker` does with it, and what only a contest asks."""
+"""Flotilla as a contestant: the subject of `bench.broker`, and the workloads of the contest alone."""
 
 import time
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ _POLL_S = 0.02
 
 
 class FlotillaPeer:
-    """Has no setting without a sync."""
+    """Flotilla has no setting without a sync."""
 
     product = PRODUCT
     settings: tuple[bool, ...] = (True,)
@@ -94,7 +94,7 @@ class FlotillaContestant(FlotillaSubject):
 
 
 def _consume(servers: list[str], topic: str, tally: Tally) -> None:
-    """One worker of a drain: what came together is acknowledged together, and a majority has that on disk."""
+    """One worker of a drain: it acknowledges each batch, and waits until a majority has that on disk."""
     with Client(servers) as client, client.queue(topic, group="workers") as consumer:
         client.admin.metadata([topic])
         tally.begin()

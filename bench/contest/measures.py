@@ -1,4 +1,4 @@
-"""What is measured of every contestant: names, units, which way is better, and what Flotilla shall reach."""
+"""The measures of every contestant: names, units, which way is better, and Flotilla's goals."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -23,9 +23,9 @@ class Measure:
     name: str
     unit: str
     better: Better
-    #: For Flotilla's value by that of the best peer.
+    #: For Flotilla's value divided by that of the best peer.
     goal: Goal = _NO_GOAL
-    #: What of the peers it stands beside, where that has another name.
+    #: The peers' measure to compare with, where that has another name.
     beside: str = ""
 
     @property

@@ -1,4 +1,4 @@
-"""The values of all rounds, and Flotilla by the best peer that promises as much."""
+"""The values of all rounds, and Flotilla's ratio to the best peer with the same promise."""
 
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ AREA = "contest"
 
 @dataclass(frozen=True, slots=True)
 class Entrant:
-    """Who was measured, as far as the scores have to know."""
+    """A measured contestant, as far as the scores need it."""
 
     name: str
     nodes: int
@@ -22,7 +22,7 @@ class Entrant:
 
 @dataclass(slots=True)
 class Scores:
-    #: In the order of the table, ours first.
+    #: In the order of the table, Flotilla first.
     entrants: list[Entrant] = field(default_factory=list)
     #: By the measure's name and the entrant's: the value of each round that measured it.
     values: dict[tuple[str, str], dict[int, float]] = field(default_factory=lambda: defaultdict(dict))
@@ -41,7 +41,7 @@ class Scores:
         return next((each for each in self.entrants if each.is_ours), None)
 
     def rivals(self) -> list[Entrant]:
-        """Peers whose acknowledgement means as much as ours: on disk, on as many nodes."""
+        """Peers whose acknowledgement means the same: on disk, on as many nodes."""
         ours = self.ours
         return [
             each
@@ -59,7 +59,7 @@ class Scores:
         return next(each for each in self.entrants if each.name == name)
 
     def ratio(self, measure: Measure) -> Figure | None:
-        """Ours by the best rival's, round by round."""
+        """Flotilla's value divided by the best rival's, per round."""
         ours, best = self.ours, self.best_rival(measure)
         if ours is None or best is None:
             return None

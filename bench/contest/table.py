@@ -1,4 +1,4 @@
-"""Everything that a contest found in one table: a line for each measure, a column for each contestant."""
+"""The table of a contest: a line per measure, a column per contestant."""
 
 from rich.table import Table
 

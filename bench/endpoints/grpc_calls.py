@@ -1,6 +1,6 @@
-"""The gRPC door as users meet it: three nodes, single calls at all of them, a stream of requests, and a subscription.
+"""The gRPC endpoint of three nodes: single calls at all of them, a stream of requests, and a subscription.
 
-The wanted rates stand in the place of a probe, as for the HTTP door.
+Target rates take the place of a probe, as for the HTTP endpoint.
 """
 
 import asyncio
@@ -136,7 +136,7 @@ async def _subscribe(stub: Any, topic: str, count: int) -> float:
 
 @contextmanager
 def _brokers(folder: Path, nodes: int) -> Iterator[list[str]]:
-    """Brokers, and where each of them speaks gRPC: which one leads is not asked."""
+    """Brokers and their gRPC addresses; calls do not look for the leader."""
     with LocalCluster.on_free_ports(folder, node_count=nodes) as cluster:
         cluster.start()
         cluster.wait_ready()

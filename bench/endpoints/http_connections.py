@@ -1,4 +1,4 @@
-"""A small HTTP client for measuring: keep-alive connections worked by hand, so that the servers are measured."""
+"""A minimal HTTP client with keep-alive connections, so that the servers are measured and not the client."""
 
 import asyncio
 import json
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Wire(asyncio.Protocol):
-    """One connection with one request under way."""
+    """One connection with one request in flight."""
 
     def __init__(self) -> None:
         self._buffer = b""
@@ -39,7 +39,7 @@ class Wire(asyncio.Protocol):
             self._waiting.set_exception(ConnectionError("the server closed the connection"))
 
     async def ask(self, method: str, path: str, body: object = None) -> Any:
-        """What the answer says. Raises AssertionError for one that is no success."""
+        """The answer's body. Raises AssertionError for an error status."""
         data = b"" if body is None else json.dumps(body, separators=(",", ":")).encode()
         kind = "" if body is None else f"Content-Type: application/json\r\nContent-Length: {len(data)}\r\n"
         self._waiting = asyncio.get_running_loop().create_future()
@@ -53,7 +53,7 @@ class Wire(asyncio.Protocol):
 
 
 async def with_wires(addresses: Sequence[str], count: int, work: Callable[[int, Wire], Awaitable[None]]) -> float:
-    """Seconds until `work` has ended on all of so many connections, spread over the servers."""
+    """Seconds until `work` has ended on that many connections, spread over the servers."""
     loop = asyncio.get_running_loop()
     wires: list[Wire] = []
     for number in range(count):

@@ -1,7 +1,7 @@
-"""The task API as workers meet it: three nodes, 32 keep-alive connections, and a client that costs little.
+"""The task API of three nodes: 32 keep-alive connections, and a cheap client.
 
-Enqueues a second, pairs of lease and ack a second, and what a status costs when a queue holds ten tasks and when it
-holds very many. The wanted rates stand in the place of a probe.
+Enqueues per second, pairs of lease and ack per second, and the cost of a status with ten tasks and with very many.
+Target rates take the place of a probe.
 """
 
 import asyncio
@@ -23,20 +23,20 @@ from flotilla.types.tasks import TASK_TYPE_HEADER
 CONNECTIONS = 32
 ENQUEUES_WANTED = 2_000
 PAIRS_WANTED = 1_500
-#: A status of many tasks may cost this much of one of few: the same, but for the noise of the machine.
+#: The ratio of a status among many tasks to one among few: the same, but for noise.
 STATUS_RATIO_MAX = 1.3
 
 
 def measure(options: BenchOptions) -> list[Figure]:
     count = 4_000 if options.quick else 40_000
     with scratch(options.folder, "http") as folder, started_cluster(folder) as cluster:
-        doors = [f"127.0.0.1:{node.ports.http}" for node in cluster.nodes.values()]
+        endpoints = [f"127.0.0.1:{node.ports.http}" for node in cluster.nodes.values()]
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(enqueue(doors, "warm", 500))
-            runner.run(work_off(doors, "warm", 500))
-            enqueued = [runner.run(enqueue(doors, f"q{turn}", count)) for turn in range(3)]
-            worked = [runner.run(work_off(doors, f"q{turn}", count)) for turn in range(3)]
-            few, many = _statuses(runner, cluster.servers, doors, 20_000 if options.quick else 1_000_000)
+            runner.run(enqueue(endpoints, "warm", 500))
+            runner.run(work_off(endpoints, "warm", 500))
+            enqueued = [runner.run(enqueue(endpoints, f"q{turn}", count)) for turn in range(3)]
+            worked = [runner.run(work_off(endpoints, f"q{turn}", count)) for turn in range(3)]
+            few, many = _statuses(runner, cluster.servers, endpoints, 20_000 if options.quick else 1_000_000)
     return [
         wanted_rate("http", "enqueue", "/s", enqueued, ENQUEUES_WANTED),
         wanted_rate("http", "lease and ack", "/s", worked, PAIRS_WANTED),
@@ -47,15 +47,15 @@ def measure(options: BenchOptions) -> list[Figure]:
     ]  # fmt: skip
 
 
-async def enqueue(doors: list[str], queue: str, count: int) -> float:
+async def enqueue(endpoints: list[str], queue: str, count: int) -> float:
     async def work(_: int, wire: Wire) -> None:
         for number in range(count // CONNECTIONS):
             await wire.ask("POST", "/tasks", {"type": "mail", "payload": {"number": number}, "queue": queue})
 
-    return count // CONNECTIONS * CONNECTIONS / await with_wires(doors, CONNECTIONS, work)
+    return count // CONNECTIONS * CONNECTIONS / await with_wires(endpoints, CONNECTIONS, work)
 
 
-async def work_off(doors: list[str], queue: str, count: int) -> float:
+async def work_off(endpoints: list[str], queue: str, count: int) -> float:
     left = count // CONNECTIONS * CONNECTIONS
 
     async def work(number: int, wire: Wire) -> None:
@@ -67,23 +67,23 @@ async def work_off(doors: list[str], queue: str, count: int) -> float:
                 await wire.ask("POST", f"/tasks/{task['id']}/ack", {"worker_id": worker})
                 left -= 1
 
-    return left / await with_wires(doors, CONNECTIONS, work)
+    return left / await with_wires(endpoints, CONNECTIONS, work)
 
 
-def _statuses(runner: asyncio.Runner, servers: list[str], doors: list[str], count: int) -> tuple[float, float]:
-    """Seconds of a status with ten tasks, and with so many."""
+def _statuses(runner: asyncio.Runner, servers: list[str], endpoints: list[str], count: int) -> tuple[float, float]:
+    """Seconds of a status with ten tasks, and with that many."""
     record = Record(b"{}", headers=((TASK_TYPE_HEADER, b"mail"),), content_type=CONTENT_JSON)
     with Client(servers) as client:
         for queue, size in (("few", 10), ("many", count)):
-            first = runner.run(enqueue(doors[:1], queue, CONNECTIONS))
+            first = runner.run(enqueue(endpoints[:1], queue, CONNECTIONS))
             assert first
             for at in range(CONNECTIONS, size, 50_000):
                 client.produce_many(f"tasks.{queue}", [record] * min(50_000, size - at))
-    few, many = runner.run(_ask(doors, ("few", "many"), count))
+    few, many = runner.run(_ask(endpoints, ("few", "many"), count))
     return few, many
 
 
-async def _ask(doors: list[str], queues: tuple[str, str], count: int) -> list[float]:
+async def _ask(endpoints: list[str], queues: tuple[str, str], count: int) -> list[float]:
     """In turn, so that both meet the same machine."""
     seconds: dict[str, list[float]] = {queue: [] for queue in queues}
 
@@ -100,5 +100,5 @@ async def _ask(doors: list[str], queues: tuple[str, str], count: int) -> list[fl
                 await wire.ask("GET", f"/tasks/{ids[queue]}")
                 seconds[queue].append(perf_counter() - began)
 
-    await with_wires(doors, 1, work)
+    await with_wires(endpoints, 1, work)
     return [median(seconds[queue]) for queue in queues]

@@ -1,10 +1,10 @@
-"""How late delayed messages are, with a million others waiting for their time in the same partition.
+"""The lateness of delayed messages, beside a million others in the same partition.
 
 Two clusters of three brokers stand side by side. In one of them a partition holds messages that are due in an hour or
 later, each at a time of its own, which is the most that they can cost. Then both in turn get messages with delays of
 a fifth of a second to two seconds, at a steady rate, and a member of a queue group notes how late each one comes: from
-its time of delivery, which is told with it and counts by the brokers' clock, to the moment the handler has it. All
-brokers and the handler live by the clock of one machine. A message that comes early fails the run.
+its delivery time, by the brokers' clock, to its arrival at the handler. All brokers and the handler use the clock of
+one machine. A message that comes early fails the run.
 """
 
 import asyncio
@@ -34,12 +34,12 @@ _HOUR_MS = 3_600_000
 _FILL_COUNT = 10_000
 #: Clocks are read in whole milliseconds, and a broker's keeps itself apart from jumps of the machine's.
 _CLOCK_MS = 1.0
-#: Beyond the longest delay: what has not come by then does not come.
+#: After the longest delay: a message that has not come by then is lost.
 _SILENCE_S = 30.0
 
 
 class Timers:
-    """A partition with so many messages that are not due for long."""
+    """A partition with that many messages that are due much later."""
 
     def __init__(self, cluster: LocalCluster, waiting: int) -> None:
         self._servers = cluster.servers

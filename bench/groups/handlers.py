@@ -5,7 +5,7 @@
     64 handlers      coroutines of one client over one connection that each acknowledge what they handled
     iterating        processor time of a consumer that chose no prefetch, beside one with a large one
 
-What is acknowledged without waiting for the answer, as other systems' clients do, stands there for comparison.
+Acknowledging without waiting for the answer, as other systems' clients do, is measured for comparison.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""How long Python's garbage collector stops a broker that holds a million leases and goes on working.
+"""The pauses of Python's garbage collector in a busy broker with a million leases.
 
 Three brokers, and two kinds of work one after the other:
 
@@ -7,9 +7,9 @@ Three brokers, and two kinds of work one after the other:
              comes, all at the same time
     singly   messages that have a batch each, which makes many small entries of the log
 
-Each broker times every run of its collector (`usage.COLLECTOR`) and tells the longest in /metrics. It looks at all of
-its objects only after millions of new ones, which may be hours. That must not hide what it costs, so under each kind
-of work every broker is also made to do it: that has a figure of its own.
+Each broker times every run of its collector (`usage.COLLECTOR`) and exports the longest in /metrics. A full
+collection happens only after millions of new objects, which may take hours. So under each kind of work every broker is
+also forced to run one, which has a figure of its own.
 """
 
 import os
@@ -47,7 +47,7 @@ _STEP_COUNT = 10_000
 _POLL_COUNT = 1_000
 _FORCED_S_MAX = 30.0
 _FORCED_EVERY_S = 0.5
-#: Found by every Python that starts with its folder in PYTHONPATH: a broker has no such door of its own.
+#: Found by every Python that starts with its folder in PYTHONPATH: a broker has no such hook.
 _FORCE = """\
 import gc
 import signal
@@ -58,7 +58,7 @@ signal.signal(signal.SIGUSR1, lambda *_: gc.collect())
 
 @dataclass(frozen=True, slots=True)
 class Pauses:
-    """What one broker tells of its collector, since its start."""
+    """One broker's collector metrics since its start."""
 
     count: int
     max_s: float
@@ -78,7 +78,7 @@ def _sample(text: str, name: str) -> float:
 
 
 class Load:
-    """One group with leases that nobody ends, and with work that goes on behind them."""
+    """One group with leases that are never settled, and with other work."""
 
     def __init__(self, cluster: LocalCluster, client: Client) -> None:
         self._servers = cluster.servers
@@ -99,7 +99,7 @@ class Load:
             raise RuntimeError(f"{leased} messages are leased, not {count}")
 
     def work(self, seconds: float) -> float:
-        """Produces and drains at once for so long: messages a second."""
+        """Produces and drains at the same time. Returns messages per second."""
         count = 0
         began = time.monotonic()
         with (
@@ -158,7 +158,7 @@ def brokers_that_can_be_forced(folder: Path) -> Iterator[LocalCluster]:
 
 
 def force(node: LocalNode) -> None:
-    """Has a broker look at all of its objects, and waits until it has run its collector."""
+    """Forces a full collection in a broker, and waits for it."""
     before = pauses_of(node)
     os.kill(node.pid, signal.SIGUSR1)
     deadline = time.monotonic() + _FORCED_S_MAX
@@ -197,7 +197,7 @@ def _measure_singly(options: BenchOptions) -> list[Figure]:
 
 
 def _figures(cluster: LocalCluster, name: str, work: Callable[[], float]) -> list[Figure]:
-    """The work is done twice, forced the second time: the longest run is told since a node's start."""
+    """The work is done twice, forced the second time: the metric counts since the node's start."""
     rate = work()
     alone = [pauses_of(node) for node in cluster.running]
     force_meanwhile(cluster, work)
@@ -211,7 +211,7 @@ def _figures(cluster: LocalCluster, name: str, work: Callable[[], float]) -> lis
 
 
 def _longest(name: str, found: list[Pauses], note: str) -> Figure:
-    """The worst node counts: a middle one would hide what its clients feel."""
+    """The worst node counts: a median would hide what its clients see."""
     worst_ms = 1e3 * max(each.max_s for each in found)
     return relate(
         AREA,

@@ -1,7 +1,7 @@
-"""Stream groups on three brokers: how long it takes until a newcomer has its share, and whether others stop for it.
+"""Stream groups on three brokers: the time until a new member has its share, and the pause of other partitions.
 
 Ten members read a hundred partitions, into which records come all the time. An eleventh joins. The figures are the
-time until everybody has its share and reads it, and the longest pause in a partition that stayed with its member.
+time until every member has its share and reads it, and the longest pause in a partition that stayed with its member.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ async def _produce(client: AsyncClient) -> None:
 
 
 async def _wait_shared(members: list[Member]) -> None:
-    """Everybody has its share, and has read something of each partition of it."""
+    """Every member has its share, and has read from each of its partitions."""
     deadline = time.monotonic() + _WAIT_S_MAX
     least = PARTITIONS // len(members)
     while True:

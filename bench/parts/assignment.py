@@ -1,7 +1,7 @@
-"""Stream groups in the metadata: what it takes to share a thousand partitions among a hundred members.
+"""Stream groups in the metadata: the cost of assigning a thousand partitions to a hundred members.
 
-Each figure is the time of one entry at one replica, from its bytes to the new owners: a member joins, leaves, or has
-given up what others wait for; and of the strategy alone.
+Each figure is the time of one entry at one replica, from its bytes to the new owners: a member joins, leaves, or
+releases partitions; and of the strategy alone.
 """
 
 from collections.abc import Callable
@@ -67,7 +67,7 @@ class Subject:
         return self.timed(ReleasePartitions(self._topic_id, _GROUP, member, group.generation, given_up, _NOW_MS))
 
     def settle(self) -> float:
-        """Everybody gives up what it shall; the longest time of one."""
+        """Every member releases what it must; the longest time of one."""
         return max([self.release(member.name) for member in self.group.members])
 
 

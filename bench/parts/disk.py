@@ -1,4 +1,4 @@
-"""Probes of the disk itself: what the same bytes cost without us."""
+"""Probes of the disk alone, with the same bytes."""
 
 import os
 import subprocess
@@ -23,7 +23,7 @@ def shared_durations(parent: Path, chunk_bytes: int, count: int, writers: int) -
 
 
 def settle() -> None:
-    """Waits until nothing that was written lazily is left to write: it would slow down what comes next."""
+    """Waits until the kernel has written its dirty pages, which would slow down the next measurement."""
     os.sync()
 
 

@@ -1,4 +1,4 @@
-"""What a thousand groups cost that have nothing to do."""
+"""The cost of a thousand idle groups."""
 
 import time
 

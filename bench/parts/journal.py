@@ -1,4 +1,4 @@
-"""The journal: what group commit adds to the disk's own time.
+"""The journal: the cost of group commit beside the disk's own time.
 
 One block after the other is saved, taken, written and finished on one thread, as the driver and its
 journal thread do between them, without the hop between threads. The data fits into one journal
@@ -58,7 +58,7 @@ def journal_rate(parent: Path, *, batches_per_block: int, blocks: int, groups: i
 
 
 def block_medians(parent: Path, *, groups: tuple[int, int], blocks: int) -> tuple[float, float]:
-    """Median seconds for a block of 100 entries of 1 KB, spread over so many groups: of two stores in turn.
+    """Median seconds for a block of 100 entries of 1 KB, spread over that many groups: of two stores alternately.
 
     Block by block, because whatever else this machine does meanwhile must hit both alike.
     """

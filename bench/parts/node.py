@@ -1,8 +1,8 @@
 """One node of a benchmark, as a process of its own. Lines of JSON in, one line of JSON out for each.
 
-The load runs inside of the leader's process: there is no client protocol yet, so what a client's
-socket costs (receiving each batch once more) is not in these figures, and they are that much too
-good. Everything else is: three processes, real links, every entry synced by a majority before it
+The load runs inside the leader's process, so these figures do not include the cost of a client's
+socket (receiving each batch once more). They include everything else:
+three processes, real links, every entry synced by a majority before it
 counts. A request with "profile" names a file for the profile of the leader's loop.
 """
 

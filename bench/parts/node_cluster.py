@@ -1,4 +1,4 @@
-"""Three nodes as processes on loopback, asked one thing at a time."""
+"""Three nodes as processes on loopback, with one request at a time."""
 
 import json
 import os

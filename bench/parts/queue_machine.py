@@ -1,4 +1,4 @@
-"""The queue engine without anything around it: poll, ack, the command's bytes, and what all replicas do with them.
+"""The queue engine alone: poll, ack, the bytes of commands, and applying them at all replicas.
 
 Relates the cost of a message out of a large backlog, with many groups or with all priorities in use, to the cost out
 of a small backlog with one group and one priority; and counts the bytes of a million leased messages.
@@ -99,7 +99,7 @@ class Subject:
 
 
 def rate(load: Load, messages: int) -> Callable[[], float]:
-    """Messages a second. What was taken is put behind the backlog again, out of the measured time."""
+    """Messages per second. The backlog is filled up again outside the measured time."""
     subject = Subject(load)
     each = min(-(-messages // len(subject.names)), _TURN_COUNT)
     turns = -(-messages // (each * len(subject.names)))
@@ -131,7 +131,7 @@ def traced_bytes(build: Callable[[], object]) -> int:
 
 
 def leased_bytes(messages: int) -> int:
-    """Of so many messages in leases of a hundred, beside everything else."""
+    """Bytes of the given messages in leases of a hundred, without the rest of the state."""
     subject = Subject(Load(backlog=messages))
 
     def lease() -> object:

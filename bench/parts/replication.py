@@ -18,7 +18,7 @@ from flotilla.cli.bench.probes import scratch
 AREA = "replication"
 BATCH_BYTES = 100_000
 WINDOW = 64
-#: So much that journal files are used again, as in a node that has run for a while.
+#: Enough to reuse journal files, as in a node that has run for a while.
 WARM_UP_COUNT = 1_500
 BURST_COUNT = 30
 #: Of each probe.

@@ -1,4 +1,4 @@
-"""How much simulated time a processor gets through: the whole product, on simulated disks and links, with faults."""
+"""Simulated time per processor time: the whole product on simulated disks and links, with faults."""
 
 from time import process_time
 

@@ -1,7 +1,7 @@
 """Peers that are measured with the same workloads where they are installed, each with its own Python client.
 
-Each runs as it comes and with a sync before every acknowledgement, as far as it knows both. Three nodes, replicated
-to all three, except Redis, which has no replication that a majority confirms.
+Each runs with its default settings and with a sync before every acknowledgement, as far as it has both. Three nodes,
+replicated to all three, except Redis, which has no replication that a majority confirms.
 """
 
 from bench.peers.kafka import KafkaPeer

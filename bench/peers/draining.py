@@ -1,4 +1,4 @@
-"""A backlog that several consumers take and acknowledge, each in a process of its own, as workers run.
+"""A backlog that several consumer processes take and acknowledge.
 
 The clock starts when all are connected and stops when the last message is acknowledged by the client that has it.
 """
@@ -15,7 +15,7 @@ _TURN_S = 0.1
 
 
 class Tally:
-    """What is left of the backlog, and the common beginning. Shared by the consumers."""
+    """The remaining backlog and the common start. Shared by the consumers."""
 
     def __init__(self, count: int, consumers: int) -> None:
         self._left = _CONTEXT.Value("q", count)
@@ -34,13 +34,13 @@ class Tally:
         return ordinal
 
     def begin(self) -> None:
-        """Waits for the others. Whoever goes on first has begun, for this process may be the last to be woken."""
+        """Waits for the others. The first one to continue sets the start, because this process may be woken last."""
         self._beginning.wait(_CONNECT_S_MAX)
         with self._began_at.get_lock():
             self._began_at.value = self._began_at.value or perf_counter()
 
     def add(self, count: int) -> None:
-        """So many more are acknowledged."""
+        """Counts acknowledged messages."""
         with self._left.get_lock():
             self._left.value -= count
             if self._left.value <= 0 and not self._end.is_set():
@@ -63,7 +63,7 @@ class Tally:
 
 
 def drained(consume: Callable[[Any, str, Tally], None], address: Any, queue: str, count: int, consumers: int) -> float:
-    """Messages a second. `consume` connects, begins, and adds what it acknowledges until all is done."""
+    """Messages per second. `consume` connects, begins, and counts what it acknowledges until all is done."""
     tally = Tally(count, consumers)
     workers = [_CONTEXT.Process(target=consume, args=(address, queue, tally)) for _ in range(consumers)]
 

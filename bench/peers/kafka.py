@@ -1,6 +1,6 @@
 """Kafka in KRaft mode: a topic with as many replicas as nodes, by confluent-kafka, acks=all.
 
-As it comes it acknowledges from the page cache of all replicas in sync; `log.flush.interval.messages=1` makes each of
+By default it acknowledges from the page cache of all replicas in sync; `log.flush.interval.messages=1` makes each of
 them sync first.
 """
 
@@ -25,7 +25,7 @@ _POLL_COUNT = 10_000
 _POLL_S = 1.0
 _COMMITTED_TOGETHER = 1_000
 _WARM_UP = 20_000
-#: A broker that was killed is no news, and small messages do not wait for company.
+#: Killed brokers are not logged, and small messages are not batched.
 _SHARED = {"log_level": 0, "socket.nagle.disable": True}
 
 
@@ -88,12 +88,12 @@ class KafkaSubject:
         self._admin: Any = AdminClient({"bootstrap.servers": self._servers, **_SHARED})
         options = {"bootstrap.servers": self._servers, "acks": "all", "enable.idempotence": True, **_SHARED}
         self._producer: Any = Producer({**options, "queue.buffering.max.messages": 1_000_000})
-        #: As latency wants it: nothing waits for company, and a new leader is looked for soon.
+        #: For latency: no batching delay, and a quick search for a new leader.
         self._prompt: Any = Producer(
             {**options, "linger.ms": 0, "retry.backoff.ms": 50, "topic.metadata.refresh.fast.interval.ms": 50}
         )
         self._topic = self._new_topic()
-        # What runs on a virtual machine is slow until it has been compiled.
+        # The JVM is slow until it has compiled the code.
         self._fill(self._topic, bytes(100), _WARM_UP)
         self.one_by_one(bytes(100), _WARM_UP // 100)
 
@@ -147,7 +147,7 @@ class KafkaSubject:
             consumer.close()
 
     def produce_to_push(self, payload_bytes: int, rate: int, count: int) -> None:
-        """Its consumers commit positions, and acknowledge no message by itself."""
+        """Its consumers commit positions and cannot acknowledge single messages."""
 
     def drain(self, payload: bytes, count: int, consumers: int) -> float | None:
         """One partition for each consumer: two of a group never share one."""

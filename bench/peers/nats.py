@@ -1,6 +1,6 @@
 """NATS JetStream: a stream with as many replicas as nodes, by nats-py on uvloop.
 
-As it comes it acknowledges from memory and syncs every two minutes; `sync_interval: always` syncs before each answer.
+By default it acknowledges from memory and syncs every two minutes; `sync_interval: always` syncs before each answer.
 """
 
 import asyncio
@@ -25,9 +25,9 @@ _STALL_S_MAX = 30
 _ASK_S = 1
 _TURN_S = 0.001
 _FETCH = 500
-#: So that a consumer is never held back by what another has not acknowledged yet.
+#: A consumer never waits for acknowledgements of another.
 _UNACKNOWLEDGED_MAX = 20_000
-#: A client that shall notice a new leader soon: shorter than its default of five seconds.
+#: A client that notices a new leader quickly: the default is five seconds.
 _PROMPT_S = 0.5
 
 
@@ -136,12 +136,12 @@ class NatsSubject:
 
     def _new_stream(self) -> str:
         name = f"bench{next(self._numbers)}"
-        # What is asked before the servers have a leader of their own gets no answer at all: ask again soon.
+        # A request before the servers have a leader gets no answer: retry soon.
         asking = self._connection.jetstream(timeout=_ASK_S)
         for attempt in retried_until(_STALL_S_MAX, Exception):
             with attempt:
                 self._runner.run(asking.add_stream(name=name, subjects=[name], num_replicas=self.nodes))
-        # A stream whose leader is not known yet answers nobody.
+        # A stream without a known leader does not answer.
         for attempt in retried_until(_STALL_S_MAX, Exception):
             with attempt:
                 if self.nodes > 1 and not self._runner.run(self._leader(name)):
@@ -170,7 +170,7 @@ class NatsSubject:
         return count / (perf_counter() - started)
 
     async def _read(self, subject: str, count: int) -> list[bytes]:
-        """The first so many messages of a stream, by the reader that keeps their order."""
+        """The first messages of a stream, by the ordered consumer."""
         found: list[bytes] = []
         is_complete = asyncio.get_running_loop().create_future()
 

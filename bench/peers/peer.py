@@ -1,4 +1,4 @@
-"""A product that may be installed here: what it needs, and small things that all of them need."""
+"""A product that may be installed here: its requirements, and helpers for all products."""
 
 import re
 import socket
@@ -23,7 +23,7 @@ class Peer(Protocol):
     settings: tuple[bool, ...]
 
     def missing(self) -> str:
-        """Which programs and packages are not here; empty when it can run."""
+        """The missing programs and packages; empty if it can run."""
 
     def version(self) -> str:
         """Of the server that would be started."""
@@ -59,7 +59,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def retried_until(deadline_s: float, error: type[Exception] | tuple[type[Exception], ...]) -> "Attempts":
-    """For what a cluster refuses until it is complete: `for attempt in retried_until(...): with attempt: ...`."""
+    """Retries what a cluster refuses until it is complete: `for attempt in retried_until(...): with attempt: ...`."""
     return Attempts(time.monotonic() + deadline_s, error)
 
 

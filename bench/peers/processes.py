@@ -1,7 +1,7 @@
 """The server processes of a peer: started in a private folder, measured, killed, and gone with the block.
 
-Some servers are a script with the real process below it, so each has a process group of its own, and whatever is done
-to a server is done to its group.
+Some servers are a script with the real process below it, so each has its own process group, and signals go
+to the group.
 """
 
 import os
@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from bench.peers.peer import HOST
 
-#: What a product may take to start, and to stop before it is killed.
+#: Time limits for a start, and for a stop before the kill.
 _START_S_MAX = 90.0
 _STOP_S_MAX = 20.0
 _POLL_S = 0.05
@@ -88,13 +88,13 @@ class Processes:
             process.wait()
 
     def _last_words(self) -> str:
-        """The end of every log: the folder is gone before anybody could look."""
+        """The end of every log, because the folder is removed."""
         logs = {name: (self._folder / f"{name}.log").read_text("utf-8", "replace") for name in self._running}
         return "\n".join(f"{name}: {text[-500:]}" for name, text in logs.items())
 
 
 def _of(read: Callable[[int], Number], pids: Iterable[int]) -> Iterator[Number]:
-    """What is read of each process that is still there: servers start short-lived ones of their own."""
+    """One value per live process; servers start short-lived ones of their own."""
     for pid in pids:
         try:
             yield read(pid)

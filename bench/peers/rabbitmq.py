@@ -39,7 +39,7 @@ class RabbitPeer:
         return not_found(["rabbitmq-server", "epmd"], ["pika"])
 
     def version(self) -> str:
-        """As its folder is called: asking a program of it would start Erlang's registry, which stays."""
+        """From the name of its folder: asking a program would start Erlang's registry, which keeps running."""
         found = re.search(r"rabbitmq_server-([\d.]+)", str(Path(_program("rabbitmqctl")).resolve()))
         return found[1] if found else "unknown"
 
@@ -52,7 +52,7 @@ class RabbitPeer:
         configuration = folder / "rabbitmq.conf"
         members = "".join(f"cluster_formation.classic_config.nodes.{at} = {name}\n" for at, name in enumerate(names, 1))
         configuration.write_text(f"cluster_formation.peer_discovery_backend = classic_config\n{members}")
-        # Nodes that start together would each draw a secret of their own.
+        # Nodes that start together would each create their own secret.
         secret = folder / ".erlang.cookie"
         secret.write_text(token_hex(10))
         secret.chmod(0o400)

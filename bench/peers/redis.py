@@ -1,6 +1,6 @@
 """Redis Streams on one node, by redis-py: `default` syncs once a second, `fsync` before each answer.
 
-Always one node: its replicas follow without being waited for, and no majority confirms anything.
+Always one node: Redis does not wait for replicas, so no majority confirms anything.
 """
 
 import os
@@ -97,7 +97,7 @@ class RedisSubject:
         return paced(payload_bytes, rate, count, lambda payloads: self._add(stream, payloads), receive)
 
     def produce_to_push(self, payload_bytes: int, rate: int, count: int) -> None:
-        """Reading with a group is not measured: one node has no part in the ratio."""
+        """Reading with a group is not measured: a single node is not in the ratio."""
 
     def drain(self, payload: bytes, count: int, consumers: int) -> float | None:
         stream = self._new_stream()
@@ -136,7 +136,7 @@ def _streams(answer: Any) -> list[tuple[bytes, Any]]:
 
 
 def _consume(port: int, stream: str, tally: Tally) -> None:
-    """One worker of a drain: what came together is acknowledged together."""
+    """One worker of a drain: it acknowledges each batch."""
     import redis
 
     client: Any = redis.Redis(HOST, port)

@@ -58,7 +58,7 @@ class SteadyProducer:
             try:
                 self._send(b"%0100d" % number)
             except Exception:
-                # Whatever a client raises while its cluster has no leader; the next number is a new attempt.
+                # Clients raise various errors while the cluster has no leader; the next number is a new attempt.
                 self.errors += 1
                 time.sleep(_POLL_S)
             else:
@@ -86,6 +86,6 @@ def failed_over(
 
 
 def missing_and_doubled(acknowledged: Iterable[int], payloads: Iterable[bytes]) -> tuple[int, int]:
-    """How many acknowledged messages are not there, and how many of all are there more than once."""
+    """How many acknowledged messages are missing, and how many messages are stored more than once."""
     found = Counter(map(int, payloads))
     return sum(not found[number] for number in acknowledged), sum(times > 1 for times in found.values())

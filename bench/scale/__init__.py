@@ -1,7 +1,6 @@
-"""What size does to brokers: many partitions, a large log, and how much a node takes that has nothing to do.
+"""The cost of size: many partitions, a large log, and idle nodes.
 
-Two clusters stand side by side, a small and a large one, and are measured in turn, so the ratio of the two says what
-size costs and nothing else.
+A small and a large cluster are measured alternately, so their ratio shows only the cost of size.
 """
 
 from bench.figure import Absence, Figure

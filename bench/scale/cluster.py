@@ -1,4 +1,4 @@
-"""A cluster of real brokers with what these measurements ask of it."""
+"""A cluster of real brokers for the measurements of scale."""
 
 import subprocess
 import sys
@@ -18,7 +18,7 @@ from flotilla.client.client import Client
 from flotilla.types.ids import NO_NODE
 
 AREA = "scale"
-#: Of one processor: below it a node counts as at rest.
+#: Share of one processor below which a node counts as idle.
 _REST = 0.1
 _REST_S_MAX = 60.0
 _LEADERS_S_MAX = 120.0
@@ -43,18 +43,18 @@ class ScaleCluster:
             time.sleep(0.1)
 
     def _is_led(self, topic: str) -> bool:
-        """As far as the broker knows that is asked; one that has not heard of the topic yet knows nothing."""
+        """As the asked broker knows them; a broker that does not know the topic yet returns none."""
         topics = self.client.admin.metadata([topic]).topics
         return bool(topics) and all(each.leader != NO_NODE for each in topics[0].partitions)
 
     def wait_at_rest(self) -> None:
-        """Until what comes after a change (elections, flushes) is done. A busy machine is not waited for."""
+        """Waits until the work after a change (elections, flushes) is done, but not for a busy machine."""
         deadline = time.monotonic() + _REST_S_MAX
         while max(self.busy_shares(1.0)) > _REST and time.monotonic() < deadline:
             continue
 
     def busy_shares(self, seconds: float) -> list[float]:
-        """What each node takes of one processor."""
+        """The share of one processor that each node uses."""
         before = [busy_s(node.pid) for node in self.cluster.running]
         started = time.monotonic()
         time.sleep(seconds)
@@ -77,7 +77,7 @@ class ScaleCluster:
         return time.monotonic() - started
 
     def restart_one(self, node: int, *, is_killed: bool) -> float:
-        """Seconds from the start of one node until it says that it is ready; the others go on meanwhile."""
+        """Seconds from the start of one node until it is ready, while the others run."""
         subject = self.cluster.nodes[node]
         if is_killed:
             subject.kill()

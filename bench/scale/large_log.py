@@ -1,4 +1,4 @@
-"""A cluster with much behind it: how soon it is ready again, and what the log costs the next record."""
+"""A cluster with a large log: the time until it is ready again, and the log's cost for the next record."""
 
 import shutil
 

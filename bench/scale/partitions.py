@@ -1,4 +1,4 @@
-"""A thousand partitions of which ten are in use, beside ten; and what a node takes when nothing is in use."""
+"""A thousand partitions with ten in use, beside ten; and the cost of an idle node."""
 
 from bench.figure import Figure, Goal, relate
 from bench.options import BenchOptions

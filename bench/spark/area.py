@@ -1,7 +1,7 @@
-"""Spark over a real cluster of three brokers, as ratios to what Spark does in the same run without one.
+"""Spark over a real cluster of three brokers, as ratios to Spark's own speed in the same run.
 
-Reads stand beside a source that hands out Arrow batches which are there already, the most that Spark takes from
-Python, and beside one that hands out a tuple for each message, as a plain reader would; a stream into Parquet beside
+Reads are compared with a source of Arrow batches in memory, the fastest that Spark takes rows from Python, and with
+a source that yields a tuple per message, as a plain reader would; a stream into Parquet beside
 Spark's own rows; a micro-batch beside one of Spark's rate source.
 """
 

@@ -1,7 +1,7 @@
-"""Spark as a guest of a cluster that others use: what a large read costs the brokers' memory, and the others' time.
+"""A large Spark read in a shared cluster: its cost in the brokers' memory, and in the latency of other clients.
 
-Others wait longer beside any work on the same processors, so their latencies stand beside those during the same job
-over rows that are there already.
+Any work on the same processors slows other clients down, so their latencies are compared with those during the same
+job over rows that are already in memory.
 """
 
 import shutil
@@ -31,7 +31,7 @@ _LOOK_S = 0.1
 #: Between two calls of the other client.
 _PAUSE_S = 0.005
 MIB = 1 << 20
-#: What a broker may grow by: what is under way to two tasks, twice, and what its allocator keeps of it.
+#: How much a broker may grow: twice the bytes in flight to two tasks, and what its allocator keeps.
 GROWTH_MIB = 256.0
 
 
@@ -89,7 +89,7 @@ class Guest:
 
 
 def _latency_ms(client: Client, work: Callable[[], None]) -> float:
-    """p99 of single produces by somebody else, for as long as the work takes."""
+    """p99 of single produces by another client while the work runs."""
     durations: list[float] = []
     is_over = threading.Event()
 
@@ -110,7 +110,7 @@ def _latency_ms(client: Client, work: Callable[[], None]) -> float:
 
 
 class _Memory:
-    """Looks at the brokers' resident memory again and again, and remembers the most that each had."""
+    """Polls the brokers' resident memory and keeps each maximum."""
 
     def __init__(self, cluster: LocalCluster) -> None:
         self._pids = [node.pid for node in cluster.nodes.values()]

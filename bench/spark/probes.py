@@ -1,6 +1,6 @@
-"""Sources to stand beside ours: the most that Spark takes from Python, and the plainest way to give it rows.
+"""Sources to compare with: the fastest that Spark takes rows from Python, and the plainest.
 
-Imported by Spark's own processes, so they stand in a module of their own.
+Spark's own processes import them, so they have a module of their own.
 """
 
 import os
@@ -26,7 +26,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class PremadeSource(DataSource):
-    """Arrow batches that are there already: no network, nothing to decode. Nothing in Python is quicker."""
+    """Arrow batches that are already in memory: no network, nothing to decode. Nothing in Python is faster."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
@@ -104,7 +104,7 @@ def premade_batches(schema: StructType, rows: int) -> Iterator[pa.RecordBatch]:
 
 
 class ConstantSource(PremadeSource):
-    """One tuple, again and again: what Spark itself makes of a row out of Python, with nothing to read or decode."""
+    """One tuple, repeated: Spark's own cost of a row from Python, with nothing to read or decode."""
 
     @classmethod
     def name(cls) -> str:
@@ -122,7 +122,7 @@ class ConstantReader(PremadeReader):
 
 
 class TupleSource(DataSource):
-    """What a plain reader does: the stored records of a topic as messages, and each message as a tuple."""
+    """A plain reader: the records of a topic as messages, and each message as a tuple."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)

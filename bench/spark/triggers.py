@@ -1,4 +1,4 @@
-"""Micro-batches: what one with few rows costs beside Spark's own, and how many rows a stream of them writes."""
+"""Micro-batches: the cost of one with few rows beside Spark's own, and the rows per second of a writing stream."""
 
 import time
 from collections.abc import Callable
@@ -16,7 +16,7 @@ AREA = "spark"
 VALUE_BYTES = 100
 PARTITIONS = 2
 SMALL_ROWS = 100
-#: What a micro-batch of ours may take beyond one of Spark's own.
+#: How much longer than Spark's own a micro-batch may take.
 EXTRA_MS = 100.0
 WRITE_RATE = 200_000.0
 #: The first triggers of a query start processes and compile.
@@ -31,7 +31,7 @@ class Triggers:
         self._checkpoints = 0
 
     def _run(self, rows: Any, count: int, into: str = "noop", **options: str) -> list[Any]:
-        """So many micro-batches of a stream, without those at its beginning."""
+        """Micro-batches of a stream, without the first ones."""
         self._checkpoints += 1
         checkpoint = str(self._folder / f"trigger-{self._checkpoints}")
         writer = rows.writeStream.format(into).option("checkpointLocation", checkpoint).options(**options)
