@@ -1,1 +1,1 @@
-"""The gRPC door: the contract of proto/flotilla.proto, served by any node and by a proxy."""
+"""The gRPC endpoint: the contract of proto/flotilla.proto, served by any node and by a proxy."""

@@ -1,7 +1,7 @@
-"""What all calls together may hold of this process: records on their way, by bytes.
+"""The bound on the memory of all calls that produce records.
 
-A single call that finds no room is refused, and told when to come again: it has a connection of its own to wait on,
-and would hold its records all the while. A stream waits, because nothing more is read from it as long as it does.
+A unary call that finds no room is refused with a time to retry after: waiting would keep its records in memory. A
+stream waits, because nothing more is read from it meanwhile.
 """
 
 import asyncio
@@ -25,12 +25,12 @@ class Admission:
     def take(self, size_bytes: int) -> None:
         """Raises OverloadedError."""
         if not self._budget.take(size_bytes):
-            error = OverloadedError("too many records are on their way here")
+            error = OverloadedError("too many records are in flight at this node")
             error.retry_after_ms = _RETRY_MS
             raise error
 
     async def wait(self, size_bytes: int) -> None:
-        """The same, as soon as there is room."""
+        """Takes the bytes as soon as there is room."""
         if self._budget.take(size_bytes):
             return
         granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -38,7 +38,7 @@ class Admission:
         try:
             await granted
         except asyncio.CancelledError:
-            # Either it still waits, or it was granted just before.
+            # It may have been granted just before the cancellation.
             if granted.cancelled():
                 self._budget.leave(granted)
             else:

@@ -1,4 +1,4 @@
-"""Calls that are answered once: each is read, asked of the cluster through the gateway, and written."""
+"""The unary calls: each is read, asked of the cluster through the gateway, and its answer written."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -27,7 +27,7 @@ from flotilla.types.errors import FlotillaError, InvalidArgumentError, LeaseExpi
 from flotilla.types.operations import Fetched, Reply, Request
 from flotilla.types.operations.queue import Extend, GroupReset, LeaseRange, Polled, Settle
 
-#: From a value that was read, and the time there is, to what is written.
+#: From the value that was read and the time left to the answer.
 _Answer: TypeAlias = Callable[[Any, int], Awaitable[Any]]
 #: Leases in one call.
 LEASE_COUNT_MAX = 10_000
@@ -39,7 +39,7 @@ class Calls:
         self._admission = admission
 
     def handlers(self) -> "dict[str, grpc.RpcMethodHandler[Any, Any]]":
-        """Every call of the contract that is answered once, by name."""
+        """Every unary call of the contract, by name."""
         found = {call.name: _unary(call, self._ask) for call in api.REQUESTS}
         found |= {call.name: _unary(call, self._ask_each) for call in api.OF_PARTITIONS}
         found |= {call.name: _unary(call, self.settle) for call in api.OF_LEASES}
@@ -105,7 +105,7 @@ class Calls:
         await self._gateway.learn_time()
         asked = read_produce(message, self._gateway.now_ms())
         if isinstance(asked, ProduceRecords):
-            # Not by `produce`: that the deadline is kept is gRPC's own matter.
+            # Not by `produce`: gRPC itself keeps the deadline.
             sent = await self._gateway.send(asked.topic, asked.records, partition=asked.partition)
             return write_receipts(await sent.receipts())
         produced = await self._gateway.ask(asked, timeout_ms=time_left_ms(context))
@@ -114,15 +114,15 @@ class Calls:
     # Leases.
 
     async def settle(self, asked: SettleLeases | ExtendLeases, timeout_ms: int) -> Expired:
-        """Those that were refused. Raises LeaseExpiredError when all of them were."""
+        """The leases that were refused. Raises LeaseExpiredError when all of them were."""
         expired = await self.settle_some(asked, timeout_ms)
         if count_of(expired.held) == count_of(asked.held):
-            raise LeaseExpiredError("somebody else holds it by now, or it was settled before; nothing was done")
+            raise LeaseExpiredError("the lease has expired, or the message was settled before; nothing was done")
         return expired
 
     async def settle_some(self, asked: SettleLeases | ExtendLeases, timeout_ms: int) -> Expired:
         if count_of(asked.held) > LEASE_COUNT_MAX:
-            raise InvalidArgumentError(f"a call is about {LEASE_COUNT_MAX} messages at the most")
+            raise InvalidArgumentError(f"a call names at most {LEASE_COUNT_MAX} messages")
         requests = {number: _request(asked, number, held) for number, held in asked.held.items()}
         asking = [self._gateway.ask(each, timeout_ms=timeout_ms) for each in requests.values()]
         # Nearly always it is one partition, and then there is nothing to gather.
@@ -139,7 +139,7 @@ def _request(asked: SettleLeases | ExtendLeases, partition: int, held: list[Leas
 
 
 def count_of(held: dict[int, list[LeaseRange]]) -> int:
-    """How many messages that is."""
+    """The number of messages in these ranges."""
     return sum([run.end - run.first for runs in held.values() for run in runs])
 
 

@@ -1,4 +1,4 @@
-"""Dead letters over gRPC: shown, sent again, thrown away. The work is the client library's."""
+"""Dead letters over gRPC: list, redrive, purge. The client library does the work."""
 
 from flotilla.client.admin.dead_letter import DeadLetter, DeadLetterFilter
 from flotilla.client.admin.dead_letters import AsyncDeadLetters, Redriven
@@ -26,7 +26,7 @@ class DeadLetterCalls:
             return await _letters(client, asked).purge(limit=asked.limit, dry_run=asked.is_dry_run, **_meant(asked))
 
     def _client(self, timeout_ms: int) -> AsyncClient:
-        """A client of its own: what is rare need not be kept open, and takes nothing from the others."""
+        """A client for one call: these calls are rare, and take no place on the gateway's connections."""
         return AsyncClient([str(address) for address in self._gateway.brokers()], timeout_ms=timeout_ms)
 
 

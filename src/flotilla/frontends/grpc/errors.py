@@ -1,4 +1,4 @@
-"""How a call says that it failed: the status of the one error table, and the whole story in trailing metadata."""
+"""Errors over gRPC: the status from the error table, and the details in trailing metadata."""
 
 from typing import Any, NoReturn, TypeAlias
 
@@ -7,12 +7,12 @@ import grpc
 from flotilla.gateway.gateway import TIMEOUT_MS_DEFAULT
 from flotilla.types.errors import FlotillaError
 
-#: A call under way, as gRPC tells of it.
+#: A call in flight.
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
-#: The text of an error is for people, and travels in a header, which must be small.
+#: The text travels in a header, which must be small.
 _TEXT_CHARS_MAX = 1_000
-#: Also who has all the time in the world hears from us.
+#: A call with a later deadline, or none, gets an answer within this time.
 _TIMEOUT_MS_MAX = 60_000
 
 
@@ -24,7 +24,7 @@ async def fail(context: Context, error: FlotillaError) -> NoReturn:
 
 
 def trailing_metadata(error: FlotillaError) -> tuple[tuple[str, str], ...]:
-    """What programs read."""
+    """The facts of an error for programs."""
     row = error.row
     found = [
         ("flotilla-error", row.name),
@@ -37,8 +37,8 @@ def trailing_metadata(error: FlotillaError) -> tuple[tuple[str, str], ...]:
 
 
 def time_left_ms(context: Context) -> int:
-    """How long a call may be worked on: until its deadline, if it has one."""
-    # Not what its type says: None where there is no deadline.
+    """Time until the deadline of the call, within bounds."""
+    # None without a deadline, unlike its type.
     seconds: float | None = context.time_remaining()
     if seconds is None:
         return TIMEOUT_MS_DEFAULT

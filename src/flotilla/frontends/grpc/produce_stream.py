@@ -1,7 +1,7 @@
-"""A stream of requests to store records: sent as they come, answered in their order.
+"""The ProduceStream call: requests are sent as they come and answered in order.
 
-Requests are handed to the gateway one after the other, so records keep their order, and none waits for the answer of
-the one before. Answers that are there at the same time leave in one message.
+Requests go to the gateway one after the other, so records keep their order, but a request does not wait for the
+answer to the one before it. Answers that are ready together leave in one message.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ _TOGETHER_MAX: Final = 256
 
 
 class _Pending(Protocol):
-    """A request on its way to its reply."""
+    """A request in flight."""
 
     @property
     def is_done(self) -> bool: ...
@@ -42,7 +42,7 @@ class ProduceStream:
     def __init__(self, gateway: Gateway, admission: Admission) -> None:
         self._gateway = gateway
         self._admission = admission
-        #: What was sent, in order, with its size; None: the client says no more.
+        #: Requests in flight, in order, with their sizes; None: the client has finished sending.
         self._pending: deque[tuple[_Pending, int] | None] = deque()
         self._news = asyncio.Event()
         self._room = asyncio.Event()
@@ -59,7 +59,7 @@ class ProduceStream:
                 await context.write(write_replies(await self._take()))
         finally:
             reading.cancel()
-            # However it has ended: the client may have hung up in the middle of a word.
+            # Its exceptions are dropped: the client may have disconnected in the middle of a message.
             await asyncio.gather(reading, return_exceptions=True)
             for each in self._pending:
                 if each is not None:
@@ -96,7 +96,7 @@ class ProduceStream:
             return _Refused(error)
 
     async def _take(self) -> list[Any]:
-        """The reply of the oldest request, when it is there, and those behind it that are there as well."""
+        """Waits for the reply to the oldest request, and adds those after it that are ready."""
         replies: list[Any] = []
         while self._pending and len(replies) < _TOGETHER_MAX:
             oldest = self._pending[0]
@@ -113,7 +113,7 @@ class ProduceStream:
 
 
 class _Records:
-    """Records, in batches with those of others."""
+    """Records, batched with those of other callers."""
 
     __slots__ = ("_sent",)
 
@@ -128,11 +128,11 @@ class _Records:
         return write_receipts(await self._sent.receipts())
 
     def cancel(self) -> None:
-        """They are stored all the same."""
+        """The records are stored all the same."""
 
 
 class _Batch:
-    """A batch of the client's own."""
+    """A batch that the client has encoded."""
 
     __slots__ = ("_request", "_task")
 
@@ -152,7 +152,7 @@ class _Batch:
 
 
 class _Refused:
-    """A request that was not even sent."""
+    """A request that was refused before it was sent."""
 
     __slots__ = ("_error",)
     is_done = True
@@ -164,4 +164,4 @@ class _Refused:
         raise self._error
 
     def cancel(self) -> None:
-        """Nothing is under way."""
+        """There is nothing to cancel."""

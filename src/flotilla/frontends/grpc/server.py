@@ -1,7 +1,7 @@
-"""Listens for gRPC on the node's own loop, and says to load balancers and tools what is here.
+"""The gRPC server of a node or a proxy, with health and reflection for load balancers and tools.
 
-The handlers share the loop with everything else of the node: they only translate, and the library does its own work
-on threads. Sizes, streams and silence are bounded here; who may ask what is the service's matter.
+The handlers share the loop with the rest of the node and only translate; the gRPC library works on its own threads.
+Sizes, streams and silence are bounded here.
 """
 
 import asyncio
@@ -22,12 +22,12 @@ from flotilla.gateway.gateway import Gateway
 from flotilla.types.address import Address
 from flotilla.types.limits import CLIENT_FRAME_BYTES_MAX, MIB
 
-#: A reply holds at most one poll, or one batch, and what stands around its records.
+#: A reply holds at most one poll or one batch, and the fields of its messages.
 _REPLY_BYTES_MAX: Final = CLIENT_FRAME_BYTES_MAX + 16 * MIB
-#: Calls under way on one connection, and in all.
+#: Calls in flight on one connection, and in all.
 _STREAMS_MAX: Final = 1_024
 _CALLS_MAX: Final = 16_384
-#: How often a node that is not part of a cluster looks whether it is by now.
+#: Interval at which a node that is not part of a cluster checks again.
 _MEMBER_POLL_MS: Final = 100
 _OPTIONS: Final = (
     ("grpc.max_receive_message_length", CLIENT_FRAME_BYTES_MAX),
@@ -35,7 +35,7 @@ _OPTIONS: Final = (
     ("grpc.max_concurrent_streams", _STREAMS_MAX),
     # Another process at the same port must fail, not share it.
     ("grpc.so_reuseport", 0),
-    # A client that vanished without a word is noticed, and clients may ask as often whether we are there.
+    # Detects clients that vanished, and allows clients to ping as often.
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.keepalive_permit_without_calls", 1),
@@ -45,21 +45,21 @@ _OPTIONS: Final = (
 
 class GrpcServer:
     def __init__(self, gateway: Gateway, is_member: Callable[[], bool] | None = None) -> None:
-        """`is_member` tells whether the node is part of a cluster; None: of a process that only knows the way to one.
+        """`is_member` says whether the node is part of a cluster; None: this is a proxy.
 
-        Until it is, health says NOT_SERVING. After that it stays SERVING until the door closes: others may answer what
-        this node cannot.
+        Health is NOT_SERVING until then, and SERVING until the endpoint closes: other nodes may answer what this node
+        cannot.
         """
         self._gateway = gateway
         self._is_member = is_member
         self._joining: asyncio.Task[None] | None = None
         self._server: grpc.aio.Server | None = None
         self._health = health.aio.HealthServicer()
-        #: What calls hold at the moment.
+        #: The memory of calls in flight.
         self.admission = Admission()
 
     async def start(self, host: str, port: int) -> int:
-        """The port it listens at. Raises OSError."""
+        """Listens, and returns the port. Raises OSError."""
         server = grpc.aio.server(options=_OPTIONS, maximum_concurrent_rpcs=_CALLS_MAX)
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(api.SERVICE_NAME, self._handlers()),))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
@@ -88,7 +88,7 @@ class GrpcServer:
             await self._health.set(name, response.SERVING if is_serving else response.NOT_SERVING)
 
     async def close(self, drain_ms: int) -> None:
-        """Takes no more calls, lets those under way finish, and cancels what is left."""
+        """Accepts no more calls, lets those in flight finish, and cancels the rest after `drain_ms`."""
         if self._joining is not None:
             self._joining.cancel()
             self._joining = None

@@ -1,9 +1,8 @@
-"""A subscription: messages out; credit, acks, nacks and extensions in, on one stream.
+"""The Subscribe call: messages out; credit, acks, nacks and extensions in, on one stream.
 
-Three things go on at once: words of the client are carried out as they come, messages are taken from the gateway as
-long as there is credit, and what is to be written leaves in order. Whatever is settled gives its credit back. When
-the client says no more, messages still come: it may settle them by calls of their own. When the stream ends, what it
-holds goes back.
+Three tasks run at once: one carries out the client's commands, one takes messages from the gateway while there is
+credit, and one writes in order. Settled messages return their credit. A client that has finished sending still gets
+messages: it may settle them by unary calls. When the stream ends, its leases are released.
 """
 
 import asyncio
@@ -20,11 +19,11 @@ from flotilla.types.errors import FlotillaError, InvalidArgumentError
 from flotilla.types.limits import MIB
 from flotilla.types.operations.queue import Delivery, Pushed
 
-#: Messages of the contract that wait for the client to read.
+#: Replies that wait for the client to read.
 _OUTPUT_COUNT_MAX: Final = 4
-#: One message of the contract: clients take 4 MiB unless they are set otherwise. One delivery always goes out whole.
+#: Size of a reply: gRPC clients accept 4 MiB by default. A single delivery is never split.
 _REPLY_BYTES_MAX: Final = 2 * MIB
-#: Words of the client that are carried out at the same time; then nothing more is read.
+#: Commands of the client in flight; then reading stops.
 _SETTLING_COUNT_MAX: Final = 256
 
 
@@ -34,7 +33,7 @@ class SubscribeStream:
     def __init__(self, gateway: Gateway, calls: Calls) -> None:
         self._gateway = gateway
         self._calls = calls
-        #: What is to be written; an error is the end.
+        #: Replies to write; an error ends the stream.
         self._output: asyncio.Queue[Any | FlotillaError] = asyncio.Queue(_OUTPUT_COUNT_MAX)
         self._settling: dict[asyncio.Task[None], None] = {}
         self._room = asyncio.Event()
@@ -59,7 +58,7 @@ class SubscribeStream:
             for task in tasks:
                 task.cancel()
             subscription.close()
-            # However they have ended: the client may have hung up in the middle of a word.
+            # Their exceptions are dropped: the client may have disconnected in the middle of a message.
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _open(
@@ -82,34 +81,34 @@ class SubscribeStream:
         except FlotillaError as error:
             await self._output.put(error)
 
-    # Words of the client in.
+    # Commands of the client in.
 
     async def _listen(
         self, requests: AsyncIterator[Any], opened: OpenSubscription, subscription: GatewaySubscription
     ) -> None:
         try:
             async for message in requests:
-                word = read_subscribe(message)
-                if isinstance(word, AddSubscriptionCredit):
-                    subscription.add_credit(word.messages)
-                elif isinstance(word, OpenSubscription):
-                    raise InvalidArgumentError("the subscription is open")
+                command = read_subscribe(message)
+                if isinstance(command, AddSubscriptionCredit):
+                    subscription.add_credit(command.messages)
+                elif isinstance(command, OpenSubscription):
+                    raise InvalidArgumentError("the subscription is already open")
                 else:
-                    await self._begin(word, opened, subscription)
+                    await self._begin(command, opened, subscription)
         except FlotillaError as error:
             await self._output.put(error)
 
     async def _begin(
-        self, word: SettleLeases | ExtendLeases, opened: OpenSubscription, subscription: GatewaySubscription
+        self, command: SettleLeases | ExtendLeases, opened: OpenSubscription, subscription: GatewaySubscription
     ) -> None:
-        word.topic = word.topic or opened.request.topic
-        word.group = word.group or opened.request.group
-        if isinstance(word, ExtendLeases):
-            word.member = word.member or opened.request.member
+        command.topic = command.topic or opened.request.topic
+        command.group = command.group or opened.request.group
+        if isinstance(command, ExtendLeases):
+            command.member = command.member or opened.request.member
         while len(self._settling) >= _SETTLING_COUNT_MAX:
             self._room.clear()
             await self._room.wait()
-        task = asyncio.create_task(self._carry_out(word, subscription))
+        task = asyncio.create_task(self._carry_out(command, subscription))
         self._settling[task] = None
         task.add_done_callback(self._ended)
 
@@ -117,20 +116,20 @@ class SubscribeStream:
         del self._settling[task]
         self._room.set()
 
-    async def _carry_out(self, word: SettleLeases | ExtendLeases, subscription: GatewaySubscription) -> None:
+    async def _carry_out(self, command: SettleLeases | ExtendLeases, subscription: GatewaySubscription) -> None:
         try:
-            expired = await self._calls.settle_some(word, TIMEOUT_MS_DEFAULT)
-            if isinstance(word, SettleLeases):
-                # What was refused is held by nobody here either.
-                subscription.add_credit(count_of(word.held))
+            expired = await self._calls.settle_some(command, TIMEOUT_MS_DEFAULT)
+            if isinstance(command, SettleLeases):
+                # Refused leases are not held by this client either, so all of them return their credit.
+                subscription.add_credit(count_of(command.held))
             if expired.held:
-                await self._output.put(write_refused(expired, is_by_token=word.is_by_token))
+                await self._output.put(write_refused(expired, is_by_token=command.is_by_token))
         except FlotillaError as error:
             await self._output.put(error)
 
 
 def _parts(pushed: Pushed) -> Iterator[list[Delivery]]:
-    """Deliveries as they fit into messages of the contract."""
+    """The deliveries, split into replies of bounded size."""
     part: list[Delivery] = []
     size_bytes = 0
     for delivery in pushed.deliveries:

@@ -1,1 +1,1 @@
-"""The HTTP door: tasks, everything a client can do as JSON, and how the node is."""
+"""The HTTP endpoint: tasks, every client operation as JSON, and the state of the node."""

@@ -1,1 +1,1 @@
-"""The door for clients over TCP: frames of proto/client.proto, pipelined, in any order."""
+"""The endpoint for clients over TCP: frames of proto/client.proto, pipelined, in any order."""

@@ -1,8 +1,8 @@
-"""How many bytes all connections together may hold: of requests, where whoever finds none left waits for its turn,
-and of answers that their clients leave unread, where nobody waits and what can be asked again is refused.
+"""Bounds on the memory that all connections together occupy: with requests, and with unread answers.
 
-A holder of requests always gives back without needing more: a frame being received has taken all it needs, and a
-request with the service is answered. So waiting ends, and nobody waits in a circle.
+A request that finds no room waits, in order of arrival. Waiting ends: a frame that is being received has taken all its
+bytes before, and the service answers every request, so no holder waits for more. An answer never waits: a read is
+refused instead, because its client can ask again.
 """
 
 from collections.abc import Callable, Hashable
@@ -13,7 +13,7 @@ class ByteBudget:
         assert bytes_max > 0
         self.bytes_max = bytes_max
         self.used_bytes = 0
-        #: Who waits, in order of arrival: for how much, and whom to tell.
+        #: Waiting requests in order of arrival: the bytes, and the function to call when they are taken.
         self._waiting: dict[Hashable, tuple[int, Callable[[], None]]] = {}
 
     @property
@@ -21,20 +21,20 @@ class ByteBudget:
         return len(self._waiting)
 
     def take(self, count: int) -> bool:
-        """Whether there was room. Nobody overtakes those who wait; something larger than the whole is let in alone."""
+        """True: the bytes were taken. Waiting requests come first; one above the whole budget is admitted alone."""
         if self._waiting or (self.used_bytes and self.used_bytes + count > self.bytes_max):
             return False
         self.used_bytes += count
         return True
 
-    def wait(self, who: Hashable, count: int, granted: Callable[[], None]) -> None:
-        """`granted` is called when the bytes have been taken for `who`."""
-        assert who not in self._waiting
-        self._waiting[who] = (count, granted)
+    def wait(self, owner: Hashable, count: int, granted: Callable[[], None]) -> None:
+        """`granted` is called when the bytes have been taken for `owner`."""
+        assert owner not in self._waiting
+        self._waiting[owner] = (count, granted)
 
-    def leave(self, who: Hashable) -> None:
-        """Waits no longer."""
-        if self._waiting.pop(who, None) is not None:
+    def leave(self, owner: Hashable) -> None:
+        """Stops waiting."""
+        if self._waiting.pop(owner, None) is not None:
             self._grant()
 
     def give(self, count: int) -> None:
@@ -45,17 +45,17 @@ class ByteBudget:
 
     def _grant(self) -> None:
         while self._waiting:
-            who, (count, granted) = next(iter(self._waiting.items()))
+            owner, (count, granted) = next(iter(self._waiting.items()))
             if self.used_bytes and self.used_bytes + count > self.bytes_max:
                 break
-            del self._waiting[who]
+            del self._waiting[owner]
             self.used_bytes += count
             granted()
 
 
 class OutputBudget:
-    """Nobody may hold more than is left for all others: who holds much is refused first, and there is always
-    something left for who holds nothing, however many do not read.
+    """A bound on unread answers. A connection may hold less than is left for all others: the one that holds most is
+    refused first, and a connection that holds nothing always finds room.
     """
 
     def __init__(self, bytes_max: int) -> None:
@@ -64,10 +64,10 @@ class OutputBudget:
         self.used_bytes = 0
 
     def hold(self, change: int) -> None:
-        """So much more is unread, or less. What must be said is never refused, and may go over the bound."""
+        """Counts more unread bytes, or fewer. Answers that cannot be repeated may exceed the bound."""
         self.used_bytes += change
         assert self.used_bytes >= 0
 
     def has_room(self, held: int, more: int = 0) -> bool:
-        """Whether a connection that holds so much may hold more; something larger than the whole is let in alone."""
+        """Whether a connection that holds `held` bytes may hold `more`; a single answer may exceed the bound alone."""
         return not self.used_bytes or held + more < self.bytes_max - self.used_bytes - more

@@ -1,13 +1,12 @@
 """The socket's side of one client connection: moves bytes between a transport and a Connection.
 
-Answers of one turn of the loop leave in one write. While the transport holds more than its high-water
-mark, answers stay in the Connection, where they count as requests under way: so a client that does
-not read is not read from, and what it can make us hold is bounded. A connection that ends with a
-word of why sends it, closes its half, and reads and forgets for a moment: closing at once with
-bytes unread would make the system drop the word.
+The answers of one iteration of the loop leave in one write. While the transport buffers more than its high-water
+mark, answers stay in the Connection, where their requests count as in flight: so reading stops for a client that does
+not read, and the memory that it can occupy is bounded. A connection that ends with an error sends it, closes its half,
+and reads and drops bytes for a moment: closing at once with bytes unread would make the system drop the error.
 
-All channels receive small frames into one buffer of the server. That is right because a loop reads and
-reports in one go, as uvloop and the selector loops do.
+All channels receive small frames into one buffer of the server. That is safe because the loops (uvloop and asyncio's
+selector loops) read and report in one step.
 """
 
 import asyncio
@@ -17,26 +16,26 @@ from typing import Protocol, cast
 from flotilla.frontends.tcp.connection import CLOSING, OPEN, Connection, is_too_slow
 from flotilla.types.limits import KIB, MIB
 
-#: The transport asks for a pause above the first and for more below the second.
+#: Marks at which the transport pauses and resumes writing.
 WRITE_BUFFER_HIGH_BYTES = 1 * MIB
 WRITE_BUFFER_LOW_BYTES = 256 * KIB
-#: How many ticks a client has to take note of the end.
+#: Ticks after the end in which the client may close its side.
 LINGER_TICKS_MAX = 2
 
 
 class ChannelOwner(Protocol):
-    """The server, as its channels see it. Called on the loop."""
+    """What a channel needs of the server. Called on the loop."""
 
     @property
     def scratch(self) -> memoryview:
-        """Where all channels receive."""
+        """The buffer into which all channels receive."""
 
     def connection_for(self, channel: "Channel") -> Connection: ...
 
     def entered(self, channel: "Channel") -> None: ...
 
     def schedule(self, channel: "Channel") -> None:
-        """Has `flush` called at the end of this turn of the loop, once."""
+        """Schedules one call of `flush` at the end of this iteration of the loop."""
 
     def lost(self, channel: "Channel") -> None: ...
 
@@ -51,34 +50,34 @@ class Channel(asyncio.BufferedProtocol):
         self.sent_bytes = 0
         #: `flush` has been scheduled.
         self.is_scheduled = False
-        #: The last room was memory of a frame.
+        #: The last buffer was the memory of a frame.
         self._is_direct = False
         self._is_reading = True
-        #: The transport has asked for a pause.
+        #: The transport has paused writing.
         self._is_congested = False
         #: The end has been sent.
         self._is_ended = False
-        #: Since one of them began: ticks, and what was still to be written then.
+        #: Since either of these two was set: ticks, and the bytes that the transport buffered then.
         self._waited_ticks = 0
         self._unwritten_bytes = 0
 
     # What the server calls.
 
     def flush(self) -> None:
-        """Writes what has gathered, ends what is at its end, and goes on where bounds had stopped it."""
+        """Writes the gathered answers, ends the connection if it is due, and reads on where bounds had stopped it."""
         self.is_scheduled = False
         transport = self._transport
         if transport is None or self._is_ended or transport.is_closing():
             return
         connection = self.connection
-        # What was written in earlier turns: the loop has had its chance to send that.
+        # Bytes of earlier iterations: the loop has had the chance to send them.
         connection.set_unwritten(transport.get_write_buffer_size())
         if connection.output_bytes and not self._is_congested:
             self.sent_bytes += connection.output_bytes
             transport.writelines(connection.take_output())
         if connection.state != OPEN:
             self._end_if_due(transport)
-        # Of whom is being read, everything that is whole has been handed out.
+        # While reading is on, every whole request has been served already.
         if not self._is_reading and connection.pump():
             self._set_reading(transport, on=True)
 
@@ -100,13 +99,13 @@ class Channel(asyncio.BufferedProtocol):
             transport.abort()
 
     def cut(self, reason: str) -> None:
-        """Ends at once; what is still to be written is lost."""
+        """Ends at once; unwritten answers are lost."""
         self.connection.finish(reason)
         if self._transport is not None:
             self._transport.abort()
 
     def _watch(self, transport: asyncio.Transport) -> None:
-        """From now on the client is expected to read."""
+        """Starts to measure how fast the client reads."""
         self._waited_ticks = 0
         self._unwritten_bytes = transport.get_write_buffer_size()
 
@@ -153,7 +152,7 @@ class Channel(asyncio.BufferedProtocol):
             self._set_reading(self._transport, on=False)
 
     def eof_received(self) -> bool:
-        """A client that has ended its half is gone: nobody would read the answers of what it left waiting."""
+        """A client that has closed its half is gone: it would not read the answers."""
         return False
 
     def pause_writing(self) -> None:

@@ -5,12 +5,12 @@
     draining   what came before is answered; new requests are refused
     closing    nothing is taken in any more; what is to be written leaves, then the connection ends
 
-A request counts as under way until its answer has been handed to the socket, so that a client that
-does not read is soon not read from either, and no client gets more than its bound of requests
-into one turn of the loop. Its batch counts, here and in the budget of the server, until it is answered, and its
-answer until the client has taken it. Who leaves much unread is told to ask again later.
-A subscription is a request that is answered many times and stays under way until somebody ends it.
-Time is counted in ticks: after a pause of this process one tick finds old silence, not many.
+A request is in flight until its answer has been handed to the socket. So reading stops for a client that does not
+read its answers, and no client gets more than its bound of requests into one iteration of the loop. The batch of a
+request counts against this connection's bound and the server's budget until the request is answered, and the answer
+counts until the client has received it. A client that leaves much unread gets OVERLOADED.
+A subscription is a request with many answers that stays in flight until it is ended.
+Time is counted in ticks: a pause of this process adds one tick of silence, not many.
 """
 
 from collections.abc import Callable, Sequence
@@ -43,19 +43,19 @@ OPEN = "open"
 DRAINING = "draining"
 CLOSING = "closing"
 
-#: Answers that nobody misses: the same question can be asked again.
+#: Answers that may be replaced by OVERLOADED: the client can ask again and loses nothing.
 _REPEATABLE = (Fetched, Metadata)
-#: Requests with a batch, which holds its part of the budgets until they are answered.
+#: Requests with a batch, which counts against the budgets until they are answered.
 WITH_BATCH = (Produce, Stage)
-#: Requests about a subscription that is under way here.
+#: Requests about a subscription on the same connection.
 _STEERING = (AddCredit, Unsubscribe)
-#: Requests that have much read for them, or leased.
+#: Requests with large answers.
 _READING = (Fetch, Poll)
-#: Requests that say whose leases they are about.
+#: Requests that name the member whose leases they are about.
 _OF_MEMBERS = (Poll, Subscribe, Extend)
-#: Consumers that one connection is remembered to have had; leases of others end when they run out.
+#: Members that are remembered for one connection. The leases of further ones are not released early; they expire.
 _MEMBER_COUNT_MAX = 1_024
-#: What a client is told to wait before it asks again.
+#: `retry_after_ms` of OVERLOADED.
 _OVERLOADED_RETRY_MS = 100
 
 
@@ -68,7 +68,7 @@ class ConnectionLimits:
 
 
 class Budgets:
-    """What all connections share: small frames and large ones apart, so that slow large ones stop nobody else."""
+    """The budgets that all connections share. Small frames have their own: slow large ones do not hold them up."""
 
     __slots__ = ("large", "output", "small")
 
@@ -86,7 +86,7 @@ class Budgets:
 
 
 class Host(Protocol):
-    """Who answers a Hello, and hears of the end. The service is one."""
+    """What a connection needs of the broker: the facts of Welcome, and a place to report lost members."""
 
     @property
     def node(self) -> NodeId: ...
@@ -100,7 +100,7 @@ class Host(Protocol):
 
 
 class RequestTicket:
-    """A request under way. `answer` is its Done; a second answer, or one that comes too late, is dropped."""
+    """A request in flight. `answer` is its Done; a second answer, or one that comes too late, is dropped."""
 
     __slots__ = ("_connection", "batch_bytes", "correlation_id", "request")
 
@@ -108,7 +108,7 @@ class RequestTicket:
         self._connection = connection
         self.correlation_id = correlation_id
         self.request = request
-        #: What it holds of the budgets.
+        #: Bytes that it has taken from the budgets.
         self.batch_bytes = batch_bytes
 
     def answer(self, answer: Reply | FlotillaError) -> None:
@@ -116,7 +116,7 @@ class RequestTicket:
 
 
 def is_too_slow(ticks: int, moved_bytes: int) -> bool:
-    """Whether a transfer that has lasted so long should have come further."""
+    """Whether a transfer that has lasted `ticks` and moved `moved_bytes` is below the minimum rate."""
     allowed_ms = limits.TRANSFER_MS_MAX + moved_bytes * 1000 // limits.TRANSFER_BYTES_PER_SECOND_MIN
     return ticks * TICK_MS > allowed_ms
 
@@ -136,35 +136,37 @@ class Connection:
         serve: Callable[["RequestTicket"], None],
         connection_limits: ConnectionLimits | None = None,
     ) -> None:
-        """`wake` is called when there is something to write, or when requests may be handed out again; `serve` with
-        each request for the service.
+        """`wake` is called when there is output, or when the bounds allow requests again; `serve` with each request
+        for the service.
         """
         self.state = NEW
-        #: Why it ends, for people; empty while it does not.
+        #: Why the connection ends, for people; empty while it is open.
         self.reason = ""
         self._host = host
         self._budgets = budgets
         self._wake = wake
         self._serve = serve
         self._limits = connection_limits or ConnectionLimits()
-        #: Bytes on their way to becoming frames. A closing connection takes nothing out of it, nor puts anything in.
+        #: Cuts the received bytes into frames. Not used any more once the connection is closing.
         self.frames = FrameReader(min(limits.HANDSHAKE_FRAME_BYTES_MAX, self._limits.frame_bytes_max), bytearray)
-        #: Bytes of a budget that were taken for the frame under way.
+        #: Bytes that were taken from a budget for the frame that is being received.
         self._frame_bytes = 0
+        #: The next frame waits for room in a budget.
         self._is_waiting = False
-        #: Given to the service and not answered, with what gives them up.
+        #: Requests that the service has not answered, with the function that cancels each.
         self._tickets: dict[RequestTicket, Cancel | None] = {}
-        #: Those of them that are answered many times, by correlation id.
+        #: The subscriptions among them, by correlation id.
         self._subscriptions: dict[int, RequestTicket] = {}
-        #: Consumers of queue groups that were heard here, in the order of their first word.
+        #: Members of queue groups that came over this connection, in order of their first request.
         self._members: dict[str, None] = {}
-        #: They live elsewhere, and do not end with the connection.
+        #: The members are clients of a gateway, and outlive this connection.
         self._is_gateway = False
         self._batch_bytes = 0
         self._output: list[Any] = []
         self.output_bytes = 0
+        #: Bytes that the transport buffers because the client does not read.
         self._unwritten_bytes = 0
-        #: How many requests are answered in `_output`.
+        #: Answers in `_output`.
         self._output_count = 0
         self._heard = True
         self._silent_ticks = 0
@@ -175,7 +177,7 @@ class Connection:
 
     @property
     def is_reading(self) -> bool:
-        """Whether more bytes are wanted now. A closing connection reads in order to forget."""
+        """Whether to read more bytes now. A closing connection reads and drops them."""
         if self.state == CLOSING:
             return True
         bounds = self._limits
@@ -195,24 +197,24 @@ class Connection:
         return self.output_bytes + self._unwritten_bytes
 
     def _has_output_room(self, more: int = 0) -> bool:
-        """Whether what all clients of the node leave unread allows more for this one."""
+        """Whether the output budget of the node allows `more` for this connection."""
         return self._budgets.output.has_room(self.unread_bytes, more)
 
     def set_unwritten(self, count: int) -> None:
-        """What the socket's side holds because the client does not take it; kept up to date by that side."""
+        """Sets how many bytes the transport buffers; the channel keeps it up to date."""
         if count != self._unwritten_bytes:
             self._budgets.output.hold(count - self._unwritten_bytes)
             self._unwritten_bytes = count
 
     def received(self, count: int) -> bool:
-        """So many bytes were put into the room() of `frames`. Whether more are wanted, as of `pump`."""
+        """`count` bytes were put into the room() of `frames`. True: more bytes are wanted, as of `pump`."""
         self._heard = True
         if self.state != CLOSING:
             self.frames.received(count)
         return self.pump()
 
     def feed(self, data: memoryview) -> bool:
-        """More bytes, which may be overwritten afterwards. Whether still more are wanted, as of `pump`."""
+        """Takes bytes from a buffer that the caller will reuse. True: more bytes are wanted, as of `pump`."""
         self._heard = True
         if self.state == CLOSING:
             return True
@@ -222,9 +224,9 @@ class Connection:
         return is_reading
 
     def pump(self) -> bool:
-        """Hands every request that is whole and allowed to the service; whether more bytes are wanted then.
+        """Serves every whole request that the bounds allow.
 
-        If so, nothing is left to be handed out until they come.
+        True: more bytes are wanted, and every whole request has been served.
         """
         while self.is_reading:
             if self.state == CLOSING:
@@ -242,14 +244,14 @@ class Connection:
         return False
 
     def started(self, ticket: RequestTicket, cancel: Cancel) -> None:
-        """The service has taken the request; `cancel` gives it up."""
+        """The service has accepted the request and will answer later; `cancel` cancels it."""
         if ticket in self._tickets:
             self._tickets[ticket] = cancel
             if isinstance(ticket.request, Subscribe):
                 self._subscriptions[ticket.correlation_id] = ticket
 
     def _reserve(self, length: int) -> bool:
-        """Takes of the budget what the next frame needs, or waits for it. A handshake is small and soon over."""
+        """Takes the next frame's bytes from the budget, or waits for them. A handshake is small and takes none."""
         if self._frame_bytes or self.state == NEW:
             return True
         budget = self._budgets.of(length)
@@ -270,7 +272,7 @@ class Connection:
             self._budgets.of(count).give(count)
 
     def _understand(self, frame: Buffer) -> RequestTicket | None:
-        """What a whole frame asks for. None: it was answered here."""
+        """Decodes a frame and admits its request. None: the connection has answered it."""
         held, self._frame_bytes = self._frame_bytes, 0
         try:
             correlation_id, request = decode_request(frame)
@@ -280,7 +282,7 @@ class Connection:
         return self._admit(correlation_id, request, held)
 
     def _admit(self, correlation_id: int, request: Incoming, held: int) -> RequestTicket | None:
-        """The ticket of a request that holds so much of the budgets. None: it was answered here."""
+        """The ticket of a request that took `held` bytes from the budgets. None: the connection has answered it."""
         if type(request) not in WITH_BATCH:
             # Nothing of the frame is kept.
             self._release(held)
@@ -297,7 +299,7 @@ class Connection:
         return None
 
     def _is_settled_here(self, correlation_id: int, request: Incoming) -> bool:
-        """Does what a request without a batch means for the connection; whether that is all there is to do."""
+        """Handles what a request without a batch means for the connection. True: it has been answered."""
         if isinstance(request, _STEERING):
             self._steer(correlation_id, request)
             return True
@@ -306,15 +308,15 @@ class Connection:
             self._send(correlation_id, Done())
             return True
         if isinstance(request, _READING) and not self._has_output_room():
-            # Before that happens.
-            self._send(correlation_id, _overloaded("too many answers of this node wait to be read"))
+            # Before the records are read or leased.
+            self._send(correlation_id, _overloaded("too many answers of this node are unread"))
             return True
         if isinstance(request, _OF_MEMBERS) and not self._is_gateway and len(self._members) < _MEMBER_COUNT_MAX:
             self._members[request.member] = None
         return False
 
     def _steer(self, correlation_id: int, request: AddCredit | Unsubscribe) -> None:
-        """More for a subscription, or its end. One that has ended by itself meanwhile is no mistake of the client's."""
+        """Adds credit to a subscription, or ends it. It may have ended by itself already: that is no error."""
         ticket = self._subscriptions.get(request.subscription)
         if ticket is not None:
             subscription = cast(Subscription, self._tickets[ticket])
@@ -326,9 +328,9 @@ class Connection:
         self._send(correlation_id, Done())
 
     def _withdraw(self, correlation_id: int) -> None:
-        """Has a request wait no longer. One that was answered is no mistake: the two have met on their ways.
+        """Ends the wait of a request. It may have been answered already: that is no error.
 
-        A poll that acknowledges what it takes goes on: it may have committed that, and its answer is all there is then.
+        An auto-ack poll goes on: its acks may be committed, and then only its answer has the messages.
         """
         for ticket, cancel in self._tickets.items():
             if ticket.correlation_id == correlation_id:
@@ -341,7 +343,7 @@ class Connection:
                 return
 
     def _converse(self, correlation_id: int, request: Incoming) -> None:
-        """Everything that is no matter of the service."""
+        """Answers the handshake, errors of decoding, and requests while draining."""
         if self.state == NEW:
             if isinstance(request, Hello):
                 self._greet(correlation_id, request)
@@ -350,7 +352,7 @@ class Connection:
         elif isinstance(request, FlotillaError):
             self._send(correlation_id, request)
         elif isinstance(request, Hello):
-            self._send(correlation_id, InvalidArgumentError("Hello has been said"))
+            self._send(correlation_id, InvalidArgumentError("Hello was already sent on this connection"))
         else:
             self._send(correlation_id, UnavailableError("the broker is shutting down"))
 
@@ -381,13 +383,13 @@ class Connection:
         if self.state == CLOSING:
             return
         if type(answer) in _REPEATABLE and self.unread_bytes >= self._limits.output_bytes_max:
-            answer = _overloaded("too many answers wait to be read on this connection")
+            answer = _overloaded("too many answers on this connection are unread")
         elif type(answer) is Fetched and not self._has_output_room(sum(map(len, answer.batches))):
-            answer = _overloaded("too many answers of this node wait to be read")
+            answer = _overloaded("too many answers of this node are unread")
         self._send(ticket.correlation_id, answer)
 
     def take_output(self) -> list[Any]:
-        """Everything there is to write; the requests it answers are under way no longer."""
+        """Everything there is to write. The requests that it answers are no longer in flight."""
         output = self._output
         self._output = []
         self._budgets.output.hold(-self.output_bytes)
@@ -408,7 +410,7 @@ class Connection:
         try:
             buffers = encode_response(correlation_id, answer)
         except InvalidArgumentError as error:
-            # An answer that fits no frame. The client can ask for less.
+            # The answer exceeds a frame. The client can ask for less.
             buffers = encode_response(correlation_id, error)
         if not self._output:
             self._wake()
@@ -421,7 +423,7 @@ class Connection:
     # The end.
 
     def drain(self) -> None:
-        """Answers what is under way and refuses the rest; what waits for news is told that there will be none."""
+        """Lets requests in flight finish, cancels those that only wait, and refuses new ones."""
         if self.state == NEW:
             self.finish("shutting down")
         elif self.state == OPEN:
@@ -437,13 +439,13 @@ class Connection:
         return self.state == DRAINING and not self._tickets and not self._output
 
     def fail(self, error: FlotillaError, correlation_id: int = NO_CORRELATION) -> None:
-        """Says what is wrong and ends the connection: the stream has lost its place, or its client has no time."""
+        """Sends the error and ends the connection."""
         if self.state != CLOSING:
             self._send(correlation_id, error)
             self.finish(str(error))
 
     def finish(self, reason: str) -> None:
-        """Takes nothing in any more and gives up what can be given up. Idempotent: the first reason stands."""
+        """Stops reading and cancels the requests that can be cancelled. Idempotent: the first reason stands."""
         if self.state == CLOSING:
             return
         self.state = CLOSING
@@ -455,7 +457,7 @@ class Connection:
         self._release(self._frame_bytes)
         self._frame_bytes = 0
         self.frames = FrameReader(self._limits.frame_bytes_max, bytearray)
-        # Requests that cannot be given up stay, with what they hold, until the service is done with them.
+        # Requests that cannot be cancelled keep their part of the budgets until the service answers them.
         for ticket, cancel in list(self._tickets.items()):
             if cancel is not None and ticket in self._tickets:
                 self._forget(ticket)
@@ -468,7 +470,7 @@ class Connection:
     # Time.
 
     def tick(self) -> None:
-        """A second has passed. Ends the connection if its client has let a time run out."""
+        """A second has passed. Ends the connection if its client has exceeded a time limit."""
         heard, self._heard = self._heard, False
         self._silent_ticks = 0 if heard or self.request_count else self._silent_ticks + 1
         if self.state == NEW:
@@ -481,7 +483,7 @@ class Connection:
             self.finish("idle")
 
     def _is_frame_late(self) -> bool:
-        """Whether the client is too slow in sending the frame under way; waits of our own do not count."""
+        """Whether the client sends its present frame too slowly; time in which reading was stopped does not count."""
         frames = self.frames
         if self._frame_number != frames.taken_count or not self.is_reading or not frames.is_midway:
             self._frame_number = frames.taken_count

@@ -1,8 +1,8 @@
-"""The TCP door of a broker: listens, and brings connections and the service together.
+"""The TCP endpoint of a broker: listens, and connects clients with the service.
 
-There is no task, future or timer per request or per connection: requests are served inside the read
-that completes them, answers are written once per turn of the loop, and one coarse timer looks after
-all time limits. A fault in the service costs the connection that met it, and is reported.
+There is no task, future or timer per request or per connection: requests are served inside the read that completes
+them, answers are written once per iteration of the loop, and one coarse timer checks all time limits. A fault in the
+service is reported and ends the connection whose request met it.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from flotilla.types.limits import CONNECTION_COUNT_MAX, KIB, SERVER_OUTPUT_BYTES
 
 #: One read takes at most this much of small frames.
 SCRATCH_BYTES = 128 * KIB
-#: What a client is told to wait before it tries to connect again.
+#: `retry_after_ms` of a refused connection.
 _REFUSED_RETRY_MS = 1_000
 
 AnyChannel: TypeAlias = Channel | LocalChannel
@@ -47,15 +47,15 @@ class TcpServer:
         self._listener: asyncio.Server | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._channels: dict[AnyChannel, None] = {}
-        #: Those with something to do at the end of this turn of the loop.
+        #: Channels to flush at the end of this iteration of the loop.
         self._scheduled: list[AnyChannel] = []
-        #: Set while nobody is connected.
+        #: Set while there are no connections.
         self._is_empty = asyncio.Event()
         self._is_empty.set()
         self._accepted_count = 0
         self._refused_count = 0
         self._request_count = 0
-        #: Of connections that are gone.
+        #: Of closed connections.
         self._received_bytes = 0
         self._sent_bytes = 0
 
@@ -77,13 +77,13 @@ class TcpServer:
         return channel
 
     def stop_accepting(self) -> None:
-        """Nobody new comes in; those who are connected go on."""
+        """Stops listening; open connections go on."""
         if self._listener is not None:
             self._listener.close()
             self._listener = None
 
     async def close(self, drain_ms: int = 0) -> None:
-        """Ends every connection: what is under way may be answered within drain_ms, and is cut off after that."""
+        """Ends every connection. Requests in flight have `drain_ms` to be answered, and are cut off then."""
         self.stop_accepting()
         for channel in list(self._channels):
             channel.connection.drain()
@@ -139,7 +139,7 @@ class TcpServer:
         self._is_empty.clear()
         if len(self._channels) > self._connections_max:
             self._refused_count += 1
-            error = OverloadedError(f"{self._connections_max} clients are connected")
+            error = OverloadedError(f"too many connections: the limit is {self._connections_max}")
             error.retry_after_ms = _REFUSED_RETRY_MS
             channel.connection.fail(error)
         else:

@@ -370,8 +370,8 @@ def test_who_leaves_gives_up_its_long_polls(is_rude):
         client.send(2, Fetch("t", 0, 0, 1, wait_ms=300_000))
         await endpoint.wait_until(lambda: bool(endpoint.service.parked))
         if is_rude:
-            endpoint = client.writer.get_extra_info("socket")
-            endpoint.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            raw = client.writer.get_extra_info("socket")
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             client.writer.transport.abort()
         else:
             client.close()
