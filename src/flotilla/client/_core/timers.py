@@ -68,10 +68,14 @@ class Alarm:
 
     def set(self, when_ms: int | None) -> None:
         """Moves it to this time; None cancels it."""
-        if self.when_ms == when_ms:
+        timer = self._timer
+        if timer is None:
+            if when_ms is None:
+                return
+        elif timer.when_ms == when_ms and timer.action is not None:
             return
-        if self._timer is not None:
-            self._timer.cancel()
+        else:
+            timer.cancel()
         self._timer = None if when_ms is None else self._timers.at(when_ms, self._action)
 
     def set_by(self, when_ms: int) -> None:

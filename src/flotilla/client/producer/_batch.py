@@ -10,7 +10,6 @@ both the callback and the end.
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
@@ -30,44 +29,42 @@ UNNUMBERED: Final = -1
 _RECEIPT: Final[Callable[[tuple[int, Offset, bool]], Receipt]] = partial(tuple.__new__, Receipt)
 
 
-@dataclass(slots=True, eq=False)
 class Batch:
     """Records for one partition that share priority and deliver-at."""
 
-    partition: int
-    #: When its first record came, and when all of its records are overdue.
-    opened_ms: int
-    deadline_ms: int
-    records: list[Record] = field(default_factory=list)
-    #: Instead of records: payloads that share all other fields, which the template has,
-    values: list[bytes] = field(default_factory=list)
-    template: Record | None = None
-    #: but for their times, if they have some.
-    times_ms: list[int] = field(default_factory=list)
-    count: int = 0
-    size_bytes: int = 0
-    #: The idempotency keys of its records, none of which may occur twice.
-    keys: dict[bytes, None] = field(default_factory=dict)
-    #: Offsets of records whose keys were stored before, by position in the batch; they are not in `data` any more.
-    known: dict[int, Offset] = field(default_factory=dict)
-
-    # The lane's state.
-    data: bytes = b""
-    sequence: int = UNNUMBERED
-    #: The attempt in flight.
-    call: ClientCall | None = None
-    #: An attempt may have stored it.
-    is_unsure: bool = False
-    attempts: int = 0
-    last_error: FlotillaError | None = None
-
-    # The result.
-    base_offset: Offset = -1
-    error: FlotillaError | None = None
-    is_done: bool = False
-    #: The application has seen the error.
-    is_observed: bool = False
-    _callbacks: deque[Callable[[], None]] = field(default_factory=deque)
+    def __init__(self, partition: int, opened_ms: int, deadline_ms: int) -> None:
+        self.partition = partition
+        #: When its first record came, and when all of its records are overdue.
+        self.opened_ms = opened_ms
+        self.deadline_ms = deadline_ms
+        self.records: list[Record] = []
+        #: Instead of records: payloads that share all other fields, which the template has,
+        self.values: list[bytes] = []
+        self.template: Record | None = None
+        #: but for their times, if they have some.
+        self.times_ms: list[int] = []
+        self.count = 0
+        self.size_bytes = 0
+        #: The idempotency keys of its records, none of which may occur twice.
+        self.keys: dict[bytes, None] = {}
+        #: Offsets of records whose keys were stored before, by position in the batch; they are not in `data` any more.
+        self.known: dict[int, Offset] = {}
+        # The lane's state.
+        self.data = b""
+        self.sequence = UNNUMBERED
+        #: The attempt in flight.
+        self.call: ClientCall | None = None
+        #: An attempt may have stored it.
+        self.is_unsure = False
+        self.attempts = 0
+        self.last_error: FlotillaError | None = None
+        # The result.
+        self.base_offset: Offset = -1
+        self.error: FlotillaError | None = None
+        self.is_done = False
+        #: The application has seen the error.
+        self.is_observed = False
+        self._callbacks: deque[Callable[[], None]] = deque()
 
     @classmethod
     def of_values(

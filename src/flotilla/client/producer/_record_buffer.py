@@ -13,7 +13,6 @@ from random import Random
 from typing import Final, TypeAlias
 
 from flotilla.client._core.deadlines import Deadlines
-from flotilla.client._core.timers import earliest_ms
 from flotilla.client.producer._batch import Batch
 from flotilla.client.producer.options import ProducerOptions
 from flotilla.client.producer.partitioner import StickyPartition, partition_of
@@ -234,7 +233,9 @@ class RecordBuffer:
                         ends_ms.append(oldest.opened_ms + linger_ms)
                         break
                     self._seal(place)
-        self.next_due_ms = earliest_ms(self._deadlines.next_ms, *ends_ms)
+        if self._open and (deadline_ms := self._deadlines.next_ms) is not None:
+            ends_ms.append(deadline_ms)
+        self.next_due_ms = min(ends_ms, default=None)
         taken = list(self._full)
         self._full.clear()
         return taken
