@@ -1,14 +1,14 @@
-"""The core of a queue consumer without threads or sockets: what to ask for, what has arrived, what is to be settled.
+"""The core of a queue consumer without threads or sockets: polls, leases and settlements.
 
-    Polls         whom to ask          Leases, LeaseRenewal   what is held, and that it stays so
-    Settlements   what is over         `ready`          messages that nobody has taken yet
+    Polls         polls in flight, by leader      Leases, LeaseRenewal   unsettled leases, and their renewal
+    Settlements   settlements pending, in flight  `ready`                messages that were not taken yet
 
-Iterating asks all the time for as many messages as there are free slots: a slot is free when its message is settled,
-so a slow handler holds one slot and nobody else's. How many slots there are follows the handlers, too, unless somebody
-has chosen (PrefetchWindow). Polling asks when somebody polls and nothing is there.
+An iterating consumer polls all the time for as many messages as it has free slots. A slot is free when its message is
+settled, so a slow handler occupies one slot only. The count of slots follows the handlers, too, unless the application
+has chosen one (PrefetchWindow). A polling consumer polls when the application does and nothing is ready.
 
-A message that nobody takes until half of its lease is over goes back to the group, uncounted, for somebody quicker.
-`ready` may be taken from by another thread; everything else belongs to the session's.
+A message that is not taken before half of its lease is over is released, for a quicker consumer. Another thread may
+take from `ready`; everything else belongs to the session's thread.
 """
 
 from collections import deque
@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Generic
 
 from flotilla.client._core.session import Session
-from flotilla.client._core.timers import Timer
+from flotilla.client._core.timers import Alarm, earliest_ms
 from flotilla.client.queue._lease_renewal import LeaseRenewal
 from flotilla.client.queue._leases import Lease, Leases
 from flotilla.client.queue._polls import Polls
@@ -44,7 +44,7 @@ class QueueCore(Generic[Message]):
         owner: object,
         news: Callable[[], None],
     ) -> None:
-        """Messages of `kind` are made for `owner`; `news` is called whenever something has changed for who waits."""
+        """Messages of `kind` are made for `owner`; `news` is called when a waiting coroutine should look again."""
         self._session = session
         self._topic = topic
         self._group = group
@@ -52,7 +52,6 @@ class QueueCore(Generic[Message]):
         self._options = options
         self._kind = kind
         self._owner = owner
-        #: Tells whoever waits.
         self.notify = news
         self.ready: deque[Message] = deque()
         self.errors: deque[FlotillaError] = deque()
@@ -72,7 +71,7 @@ class QueueCore(Generic[Message]):
             topic,
             group,
             options.timeout_ms,
-            # The next message of a key waits for the end of the last one.
+            # The next message of a key waits until the last one is settled.
             linger_ms=0 if options.is_ordered_by_key else LINGER_MS,
             answered=self._renewal.answered,
         )
@@ -87,40 +86,40 @@ class QueueCore(Generic[Message]):
             moved=self._renewal.present,
             timeout_ms=options.timeout_ms,
         )
-        # What is acknowledged as it leaves is lost with this process: few of that are here unless somebody wants more.
+        # Messages that are acknowledged on delivery are lost with this process: few are prefetched by default.
         chosen = options.prefetch or (WINDOW_MIN if options.is_auto_ack else None)
         self._window = PrefetchWindow(chosen, session.now_ms)
-        #: Messages that were left to transactions.
+        #: Messages that transactions took over.
         self._taken_over_count = 0
-        #: What a poll asks for, and until when.
+        #: The messages that the application polls for, and until when.
         self._wanted = 0
         self._wanted_until_ms = 0
         self.is_flowing = False
         self.is_closed = False
-        self._timer: Timer | None = None
-        #: One for all that nobody waits for: so it is gathered.
+        self._alarm = Alarm(session.timers, self._pump)
+        #: One bound method for all unawaited settlements, so that they are gathered.
         self._unawaited = self._ended_unawaited
         session.watchers.append(self._link_lost)
 
-    # What the shells ask for.
+    # For the shells.
 
     @property
     def unconfirmed(self) -> int:
-        """Messages whose end was asked for and is not known."""
+        """Messages whose settlement is pending or in flight."""
         return self._settlements.count
 
     @property
     def is_idle(self) -> bool:
-        """Nothing of it is under way any more."""
+        """Nothing of it is in flight."""
         return not self._settlements.count and self._polls.is_idle
 
     @property
     def is_searching(self) -> bool:
-        """Leaders that may have something are still being asked."""
+        """Leaders that may have messages are still being polled."""
         return self._polls.is_searching
 
     def want(self, messages: int, until_ms: int, now_ms: int) -> None:
-        """Somebody polls: up to so many messages, until that time, or until `rest`."""
+        """Polls for messages, until `until_ms` or `rest`."""
         self._session.now_ms = now_ms
         self._wanted = min(messages, POLL_MESSAGES_MAX)
         self._wanted_until_ms = until_ms
@@ -128,36 +127,36 @@ class QueueCore(Generic[Message]):
         self._pump()
 
     def adapt(self) -> None:
-        """The topic has become known, or has changed."""
+        """Takes over the partitions of the topic, which may have grown."""
         self._polls.adapt()
 
     def take(self, messages_max: int) -> list[Message]:
-        """Up to so many messages that have arrived. May be called by another thread."""
+        """Messages that have arrived, at most `messages_max`. May be called by another thread."""
         taken: list[Message] = []
         take, put = self.ready.popleft, taken.append
         try:
             for _ in range(messages_max):
                 put(take())
         except IndexError:
-            # What there was is taken; not asked before, because the other thread takes, too.
+            # No length check before: another thread takes, too.
             pass
         return taken
 
     def rest(self) -> None:
-        """Nobody polls any more; what is under way is buffered when it comes."""
+        """Ends the poll; messages that are in flight are buffered when they come."""
         self._wanted = 0
 
     def flow(self) -> None:
-        """Somebody iterates: from the next turn on, as many messages are kept here as there is room for."""
+        """Starts iterating: from the next `pump` on, the prefetch window is kept full."""
         self.is_flowing = True
 
     def pump(self, now_ms: int) -> None:
-        """Sends what has gathered, and asks for more where there is room."""
+        """Sends pending settlements, and polls where there is room."""
         self._session.now_ms = now_ms
         self._pump()
 
     def hurry(self, now_ms: int) -> None:
-        """Sends also what nobody waited for so far."""
+        """Sends settlements that linger, too."""
         self._session.now_ms = now_ms
         self._settlements.hurry()
 
@@ -167,53 +166,46 @@ class QueueCore(Generic[Message]):
         outcome: Outcome,
         ended: Callable[[FlotillaError | None], None] | None,
     ) -> None:
-        """Ends leases with the next turn.
+        """Settles messages with the next `pump`.
 
-        `ended` is called once, when all of it is done or refused. Without it, nobody waits: it leaves a little later,
-        and a refusal is an error of the consumer. What was settled here before is left out.
+        `ended` is called once, when all are settled or refused. Without it the settlement is unawaited: it may linger,
+        and a refusal becomes an error of the consumer. Messages that were settled before are skipped.
         """
         if ended is None:
-            self._settle_unawaited(masks, outcome)
-            return
-        if not masks:
+            note, callback, finish = self._note, self._unawaited, _skip
+        elif masks:
+            pending = _PendingSettlement(self, ended, len(masks))
+            note, callback, finish = pending.note, pending.ended, pending.finish
+        else:
             ended(None)
             self.notify()
             return
-        pending = _PendingSettlement(self, ended, len(masks))
         for lease, mask in masks.items():
             if lease.lost & mask:
-                pending.note(lease_expired(lease, lease.lost & mask))
+                note(lease_expired(lease, lease.lost & mask))
             closed = self.leases.close(lease, mask)
             if closed:
-                self._settlements.add(lease, closed, outcome, pending.ended)
+                self._settlements.add(lease, closed, outcome, callback, is_awaited=ended is not None)
             else:
-                pending.finish()
-
-    def _settle_unawaited(self, masks: dict[Lease, int], outcome: Outcome) -> None:
-        for lease, mask in masks.items():
-            if lease.lost & mask:
-                self._note(lease_expired(lease, lease.lost & mask))
-            closed = self.leases.close(lease, mask)
-            if closed:
-                self._settlements.add(lease, closed, outcome, self._unawaited, is_awaited=False)
+                finish()
 
     def _ended_unawaited(self, lease: Lease, mask: int, expired: int, error: FlotillaError | None) -> None:
         if error is None and expired:
             error = lease_expired(lease, expired)
         if error is not None:
             self.errors.append(error)
-        # Also without an error: somebody may wait until everything has its answer.
+        # Also without an error: `flush` may wait for the last answer.
         self.notify()
 
     def _note(self, error: FlotillaError) -> None:
-        """Whoever calls next is told."""
+        """The next call of the application raises it."""
         self.errors.append(error)
         self.notify()
 
     def extend(
         self, lease: Lease, mask: int, visibility_ms: int, ended: Callable[[FlotillaError | None], None]
     ) -> None:
-        """Has leases last so long from now on, whatever renewals would make of them."""
+        """Extends leases to `visibility_ms` from now; renewals do not shorten that."""
         now_ms = self._session.now_ms
         lost = mask & ~lease.unsettled
         if lost:
@@ -232,35 +224,34 @@ class QueueCore(Generic[Message]):
         self._renewal.extend(lease.partition, list(lease.runs(mask)), visibility_ms, returned)
 
     def _taken_over(self, lease: Lease, mask: int) -> None:
-        """The cluster keeps them for a transaction: they are settled as far as this consumer goes."""
+        """A transaction has taken over the messages: for this consumer they are settled."""
         closed = self.leases.close(lease, mask)
         if closed:
             self._taken_over_count += closed.bit_count()
-            # Later: there is room for others, but whoever tells is in the middle of something.
+            # There is room for others, but the caller is not done yet.
             self._session.timers.at(self._session.now_ms, self._pump)
             self.notify()
 
     def stop(self, now_ms: int) -> None:
-        """Asks for nothing any more, and gives back what nobody has taken."""
+        """Stops polling, and releases messages that were not taken."""
         self._session.now_ms = now_ms
         self._wanted = 0
         self.is_flowing = False
         self.is_closed = True
-        self._give_back(self._drain(len(self.ready)))
+        self._release(self._drain(len(self.ready)))
         self._settlements.hurry()
 
     def abandon(self, now_ms: int) -> None:
-        """Gives back everything that was taken and not settled, too."""
+        """Releases every unsettled message, too."""
         self.stop(now_ms)
         for lease in self.leases:
             self.settle({lease: lease.unsettled}, RELEASED, _ignore)
         self._settlements.hurry()
-        if self._timer is not None:
-            self._timer.cancel()
+        self._alarm.set(None)
         if self._link_lost in self._session.watchers:
             self._session.watchers.remove(self._link_lost)
 
-    # Asking.
+    # Polling.
 
     def _pump(self) -> None:
         self._settlements.flush()
@@ -276,13 +267,13 @@ class QueueCore(Generic[Message]):
         self._set_timer(room > 0)
 
     def _follow_handlers(self) -> None:
-        """Keeps no more here than they will get to soon; when that is less than before, the rest goes back."""
+        """Adapts the prefetch window to the handlers; when it shrinks, the excess is released."""
         handled = self._settlements.handled + self._taken_over_count
         if self._window.follow(handled, self._session.now_ms):
-            self._give_back(self._drain(len(self.ready) - self._window.size))
+            self._release(self._drain(len(self.ready) - self._window.size))
 
     def _room(self) -> int:
-        """How many messages should be asked for now."""
+        """How many messages to poll for now."""
         ready = len(self.ready)
         if not self.is_flowing:
             return 0 if ready else self._wanted
@@ -292,9 +283,9 @@ class QueueCore(Generic[Message]):
             return 0
         room = free - self._polls.messages_in_flight
         if ready:
-            # Not for each slot that becomes free, as long as nobody waits for it.
+            # Not for each free slot while messages are ready.
             return room if self._options.is_push and room * 2 >= prefetch else 0
-        # Polls that are parked at leaders which have nothing must not keep the others from being asked.
+        # Polls that are parked at leaders without messages must not keep the other leaders from being polled.
         return max(room, 1)
 
     def _request(self, partitions: list[int], messages: int, wait_ms: int) -> Poll:
@@ -319,10 +310,10 @@ class QueueCore(Generic[Message]):
         self.notify()
 
     def _link_lost(self, address: Address) -> None:
-        # Later: the session is in the middle of something.
+        # Later: the session calls its watchers in the middle of an input.
         self._session.timers.at(self._session.now_ms, lambda: self._renewal.link_lost(address))
 
-    # What arrives.
+    # Deliveries.
 
     def _arrived(self, polled: Polled) -> None:
         if polled.visibility_ms:
@@ -350,11 +341,11 @@ class QueueCore(Generic[Message]):
             lease.deliver_at_ms = view.deliver_at_ms
             self.ready.extend(messages_of(self._kind, self._owner, lease, view))
         except InvalidArgumentError as error:
-            text = f"what came of partition {delivery.partition} of {self._topic} at offset {delivery.first}: {error}"
-            self.errors.append(CorruptionError(text))
-            self.settle({lease: lease.unsettled}, Outcome(FAIL, "damaged on its way to a consumer"), _ignore)
+            place = f"partition {delivery.partition} of {self._topic} at offset {delivery.first}"
+            self.errors.append(CorruptionError(f"malformed delivery from {place}: {error}"))
+            self.settle({lease: lease.unsettled}, Outcome(FAIL, "damaged in transit to a consumer"), _ignore)
 
-    # Keeping.
+    # Leases.
 
     def _renew(self) -> None:
         due = self._renewal.due()
@@ -362,52 +353,43 @@ class QueueCore(Generic[Message]):
             return
         waiting = self._drain(len(self.ready))
         late = dict.fromkeys(due)
-        self._give_back([message for message in waiting if message.lease in late])
+        self._release([message for message in waiting if message.lease in late])
         self.ready.extend([message for message in waiting if message.lease not in late])
         self._renewal.renew([lease for lease in due if lease.unsettled])
         self._settlements.flush()
         self.notify()
 
     def _drain(self, count: int) -> list[Message]:
-        """The last so many that nobody has taken; another thread may take at the same time."""
+        """Takes the last `count` messages from `ready`; another thread may take at the same time."""
         found: list[Message] = []
         try:
             for _ in range(count):
                 found.append(self.ready.pop())
         except IndexError:
-            # The other thread was quicker.
+            # The other thread has taken the rest.
             pass
         found.reverse()
         return found
 
-    def _give_back(self, messages: list[Message]) -> None:
+    def _release(self, messages: list[Message]) -> None:
         self.settle(masks_of(messages), RELEASED, _ignore)
 
     def _set_timer(self, is_asking: bool) -> None:
-        due_ms = self.leases.next_ms
-        asking_ms = self._polls.next_ms if is_asking else None
-        if asking_ms is not None and (due_ms is None or asking_ms < due_ms):
-            due_ms = asking_ms
-        if self._timer is not None and self._timer.action is not None and self._timer.when_ms == due_ms:
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if due_ms is not None and not self._session.is_closed:
-            self._timer = self._session.timers.at(due_ms, self._pump)
+        due_ms = earliest_ms(self.leases.next_ms, self._polls.next_ms if is_asking else None)
+        self._alarm.set(None if self._session.is_closed else due_ms)
 
 
 class _PendingSettlement:
-    """What became of one wish to settle, which may have gone to several partitions."""
+    """One awaited settlement, which may have gone to several partitions."""
 
     __slots__ = ("_callback", "_error", "_left", "_reader")
 
     def __init__(self, reader: QueueCore[Message], callback: Callable[[FlotillaError | None], None], left: int) -> None:
         self._reader = reader
         self._callback = callback
-        #: The first one.
+        #: The first error.
         self._error: FlotillaError | None = None
-        #: Answers that are still to come.
+        #: Outstanding answers.
         self._left = left
 
     def note(self, error: FlotillaError) -> None:
@@ -418,7 +400,7 @@ class _PendingSettlement:
         if error is not None:
             self.note(error)
             if not self._reader.is_closed:
-                # Who is told may try again.
+                # The application sees the error and may try again.
                 self._reader.leases.restore(lease, mask)
         elif expired:
             self.note(lease_expired(lease, expired))
@@ -433,4 +415,8 @@ class _PendingSettlement:
 
 
 def _ignore(error: FlotillaError | None) -> None:
-    """Nobody minds: the lease would have run out by itself."""
+    """A release that fails is no error: the lease expires by itself."""
+
+
+def _skip() -> None:
+    """An unawaited settlement has nothing to finish."""

@@ -1,8 +1,8 @@
-"""Keeps the leases of one queue consumer alive: renews them, and presents them to whoever leads next.
+"""The renewal of one queue consumer's leases, and their presentation to a new leader.
 
-Leases are memory of a leader, so a new leader knows of none. For a short grace it gives nothing out, and whoever
-presents a lease in that time keeps it. So as soon as a connection to a leader is lost, or another one answers in
-its place, everything held in its partitions is extended there; the session finds out where that is.
+Leases are in the memory of a leader, so a new leader knows none. For a short grace period it delivers nothing, and a
+consumer that presents a lease in that time keeps it. So when a connection to a leader is lost, or another leader
+answers in its place, all leases of its partitions are extended at the new leader, which the session finds.
 """
 
 from collections.abc import Callable, Iterable
@@ -16,9 +16,9 @@ from flotilla.types.address import Address
 from flotilla.types.errors import FlotillaError
 from flotilla.types.operations import Extend, LeaseRange, Route, Settled
 
-#: When an attempt to extend has failed for good, and the lease may still be good.
+#: After an extension failed for good, while the lease may still be valid.
 _RETRY_MS = 500
-#: What is due within this part of the visibility is renewed together.
+#: Leases that are due within this fraction of the visibility timeout are renewed together.
 _SLACK_PART = 8
 _NEVER_MS = 2**63
 
@@ -44,22 +44,22 @@ class LeaseRenewal:
         self._leases = leases
         self._lease_ms_max = lease_ms_max
         self._changed = changed
-        #: As the leaders say.
+        #: The visibility timeout that the leaders reported last.
         self.visibility_ms = visibility_ms
-        #: Who led when last heard of, by partition.
+        #: The leader that answered last, by partition.
         self._leaders: dict[int, Address | None] = {}
-        #: Partitions whose leases are being presented.
+        #: Partitions whose leases are being presented now.
         self._presenting: dict[int, None] = {}
 
     def add(self, lease: Lease) -> None:
-        """A delivery has arrived."""
+        """Takes in the lease of a delivery."""
         now_ms = self._session.now_ms
         lease.renew_ms = now_ms + self.visibility_ms // 2
         lease.renewed_until_ms = now_ms + self._lease_ms_max
         self._leases.add(lease)
 
     def due(self) -> list[Lease]:
-        """Holdings that have to be renewed now; empty as long as none is overdue."""
+        """Leases to renew now; empty while none is overdue."""
         now_ms = self._session.now_ms
         leases = self._leases
         if leases.next_ms is None or leases.next_ms > now_ms:
@@ -71,12 +71,12 @@ class LeaseRenewal:
         return [lease for lease in leases if lease.renew_ms <= until_ms]
 
     def renew(self, leases: Iterable[Lease]) -> None:
-        """Extends those of them that may still be extended."""
+        """Extends the given leases, except those that have reached their limit."""
         now_ms = self._session.now_ms
         runs: dict[int, list[LeaseRange]] = {}
         for lease in leases:
             if now_ms >= lease.renewed_until_ms:
-                # Held for as long as it may be: from now on the lease runs out by itself.
+                # The lease has reached `lease_ms_max`: it expires by itself.
                 lease.renew_ms = _NEVER_MS
                 continue
             lease.renew_ms = now_ms + max(self.visibility_ms // 2, 1)
@@ -87,7 +87,7 @@ class LeaseRenewal:
             self._extend(number, ranges)
 
     def answered(self, number: int) -> None:
-        """A leader of this partition has spoken: whether it is another one than before."""
+        """Notes which leader answered for this partition, and presents the leases to a new one."""
         leader = self._session.routes.find(Route(self._topic, number))
         if leader is None:
             return
@@ -97,13 +97,13 @@ class LeaseRenewal:
             self.present(number)
 
     def link_lost(self, address: Address) -> None:
-        """A connection has ended: perhaps a leader with it."""
+        """A connection has ended: presents the leases that its broker led."""
         for number in self._leases.partitions:
             if self._leaders.get(number) in (address, None):
                 self.present(number)
 
     def present(self, number: int) -> None:
-        """Shows everything that is held in a partition to whoever leads it now."""
+        """Extends all leases of a partition at its present leader."""
         ranges = [run for lease in self._leases.of(number) for run in lease.runs(lease.unsettled)]
         if not ranges or number in self._presenting:
             return
@@ -121,7 +121,7 @@ class LeaseRenewal:
         visibility_ms: int,
         ended: Callable[[list[LeaseRange], FlotillaError | None], None],
     ) -> None:
-        """Extends by hand; `ended` is told what was refused."""
+        """Extends for the application; `ended` gets the refused ranges."""
 
         def returned(result: CallResult) -> None:
             if isinstance(result, FlotillaError):
@@ -148,7 +148,7 @@ class LeaseRenewal:
 
     def _returned(self, number: int, result: CallResult) -> None:
         if number in self._presenting:
-            # Whoever answered has seen everything.
+            # The leader that answered has seen all leases.
             del self._presenting[number]
             self._leaders.pop(number, None)
         if isinstance(result, FlotillaError):

@@ -1,11 +1,11 @@
-"""What one queue consumer holds: which messages of which leases, and when each lease has to be renewed.
+"""The leases of one queue consumer, and when each must be renewed.
 
-    Lease   one delivery: consecutive offsets under one lease, with a bit for each that is not settled
-    Leases    all holdings of a consumer, by partition
+    Lease    one delivery: consecutive offsets under one lease id, with a bit for each unsettled message
+    Leases   all leases of a consumer, by partition
 
-A bit is *open* until its message is settled here, whatever the leader says to that later, and *lost* when the leader
-has refused it. Only open bits are renewed, and presented to a new leader. Nothing here sends anything, and time is
-what the caller says it is.
+A message is *unsettled* until it is settled here, whatever the leader answers later, and *lost* when the leader has
+refused it. Only unsettled messages are renewed, and presented to a new leader. Nothing here sends anything or reads a
+clock.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -43,15 +43,15 @@ class Lease:
         self.attempt = delivery.attempt
         self.priority = 0
         self.deliver_at_ms = 0
-        #: One bit per message, the first one lowest.
+        #: One bit per message, the first one lowest. A delivery without a lease id is settled already.
         self.unsettled = (1 << delivery.count) - 1 if delivery.lease_id else 0
         self.lost = 0
-        #: When the lease is to be renewed next, and from when on it is not renewed any more.
+        #: When the lease is renewed next, and when it is not renewed any more.
         self.renew_ms = 0
         self.renewed_until_ms = 0
-        #: Messages that were extended by hand: how long no renewal may shorten that.
+        #: Messages that the application extended: until when a renewal would shorten that.
         self.extended: dict[Offset, int] = {}
-        #: Tells the consumer that a transaction has taken over messages: it holds them no more.
+        #: Called when a transaction takes over messages: the consumer holds them no longer.
         self.taken_over: Callable[[Lease, int], None] = _no_consumer
 
     @property
@@ -63,7 +63,7 @@ class Lease:
         return 1 << (offset - self.first)
 
     def mask(self, first: Offset, end: Offset) -> int:
-        """The bits of those offsets of a run that belong here."""
+        """The bits of the offsets of a run that are in this lease."""
         low = max(first, self.first)
         high = min(end, self.first + self.count)
         return ((1 << (high - low)) - 1) << (low - self.first) if low < high else 0
@@ -84,7 +84,7 @@ class Lease:
         return [offset for run in self.runs(mask) for offset in range(run.first, run.end)]
 
     def renewable(self, now_ms: int) -> int:
-        """The open bits but for those that were extended by hand beyond now."""
+        """The unsettled bits without those that the application extended beyond now."""
         if not self.extended:
             return self.unsettled
         self.extended = {offset: until_ms for offset, until_ms in self.extended.items() if until_ms > now_ms}
@@ -96,11 +96,10 @@ class Lease:
 
 class Leases:
     def __init__(self) -> None:
-        #: Holdings with an open bit, in the order of their arrival.
+        #: Leases with an unsettled message, in the order of arrival.
         self._by_partition: dict[int, dict[Lease, None]] = {}
-        #: Messages that were received and not settled.
         self.unsettled_count = 0
-        #: No lease has to be renewed before this. It may be too early, never too late; None: when one is added.
+        #: A lower bound of the next renewal; None: there is no lease.
         self.next_ms: int | None = None
 
     def add(self, lease: Lease) -> None:
@@ -110,7 +109,7 @@ class Leases:
         self.hasten(lease.renew_ms)
 
     def close(self, lease: Lease, mask: int) -> int:
-        """Those of the messages that were open until now, and are not any more."""
+        """Marks messages as settled; returns the bits of those that were unsettled until now."""
         closed = lease.unsettled & mask
         if closed:
             lease.unsettled &= ~mask
@@ -123,7 +122,7 @@ class Leases:
         return closed
 
     def restore(self, lease: Lease, mask: int) -> None:
-        """Settling them failed: they are held as before."""
+        """Marks messages as unsettled again, because settling them failed."""
         fresh = mask & ~lease.unsettled & ~lease.lost
         if fresh:
             lease.unsettled |= fresh
@@ -132,12 +131,12 @@ class Leases:
             self.hasten(lease.renew_ms)
 
     def hasten(self, when_ms: int) -> None:
-        """A lease has to be renewed at this time, perhaps before all others."""
+        """Notes that a lease must be renewed at this time."""
         if self.next_ms is None or when_ms < self.next_ms:
             self.next_ms = when_ms
 
     def refuse(self, partition: int, expired: Iterable[LeaseRange]) -> None:
-        """The leader says that these are not ours any more."""
+        """Marks messages as lost that a leader has refused."""
         for run in expired:
             for lease in self.of(partition):
                 if lease.lease_id == run.lease_id:
@@ -155,17 +154,17 @@ class Leases:
         return iter([lease for leases in self._by_partition.values() for lease in leases])
 
     def find_next(self) -> int | None:
-        """When the next lease really has to be renewed."""
+        """The exact time of the next renewal."""
         self.next_ms = min([lease.renew_ms for lease in self], default=None)
         return self.next_ms
 
 
 def _no_consumer(lease: Lease, mask: int) -> None:
-    """No consumer has taken it in."""
+    """No consumer holds the lease."""
 
 
 def merged(runs: Iterable[LeaseRange]) -> list[LeaseRange]:
-    """The same offsets in as few runs as possible: neighbours under one lease become one."""
+    """The same offsets in as few runs as possible: neighbours under one lease id are joined."""
     found: list[LeaseRange] = []
     for run in sorted(runs):
         if found and found[-1].lease_id == run.lease_id and found[-1].end >= run.first:

@@ -1,6 +1,6 @@
-"""The loop's side of one queue consumer, for both shells: drives its core and waits for what becomes of it.
+"""The asyncio side of one queue consumer, for both shells: drives its core and waits for results.
 
-Everything here runs on the loop. What is settled in one turn of the loop leaves together, at its end.
+Everything here runs on the loop. Settlements of one loop iteration leave together, at its end.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Generic
 
+from flotilla.client._core.answer import Answer
 from flotilla.client._core.asyncio_network import Network, now_ms
 from flotilla.client._core.positions import chosen_partitions, find_topic
 from flotilla.client.queue._core import QueueCore
@@ -20,7 +21,7 @@ from flotilla.client.queue.outcome import Outcome
 from flotilla.types.errors import ConnectionClosedError, FlotillaError, InvalidArgumentError, OutcomeUnknownError
 from flotilla.types.operations import GetMetadata, Route
 
-#: Messages that were settled without waiting and have no answer; beyond that, settling waits.
+#: Messages whose unawaited settlement has no answer; beyond that, settling waits.
 UNCONFIRMED_MAX = 8_192
 
 
@@ -33,16 +34,16 @@ class QueueLoop(Generic[Message]):
         self.topic = topic
         self.group = group
         chance = network.session.chance
-        #: The name under which its leases stand, for people who look at the group.
+        #: The member name of its leases, for operators of the group.
         self.member = f"{socket.gethostname()}-{os.getpid()}-{chance.getrandbits(32):08x}"
         self._network = network
         self._options = options
         self._news = asyncio.Event()
         self._is_scheduled = False
         self._is_prepared = False
-        #: While that is being seen to: whoever comes meanwhile waits for the same answers.
+        #: Held while preparing: concurrent callers wait for the same answers.
         self._preparing = asyncio.Lock()
-        #: Asked for before `prepare`, it would have no partitions to ask.
+        #: It has no partitions before `prepare`.
         self.reader: QueueCore[Message] = QueueCore(
             network.session, topic, group, self.member, options, kind=kind, owner=owner, news=self._news.set
         )
@@ -50,7 +51,7 @@ class QueueLoop(Generic[Message]):
     # Messages.
 
     async def prepare(self) -> None:
-        """Finds out which partitions there are and who leads them."""
+        """Looks up the partitions and their leaders."""
         self.check_open()
         if self._is_prepared:
             return
@@ -70,7 +71,7 @@ class QueueLoop(Generic[Message]):
         self._is_prepared = True
 
     async def fetch(self, max_messages: int, wait_ms: int) -> None:
-        """Returns when there is something to take, or when there is nothing and the time is over."""
+        """Returns when messages are ready, or when the time is over and there are none."""
         if max_messages < 1 or wait_ms < 0:
             raise InvalidArgumentError("max_messages is at least 1, and wait_ms at least 0")
         deadline_ms = now_ms() + wait_ms
@@ -88,52 +89,50 @@ class QueueLoop(Generic[Message]):
             reader.rest()
 
     async def flow(self) -> None:
-        """Keeps messages coming from now on, and returns when there is one, or an error."""
+        """Starts iterating, and returns when a message or an error is ready."""
         await self.prepare()
         self.reader.flow()
         self.schedule()
         while not self.reader.ready and not self.reader.errors:
             await self._wait(None)
 
-    # Their ends.
+    # Settlements.
 
     def settle_soon(self, masks: dict[Lease, int], outcome: Outcome) -> None:
-        """Settles without waiting; an error is raised by what is called next."""
+        """Settles without waiting; the next call raises the error."""
         self.reader.settle(masks, outcome, None)
         self.schedule()
 
     def settle(self, masks: dict[Lease, int], outcome: Outcome) -> "asyncio.Future[FlotillaError | None]":
-        """What is told when it is on disk at a majority: None, or LeaseExpiredError, or why that is not known."""
+        """Completes when a majority has it on disk: with None, LeaseExpiredError, or an error without an answer."""
         self.check_open()
-        answer = _Answer()
-        self.reader.settle(masks, outcome, answer.come)
+        answer: Answer[None] = Answer()
+        self.reader.settle(masks, outcome, answer.set)
         self.schedule()
         return answer.future
 
     async def extend(self, lease: Lease, mask: int, visibility_ms: int) -> None:
         self.check_open()
         if visibility_ms < 1:
-            raise InvalidArgumentError("a lease lasts for at least 1 ms")
+            raise InvalidArgumentError("visibility_ms is at least 1")
         self.reader.pump(now_ms())
-        answer = _Answer()
-        self.reader.extend(lease, mask, visibility_ms, answer.come)
+        answer: Answer[None] = Answer()
+        self.reader.extend(lease, mask, visibility_ms, answer.set)
         self.schedule()
-        error = await answer.future
-        if error is not None:
-            raise error
+        await answer.wait()
 
     @property
     def is_crowded(self) -> bool:
-        """Too much has no answer: nothing more should be settled without waiting."""
+        """Too many settlements have no answer: the next one must wait."""
         return self.reader.unconfirmed > UNCONFIRMED_MAX
 
     async def make_room(self) -> None:
-        """Waits while too much has no answer."""
+        """Waits until fewer settlements have no answer."""
         while self.is_crowded and not self.reader.is_closed:
             await self._wait(None)
 
     async def flush(self) -> None:
-        """Waits until everything that was settled has its answer, and raises the first error."""
+        """Waits until every settlement has its answer, and raises the first error."""
         self.reader.hurry(now_ms())
         self._network.perform()
         while self.reader.unconfirmed:
@@ -141,7 +140,7 @@ class QueueLoop(Generic[Message]):
         self.raise_error()
 
     async def close(self, drain_ms: int, timeout_ms: int | None) -> None:
-        """Takes nothing more, waits for what is being worked on, gives the rest back, and raises the first error."""
+        """Stops polling, waits for messages in handlers, releases the rest, and raises the first error."""
         reader = self.reader
         reader.stop(now_ms())
         self._network.perform()
@@ -152,7 +151,7 @@ class QueueLoop(Generic[Message]):
         limit_ms = self._options.timeout_ms if timeout_ms is None else timeout_ms
         await self._wait_while(lambda: bool(reader.unconfirmed), limit_ms)
         if reader.unconfirmed and not reader.errors:
-            text = f"{reader.unconfirmed} messages were settled, and no answer came within {limit_ms} ms"
+            text = f"{reader.unconfirmed} messages were settled without an answer within {limit_ms} ms"
             raise OutcomeUnknownError(text)
         self.raise_error()
 
@@ -168,7 +167,7 @@ class QueueLoop(Generic[Message]):
             raise consumer_closed()
 
     def raise_error(self) -> None:
-        """Raises what went wrong behind the caller's back. Any thread may call it."""
+        """Raises an error of background work. Any thread may call it."""
         if not self.reader.errors:
             return
         try:
@@ -178,7 +177,7 @@ class QueueLoop(Generic[Message]):
         raise error
 
     def schedule(self) -> None:
-        """Has the core look around once, when this turn of the loop has asked for all it will ask for."""
+        """Schedules one `pump` for the end of this loop iteration."""
         if not self._is_scheduled:
             self._is_scheduled = True
             asyncio.get_running_loop().call_soon(self.pump)
@@ -189,7 +188,7 @@ class QueueLoop(Generic[Message]):
         self._network.perform()
 
     async def _wait(self, wait_ms: int | None) -> None:
-        """Until there are news, or a while."""
+        """Until the core notifies, or the time is over."""
         self._news.clear()
         if wait_ms is None:
             await self._news.wait()
@@ -197,20 +196,6 @@ class QueueLoop(Generic[Message]):
         with suppress(TimeoutError):
             async with asyncio.timeout(wait_ms / 1000):
                 await self._news.wait()
-
-
-class _Answer:
-    """What somebody awaits: None, or what went wrong."""
-
-    __slots__ = ("future",)
-
-    def __init__(self) -> None:
-        self.future: asyncio.Future[FlotillaError | None] = asyncio.get_running_loop().create_future()
-
-    def come(self, error: FlotillaError | None) -> None:
-        # Whoever awaited it may have been cancelled.
-        if not self.future.done():
-            self.future.set_result(error)
 
 
 def consumer_closed() -> ConnectionClosedError:

@@ -1,38 +1,37 @@
-"""Whom a queue consumer asks for messages: one poll at each leader, for all of its partitions that it leads.
+"""Polls of a queue consumer: one per leader, for all partitions that it leads.
 
-What is known of leaders may be out of date, so nothing relies on it for long. The leader of a partition whose poll led
-nowhere is forgotten, and the partition asked for alone, which makes the session find the new one; and the metadata are
-asked for again now and then, which also shows partitions that a topic has got since. A partition is covered while a
-poll for it is under way at the leader it is believed to have.
+Known leaders may be out of date. The leader of a partition whose poll failed is forgotten, and the partition is polled
+alone, which makes the session find the new leader. Metadata are refreshed now and then, which also shows partitions
+that the topic has got since. A partition is covered while a poll for it is in flight at its known leader.
 
-A leader is asked without waiting first, in turn with the others, so that none of them is forgotten; one that has just
-said that it has nothing is asked behind them for a moment. When none has anything, a poll is parked at each. The
-answers of those that were not needed are not lost: whoever drives this buffers them.
+A round polls the leaders one after another without waiting, each round from another one, so that none is neglected; a
+leader that just had nothing comes last for a moment. When none has messages, a long poll is parked at each. The owner
+buffers the answers of polls that it did not need.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from flotilla.client._core.backoff import doubled_ms
 from flotilla.client._core.calls import CallResult, ClientCall, is_passing
 from flotilla.client._core.session import Session
 from flotilla.types.address import Address
 from flotilla.types.errors import FlotillaError, NotLeaderError, UnavailableError
 from flotilla.types.operations import GetMetadata, Metadata, Poll, Polled, Route
 
-#: How often the metadata are looked at again while messages are asked for.
+#: How often metadata are refreshed while polling.
 REFRESH_MS = 10_000
-#: A leader that says at once that there is nothing, though it was asked to wait, is given this long, doubling.
+#: The pause of a leader that answers a long poll with nothing at once, doubling.
 _PAUSE_MS = 20
 _PAUSE_MS_MAX = 500
-_DOUBLINGS_MAX = 8
-#: A leader that had nothing is asked behind the others for so long. Where all messages lie in one partition, a quick
-#: consumer would else pay for a question to each of the others with every poll.
+#: How long a leader that had nothing is polled last. Where all messages are in one partition, a quick consumer would
+#: else poll each of the other leaders with every poll.
 _DRY_MS = 100
 
 
 @dataclass(slots=True)
 class _PollInFlight:
-    """A poll under way."""
+    """What a poll asks for, and where."""
 
     leader: Address | None
     partitions: list[int]
@@ -43,7 +42,7 @@ class _PollInFlight:
 
 @dataclass(slots=True)
 class _Failures:
-    """Answers in a row that brought nothing although they should have: since when, how many, and until when to wait."""
+    """Consecutive failed or hasty answers: since when, how many, and until when to pause."""
 
     since_ms: int
     count: int = 0
@@ -67,8 +66,8 @@ class Polls:
     ) -> None:
         """`partitions`: None is all of the topic. `request` makes a poll of partitions, messages and wait.
 
-        `answered` is told the partitions of each answer, `moved` those that somebody else leads now, and `failed`
-        what waiting will not mend. `rotation` is the position of the leader to ask first.
+        `answered` gets each partition of an answer, `moved` each that has another leader now, and `failed` an error
+        that retrying does not cure. `rotation` is the position of the leader to poll first.
         """
         self._session = session
         self._topic = topic
@@ -82,9 +81,9 @@ class Polls:
         self._partitions: list[int] = []
         self._in_flight: dict[ClientCall, _PollInFlight] = {}
         self._failures: dict[int, _Failures] = {}
-        #: Until when partitions are asked behind the others, because their leader had nothing.
+        #: Until when partitions are polled last, because their leader had nothing.
         self._dry_until_ms: dict[int, int] = {}
-        #: Partitions that are still to be asked without waiting in this round.
+        #: Partitions that are still to be polled in this round.
         self._round: dict[int, None] = {}
         self._rotation = rotation
         self._refreshed_ms = session.now_ms
@@ -93,7 +92,7 @@ class Polls:
 
     @property
     def messages_in_flight(self) -> int:
-        """How many messages the polls under way may bring."""
+        """How many messages the polls in flight may bring."""
         return sum([asked.messages for asked in self._in_flight.values()])
 
     @property
@@ -102,47 +101,47 @@ class Polls:
 
     @property
     def is_searching(self) -> bool:
-        """A round is not over: leaders are still asked without waiting."""
+        """A round is not over: leaders are still polled without waiting."""
         return bool(self._round) or any(not asked.wait_ms for asked in self._in_flight.values())
 
     @property
     def leader_count(self) -> int:
-        """How many would have to be asked for everything; partitions whose leader is not known count each."""
+        """The count of leaders of all partitions; each partition without a known leader counts as one."""
         find = self._session.routes.find
         leaders = [find(Route(self._topic, number)) for number in self._partitions]
         return len(dict.fromkeys(number if leader is None else leader for number, leader in enumerate(leaders)))
 
     @property
     def next_ms(self) -> int | None:
-        """When a partition that rests may be asked again."""
+        """When the pause of a partition ends."""
         if not self._failures:
             return None
         now_ms = self._session.now_ms
         return min([each.pause_ms for each in self._failures.values() if each.pause_ms > now_ms], default=None)
 
     def adapt(self) -> None:
-        """A topic may have got more partitions."""
+        """Takes over the partitions of the topic, which may have grown."""
         topic = self._session.routes.topics.get(self._topic)
         if topic is not None:
             numbers = [part.number for part in topic.partitions]
             self._partitions = numbers if self._chosen is None else list(self._chosen)
 
     def begin_round(self) -> None:
-        """The next one to be asked is the leader after the one that was asked first the last time."""
+        """Begins a round with the next leader."""
         self._rotation += 1
         self._round = dict.fromkeys(self._partitions)
 
     def ask(self, messages: int, wait_ms: int, *, is_shared: bool) -> None:
-        """Asks for messages where nothing is under way: so many in all if `is_shared`, else of each leader.
+        """Polls leaders without a poll in flight: for `messages` in all if `is_shared`, else for as many of each.
 
-        `is_shared` is for who asks all the time, and needs no rounds.
+        `is_shared` is for an owner that polls all the time, without rounds.
         """
         self._refresh()
         groups = self._uncovered()
         if is_shared:
             self._rotation += 1
             for position, group in enumerate(groups):
-                # At least one of each: a leader that is never asked would be forgotten.
+                # At least one of each, so that no leader is neglected.
                 self._send(group, max((messages + position) // len(groups), 1), wait_ms)
             return
         if self._round and (len(groups) > 1 or not wait_ms):
@@ -158,14 +157,14 @@ class Polls:
                 self._send(group, messages, wait_ms)
 
     def withdraw(self) -> None:
-        """Nobody waits any more. What has been leased by then arrives all the same."""
+        """Ends all polls. Messages that are leased by then still arrive."""
         session = self._session
         for call in list(self._in_flight):
             if not session.withdraw(call, session.now_ms):
                 del self._in_flight[call]
 
     def _uncovered(self) -> list[list[int]]:
-        """Partitions that nobody is asked for at the moment, by leader."""
+        """Partitions without a poll in flight, by leader."""
         find = self._session.routes.find
         covered: dict[int, None] = {}
         for asked in self._in_flight.values():
@@ -174,7 +173,7 @@ class Polls:
                     covered[number] = None
         groups: dict[Address | int, list[int]] = {}
         for number in self._partitions:
-            if number in covered or self._is_resting(number):
+            if number in covered or self._is_paused(number):
                 continue
             leader = find(Route(self._topic, number))
             groups.setdefault(number if leader is None else leader, []).append(number)
@@ -186,7 +185,7 @@ class Polls:
         now_ms = self._session.now_ms
         return all(self._dry_until_ms.get(number, 0) > now_ms for number in partitions)
 
-    def _is_resting(self, number: int) -> bool:
+    def _is_paused(self, number: int) -> bool:
         failures = self._failures.get(number)
         return failures is not None and failures.pause_ms > self._session.now_ms
 
@@ -223,7 +222,7 @@ class Polls:
             if polled.retry_after_ms or is_hasty:
                 failures = self._failures.setdefault(number, _Failures(now_ms))
                 failures.count += 1
-                pause_ms = min(_PAUSE_MS << min(failures.count, _DOUBLINGS_MAX), _PAUSE_MS_MAX)
+                pause_ms = doubled_ms(_PAUSE_MS, failures.count, _PAUSE_MS_MAX)
                 failures.pause_ms = now_ms + max(polled.retry_after_ms, pause_ms)
             else:
                 self._failures.pop(number, None)
@@ -246,10 +245,10 @@ class Polls:
         self._failed(error) if is_lasting else self._arrived(Polled([]))
 
     def _doubt(self, number: int, asked: _PollInFlight, error: FlotillaError) -> None:
-        """Has the partition asked for alone the next time, so that one in trouble does not hold up the others."""
+        """Forgets the leader, so that the partition is polled alone next time and does not hold up the others."""
         route = Route(self._topic, number)
         leader = self._session.routes.find(route)
-        # A leader that was named instead is not doubted.
+        # A leader that the error named is not doubted.
         is_doubtful = (
             leader == asked.leader if isinstance(error, NotLeaderError) else isinstance(error, UnavailableError)
         )

@@ -1,11 +1,10 @@
-"""How many messages an iterating consumer keeps here, those in handlers included: as many as it handles in a moment.
+"""The prefetch window: how many messages an iterating consumer holds, those in handlers included.
 
-What lies here ahead of its handler is out of reach for everybody else, so a slow handler shall keep few; but asking
-for few at a time costs a quick one most of its time. So the window begins small, doubles whenever all of it was
-handled within a span, and falls at the end of a span to twice of what was handled in it: whatever is here will have
-been handled two spans later, at the pace of the last one.
+A prefetched message is out of reach for other consumers, so a slow handler should hold few; but small polls cost a
+quick handler most of its time. So the window begins small, doubles when all of it was handled within a span, and
+shrinks at the end of a span to twice the messages handled in it: at that pace all of them are handled two spans later.
 
-A window that somebody has chosen stays as it is. Nothing here asks for messages, and time is what the caller says.
+A window that the application has chosen is fixed. Nothing here polls or reads a clock.
 """
 
 from flotilla.client.queue.options import POLL_MESSAGES_MAX
@@ -19,15 +18,15 @@ class PrefetchWindow:
     __slots__ = ("_handled", "_is_fixed", "_since_ms", "size")
 
     def __init__(self, chosen: int | None, now_ms: int) -> None:
-        """`chosen`: None lets it follow the handler."""
+        """`chosen`: None follows the handler."""
         self.size = WINDOW_MIN if chosen is None else chosen
         self._is_fixed = chosen is not None
-        #: When this span began, and how many had been handled until then.
+        #: The start of this span, and the messages handled before it.
         self._since_ms = now_ms
         self._handled = 0
 
     def follow(self, handled: int, now_ms: int) -> bool:
-        """So many messages have been handled since the consumer began. Whether the window has become smaller."""
+        """Adapts to the count of messages handled since the consumer began. True: the window has shrunk."""
         if self._is_fixed:
             return False
         count = handled - self._handled

@@ -1,16 +1,15 @@
-"""Ends of leases on their way to the leaders: gathered, sent in few requests, repeated until they are done or refused.
+"""Settlements of one consumer: batched into few requests, and retried until they are done or refused.
 
-Whatever is asked for in one turn of the loop leaves in one request per partition and verdict, in runs. A few requests
-per partition may be under way; what is asked for meanwhile shares the next one, and what is asked for of one holding
-is one intent, whoever asks: many handlers that settle one message each cost hardly more than one that settles many.
+Settlements of one loop iteration leave in one request per partition and outcome, as runs of offsets. A few requests per
+partition may be in flight; settlements that come meanwhile share the next one, and those of one lease are joined: many
+handlers that settle one message each cost hardly more than one that settles many.
 
-What nobody waits for stays a few milliseconds for company: every request has a majority of disks write, so a message
-that was acknowledged alone would cost the cluster as much as the one that brought it.
+An unawaited settlement lingers a few milliseconds to share a request: every request makes a majority of disks write, so
+a single acknowledgement would cost the cluster as much as the message itself.
 
-Settling twice is settling once, so an attempt whose answer is lost is repeated, at another leader if there is one,
-until the time limit. Leaders do not know what they settled already from what somebody else has; so what such a
-repetition is refused counts as settled, which at the worst means that a message is delivered again, as it would be
-without an answer.
+Settling is idempotent, so an attempt without an answer is repeated, at another leader if there is one, until the time
+limit. A leader cannot tell messages that it settled already from messages that another consumer has; so a refusal of
+such a repetition counts as settled. At worst the message is delivered again, as it would be without an answer.
 """
 
 from collections.abc import Callable
@@ -23,27 +22,27 @@ from flotilla.client.queue.outcome import Outcome
 from flotilla.types.errors import FlotillaError, LeaseExpiredError
 from flotilla.types.operations.queue import RELEASE, LeaseRange, Settle, Settled
 
-#: Requests under way to one partition.
+#: Requests in flight to one partition.
 IN_FLIGHT_MAX = 2
-#: How long what nobody waits for stays for company, and with how many unanswered it does so no longer.
+#: How long an unawaited settlement lingers, and the count of unanswered messages from which on none does.
 LINGER_MS = 5
 LINGER_COUNT_MAX = 256
-#: Runs in one request, give or take a holding, so that it stays far below the bound on envelopes.
+#: Runs in one request, up to one lease more: far below the bound on envelopes.
 RUNS_MAX = 4096
 
-#: What became of some messages of one holding: their bits, those that were refused, or why nothing is known.
+#: Called with a lease, the bits of the settled messages, the bits that were refused, and an error without an answer.
 Ended: TypeAlias = Callable[[Lease, int, int, FlotillaError | None], None]
 
 
 class _PendingOutcome:
-    """Messages of one holding that end in one way."""
+    """Messages of one lease with one outcome."""
 
     __slots__ = ("lease", "mask", "waiting")
 
     def __init__(self, lease: Lease) -> None:
         self.lease = lease
         self.mask = 0
-        #: Who asked for which of them.
+        #: The bits that each caller has settled.
         self.waiting: dict[Ended, int] = {}
 
 
@@ -58,7 +57,7 @@ class Settlements:
         linger_ms: int,
         answered: Callable[[int], None],
     ) -> None:
-        """`answered` is called with the partition of each answer, whatever it says."""
+        """`answered` is called with the partition of each answer or error."""
         self._session = session
         self._topic = topic
         self._group = group
@@ -66,16 +65,16 @@ class Settlements:
         self._answered = answered
         self._waiting: dict[int, dict[Outcome, dict[Lease, _PendingOutcome]]] = {}
         self._in_flight: dict[int, int] = {}
-        #: When what waits for a partition is to leave, at the earliest; set when it is first looked at.
+        #: Until when the settlements of a partition linger; set by the first `flush` after they came.
         self._leave_ms: dict[int, int] = {}
         self._linger_ms = linger_ms
-        #: Messages whose end was asked for and is not known.
+        #: Messages whose settlement is pending or in flight.
         self.count = 0
-        #: Messages that were settled by who had worked on them, and not given back.
+        #: Messages that were settled otherwise than by a release.
         self.handled = 0
 
     def add(self, lease: Lease, mask: int, outcome: Outcome, ended: Ended, *, is_awaited: bool = True) -> None:
-        """Has messages settled, soon after the next `flush` or with it. `ended` is called once per request."""
+        """Settles messages with the next `flush`, or after lingering. `ended` is called once per request."""
         assert mask
         count = mask.bit_count()
         self.count += count
@@ -92,7 +91,7 @@ class Settlements:
             self._leave_ms[lease.partition] = 0
 
     def flush(self) -> None:
-        """Sends what has waited long enough, as far as there is room."""
+        """Sends settlements that have lingered long enough, as far as there is room."""
         now_ms = self._session.now_ms
         for partition in list(self._waiting):
             if partition not in self._leave_ms:
@@ -105,7 +104,7 @@ class Settlements:
                 self._send(partition)
 
     def hurry(self) -> None:
-        """Sends everything that waits, as far as there is room; the rest follows as soon as there is."""
+        """Sends all settlements without lingering, as far as there is room; the rest follows as soon as there is."""
         self._leave_ms.update(dict.fromkeys(self._waiting, 0))
         self.flush()
 
@@ -134,7 +133,7 @@ class Settlements:
         self._in_flight[partition] -= 1
         self.count -= sum([pending.mask.bit_count() for pending in settled])
         error = result if isinstance(result, FlotillaError) else None
-        # After an attempt without an answer, what is refused was most likely settled by that attempt.
+        # After an attempt without an answer, a refused message was most likely settled by that attempt.
         refused = result.expired if isinstance(result, Settled) and not call.is_unsure else []
         for pending in settled:
             lease = pending.lease
@@ -155,10 +154,10 @@ def _bits_of(lease: Lease, expired: list[LeaseRange]) -> int:
 
 
 def lease_expired(lease: Lease, mask: int) -> LeaseExpiredError:
-    """What whoever settles messages too late is told."""
+    """The error of settling messages whose lease is over."""
     runs = [str(run.first) if run.end == run.first + 1 else f"{run.first} to {run.end - 1}" for run in lease.runs(mask)]
     what = "offset" if mask.bit_count() == 1 else "offsets"
     return LeaseExpiredError(
         f"{what} {', '.join(runs)} of partition {lease.partition} of {lease.topic}: the lease is over; group "
-        f"{lease.group} has given the message to somebody else, or it was settled before"
+        f"{lease.group} has delivered the message to another consumer, or it was settled before"
     )

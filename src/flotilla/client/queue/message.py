@@ -19,7 +19,7 @@ Owner = TypeVar("Owner")
 
 
 class Leased(NamedTuple, Generic[Owner]):
-    """One message under a lease. (topic, partition, offset) names it for ever; `attempt` is 1 at first."""
+    """One message under a lease. (topic, partition, offset) identifies it for ever; `attempt` begins at 1."""
 
     payload: bytes
     offset: Offset
@@ -60,7 +60,7 @@ class Leased(NamedTuple, Generic[Owner]):
 
     @property
     def is_settled(self) -> bool:
-        """Whether it was acknowledged, given back or lost, or needed none of that."""
+        """Whether it was settled or lost, or was acknowledged on delivery."""
         lease = self.lease
         return not lease.unsettled >> (self.offset - lease.first) & 1
 
@@ -85,12 +85,12 @@ def messages_of(kind: type[Message], owner: object, lease: Lease, view: BatchVie
         repeat(()) if columns.header_offsets is None else headers_of(columns),
         repeat(view.header.first_time_ms) if columns.timestamps is None else columns.timestamps.tolist(),
         repeat(columns.directory.content_type) if columns.content_types is None else columns.content_types,
-    )  # Not strict: what all messages share has no end, and the columns are equally long.
+    )  # Not strict: shared fields repeat without end, and the columns are equally long.
     return list(map(make, fields))
 
 
 def masks_of(messages: Iterable[Message]) -> dict[Lease, int]:
-    """The messages as bits of their holdings; neighbours, which most of them are, cost one step for all of them."""
+    """The messages as bits of their leases. Neighbours, which most of them are, cost one step for all of them."""
     if isinstance(messages, tuple) and len(messages) == 1:
         # Handlers settle one at a time.
         (message,) = messages

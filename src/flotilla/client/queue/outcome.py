@@ -1,6 +1,6 @@
-"""How a handler says what shall become of its message by an exception: a decision, not a failure.
+"""Outcomes of leases: how a message is settled, and the exceptions by which a handler decides it.
 
-Everything else that a handler raises is a failure: it counts as an attempt, and its text is the reason.
+Any other exception of a handler is a failure: it counts as an attempt, and its text is the reason.
 """
 
 from typing import NamedTuple
@@ -10,8 +10,8 @@ from flotilla.types.limits import REASON_BYTES_MAX
 from flotilla.types.operations.queue import ACK, BY_BACKOFF, FAIL, REJECT, RELEASE
 
 
-class Reject(Exception):  # noqa: N818 - a word of the handler's, and not an error of anybody's.
-    """The message is no good: to the dead letters at once."""
+class Reject(Exception):  # noqa: N818 - a decision of the handler, not an error.
+    """The message can never be handled: it becomes a dead letter at once."""
 
     def __init__(self, reason: str = "") -> None:
         super().__init__(reason)
@@ -19,7 +19,7 @@ class Reject(Exception):  # noqa: N818 - a word of the handler's, and not an err
 
 
 class Retry(Exception):  # noqa: N818
-    """The message shall come again later: counted as an attempt, unless `is_counted` is False."""
+    """The message is delivered again later. It counts as an attempt, unless `is_counted` is False."""
 
     def __init__(self, delay_ms: int = BY_BACKOFF, *, reason: str = "", is_counted: bool = True) -> None:
         super().__init__(reason)
@@ -29,7 +29,7 @@ class Retry(Exception):  # noqa: N818
 
 
 class Outcome(NamedTuple):
-    """How a lease ends."""
+    """How a lease is settled."""
 
     kind: int
     reason: str = ""
@@ -37,12 +37,12 @@ class Outcome(NamedTuple):
 
 
 ACKED = Outcome(ACK)
-#: Given back uncounted, to be delivered again at once.
+#: Does not count as an attempt, and is delivered again at once.
 RELEASED = Outcome(RELEASE, "", 0)
 
 
 def outcome_of(error: BaseException | None) -> Outcome:
-    """What becomes of a message whose handler ended like this."""
+    """The outcome of a message whose handler ended with `error`."""
     if error is None:
         return ACKED
     if isinstance(error, Reject):
@@ -51,22 +51,22 @@ def outcome_of(error: BaseException | None) -> Outcome:
         return Outcome(FAIL if error.is_counted else RELEASE, cut_reason(error.reason), error.delay_ms)
     if isinstance(error, Exception):
         return Outcome(FAIL, cut_reason(f"{type(error).__name__}: {error}"))
-    # Interrupted from outside: the message has done nothing wrong.
+    # The handler was interrupted from outside; the message is not the cause.
     return RELEASED
 
 
 def is_decision(error: BaseException | None) -> bool:
-    """Whether the handler has only told what it wants."""
+    """Whether the exception is a decision of the handler."""
     return isinstance(error, Reject | Retry)
 
 
 def cut_reason(reason: str) -> str:
-    """At most as many characters as a broker keeps bytes of it."""
+    """The reason, at most as many characters as a broker stores bytes."""
     return reason if len(reason) <= REASON_BYTES_MAX else reason[: REASON_BYTES_MAX - 1] + "…"
 
 
 def failed(reason: str, delay_ms: int | None) -> Outcome:
-    """What `nack` asks for."""
+    """The outcome of `nack`."""
     return Outcome(FAIL, cut_reason(reason), checked_delay(delay_ms))
 
 

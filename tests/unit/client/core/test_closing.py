@@ -98,7 +98,7 @@ def test_an_interrupted_queue_consumer(connect, doors, caplog, is_client_left):
     who = "a client" if is_client_left else "a consumer of orders"
     [text] = messages(caplog)
     # One was done, and the other is given back.
-    assert text.startswith(f"{who} was interrupted: 2 messages were settled, and no answer came within")
+    assert text.startswith(f"{who} was interrupted: 2 messages were settled without an answer within")
 
 
 @pytest.mark.parametrize("doors", ["streams"], indirect=True)
