@@ -1,7 +1,7 @@
-"""What a queue consumer hands out: messages, made from the columns of a delivery in bulk.
+"""Messages of a queue consumer, made in bulk from the columns of a delivery.
 
-A message is a tuple with names, because one is made for each; everything that a whole delivery has in common, and
-what is still to be settled of it, stands in its Lease. The shells add the methods that settle it.
+A message is a named tuple, because that is quick to create; what a whole delivery shares, and which of its messages are
+unsettled, is in its Lease. The shells add the methods that settle it.
 """
 
 from collections.abc import Callable, Iterable

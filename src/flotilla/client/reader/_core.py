@@ -1,12 +1,12 @@
-"""The core of a manual reader without threads or sockets: which fetches to make, and messages out of what came.
+"""The core of a reader without threads or sockets: fetch requests out, answers in, messages out.
 
-Belongs to whoever polls; only `following`, `arrived` and `appeared` may be called by another thread. For each
-partition there is at most one fetch under way. The next one is made right behind an answer, by whoever brings it, or
-as soon as less than a response of that partition waits: so the next messages travel while the application works, even
-if it never lets another thread run. Batches stay bytes until somebody takes their messages.
+It belongs to the polling thread; another one may call `following`, `arrived` and `appeared` only. Each partition has at
+most one fetch in flight. The next one is made right after an answer, by the thread that brings it, or as soon as less
+than one response of the partition is buffered: so the next messages travel while the application works, even if it
+never lets another thread run. Batches stay bytes until their messages are taken.
 
-The position of a partition is the offset after the last message that was handed out. Whatever was fetched
-for an older position, before a seek, is recognised by its generation and dropped. Partitions may come and go.
+The position of a partition is the offset after the last message that was delivered. Answers for an older position,
+before a seek, are recognised by their generation and dropped. Partitions may be added and removed.
 """
 
 from collections import deque
@@ -34,20 +34,20 @@ Wanted: TypeAlias = Fetch | ListOffsets
 class ReaderOptions:
     #: Of one fetch; a batch that is larger comes all the same.
     fetch_bytes: int = 1 * MIB
-    #: Of everything that was fetched and not handed out.
+    #: Of everything that was fetched and not delivered.
     buffer_bytes_max: int = 32 * MIB
-    #: How long a broker waits for news before it answers that there are none.
+    #: How long a broker waits for records before it answers with none.
     long_poll_ms: int = 5_000
-    #: Go on with what is left when retention has removed what would be next, instead of raising.
+    #: Skip records that retention has removed, instead of raising.
     skip_removed: bool = False
-    #: Who answers: the leader of a partition, the nearest replica, or for each reader another one.
+    #: The replica that answers: leader, nearest, or spread over the replicas.
     read_from: str = "leader"
-    #: Each fetch sees everything that was acknowledged before it was made.
+    #: Each fetch sees every record that was acknowledged before it.
     is_linearizable: bool = False
 
 
 class _Part:
-    """One partition."""
+    """The state of one partition."""
 
     __slots__ = (
         "arrived_count",
@@ -65,16 +65,16 @@ class _Part:
     def __init__(self, number: int, position: Offset, generation: int) -> None:
         self.number = number
         self.position = position
-        #: What to ask for next: ahead of the position by what is buffered.
+        #: The offset of the next fetch: ahead of the position by what is buffered.
         self.fetch_offset = position
         self.buffered_bytes = 0
         self.is_fetching = False
-        #: The position is gone; the oldest offset has to be found out.
+        #: Retention removed the position; the oldest offset must be looked up.
         self.is_lost = False
-        #: Nothing of it is fetched or handed out.
+        #: Nothing of it is fetched or delivered.
         self.is_paused = False
         self.generation = generation
-        #: Answers that were brought, and those of them that were looked at. Each has one writer, on its own thread.
+        #: Answers that arrived, and those of them that were collected. Each counter has one writing thread.
         self.arrived_count = 0
         self.collected_count = 0
 
@@ -83,48 +83,48 @@ class ReaderCore:
     def __init__(self, topic: str, positions: dict[int, Offset], options: ReaderOptions) -> None:
         self._topic = topic
         self._options = options
-        #: Given to each state of a partition in which older answers mean nothing.
+        #: Increases with each change that invalidates older answers.
         self._generation = 0
         self._parts = {number: _Part(number, offset, 0) for number, offset in positions.items()}
-        #: Answers that nobody has looked at: partition, generation, outcome, whether the next fetch is under way.
+        #: Answers to collect: partition, generation, result, whether the next fetch is in flight.
         self._arrived: deque[tuple[_Part, int, CallResult, bool]] = deque()
-        #: Partitions that the topic has got since, and where to begin in them.
+        #: New partitions of the topic, and where to start in them.
         self._appeared: deque[tuple[int, Offset]] = deque()
         #: Batches in the order of their arrival: partition, generation, bytes.
         self._batches: deque[tuple[_Part, int, bytes | memoryview]] = deque()
         self._buffered_bytes = 0
-        #: Messages of the batch that is being handed out, from the cursor on.
+        #: Messages of the batch that is being delivered, from the cursor on.
         self._messages: list[Message] = []
         self._cursor = 0
         self._part: _Part | None = None
         self._errors: deque[FlotillaError] = deque()
-        #: Something has happened since `wanted` was last asked.
+        #: `wanted` may have requests to make.
         self.may_want = True
 
     @property
     def positions(self) -> dict[int, Offset]:
-        """For each partition the offset of the message that comes next."""
+        """The offset of the next message, by partition."""
         return {part.number: part.position for part in self._parts.values()}
 
     def add(self, partition: int, offset: Offset) -> None:
-        """Another partition to read, from there on."""
+        """Starts to read another partition at `offset`."""
         assert partition not in self._parts
         self._generation += 1
         self._parts[partition] = _Part(partition, offset, self._generation)
         self.may_want = True
 
     def appeared(self, partition: int, offset: Offset) -> None:
-        """The topic has got another partition, which is read from the next turn on."""
+        """Adds a new partition of the topic with the next `wanted`. Called by the loop's thread."""
         self._appeared.append((partition, offset))
         self.may_want = True
 
     def remove(self, partition: int) -> None:
-        """Reads it no more; what was fetched of it is dropped."""
+        """Stops reading a partition, and drops its fetched batches."""
         part = self._parts.pop(partition)
         self._go_to(part, part.position)
 
     def pause(self, partition: int) -> None:
-        """Hands nothing of it out until it is resumed. What was fetched of it is dropped, and fetched again then."""
+        """Delivers nothing of it until it is resumed. Its fetched batches are dropped, and fetched again then."""
         part = self._part_of(partition)
         part.is_paused = True
         self._go_to(part, part.position)
@@ -138,7 +138,7 @@ class ReaderCore:
         return [part.number for part in self._parts.values() if part.is_paused]
 
     def seek(self, partition: int, offset: Offset) -> None:
-        """Goes on at an offset, forwards or backwards."""
+        """Moves the position, forwards or backwards."""
         part = self._part_of(partition)
         if offset < 0:
             raise InvalidArgumentError(f"{offset} is not an offset")
@@ -147,7 +147,7 @@ class ReaderCore:
     def _part_of(self, partition: int) -> _Part:
         part = self._parts.get(partition)
         if part is None:
-            raise InvalidArgumentError(f"partition {partition} is not one of those that are read: {list(self._parts)}")
+            raise InvalidArgumentError(f"partition {partition} is not read here, only {list(self._parts)}")
         return part
 
     def _go_to(self, part: _Part, offset: Offset) -> None:
@@ -166,7 +166,7 @@ class ReaderCore:
     # Fetching.
 
     def wanted(self) -> list[tuple[int, Wanted]]:
-        """Requests to make now, each with the generation that its answer is to be reported with."""
+        """Requests to make now, each with the generation to report its answer with."""
         self.may_want = False
         while self._appeared:
             self.add(*self._appeared.popleft())
@@ -201,9 +201,9 @@ class ReaderCore:
         )
 
     def following(self, partition: int, generation: int, result: CallResult) -> Fetch | None:
-        """The fetch to make right behind an answer that is about to be reported; None: `wanted` will say.
+        """The fetch to make right after an answer that is about to be reported; None: wait for `wanted`.
 
-        Whatever bounds the buffer allows for each partition one answer that nobody has looked at and one on its way.
+        The bound of the buffer leaves room for one uncollected answer and one fetch in flight per partition.
         """
         part = self._parts.get(partition)
         options = self._options
@@ -221,7 +221,7 @@ class ReaderCore:
         return self._fetch(partition, last.base_offset + last.count)
 
     def arrived(self, partition: int, generation: int, result: CallResult, *, is_followed: bool = False) -> None:
-        """An answer; whoever brings it says whether it made the fetch that `following` asked for."""
+        """Reports an answer, and whether the fetch of `following` was made."""
         part = self._parts.get(partition)
         if part is not None:
             part.arrived_count += 1
@@ -246,7 +246,7 @@ class ReaderCore:
                 self._errors.append(result)
 
     def _found(self, part: _Part, oldest: Offset) -> None:
-        """The oldest offset of a partition whose position could not be read."""
+        """Goes on at the oldest offset of a partition whose position was removed."""
         if oldest > part.position:
             self._go_to(part, oldest)
         else:
@@ -271,10 +271,10 @@ class ReaderCore:
             part.fetch_offset = fetched.log_start
             self._check_removed(part, fetched.log_start)
 
-    # Handing out.
+    # Delivering.
 
     def take(self, messages_max: int) -> list[Message]:
-        """Up to so many messages that have arrived. Raises what went wrong when there are none."""
+        """At most `messages_max` messages that have arrived. Raises a pending error when there are none."""
         self._collect()
         taken: list[Message] = []
         while len(taken) < messages_max and (self._cursor < len(self._messages) or self._open_next(bool(taken))):
@@ -285,7 +285,7 @@ class ReaderCore:
         return taken
 
     def take_one(self) -> Message | None:
-        """The next message, if one has arrived. Raises what went wrong when there is none."""
+        """The next message, if one has arrived. Raises a pending error when there is none."""
         if self._cursor >= len(self._messages):
             self._collect()
             if not self._open_next(False):
@@ -300,7 +300,7 @@ class ReaderCore:
         self._part.position = last.offset + 1
 
     def _open_next(self, has_some: bool) -> bool:
-        """Decodes the next batch. False: there is none. An error waits until what is before it was handed out."""
+        """Decodes the next batch. False: there is none. An error waits until earlier messages were delivered."""
         while self._batches:
             part, generation, batch = self._batches.popleft()
             self._buffered_bytes -= len(batch)
@@ -331,7 +331,7 @@ class ReaderCore:
         return self._cursor < len(messages)
 
     def _check_removed(self, part: _Part, found: Offset) -> bool:
-        """Offsets are dense: what is missing was removed. Whether to go on behind it."""
+        """Handles missing offsets, which retention has removed, since offsets are dense. True: go on after them."""
         if not self._options.skip_removed:
             text = f"offsets {part.position} to {found - 1} of partition {part.number} of {self._topic} were removed"
             self._errors.append(OffsetOutOfRangeError(f"{text}; seek to go on"))
@@ -342,6 +342,8 @@ class ReaderCore:
 
 
 def _damaged(topic: str, part: _Part, cause: FlotillaError) -> CorruptionError:
-    error = CorruptionError(f"what came of partition {part.number} of {topic} at offset {part.position}: {cause}")
+    error = CorruptionError(
+        f"malformed batch from partition {part.number} of {topic} at offset {part.position}: {cause}"
+    )
     error.__cause__ = cause
     return error

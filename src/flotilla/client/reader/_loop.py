@@ -1,10 +1,10 @@
-"""The loop's side of one consumer: makes its fetches, and asks its questions about positions.
+"""The asyncio side of one reader: fetches, start offsets and commits.
 
-A fetch goes to the leader, or to a replica of the reader's choice; what a replica cannot answer, others are asked for,
-and in the end the leader. The reader hears of none of that.
+A fetch goes to the leader, or to a replica by the reader's choice; when a replica cannot answer, others are asked, and
+finally the leader. The core does not notice.
 
-Who reads a whole topic also reads the partitions that it gets later, from their beginning: nothing of them was there
-when the reader began. Now and then an answer is the occasion to look for some.
+A reader of a whole topic also reads partitions that are added later, from their beginning, since they were empty when
+the reader started. They are looked for now and then, when an answer arrives.
 """
 
 import asyncio
@@ -27,9 +27,9 @@ from flotilla.types.errors import FlotillaError, InvalidArgumentError, NotFoundE
 from flotilla.types.ids import NO_NODE, NodeId, Offset
 from flotilla.types.operations import CommitOffset, Fetch, GetMetadata, Route
 
-#: How often somebody looks whether the topic has grown.
+#: How often the reader looks for new partitions.
 REFRESH_MS = 10_000
-#: A replica that cannot be reached is left sooner than a leader, in whose place another has to be elected.
+#: A replica that does not answer is left sooner than a leader, which only an election replaces.
 REPLICA_WAIT_MS_MAX = 1_000
 
 
@@ -43,7 +43,7 @@ class ReaderLoop:
         news: Callable[[], None],
         read_from: str = LEADER,
     ) -> None:
-        """`news` is called, on the loop, whenever the reader has been brought something."""
+        """`news` is called, on the loop, after each answer to the core."""
         self._replicas = ReplicaChoice(network.session, topic, read_from)
         self._network = network
         self._topic = topic
@@ -51,7 +51,7 @@ class ReaderLoop:
         self._timeout_ms = timeout_ms
         self._news = news
         self._calls: dict[tuple[int, int], ClientCall] = {}
-        #: All partitions are read, also those that are still to come; and which are known so far.
+        #: Whether new partitions are read, too; and the partitions known so far.
         self._reads_all = False
         self._known: list[int] = []
         self._looked_ms = now_ms()
@@ -60,7 +60,7 @@ class ReaderLoop:
     async def begin(
         self, partitions: Sequence[int] | None, at: Start | None, timestamp_ms: int | None
     ) -> dict[int, Offset]:
-        """The partitions to read and where in them."""
+        """The start offsets of the partitions to read."""
         topic = await find_topic(self._network, self._topic, self._timeout_ms)
         self._reads_all = partitions is None
         self._known = chosen_partitions(topic, partitions)
@@ -78,7 +78,7 @@ class ReaderLoop:
         )
 
     def fetch(self, reader: ReaderCore, wanted: Iterable[tuple[int, Wanted]]) -> None:
-        """Makes the requests that the reader asked for and brings it the answers."""
+        """Makes the requests that the core wants, and reports their answers to it."""
         for generation, request in wanted:
             self._ask(reader, (request.partition, generation), request)
 
@@ -129,14 +129,14 @@ class ReaderLoop:
                 reader.appeared(partition, offset)
             self._news()
         except FlotillaError:
-            # Another answer will be the occasion.
+            # Tried again after a later answer.
             pass
         finally:
             self._looked_ms = now_ms()
             self._looking = None
 
     async def commit(self, positions: Mapping[int, Offset]) -> dict[int, Offset]:
-        """Where the group stands afterwards."""
+        """Commits, and returns the committed offsets."""
         group = self._checked_group()
         requests = [CommitOffset(group, self._topic, partition, offset) for partition, offset in positions.items()]
         found = await asyncio.gather(*[commit_offset(self._network, request, self._timeout_ms) for request in requests])
@@ -150,13 +150,13 @@ class ReaderLoop:
         return dict(zip(partitions, found, strict=True))
 
     def forget(self, partitions: Iterable[int]) -> None:
-        """Nobody reads these any more."""
+        """Cancels the fetches of partitions that are not read any more."""
         left = dict.fromkeys(partitions)
         for name in [name for name in self._calls if name[0] in left]:
             self._network.session.cancel(self._calls.pop(name))
 
     def close(self) -> None:
-        """Nobody waits for what is under way."""
+        """Cancels all requests."""
         self._reads_all = False
         if self._looking is not None:
             self._looking.cancel()

@@ -1,15 +1,16 @@
-"""Which replica a reader asks, partition by partition.
+"""The choice of the replica that a reader fetches from, by partition.
 
-    leader    whoever leads
-    nearest   on the same host, else with the shortest round trip; one that was never spoken with is tried first
-    spread    every reader begins at another one, and stays there
+    leader    the leader
+    nearest   on the same host, else with the shortest round trip; one without a measured round trip is tried first
+    spread    consecutive readers start with different replicas, and stay there
 
-A replica that could not answer is left alone for a while, longer each time. When none is left, the leader is asked.
-Everything here may be out of date: a wrong choice costs one refusal.
+A replica that could not answer is avoided for a while, longer each time. When none is left, the leader is asked. The
+client's view may be out of date: a wrong choice costs one refusal.
 """
 
 from typing import Final
 
+from flotilla.client._core.backoff import doubled_ms
 from flotilla.client._core.session import Session
 from flotilla.types.address import Address
 from flotilla.types.ids import NO_NODE, NodeId
@@ -19,10 +20,9 @@ NEAREST: Final = "nearest"
 SPREAD: Final = "spread"
 READ_FROM: Final = (LEADER, NEAREST, SPREAD)
 
-#: How long a replica that could not answer is left alone, at first and at the most.
+#: How long a replica that could not answer is avoided: at first, and at most.
 _AVOID_MS: Final = 500
 _AVOID_MS_MAX: Final = 30_000
-_DOUBLINGS_MAX: Final = 6
 _LOOPBACK: Final = ("localhost", "::1")
 
 
@@ -32,13 +32,13 @@ class ReplicaChoice:
         self._session = session
         self._topic = topic
         self._read_from = read_from
-        #: Where this reader stands among those of its client, which begin anywhere.
+        #: The number of this reader within its client, counted from a random start.
         self._place = session.next_place()
-        #: By partition and node: until when it is left alone, and how often in a row it could not answer.
+        #: By partition and node: until when it is avoided, and its consecutive failures.
         self._avoided: dict[tuple[int, NodeId], tuple[int, int]] = {}
 
     def choose(self, partition: int) -> NodeId:
-        """Whom to ask next; NO_NODE: the leader."""
+        """The replica to ask next; NO_NODE: the leader."""
         topic = self._session.routes.topics.get(self._topic)
         if self._read_from == LEADER or topic is None or partition >= len(topic.partitions):
             return NO_NODE
@@ -54,7 +54,7 @@ class ReplicaChoice:
     def failed(self, partition: int, node: NodeId) -> None:
         """It could not answer, or not in time."""
         _, count = self._avoided.get((partition, node), (0, 0))
-        wait_ms = min(_AVOID_MS << min(count, _DOUBLINGS_MAX), _AVOID_MS_MAX)
+        wait_ms = doubled_ms(_AVOID_MS, count, _AVOID_MS_MAX)
         self._avoided[partition, node] = (self._session.now_ms + wait_ms, count + 1)
 
     def answered(self, partition: int, node: NodeId) -> None:

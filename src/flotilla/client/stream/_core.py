@@ -1,15 +1,15 @@
-"""One member of a stream group without threads or sockets: joins, stays alive, claims what it is given, gives up.
+"""One member of a stream group without threads or sockets: joins, sends heartbeats, claims and gives up partitions.
 
-    claiming   the coordinator gave it to us; the partition is told, and says where the group stands
-    held       the application has it, or gets it at its next poll
+    claiming   the coordinator assigned it; the partition learns the epoch, and returns the committed offset
+    owned      the application has it, or gets it at its next poll
     recalled   the coordinator wants it back, or it is lost; the application gives it up at its next poll
 
-Heartbeats name what is ours. While that is what we shall have, they are parked at the coordinator, which answers when
-something changes; while it is not, they go out from time to time and at once when the application has given
-something up. They belong to the session's loop, so a slow handler does not cost its partitions. An application that
-does not come back for `poll_ms_max` loses what others wait for; what it commits afterwards is refused by its epoch.
+Heartbeats name the owned partitions. While those equal the assignment, a heartbeat is parked at the coordinator, which
+answers when something changes; otherwise heartbeats are sent periodically, and at once when the application has given
+something up. They belong to the session's loop, so a slow handler does not lose its partitions. An application that
+does not poll for `poll_ms_max` loses recalled partitions; their epoch makes its later commits fail.
 
-`changes` and `errors` may be taken from by another thread; everything else belongs to the session's.
+Another thread may take from `changes` and `errors`; everything else belongs to the session's thread.
 """
 
 from collections import deque
@@ -20,7 +20,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from flotilla.client._core.calls import CallResult, ClientCall
 from flotilla.client._core.session import Session
-from flotilla.client._core.timers import Timer
+from flotilla.client._core.timers import Alarm, Timer
 from flotilla.client.stream.options import StreamOptions
 from flotilla.types.errors import FlotillaError, StaleGenerationError
 from flotilla.types.ids import Offset
@@ -36,7 +36,7 @@ from flotilla.types.operations.stream import (
     LeaveGroup,
 )
 
-#: How often a heartbeat goes out while something is still to be given up, and after a failure.
+#: The heartbeat interval while a partition is still to be given up, and after a failure.
 BEAT_MS: Final = 500
 
 _CLAIMING: Final = "claiming"
@@ -45,12 +45,12 @@ _RECALLED: Final = "recalled"
 
 
 class OwnedPartition(NamedTuple):
-    """A partition to read from `offset` on, and the epoch under which its offsets are committed."""
+    """A partition to read from `offset` on, and the epoch of its commits."""
 
     partition: int
     epoch: int
     offset: Offset
-    #: The group stands there; else it has never committed, and begins there.
+    #: The group has committed this offset; else it begins there.
     is_committed: bool
 
 
@@ -58,17 +58,17 @@ class Recall(NamedTuple):
     """Partitions to give up, with their epochs."""
 
     partitions: dict[int, int]
-    #: They are somebody else's already.
+    #: Another member owns them already.
     is_lost: bool
 
 
 @dataclass(slots=True, eq=False)
 class _Notice:
-    """That one partition is to be given up, until the application takes it."""
+    """The recall of one partition, until the application takes it."""
 
     partition: int
     epoch: int
-    #: May become so while nobody looks.
+    #: May become True before the application takes it.
     is_lost: bool
 
 
@@ -76,7 +76,7 @@ Change: TypeAlias = OwnedPartition | _Notice
 
 
 class _Partition:
-    """One partition that was given to this member."""
+    """One partition that was assigned to this member."""
 
     __slots__ = ("call", "epoch", "notice", "partition", "state", "timer")
 
@@ -84,9 +84,9 @@ class _Partition:
         self.partition = partition
         self.epoch = epoch
         self.state = _CLAIMING
-        #: A question on its way.
+        #: The request in flight.
         self.call: ClientCall | None = None
-        #: What the application is told, and when it is not waited for any longer.
+        #: The recall, and the time at which it takes effect without the application.
         self.notice: _Notice | None = None
         self.timer: Timer | None = None
 
@@ -103,7 +103,7 @@ class StreamMember:
         client: str,
         news: Callable[[], None],
     ) -> None:
-        """`client` tells people who this is; `news` is called whenever there is a change or an error."""
+        """`client` is shown to operators; `news` is called for each change and each error."""
         self.name = name
         #: For the application, in order.
         self.changes: deque[Change] = deque()
@@ -117,23 +117,23 @@ class StreamMember:
         self._options = options
         self._notify = news
         self._session_ms = options.session_ms or SESSION_MS_DEFAULT
-        #: What the coordinator said last: partition to epoch.
+        #: The newest assignment: epochs by partition.
         self._target: dict[int, int] = {}
         self._parts: dict[int, _Partition] = {}
-        #: Joining, or the heartbeat under way; and the time of the next.
+        #: The join or the heartbeat in flight, and the timer of the next heartbeat.
         self._call: ClientCall | None = None
-        self._timer: Timer | None = None
+        self._next_beat = Alarm(session.timers, self._beat)
         self._is_joined = False
 
-    # What the shells ask for.
+    # For the shells.
 
     @property
     def is_idle(self) -> bool:
         """Neither a member nor about to become one."""
-        return not self._is_joined and self._call is None and self._timer is None
+        return not self._is_joined and self._call is None and self._next_beat.when_ms is None
 
     def take_change(self) -> list[OwnedPartition] | Recall | None:
-        """What comes next for the application, what is alike together. May be called by another thread, one only."""
+        """The next change for the application; consecutive equal ones are joined. One other thread may call it."""
         owned: list[OwnedPartition] = []
         recall: Recall | None = None
         while self.changes:
@@ -151,13 +151,13 @@ class StreamMember:
         return owned or recall
 
     def begin(self, now_ms: int) -> None:
-        """Joins the group, unless it is a member or about to be one."""
+        """Joins the group, unless that has happened."""
         self._session.now_ms = now_ms
         if self.is_idle and not self.is_closed:
             self._join()
 
     def gave_up(self, partitions: Mapping[int, int], now_ms: int) -> None:
-        """The application is done with these, under these epochs."""
+        """The application has given up these partitions, by epoch."""
         self._session.now_ms = now_ms
         for partition, epoch in partitions.items():
             part = self._parts.get(partition)
@@ -166,14 +166,14 @@ class StreamMember:
         self._beat_now()
 
     def lost(self, partition: int, epoch: int, now_ms: int) -> None:
-        """A partition has refused our epoch: it is somebody else's."""
+        """A partition has refused our epoch: another member owns it."""
         self._session.now_ms = now_ms
         part = self._parts.get(partition)
         if part is not None and part.epoch == epoch:
             self._recall([part], is_lost=True)
 
     def leave(self, done: Callable[[FlotillaError | None], None], timeout_ms: int, now_ms: int) -> None:
-        """Ends it; `done` is called once, when the coordinator knows or cannot be told."""
+        """Leaves the group; `done` is called once, with the error if the coordinator cannot be reached."""
         self._session.now_ms = now_ms
         was_joined = self._is_joined or self._call is not None
         self.is_closed = True
@@ -189,7 +189,7 @@ class StreamMember:
 
         self._submit(LeaveGroup(self._topic, self._group, self.name), left, timeout_ms)
 
-    # Joining and staying.
+    # Membership.
 
     def _join(self) -> None:
         options = self._options
@@ -203,20 +203,20 @@ class StreamMember:
         if self.is_closed:
             return
         if isinstance(result, FlotillaError):
-            # The next poll tries again.
+            # The next poll joins again.
             self._fail(result)
             return
         self._is_joined = True
         self._assigned(result)
 
     def _beat_now(self) -> None:
-        """What is ours has changed: the coordinator shall know at once."""
+        """Reports a change of the owned partitions at once."""
         if self._is_joined and not self.is_closed:
             self._stop_beating()
             self._beat()
 
     def _beat(self) -> None:
-        self._timer = None
+        self._next_beat.set(None)
         owned = self._owned()
         wait_ms = min(self._session_ms // 3, HEARTBEAT_WAIT_MS_MAX) if owned == sorted(self._target) else 0
         request = Heartbeat(self._topic, self._group, self.name, self.generation, owned, wait_ms)
@@ -232,43 +232,41 @@ class StreamMember:
         elif not isinstance(result, FlotillaError):
             self._assigned(result)
         elif result.retryable:
-            # Nobody can be asked. What is ours stays so: whoever gets it first tells the partition, which tells us.
+            # No coordinator. The member keeps its partitions: a new owner must claim them first, which ends our epoch.
             self._beat_at(BEAT_MS)
         else:
             self._removed()
             self._fail(result)
 
     def _beat_at(self, delay_ms: int) -> None:
-        self._timer = self._session.timers.at(self._session.now_ms + delay_ms, self._beat)
+        self._next_beat.set(self._session.now_ms + delay_ms)
 
     def _stop_beating(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._next_beat.set(None)
         if self._call is not None:
             self._session.cancel(self._call)
             self._call = None
 
     def _removed(self) -> None:
-        """The group does not know this member any more: everything it had is somebody else's, or will be."""
+        """The group has removed this member: all of its partitions are lost."""
         self._is_joined = False
         self._target = {}
         self._recall(list(self._parts.values()), is_lost=True)
 
-    # What it shall have.
+    # Assignment.
 
     def _assigned(self, result: CallResult) -> None:
         assert isinstance(result, GroupAssignment)
         self.generation = result.generation
         self._session_ms = result.session_ms or self._session_ms
         self._target = target = {owned.partition: owned.epoch for owned in result.partitions}
-        # Under another epoch it is given to us anew, after a move that was called off: nobody had it in between.
+        # Another epoch of the same partition: a move was cancelled, and no other member owned it in between.
         moved = [part for part in self._parts.values() if target.get(part.partition) != part.epoch]
         self._recall(moved, is_lost=False)
         for partition, epoch in target.items():
             if partition not in self._parts:
                 self._claim(partition, epoch)
-        if self._call is not None or self._timer is not None:
+        if self._call is not None or self._next_beat.when_ms is not None:
             return
         if self._owned() == sorted(target):
             self._beat()
@@ -276,12 +274,12 @@ class StreamMember:
             self._beat_at(BEAT_MS)
 
     def _owned(self) -> list[int]:
-        """What is ours: not what is lost and the application still has to hear of."""
+        """The owned partitions, without lost ones that the application has not taken note of."""
         parts = self._parts.values()
         return sorted([part.partition for part in parts if part.notice is None or not part.notice.is_lost])
 
     def _recall(self, parts: list[_Partition], *, is_lost: bool) -> None:
-        """Asks the application for these; those that it never heard of go at once."""
+        """Asks the application to give these up; those that it never got are dropped at once."""
         for part in parts:
             if part.state == _CLAIMING:
                 self._drop(part)
@@ -297,7 +295,7 @@ class StreamMember:
         self._notify()
 
     def _give_up_alone(self, part: _Partition) -> None:
-        """The application does not come back: others need not wait for it."""
+        """The application does not poll: the partition goes to another member without it."""
         assert part.notice is not None
         part.notice.is_lost = True
         self._drop(part)
@@ -345,7 +343,7 @@ class StreamMember:
             return
         assert isinstance(result, OffsetFound)
         if result.offset < 0 and position not in (EARLIEST, LATEST):
-            # No record is that young.
+            # All records are older.
             self._find(part, LATEST)
         else:
             self._own(part, result.offset, is_committed=False)
@@ -356,7 +354,7 @@ class StreamMember:
         self._notify()
 
     def _refused(self, part: _Partition, error: FlotillaError) -> None:
-        """Not to be had now: the coordinator is told that it is not ours, and asked again."""
+        """A claim failed: the next heartbeat reports it, and the answer assigns it again."""
         self._drop(part)
         if not isinstance(error, StaleGenerationError) and not error.retryable:
             self._fail(error)

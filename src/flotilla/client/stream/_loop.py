@@ -1,7 +1,7 @@
-"""The loop's side of one member of a stream group, for both shells: fetches, commits, and its life in the group.
+"""The asyncio side of one stream member, for both shells: fetches, commits and membership.
 
-Everything here runs on the loop, but for `raise_error`. A commit that a partition refuses because of its epoch says
-that the partition is somebody else's: the member hears of that, and the application through it.
+Everything here runs on the loop, except `raise_error`. A commit that fails because of its epoch means that another
+member owns the partition: it is reported to the member, which recalls it from the application.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ import socket
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from flotilla.client._core.answer import Answer, gather_answers
 from flotilla.client._core.asyncio_network import Network, now_ms
 from flotilla.client._core.positions import Start, commit_offset, list_offset
 from flotilla.client.reader._core import ReaderCore, Wanted
@@ -21,7 +22,7 @@ from flotilla.types.errors import FlotillaError, StaleGenerationError
 from flotilla.types.ids import Offset
 from flotilla.types.operations import CommitOffset
 
-#: Leaving is a courtesy: whoever just goes is missed after a while.
+#: Leaving is optional: the group removes a member that stops its heartbeats.
 LEAVE_MS_MAX = 5_000
 
 
@@ -29,7 +30,7 @@ class StreamLoop:
     def __init__(
         self, network: Network, topic: str, group: str, options: StreamOptions, news: Callable[[], None]
     ) -> None:
-        """`news` is called, on the loop, whenever there is something for the application."""
+        """`news` is called, on the loop, when the application should look again."""
         self._network = network
         self._topic = topic
         self._group = group
@@ -46,9 +47,9 @@ class StreamLoop:
             client=network.session.options.name,
             news=news,
         )
-        #: What was committed, for the application's books.
+        #: Commits that have succeeded, for the application's progress.
         self.confirmed: deque[tuple[int, Mark]] = deque()
-        #: Commits that nobody waits for.
+        #: Unawaited commits.
         self._commits: set[asyncio.Task[None]] = set()
 
     def begin(self) -> None:
@@ -60,12 +61,12 @@ class StreamLoop:
         self._reader_loop.fetch(reader, wanted)
 
     def gave_up(self, partitions: Mapping[int, int]) -> None:
-        """The application is done with these, under these epochs."""
+        """The application has given up these partitions, by epoch."""
         self._reader_loop.forget(partitions)
         self.member.gave_up(partitions, now_ms())
         self._network.wake()
 
-    # Questions and commits.
+    # Offsets and commits.
 
     async def find(self, partitions: Sequence[int], at: Start | None, timestamp_ms: int | None) -> dict[int, Offset]:
         return await self._reader_loop.find(partitions, at, timestamp_ms)
@@ -74,7 +75,7 @@ class StreamLoop:
         return await self._reader_loop.committed(partitions)
 
     async def lag(self, positions: Mapping[int, Offset]) -> dict[int, int]:
-        """How many records are behind each position."""
+        """The count of records after each position."""
         limit_ms = self._options.timeout_ms
         ends = await asyncio.gather(
             *[list_offset(self._network, self._topic, partition, "latest", 0, limit_ms) for partition in positions]
@@ -83,17 +84,9 @@ class StreamLoop:
         return {partition: max(end - position, 0) for (partition, position), end in found}
 
     async def commit(self, marks: Mapping[int, Mark], timeout_ms: int | None = None) -> dict[int, Offset]:
-        """Where the group stands afterwards. Raises the first error; the others are committed all the same."""
+        """Commits all, returns the committed offsets, and raises the first error."""
         limit_ms = self._options.timeout_ms if timeout_ms is None else timeout_ms
-        results = await asyncio.gather(
-            *[self._commit(partition, mark, limit_ms) for partition, mark in marks.items()], return_exceptions=True
-        )
-        found: dict[int, Offset] = {}
-        for partition, result in zip(marks, results, strict=True):
-            if isinstance(result, BaseException):
-                raise result
-            found[partition] = result
-        return found
+        return await gather_answers({each: self._commit(each, mark, limit_ms) for each, mark in marks.items()})
 
     async def _commit(self, partition: int, mark: Mark, timeout_ms: int) -> Offset:
         request = CommitOffset(self._group, self._topic, partition, mark.offset, epoch=mark.epoch)
@@ -107,7 +100,7 @@ class StreamLoop:
         return offset
 
     def commit_soon(self, marks: Mapping[int, Mark], *, is_automatic: bool) -> None:
-        """Commits without waiting; an error is raised by what is called next, if whoever called could have known."""
+        """Commits without waiting. The next call raises the error; of an automatic commit only an unexpected one."""
         task = asyncio.get_running_loop().create_task(self._commit_quietly(marks, is_automatic))
         self._commits.add(task)
         task.add_done_callback(self._commits.discard)
@@ -121,28 +114,24 @@ class StreamLoop:
                 self._news()
 
     async def flush(self, timeout_ms: int | None) -> None:
-        """Waits for the commits that nobody waits for, but not longer than that; by itself each has its time limit."""
+        """Waits for unawaited commits, at most `timeout_ms`; each has a time limit of its own."""
         if self._commits:
             await asyncio.wait(self._commits, timeout=None if timeout_ms is None else timeout_ms / 1000)
         for task in self._commits:
             task.cancel()
 
     async def close(self, timeout_ms: int | None) -> None:
-        """Leaves the group. What was not committed by now is not."""
+        """Leaves the group, without committing."""
         self._reader_loop.close()
-        future: asyncio.Future[FlotillaError | None] = asyncio.get_running_loop().create_future()
-
-        def done(error: FlotillaError | None) -> None:
-            if not future.done():
-                future.set_result(error)
-
+        left: Answer[None] = Answer()
         limit_ms = min(self._options.timeout_ms if timeout_ms is None else timeout_ms, LEAVE_MS_MAX)
-        self.member.leave(done, limit_ms, now_ms())
+        self.member.leave(left.set, limit_ms, now_ms())
         self._network.wake()
-        await future
+        # A member that cannot leave is removed by the group later.
+        await left.future
 
     def raise_error(self) -> None:
-        """Raises what went wrong behind the caller's back. Any thread may call it."""
+        """Raises an error of background work. Any thread may call it."""
         if not self.member.errors:
             return
         try:

@@ -1,7 +1,7 @@
-"""What the application has of its partitions: how far it was given messages, and how far it has handled them.
+"""The progress of a stream consumer: positions delivered to the application, and positions handled by it.
 
-Belongs to whoever polls. A message is handled when its taker comes back for more; so what is committed by itself
-never includes a message that is still being worked on.
+It belongs to the polling thread. A message counts as handled when the application polls again, so an automatic commit
+never includes a message that is still in its handler.
 """
 
 from collections import deque
@@ -16,7 +16,7 @@ from flotilla.types.ids import Offset
 
 
 class Mark(NamedTuple):
-    """How far a partition is to be committed, and under which epoch."""
+    """The offset to commit for a partition, and its epoch."""
 
     offset: Offset
     epoch: int
@@ -26,25 +26,25 @@ class StreamProgress:
     def __init__(self, topic: str, options: ReaderOptions) -> None:
         self.reader = ReaderCore(topic, {}, options)
         self.epochs: dict[int, int] = {}
-        #: Where the messages begin that were handed out and are being worked on.
+        #: The first offset, by partition, of the messages that are being handled.
         self._in_hand: dict[int, Offset] = {}
-        #: Where the group stands, as far as this member has seen to it.
+        #: The offsets that this member knows to be committed.
         self._committed: dict[int, Offset] = {}
 
     def add(self, owned: Iterable[OwnedPartition]) -> list[int]:
-        """Partitions to read from now on; their numbers."""
+        """Starts to read these partitions; returns their numbers."""
         added = []
         for each in owned:
             assert each.partition not in self.epochs
             self.reader.add(each.partition, each.offset)
             self.epochs[each.partition] = each.epoch
-            # Where a group begins is worth a commit: `latest` is another place tomorrow.
+            # The first position is worth a commit: `latest` moves.
             self._committed[each.partition] = each.offset if each.is_committed else each.offset - 1
             added.append(each.partition)
         return added
 
     def owned(self, partitions: Mapping[int, int]) -> list[int]:
-        """Those of these that are read, under these epochs."""
+        """The given partitions that this member reads, filtered by epoch."""
         return [partition for partition, epoch in partitions.items() if self.epochs.get(partition) == epoch]
 
     def remove(self, partitions: Iterable[int]) -> None:
@@ -55,9 +55,9 @@ class StreamProgress:
             self._in_hand.pop(partition, None)
 
     def take(self, messages_max: int) -> list[Message]:
-        """Up to so many messages; what was taken before is handled."""
+        """At most `messages_max` messages; those taken before count as handled."""
         messages = self.reader.take(messages_max)
-        # Backwards, so that the first of each partition is what remains.
+        # Backwards, so that the first offset of each partition remains.
         self._in_hand = {message.partition: message.offset for message in reversed(messages)}
         return messages
 
@@ -68,7 +68,7 @@ class StreamProgress:
         return message
 
     def handled(self) -> None:
-        """Whoever took messages has come back."""
+        """The application polls again: the messages it took are handled."""
         if self._in_hand:
             self._in_hand = {}
 
@@ -79,29 +79,31 @@ class StreamProgress:
     # Commits.
 
     def taken(self) -> dict[int, Mark]:
-        """Everything that was handed out and is not committed."""
-        return self._news(self.reader.positions)
+        """Everything that was delivered and is not committed."""
+        return self._uncommitted(self.reader.positions)
 
     def unsaved(self, partitions: Iterable[int] | None = None) -> dict[int, Mark]:
-        """What was handled and not committed, of all partitions or of some."""
+        """Everything that was handled and is not committed, of all partitions or of some."""
         positions = {**self.reader.positions, **self._in_hand}
-        return self._news(positions if partitions is None else {number: positions[number] for number in partitions})
+        return self._uncommitted(
+            positions if partitions is None else {number: positions[number] for number in partitions}
+        )
 
     def marks(self, offsets: Mapping[int, Offset]) -> dict[int, Mark]:
-        """Places of the application's own choice. Raises StaleGenerationError for a partition that is not its own."""
+        """Marks at chosen offsets. Raises StaleGenerationError for a partition of another member."""
         for partition in offsets:
             if partition not in self.epochs:
                 raise StaleGenerationError(f"partition {partition} is not one of this member's: {list(self.epochs)}")
         return {partition: Mark(offset, self.epochs[partition]) for partition, offset in offsets.items()}
 
     def note(self, confirmed: deque[tuple[int, Mark]]) -> None:
-        """Takes over what another thread has seen committed."""
+        """Takes over commits that the loop reports."""
         while confirmed:
             partition, mark = confirmed.popleft()
             if self.epochs.get(partition) == mark.epoch:
                 self._committed[partition] = max(mark.offset, self._committed[partition])
 
-    def _news(self, positions: Mapping[int, Offset]) -> dict[int, Mark]:
+    def _uncommitted(self, positions: Mapping[int, Offset]) -> dict[int, Mark]:
         return {
             partition: Mark(offset, self.epochs[partition])
             for partition, offset in positions.items()

@@ -1,8 +1,7 @@
-"""What a transaction has gathered: records in the batches in which they are staged, messages that it acknowledges, and
-where the records are seen in the end.
+"""The buffer of a transaction: records in batches to stage, messages to acknowledge, and offsets after the commit.
 
-Owns the order: records of one partition are staged in the order in which they were given, numbered from 0 by a
-producer of the transaction's own, so that a batch that travels twice is staged once. Knows nothing of the network.
+Records of one partition are staged in the order in which they were given, numbered from 0 under a producer id of the
+transaction's own, so that a batch that is sent twice is staged once. It knows nothing of the network.
 """
 
 from collections.abc import Iterable
@@ -22,10 +21,10 @@ from flotilla.types.operations.queue import LeaseRange
 from flotilla.types.operations.transactions import StagedBatch
 from flotilla.types.records import Record
 
-#: A batch that has so much is full.
+#: A batch is full at either of these.
 BATCH_BYTES: Final = 1 * MIB
 BATCH_RECORDS: Final = 10_000
-#: So much is kept here before it is staged.
+#: Buffered before staging begins.
 BUFFER_BYTES: Final = 4 * MIB
 
 #: Topic and number.
@@ -33,11 +32,11 @@ Partition = tuple[str, int]
 
 
 class Committed(NamedTuple):
-    """What a commit has done."""
+    """The result of a commit."""
 
-    #: Nothing was committed now: the application had committed this version, or a newer one, before.
+    #: Nothing was committed now: the application has committed this version, or a newer one, before.
     is_repeated: bool
-    #: The batches that are seen now, by topic and partition, in the order of offsets.
+    #: The batches that are visible now, by topic and partition, in the order of offsets.
     batches: dict[Partition, list[StagedBatch]]
 
 
@@ -48,9 +47,9 @@ class PendingBatch:
 
     def __init__(self, partition: Partition, sequence: int) -> None:
         self.partition = partition
-        #: Of its first record.
+        #: The sequence number of its first record.
         self.sequence = sequence
-        #: Until they are staged.
+        #: Empty after they are staged.
         self.records: list[Record] = []
         self.count = 0
         self.size_bytes = 0
@@ -71,7 +70,6 @@ class PendingAcks(NamedTuple):
 
     partition: Partition
     group: str
-    #: Their bits.
     masks: dict[Lease, int]
 
     def ranges(self) -> list[LeaseRange]:
@@ -79,19 +77,19 @@ class PendingAcks(NamedTuple):
 
 
 class TransactionBuffer:
-    """All records of one transaction that this process has given, and all messages that it acknowledges."""
+    """The records that this process adds to one transaction, and the messages that it acknowledges."""
 
     def __init__(self, producer_id: int) -> None:
         self.producer_id = producer_id
-        #: Of what is not staged yet.
+        #: Of records that are not staged yet.
         self.size_bytes = 0
         self._batches: list[PendingBatch] = []
-        #: The batch of each record and its place there, in the order of giving.
+        #: The batch of each record and its position there, in the order of adding.
         self._places: list[tuple[PendingBatch, int]] = []
-        #: The last batch of each partition; and how many records it has in all.
+        #: The last batch of each partition, and the count of its records in all batches.
         self._last: dict[Partition, PendingBatch] = {}
         self._counts: dict[Partition, int] = {}
-        #: What is not staged yet, by partition and group.
+        #: Acknowledgements that are not staged yet, by partition and group.
         self._acks: dict[tuple[Partition, str], PendingAcks] = {}
 
     @property
@@ -100,7 +98,7 @@ class TransactionBuffer:
 
     def add(self, topic: str, partition: int, record: Record) -> None:
         if record.idempotency_key:
-            raise InvalidArgumentError("records of a transaction have no idempotency keys: it happens once as a whole")
+            raise InvalidArgumentError("records of a transaction have no idempotency keys: it commits once as a whole")
         place = (topic, partition)
         size_bytes = record_bytes(record)
         batch = self._last.get(place)
@@ -115,7 +113,7 @@ class TransactionBuffer:
         self._counts[place] = self._counts.get(place, 0) + 1
 
     def add_ack(self, message: Leased[Any]) -> None:
-        """Raises LeaseExpiredError for a message that is not held any more."""
+        """Raises LeaseExpiredError for a message whose lease is over."""
         lease = message.lease
         if message.is_settled:
             raise lease_expired(lease, lease.bit(message.offset))
@@ -128,39 +126,39 @@ class TransactionBuffer:
         return list(self._acks.values())
 
     def staged_acks(self, acks: PendingAcks) -> None:
-        """The cluster keeps the messages for the transaction."""
+        """The messages are staged: the transaction has taken over their leases."""
         del self._acks[acks.partition, acks.group]
         for lease, mask in acks.masks.items():
             lease.taken_over(lease, mask)
 
     def unstaged(self) -> list[PendingBatch]:
-        """In the order of giving."""
+        """Batches to stage, in the order of adding."""
         return [batch for batch in self._batches if batch.records]
 
     def staged(self, batch: PendingBatch) -> None:
-        """Its records are with a broker, and not needed here any more."""
+        """The batch is staged: its records are not needed here any more."""
         self.size_bytes -= batch.size_bytes
         batch.records = []
 
     def shown(self, partition: Partition, batches: Iterable[StagedBatch]) -> None:
-        """Where a partition shows what was staged there, by this process and by others."""
+        """Takes over the offsets of the batches that are visible in a partition, from this process and others."""
         offsets = {(shown.producer_id, shown.producer_sequence): shown.base_offset for shown in batches}
         for batch in self._batches:
             if batch.partition == partition:
                 batch.base_offset = offsets.get((self.producer_id, batch.sequence), -1)
 
     def receipts(self) -> list[Receipt]:
-        """One for each record, in the order of giving. Raises TransactionEndedError while it is not committed."""
+        """One per record, in the order of adding. Raises TransactionEndedError while it is not committed."""
         for batch in self._batches:
             if batch.base_offset < 0:
-                raise TransactionEndedError("the transaction was not committed here, so its records are nowhere")
+                raise TransactionEndedError("the transaction was not committed here, so its records have no offsets")
         return [Receipt(batch.partition[1], batch.base_offset + place) for batch, place in self._places]
 
 
-def choose_partition(record: Record, wished: int | None, count: int, unkeyed: int) -> int:
-    """The one that is named, that of the key, or the one for records without a key."""
-    if wished is not None:
-        if not 0 <= wished < count:
-            raise InvalidArgumentError(f"there is no partition {wished}, only {count} of them")
-        return wished
+def choose_partition(record: Record, chosen: int | None, count: int, unkeyed: int) -> int:
+    """The chosen partition, that of the key, or the one for records without a key."""
+    if chosen is not None:
+        if not 0 <= chosen < count:
+            raise InvalidArgumentError(f"there is no partition {chosen}, only {count} of them")
+        return chosen
     return unkeyed % count if record.key is None else partition_of(record.key, count)
