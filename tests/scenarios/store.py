@@ -7,7 +7,7 @@ synced; a crash puts a copy of the second in the place of the first.
 from copy import copy
 
 from flotilla.raft.messages import CONFIG, Configuration, Entry, HardState, Ready, Snapshot, SnapshotMeta
-from flotilla.types.errors import CorruptionError
+from flotilla.types.errors import CorruptionError, StorageFailedError
 from flotilla.types.ids import Index, Term
 
 
@@ -23,6 +23,8 @@ class MemoryLog:
         self.newest_snapshot: Snapshot | None = None
         #: Entries whose bodies cannot be read; their terms can.
         self.damaged: set[Index] = set()
+        #: Every read of an entry fails, as with too many open files.
+        self.is_unreadable = False
 
     def copy(self) -> "MemoryLog":
         twin = copy(self)
@@ -98,6 +100,8 @@ class MemoryLog:
 
     def entries(self, low: Index, high: Index, max_bytes: int) -> list[Entry]:
         assert self.base < low <= high <= self.last_index() + 1
+        if self.is_unreadable:
+            raise StorageFailedError("open: Too many open files")
         found: list[Entry] = []
         for entry in self.stored[low - self.first_index() : high - self.first_index()]:
             max_bytes -= entry.size_bytes

@@ -18,7 +18,7 @@ from collections import deque
 from flotilla.raft.configuration import decode_configuration
 from flotilla.raft.messages import CONFIG, Configuration, Entry, SnapshotMeta
 from flotilla.raft.stored_log import StoredLog
-from flotilla.types.errors import CorruptionError
+from flotilla.types.errors import CorruptionError, StorageFailedError
 from flotilla.types.ids import Index, Term
 
 
@@ -31,6 +31,7 @@ class RaftLog:
         "durable",
         "found_damage",
         "handed",
+        "is_unreadable",
         "last_index",
         "pending",
         "pending_first",
@@ -54,6 +55,8 @@ class RaftLog:
         self.handed: Index = max(applied, self.base)
         #: The configuration as of `handed`, then every later one in the log, with their indexes.
         self.configurations: list[tuple[Index, Configuration]] = [(self.handed, configuration)]
+        #: A read of the stored log failed. It is tried again after the next tick.
+        self.is_unreadable = False
         #: Damaged ranges found while reading; the next Ready starts their repair.
         self.found_damage: list[tuple[Index, Index]] = []
         #: (Ready number, last index it stores) of writes in flight.
@@ -89,14 +92,20 @@ class RaftLog:
         return index
 
     def entries(self, low: Index, high: Index, max_bytes: int) -> list[Entry]:
-        """Entries [low, high) up to max_bytes, at least one. Empty when the disk's copy is damaged."""
+        """Entries [low, high) up to max_bytes, at least one. Empty: they are damaged or cannot be read now."""
         assert self.base < low <= high <= self.last_index + 1
         found: list[Entry] = []
         if low < self.pending_first:
+            if self.is_unreadable:
+                return []
             try:
                 found = self.stored.entries(low, min(high, self.pending_first), max_bytes)
             except CorruptionError as damage:
                 self.found_damage.append((damage.low, damage.high))
+                return []
+            except StorageFailedError:
+                # An error of one file, such as too many open files, must not end more than this read.
+                self.is_unreadable = True
                 return []
             if high <= self.pending_first or found[-1].index + 1 < self.pending_first:
                 return found
@@ -177,7 +186,7 @@ class RaftLog:
         return entries
 
     def has_committed(self) -> bool:
-        return self.handed < self.committed and self.handed < self.durable
+        return self.handed < self.committed and self.handed < self.durable and not self.is_unreadable
 
     def restore(self, meta: SnapshotMeta, suffix: list[Entry]) -> None:
         """The store now begins after meta.log_index, with `suffix`; the state machine is at meta.index."""

@@ -89,6 +89,7 @@ class RaftNode(RaftState):
 
     def tick(self) -> None:
         """One unit of time passed."""
+        self.log.is_unreadable = False
         if self.quiescent or self.installing is not None:
             return
         self.election_elapsed += 1

@@ -241,5 +241,7 @@ def _on_snapshot_chunk(node: RaftState, chunk: SnapshotChunk) -> None:
         if log.found_damage:
             begin(node)
             return
+        if log.is_unreadable:
+            return
         low = suffix[-1].index + 1
     node.install(Snapshot(meta, snapshot.data), suffix, chunk.sender)

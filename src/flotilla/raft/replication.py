@@ -12,7 +12,7 @@ from flotilla.raft import proposals, thrifty
 from flotilla.raft.messages import Append, CommitNews, Entry, Heartbeat, Message, SnapshotChunk
 from flotilla.raft.progress import PROBE, REPLICATE, SNAPSHOT, Progress
 from flotilla.raft.state import RaftState
-from flotilla.types.errors import CorruptionError
+from flotilla.types.errors import CorruptionError, StorageFailedError
 from flotilla.types.ids import Index, NodeId
 
 
@@ -50,6 +50,8 @@ def flush(node: RaftState) -> None:
 def _wants_append(node: RaftState, peer: NodeId, progress: Progress, last: Index) -> bool:
     if progress.needs_snapshot:
         return progress.state != SNAPSHOT
+    if node.log.is_unreadable and progress.next < node.log.pending_first:
+        return False
     if progress.state == PROBE:
         return not progress.probe_sent
     if node.learner_credit_bytes <= 0 and peer in node.configuration.learners:
@@ -168,4 +170,6 @@ def _read_chunk(node: RaftState, index: Index, offset: int) -> bytes | None:
         return node.log.stored.snapshot_chunk(index, offset, node.options.snapshot_chunk_bytes_max)
     except CorruptionError:
         node.snapshot_wanted = True
+        return None
+    except StorageFailedError:
         return None
