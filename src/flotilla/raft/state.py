@@ -8,6 +8,7 @@ is the same object with its inputs and outputs.
 from collections import deque
 from random import Random
 
+from flotilla.raft import quorum
 from flotilla.raft.log import RaftLog
 from flotilla.raft.messages import Configuration, Entry, HardState, Message, ReadState, Snapshot, SnapshotChunk
 from flotilla.raft.options import UNLIMITED_BYTES, RaftOptions
@@ -161,6 +162,11 @@ class RaftState:
     def configuration(self) -> Configuration:
         """The configuration in force: the newest one in the log."""
         return self.log.configurations[-1][1]
+
+    def reaches_quorum(self) -> bool:
+        """Whether the links that are up leave a quorum."""
+        reached = set(self.configuration.members()) - self.down_peers
+        return quorum.has_quorum(self.configuration, reached)
 
     # Changes of role: the only places where `role` is set.
 

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from functools import partial
 from random import Random
 from time import perf_counter_ns
-from typing import ParamSpec
+from typing import Final, ParamSpec
 
 from flotilla.raft.membership import ConfigurationChange
 from flotilla.raft.messages import Message
@@ -37,6 +37,9 @@ from flotilla.types.errors import FlotillaError, UnavailableError
 from flotilla.types.ids import NO_NODE, GroupId, NodeId
 
 log = get_logger("runtime")
+
+#: No count of pauses: a quorum must confirm the leader, whether this node was paused or not.
+_UNCONFIRMED: Final = -1
 
 #: How long a stopping node waits for new leaders of the groups it leads.
 HAND_OVER_MS = 1_000
@@ -173,10 +176,12 @@ class NodeRuntime:
     def snapshot(self, group: GroupId) -> None:
         self._input(self.driver.snapshot, group)
 
-    # Leadership after a pause.
+    # Leadership after a pause or without links.
 
     def is_confirmed(self, group: GroupId) -> bool:
-        """Whether a leading replica may answer for its group. False: this node was paused, and asks a quorum.
+        """Whether a leading replica may answer for its group.
+
+        False: this node was paused, or its links left no quorum for a while, and a quorum is being asked.
 
         Called before each answer that does not go through a quorum.
         """
@@ -210,6 +215,10 @@ class NodeRuntime:
     def peer_down(self, peer: NodeId) -> None:
         log.info("peer down", node=self.node, peer=peer)
         self._input(self.driver.peer_down, peer)
+        for group, replica in self.driver.replicas.items():
+            if replica.raft.role == LEADER and not replica.raft.reaches_quorum():
+                # Voters that lost their link to a leader elect another one at once.
+                self._confirmed_pauses[group] = self._asked_pauses[group] = _UNCONFIRMED
 
     def peer_refused(self, peer: NodeId, address: str, reason: str) -> None:
         log.warning("refused a peer", node=self.node, peer=peer, address=address, reason=reason)

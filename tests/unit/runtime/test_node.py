@@ -412,6 +412,31 @@ def test_a_leader_that_slept_asks_a_quorum_before_it_is_believed(
     run(tmp_path, (1, 2, 3), scenario, tick_ms=NEVER_MS)
 
 
+def test_a_leader_whose_links_leave_no_quorum_is_not_believed(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        first = await cluster.wait_leader()
+        first.peer_down(2)
+        assert first.is_confirmed(GROUP), "two of three are a quorum"
+        first.peer_down(3)
+        cluster.wire.cut += [2, 3]
+        for _ in range(100):
+            assert not first.is_confirmed(GROUP)
+            await asyncio.sleep(0)
+        # The links are back, but another node may have been elected meanwhile: a quorum must say that it was not.
+        first.peer_up(2)
+        first.peer_up(3)
+        assert not first.is_confirmed(GROUP)
+        cluster.wire.cut.clear()
+        for _ in range(3):
+            first.driver.tick()
+        while not first.is_confirmed(GROUP):
+            first._schedule_turn()
+            await asyncio.sleep(0)
+        assert first.driver.replicas[GROUP].raft.role == LEADER
+
+    run(tmp_path, (1, 2, 3), scenario, tick_ms=NEVER_MS)
+
+
 def test_a_leader_that_was_replaced_in_its_sleep_is_never_confirmed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
