@@ -18,7 +18,7 @@ from flotilla.broker.cluster.hosting import Hosting
 from flotilla.broker.cluster.move_plans import MovePlans
 from flotilla.broker.cluster.moves import ReplicaMoves
 from flotilla.broker.ports import Cancel, Consensus, Elsewhere, Outside
-from flotilla.broker.queue.delivery import BatchShelf
+from flotilla.broker.queue.delivery import BatchCache
 from flotilla.broker.queue.groups import QueuePorts
 from flotilla.broker.queue.polls import QueuePolls
 from flotilla.broker.steady_clock import SteadyClock
@@ -67,7 +67,7 @@ class Membership:
             SteadyClock(outside),
             random,
             elsewhere,
-            BatchShelf(),
+            BatchCache(),
             self.queue_polls.began,
             self.queue_polls.ended,
         )

@@ -1,9 +1,9 @@
-"""Fetches at one replica: by its leader, by any replica that keeps up, at once or when there is something to read.
+"""Fetches at one replica: the leader, or any replica that keeps up; answered at once or as a long poll.
 
-A follower shows what it has applied, and only while it keeps up (service/follower_reads). An offset that it has not
-reached is waited for, because the reader may have seen more elsewhere; whoever waits in vain is told that this replica
-is behind, never that there is nothing. With `is_linearizable` the leader's read index is applied before anything is
-shown, on leaders and followers alike.
+A follower serves what it has applied, and only while it keeps up (partition/follower_reads). For an offset that it has
+not reached it waits, because the reader may have seen more elsewhere; in vain, it answers that this replica is behind,
+never that there is nothing. With `is_linearizable` the leader's read index is applied before anything is served, on
+leaders and followers alike.
 """
 
 from collections.abc import Callable
@@ -25,14 +25,14 @@ CONFIRM_MS_MAX = 5_000
 
 
 class _Confirming:
-    """A fetch that waits for the read index, and then goes on as any other."""
+    """A fetch that waits for the read index, and is then served like any other."""
 
     __slots__ = ("cancel", "done", "request")
 
     def __init__(self, request: Fetch, done: Done) -> None:
         self.request = request
         self.done = done
-        #: Ends what it waits for now.
+        #: Ends its present wait.
         self.cancel: Cancel | None = None
 
 
@@ -68,17 +68,17 @@ class Fetches:
         return self._serve(request, done)
 
     def applied(self) -> None:
-        """What was applied in this turn wakes those who wait, once."""
+        """Wakes the parked fetches once for all entries applied in this turn."""
         if self._polls.parked and not self._is_wake_due:
             self._is_wake_due = True
             self._outside.later(0, self._wake)
 
     def check(self) -> None:
-        """Sends those away who wait for what this replica cannot tell any more."""
+        """Answers parked fetches that this replica can no longer serve."""
         self._follower.check()
         if self._polls.parked and self._replica.raft.role != LEADER:
             self._polls.dismiss(self._judge)
-            # A leader's snapshot brings news that nobody announces.
+            # A snapshot of the leader adds records without `applied` being called.
             self._polls.wake(self._machine.next_offset)
 
     def fail_all(self, reason: FlotillaError) -> None:
@@ -91,10 +91,10 @@ class Fetches:
         self._is_wake_due = False
         self._polls.wake(self._machine.next_offset)
 
-    # Who may be answered.
+    # Admission.
 
     def _admit(self, request: Fetch) -> None:
-        """Raises NotLeaderError, ReplicaBehindError, and what a leader says that may not serve."""
+        """Raises NotLeaderError, ReplicaBehindError, or the error of a leader that may not serve now."""
         try:
             self._check_leading()
         except NotLeaderError:
@@ -127,20 +127,20 @@ class Fetches:
             return self._explain(error)
 
     def _is_ahead(self, request: Fetch) -> bool:
-        """The reader may have seen at another replica what this one has not got."""
+        """The reader may have seen records at another replica that this one does not have yet."""
         is_sure = self._replica.raft.role == LEADER or request.is_linearizable
         return request.offset > self._machine.next_offset and not is_sure
 
     def _read(self, request: Fetch) -> Fetched:
         if self._is_ahead(request):
-            raise ReplicaBehindError(f"offset {request.offset} has not arrived at this replica")
+            raise ReplicaBehindError(f"offset {request.offset} has not reached this replica")
         if self._replica.raft.role == LEADER or not request.is_any_replica:
             return read_batches(self._replica, self._machine, request)
         try:
             fetched = read_batches(self._replica, self._machine, request)
         except CorruptionError as error:
             raise ReplicaBehindError(f"this replica must repair its log: {error}") from error
-        # After a leader's snapshot the state is ahead of the log, whose entries come again one after the other.
+        # After a snapshot of the leader the state is ahead of the log, whose entries still arrive.
         is_missing = request.offset < fetched.next_offset and not fetched.batches
         if is_missing or (fetched.batches and parse_header(fetched.batches[0]).base_offset > request.offset):
             raise ReplicaBehindError(f"this replica's log does not hold offset {request.offset} yet")
@@ -152,7 +152,7 @@ class Fetches:
         confirming = _Confirming(request, done)
         self._confirming[confirming] = None
         limit_ms = max(request.wait_ms, CONFIRM_MS_MAX)
-        late = ReplicaBehindError("this replica does not reach what the leader has committed")
+        late = ReplicaBehindError("this replica has not caught up with the leader in time")
         confirming.cancel = self._outside.later(limit_ms, lambda: self._confirmed(confirming, late))
         group = self._replica.group
         self._consensus.read(group, DescribePartition(), lambda result: self._confirmed(confirming, result))
@@ -178,7 +178,7 @@ class Fetches:
             confirming.done(self._explain(error))
 
     def _end_confirming(self, confirming: _Confirming) -> bool:
-        """Whether it was still waiting for the read index; from now on it is not."""
+        """False: it was not waiting for the read index any more."""
         if confirming not in self._confirming:
             return False
         del self._confirming[confirming]

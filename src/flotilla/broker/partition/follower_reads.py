@@ -1,9 +1,9 @@
-"""Whether a replica that does not lead may show what it has applied: only while it knows that this is nearly all.
+"""Admission of reads at a follower: it serves what it has applied only while it knows that it keeps up.
 
-Everything that a replica has applied is committed, so nothing it shows is ever taken back. What it cannot know by
-itself is how much it lacks. So it must hear a leader, and after each time that it may have missed something (its start,
-a repair, silence of the leader, a sleep of the process) it asks the leader once how far the log is committed, and
-shows nothing before it has applied that much. Until then it says REPLICA_BEHIND: others can answer.
+Everything that a replica has applied is committed, so nothing it serves is ever taken back. It cannot know by itself
+how much it lacks. So it must hear a leader, and whenever it may have missed something (its start, a repair, a silent
+leader, a paused process) it asks the leader once how far the log is committed and serves nothing before it has applied
+that much. Until then it answers REPLICA_BEHIND: other replicas can serve.
 """
 
 from flotilla.broker.ports import Consensus, Outside
@@ -13,7 +13,7 @@ from flotilla.replica.replica import Replica
 from flotilla.types.errors import FlotillaError, ReplicaBehindError
 from flotilla.types.ids import NO_NODE
 
-#: A node that does not look at its partitions for so long was not running, and has heard nobody.
+#: A node that did not check its partitions for this long was paused and has missed messages.
 UNSEEN_MS_MAX = 2_000
 
 
@@ -22,13 +22,13 @@ class FollowerReads:
         self._replica = replica
         self._consensus = consensus
         self._outside = outside
-        #: All that the leader had committed when it was last asked is applied, and it was heard ever since.
+        #: Everything committed when the leader was last asked is applied, and the leader was heard ever since.
         self._is_caught_up = False
         self._is_asking = False
         self._seen_ms = outside.steady_ms()
 
     def check(self) -> None:
-        """To be called several times in UNSEEN_MS_MAX: the node runs, and its leader may be silent."""
+        """Called several times per UNSEEN_MS_MAX: notes that the node runs and whether its leader is silent."""
         self._note_sleep()
         if self._why_not() is not None:
             self._is_caught_up = False
@@ -42,7 +42,7 @@ class FollowerReads:
             raise ReplicaBehindError(reason)
         if not self._is_caught_up:
             self._ask()
-            raise ReplicaBehindError("this replica asks its leader how much it has missed")
+            raise ReplicaBehindError("this replica is asking its leader how much it has missed")
 
     def _note_sleep(self) -> None:
         now_ms = self._outside.steady_ms()

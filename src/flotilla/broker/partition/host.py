@@ -1,10 +1,11 @@
 """One partition at a node that hosts a replica of it: produce, fetch, offsets.
 
-The leader checks a batch whole before it is proposed and gives it its offset (queue/admission); the same
-bytes then go to the journal, to the followers and later to readers. Everything but a fetch that any replica may
-answer (service/fetches) is served by the leader, and by one only that has applied all its log held when its
-term began, and that cannot have been replaced without knowing: not while it hands over, nor after a pause before
-a quorum has confirmed it. Methods answer by `done` or raise a FlotillaError without having answered.
+The leader checks a whole batch before it proposes it and gives it its offset (partition/leader/produce_admission); the
+same bytes then go to the journal, to the followers and later to readers. Only a leader serves, except a fetch that any
+replica may answer (partition/fetch). It must have applied everything that its log held when its term began, and must
+not have been replaced unnoticed: it refuses while it hands leadership over, and after a pause until a quorum has
+confirmed it. A method is named like its operation, and answers by `done` or raises a FlotillaError before it has
+answered.
 """
 
 from collections.abc import Callable
@@ -63,19 +64,19 @@ from flotilla.types.operations.transactions import Stage, StageSettlement, Trans
 from flotilla.types.records import RecordLimits
 from flotilla.types.topics import check_group_name
 
-#: As much of a term as a batch's header holds.
+#: The bits of a term that a batch's header holds.
 _TERM_MASK = 0xFFFFFFFF
 _NEVER: Term = -1
-#: A batch up to this size is copied once more.
+#: A batch up to this size is copied, see `_propose_batch`.
 _SMALL_BYTES_MAX = 4 * KIB
 
 
 class WatchedMachine(PartitionMachine):
-    """Tells its host that something was applied."""
+    """A state machine with a callback for each applied entry."""
 
     def __init__(self, describe: Describe) -> None:
         super().__init__(describe)
-        self.on_applied: Callable[[object], None] = _nobody
+        self.on_applied: Callable[[object], None] = _no_host
 
     def apply(self, entry: Entry) -> object:  # type: ignore[override]
         result = super().apply(entry)
@@ -83,8 +84,8 @@ class WatchedMachine(PartitionMachine):
         return result
 
 
-def _nobody(_: object) -> None:
-    """Nobody waits for this partition."""
+def _no_host(_: object) -> None:
+    """Until the partition has its host."""
 
 
 class PartitionHost:
@@ -101,26 +102,26 @@ class PartitionHost:
         decisions: Decisions,
         is_informed: Callable[[], bool],
     ) -> None:
-        """`is_informed`: what the metadata has decided is known here, up to a moment ago."""
+        """`is_informed`: this node has applied the current metadata."""
         self.number = number
         self.replica = replica
         self.machine = machine
         self._consensus = consensus
         self._outside = outside
-        #: Gives out offsets while this node leads; made anew for each term.
+        #: Gives out offsets while this node leads; a new one for each term.
         self._leader: ProduceAdmission | None = None
         self._leader_term: Term = _NEVER
-        #: What queue groups hold while this node leads, and what can be asked of them; made anew for each term.
+        #: The queue groups while this node leads, and the requests to them; new ones for each term.
         self._queue: PartitionQueue | None = None
         self._queue_requests: QueueRequests | None = None
         self._queue_ports = queues
-        #: What is staged here, while this node leads.
+        #: Transactions while this node leads.
         self._transactions: PartitionTransactions | None = None
         self._decisions = decisions
         self._retention = Retention(replica, machine, consensus, is_informed)
         self._explain = explain
         self._fetches = Fetches(replica, machine, consensus, outside, self._check_readable, explain)
-        self._is_upkeep_under_way = False
+        self._is_upkeep_in_flight = False
         self._set(topic)
         machine.on_applied = self._applied
 
@@ -140,19 +141,19 @@ class PartitionHost:
         self._topic = topic
         self._settings = settings
         self.limits = RecordLimits(payload_bytes_max=settings.payload_bytes_max)
-        #: Who shall lead when everybody is well.
+        #: The leader while all replicas are up.
         self.preferred: NodeId = topic.partitions[self.number].wanted[0]
         self._dedup = (settings.dedup_window_entries, settings.dedup_window_ms)
 
     def _serving(self) -> ProduceAdmission:
-        """The leader that may answer. Raises NotLeaderError, and UnavailableError while it may have a successor."""
+        """The admission of a leader that may serve. Raises NotLeaderError; UnavailableError if it may be replaced."""
         raft = self.replica.raft
         if raft.role != LEADER or raft.term != self._leader_term:
             self._begin_leading()
         if raft.transferee != NO_NODE:
             raise UnavailableError("leadership is being handed over")
         if not self._consensus.is_confirmed(self.replica.group):
-            raise UnavailableError("this node was not running for a while and asks a quorum whether it still leads")
+            raise UnavailableError("this node was paused and is asking a quorum whether it still leads")
         assert self._leader is not None
         return self._leader
 
@@ -199,7 +200,7 @@ class PartitionHost:
         leader = self._serving()
         assert self._transactions is not None
         if self._transactions.is_blocking:
-            raise OverloadedError("the batches of a transaction are being stored, with nothing in between")
+            raise OverloadedError("the batches of a transaction are being stored, without others in between")
         batch = request.batch
         facts = facts_of_view(validate(batch, self.limits))
         pending = PendingBatch(done, self._explain)
@@ -212,7 +213,7 @@ class PartitionHost:
         elif isinstance(admission, Duplicate):
             done(Produced(admission.first_offset, duplicate=True))
         elif isinstance(admission, KnownKeys):
-            _tell_known(admission, done)
+            _answer_known(admission, done)
         else:
             raise admission
 
@@ -223,12 +224,12 @@ class PartitionHost:
         base_offset: Offset,
         pending: PendingBatch,
     ) -> None:
-        # A batch in a buffer of its own is stored as it came in; only what cannot be written to is copied.
+        # A batch in a buffer of its own is stored as it came; a read-only one is copied.
         if not isinstance(batch, memoryview) or batch.readonly:
             batch = memoryview(bytearray(batch))
         patch_base_offset(batch, base_offset, self._leader_term & _TERM_MASK)
         pending.propose(base_offset)
-        # A small one is not worth the buffer and the view of it, which the garbage collector would look at for long.
+        # A small one is not worth a buffer and its view, which the garbage collector would have to visit.
         data = bytes(batch) if len(batch) <= _SMALL_BYTES_MAX else batch
         if not self._consensus.propose(self.replica.group, data, pending):
             leader.retract(base_offset)
@@ -267,7 +268,7 @@ class PartitionHost:
     # Reading.
 
     def _check_readable(self) -> None:
-        """A leader shows what is committed; so does a replica while nobody leads because a disk takes nothing."""
+        """A leader serves what is committed; so does a replica without a leader while its disk refuses writes."""
         try:
             self._serving()
         except NotLeaderError as error:
@@ -292,13 +293,13 @@ class PartitionHost:
             for facts in result.batches:
                 self._queue.applied(facts)
             if result.batches:
-                self._count_shown(sum([facts.count for facts in result.batches]))
+                self._count_visible(sum([facts.count for facts in result.batches]))
             self._queue.unstage(result.acks, is_committed=True)
         else:
             self._queue.unstage(result.acks, is_committed=result.ended.is_committed)
         self._transactions.applied(result)
 
-    def _count_shown(self, records: int) -> None:
+    def _count_visible(self, records: int) -> None:
         topic = self._topic.name
         self._decisions.shown[topic] = self._decisions.shown.get(topic, 0) + records
 
@@ -309,12 +310,14 @@ class PartitionHost:
         elif request.timestamp_ms == LATEST:
             self._list_latest(done)
         elif request.timestamp_ms < 0:
-            raise InvalidArgumentError(f"{request.timestamp_ms} is neither a time nor a known position")
+            raise InvalidArgumentError(
+                f"timestamp_ms = {request.timestamp_ms}: expected a time, or -2 (earliest), or -1 (latest)"
+            )
         else:
             done(OffsetFound(find_time(self.replica, self.machine, request.timestamp_ms)))
 
     def _list_latest(self, done: Done) -> None:
-        """Confirmed by a quorum: a leader that slept, and was replaced meanwhile, must not name an old end."""
+        """Confirmed by a quorum: a leader that was paused and replaced must not return an old end."""
         if self.replica.raft.role != LEADER:
             done(OffsetFound(self.machine.next_offset))
             return
@@ -355,19 +358,19 @@ class PartitionHost:
         return self._transactions.outcome(request, done)
 
     def look_at_transactions(self) -> None:
-        """The metadata moved, and may have decided about something that is staged here."""
+        """The metadata changed: a transaction that is staged here may have been decided."""
         if self._transactions is not None:
             self._transactions.look()
 
     def confirm_transactions(self, transaction_ids: list[str]) -> None:
-        """The metadata waits to hear that these are over here."""
+        """The metadata want confirmation that these have ended here."""
         if self._transactions is not None:
             self._transactions.confirm(transaction_ids)
 
     # Queue groups.
 
     def queue(self) -> PartitionQueue:
-        """Who gives out messages here. Raises NotLeaderError or UnavailableError."""
+        """The queue groups. Raises NotLeaderError or UnavailableError."""
         self._serving()
         assert self._queue is not None
         return self._queue
@@ -378,7 +381,7 @@ class PartitionHost:
         return self._queue_requests
 
     def release_member(self, member: str) -> None:
-        """A consumer is gone; what it holds here goes to others."""
+        """A consumer is gone: releases its leases."""
         if self._queue is not None:
             self._queue.release_member(member)
 
@@ -388,21 +391,21 @@ class PartitionHost:
     def measure_queue(self, group: str) -> GroupDescription | None:
         return None if self._queue_requests is None else self._queue_requests.measure(group)
 
-    # What is looked at from time to time.
+    # Periodic upkeep.
 
     def check(self, now_ms: int) -> None:
-        """Lets go of what an ended leadership left here; a leader sees to what must be in the log."""
+        """Ends a lost leadership; on a leader, proposes the upkeep of the log."""
         raft = self.replica.raft
         self._fetches.check()
         if raft.role != LEADER:
             self._end_leading()
-        elif not self._is_upkeep_under_way and (raft.term == self._leader_term or self.replica.is_serving()):
+        elif not self._is_upkeep_in_flight and (raft.term == self._leader_term or self.replica.is_serving()):
             if raft.term != self._leader_term:
                 self._begin_leading()
             assert self._leader is not None
             command = self._upkeep(self._leader, now_ms)
             if command is not None:
-                self._is_upkeep_under_way = True
+                self._is_upkeep_in_flight = True
                 self._consensus.propose(self.group, encode_command(command), self._kept_up)
             assert self._queue is not None
             assert self._transactions is not None
@@ -415,7 +418,7 @@ class PartitionHost:
             return
 
     def _upkeep(self, leader: ProduceAdmission, now_ms: int) -> Command | None:
-        """What is in the log because all replicas must change at one point, and know the same time."""
+        """A command for what all replicas must do at the same point of the log and with the same time."""
         producers = self.machine.producers
         if (producers.entries_max, producers.window_ms) != self._dedup:
             entries_max, window_ms = self._dedup
@@ -426,25 +429,25 @@ class PartitionHost:
         try:
             trim_to = self._retention.target(self._settings, self._queue.held_from, now_ms)
         except CorruptionError:
-            # Nothing is removed that cannot be told from what must stay.
+            # Without reading the log, it is not known what must stay.
             return None
         return None if trim_to is None else TrimTo(trim_to, now_ms, self.machine.applied)
 
     def _kept_up(self, _: object) -> None:
-        """Done, or tried again at the next check."""
-        self._is_upkeep_under_way = False
+        """Done, or retried by the next check."""
+        self._is_upkeep_in_flight = False
 
     def release_polls(self, reason: FlotillaError) -> None:
         self._fetches.fail_all(reason)
 
     def close(self, reason: FlotillaError) -> None:
-        """The partition leaves this node. Consensus answers what waits for it, everything else is answered now."""
+        """The partition leaves this node. Consensus answers pending proposals; everything else is answered now."""
         self._end_leading(reason)
         self._fetches.fail_all(reason)
 
 
-def _tell_known(known: KnownKeys, done: Done) -> None:
-    """Some of the batch is here already, and the rest was not stored: but only what is stored may be called so."""
+def _answer_known(known: KnownKeys, done: Done) -> None:
+    """Some records of the batch are known already, and nothing was stored now. If they are pending, waits for them."""
     reply = Produced(known.offsets[0], known=list(zip(known.positions, known.offsets, strict=True)))
     if known.token is None:
         done(reply)

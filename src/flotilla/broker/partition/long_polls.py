@@ -1,7 +1,7 @@
-"""Fetches that found nothing and wait for the first record, their time, or the end: no polling meanwhile.
+"""Parked fetches: they found nothing and wait for the first record, their deadline, or the end.
 
-Everything that is applied in one turn wakes a fetch once. Each is answered once, or given up by its
-client and then never.
+All entries applied in one turn of the loop wake a fetch once. Each is answered once, or never if its client gives it
+up.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from flotilla.types.errors import FlotillaError
 from flotilla.types.ids import Offset
 from flotilla.types.operations import Fetch, Fetched
 
-#: However long a client asks to wait.
+#: Whatever a client asks for.
 WAIT_MS_MAX = 300_000
 
 
@@ -43,12 +43,12 @@ class LongPolls:
         return cancel
 
     def wake(self, next_offset: Offset) -> None:
-        """There is something below next_offset: whoever waits for it is answered."""
+        """There are records below next_offset: answers the fetches that wait for them."""
         for parked in [parked for parked in self.parked if parked.request.offset < next_offset]:
             self._finish(parked)
 
     def dismiss(self, judge: Callable[[Fetch], FlotillaError | None]) -> None:
-        """Answers those who wait for nothing any more, with the reason."""
+        """Answers the fetches for which `judge` returns an error."""
         for parked in list(self.parked):
             reason = judge(parked.request)
             if reason is not None and self._take(parked):
@@ -60,7 +60,7 @@ class LongPolls:
                 parked.done(reason)
 
     def _take(self, parked: _Parked) -> bool:
-        """Whether it was still waiting; from now on it is not."""
+        """False: it was not waiting any more."""
         if parked not in self.parked:
             return False
         del self.parked[parked]

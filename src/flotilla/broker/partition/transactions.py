@@ -1,7 +1,7 @@
-"""Transactions in one partition at its leader, for one term: what clients ask, and what following decisions needs.
+"""Transactions in one partition at its leader, for one term: requests of clients, and ports of the TransactionLeader.
 
-Staging and following are decided in `queue/transaction_leader`; this is its hold on the node: the log, a timer, and
-decisions, which are seen in this node's own copy of the metadata. Answers who waits for the end of a transaction.
+The rules are in `partition/leader/transactions`; this module connects them to the log, to a timer and to decisions,
+which it reads from this node's copy of the metadata. It answers clients that wait for the outcome of a transaction.
 """
 
 from collections.abc import Callable, Iterable
@@ -50,25 +50,25 @@ from flotilla.types.operations.transactions import (
 )
 from flotilla.types.records import RecordLimits
 
-#: As much of a term as a batch's header holds.
+#: The bits of a term that a batch's header holds.
 _TERM_MASK: Final = 0xFFFFFFFF
-#: The entry of a stage has a head, and must not be larger than any other.
+#: The entry of a staged batch has a head, and must not exceed the limit of entries.
 _BATCH_BYTES_MAX: Final = ENTRY_BYTES_MAX - HEAD_BYTES - TRANSACTION_ID_BYTES_MAX
 
 
 class Decisions(NamedTuple):
-    """The metadata, as far as transactions go."""
+    """The metadata of transactions."""
 
-    #: What was decided, as far as this node has heard.
+    #: The decision, as far as this node knows it.
     of: Callable[[str], Transaction | None]
-    #: Proposes at the metadata's leader. Nobody answers.
+    #: Proposes at the metadata's leader, without an answer.
     forward: Callable[[MetadataCommand], None]
-    #: Records of transactions that are seen now, by topic, since the process started.
+    #: Records of transactions that became visible, by topic, since the process started.
     shown: dict[str, int]
 
 
 class _Waiter:
-    """Who waits for the end of a transaction."""
+    """A client that waits for the outcome of a transaction."""
 
     __slots__ = ("done", "stop_timer")
 
@@ -78,7 +78,7 @@ class _Waiter:
 
 
 class PartitionTransactions:
-    """Implements queue.transaction_leader.TransactionPorts."""
+    """Implements partition.leader.transactions.TransactionPorts."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class PartitionTransactions:
 
     @property
     def is_blocking(self) -> bool:
-        """A transaction is stored in part: nothing else may be stored now."""
+        """A transaction is stored in part: no other batch may be stored now."""
         return self._leader.is_blocking
 
     def begin(self) -> None:
@@ -124,18 +124,18 @@ class PartitionTransactions:
             self._answer(waiters, self._explain(reason))
 
     def look(self) -> None:
-        """The metadata moved: something that is staged here may have been decided."""
+        """The metadata changed: a transaction that is staged here may have been decided."""
         self._leader.look()
 
     def check(self, now_ms: int) -> None:
         self._leader.check(now_ms)
 
     def applied(self, result: object) -> None:
-        """Something of a transaction was applied. Runs inside of the driver."""
+        """A command of a transaction was applied. Runs inside the driver."""
         self._leader.applied(result)
 
     def confirm(self, transaction_ids: Iterable[str]) -> None:
-        """The metadata waits to hear that these are over here."""
+        """The metadata want confirmation that these have ended here."""
         self._leader.confirm(transaction_ids)
 
     # Requests.
@@ -152,11 +152,11 @@ class PartitionTransactions:
         self._leader.stage(command, lambda result: done(self._staged(result)))
 
     def stage_settlement(self, request: StageSettlement, queues: QueueRequests, done: Done) -> None:
-        """The messages are nobody's from here on, as far as they were leased to whoever asks."""
+        """Takes the messages out of their leases, if they are leased to this consumer."""
         self._leader.check_undecided(request.transaction_id)
         command = queues.settlement_to_stage(request)
         if command is None:
-            # Asked for again, and in the log already.
+            # A repeated request: it is in the log already.
             done(Staged(self._state.open[request.transaction_id].count))
             return
         refused = self._machine.check(command)
@@ -180,7 +180,7 @@ class PartitionTransactions:
             done(_shown(ended))
             return None
         if not self._leader.is_here(transaction_id):
-            # A leader that was replaced without knowing it must not say so.
+            # A leader that was replaced unnoticed must not answer "not found".
             self._consensus.read(
                 self.group, DescribePartition(), lambda result: done(self._missing(transaction_id, result))
             )
@@ -190,7 +190,7 @@ class PartitionTransactions:
         return self._park(transaction_id, min(request.wait_ms, WAIT_MS_MAX), done)
 
     def _missing(self, transaction_id: str, result: object) -> Reply | FlotillaError:
-        """What is known of a transaction, after a quorum has confirmed that this is all there is."""
+        """The outcome of a transaction, after a quorum has confirmed that this node leads."""
         if isinstance(result, FlotillaError):
             return self._explain(result)
         ended = self._state.ended.get(transaction_id)
@@ -198,7 +198,7 @@ class PartitionTransactions:
             return _shown(ended)
         if self._leader.is_here(transaction_id):
             return _not_ended(transaction_id)
-        return NotFoundError(f"nothing is known here of a transaction {transaction_id!r}")
+        return NotFoundError(f"this partition has no transaction {transaction_id!r}")
 
     def _park(self, transaction_id: str, wait_ms: int, done: Done) -> Cancel:
         waiter = _Waiter(done)
@@ -232,7 +232,7 @@ class PartitionTransactions:
                 waiter.stop_timer()
             waiter.done(answer)
 
-    # What following decisions needs.
+    # Ports.
 
     def now_ms(self) -> int:
         return self._outside.now_ms()
@@ -291,4 +291,4 @@ def _not_ended(transaction_id: str) -> UnavailableError:
 
 
 def _ignore(_: object) -> None:
-    """Seen when it is applied; when it is not, the next leader stores it."""
+    """The effect is seen when it is applied; if it never is, the next leader stores it."""

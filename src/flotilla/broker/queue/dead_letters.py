@@ -1,13 +1,13 @@
-"""Messages that have failed for the last time, on their way to the dead-letter topic of their group.
+"""The move of dead messages from a partition to the dead-letter topic of their group.
 
-Exactly once at every crash point, in three steps: the death is in the source's log and has a number; the message
-is produced to the dead-letter topic by a producer of its own, whose id follows from source, group and number, so
-that a repetition is recognised there; then the source's log says that it is buried. Whoever leads the source
-takes up what the last leader did not finish. The producer is not one for all deaths: one that is not heard of
-for a day is forgotten, and would have to begin again at sequence 0.
+Exactly once at every crash point, in three steps: the death is in the source's log and has a number; the message is
+produced to the dead-letter topic by a producer of its own, whose id follows from source, group and number, so that a
+repetition is recognised there; then the source's log says that it is buried. A new leader of the source goes on where
+the last one stopped. Each death has its own producer: a shared one that was silent for a day would be forgotten, and
+would have to begin again at sequence 0.
 
-The topic is made when it is missing. It is where a message stays until somebody has dealt with it: there is nowhere
-to go from there, and so no failure is the last one. Only who rejects a dead letter drops it.
+The topic is created when it is missing. A dead letter stays there until an operator deals with it: it may fail any
+number of times, and only a reject drops it.
 """
 
 from collections.abc import Callable
@@ -39,23 +39,22 @@ from flotilla.types.operations import CreateTopic, Produce, Reply
 from flotilla.types.records import Headers, Record
 from flotilla.types.topics import show_settings
 
-#: Messages of one group and partition that travel at a time.
+#: Dead letters of one group and partition in flight.
 MOVE_COUNT_MAX: Final = 64
 MOVE_BYTES_MAX: Final = 8 * MIB
 RETRY_MS: Final = 1_000
 RETRY_MS_MAX: Final = 30_000
-#: No id that a client draws has it.
+#: Ids that clients draw do not have it.
 _PRODUCER_BIT: Final = 1 << 63
-#: What the dead-letter topic has of its source when it is made.
+#: Settings that a new dead-letter topic takes from its source.
 _INHERITED: Final = ("retention_ms", "retention_bytes", "retention_messages", "payload_bytes_max")
 
 
 def rules_of(topic: Topic, group: str) -> GroupRules:
-    """What is in force for a group.
+    """The rules in force for a group.
 
-    Dead letters have no dead letters, whatever is set: that could go on for ever. As they would be lost instead, they
-    may fail as often as they like. Who sends them again does not fail because of them, but because it was stopped: the
-    next one need not wait.
+    Dead letters have no dead letters, whatever is set, so their attempts are unlimited. A redrive fails because it was
+    stopped, not because of the message: its next attempt need not wait.
     """
     rules = topic.rules_of(group)
     if not is_dead_letter_topic(topic.name):
@@ -65,7 +64,7 @@ def rules_of(topic: Topic, group: str) -> GroupRules:
 
 
 class DeathSource(Protocol):
-    """A partition whose messages die."""
+    """The partition that dead letters come from."""
 
     topic: Topic
 
@@ -89,8 +88,8 @@ class DeathSource(Protocol):
     def propose(self, command: Command, answered: Callable[[object], None]) -> None: ...
 
 
-class _Convoy:
-    """Deaths of one group that travel together."""
+class _Shipment:
+    """Deaths of one group that are moved together."""
 
     __slots__ = ("arrived", "deaths", "error", "left")
 
@@ -110,24 +109,24 @@ class _Convoy:
 
 
 class DeadLetters:
-    """Of one partition, for one term of its leader."""
+    """The dead letters of one partition, for one term of its leader."""
 
     def __init__(self, source: DeathSource, elsewhere: Elsewhere, outside: Outside) -> None:
         self._source = source
         self._elsewhere = elsewhere
         self._outside = outside
-        #: Groups whose deaths are on their way or wait for the next try, with how long they waited last.
+        #: Groups with dead letters in flight or waiting for a retry, with the last delay; 0: in flight.
         self._moving: dict[str, int] = {}
 
     def look(self) -> None:
-        """A term begins: takes up what the last leader did not finish."""
+        """A term begins: continues what the last leader did not finish."""
         for name, group in self._source.machine.groups.items():
             if group.dying:
                 self.move(name)
 
     @property
     def is_moving(self) -> bool:
-        """Some are on their way, and do not wait for another try."""
+        """Some are in flight, not waiting for a retry."""
         return 0 in self._moving.values()
 
     def move(self, group: str) -> None:
@@ -149,20 +148,20 @@ class DeadLetters:
         except FlotillaError:
             self._retry(group)
             return
-        convoy = _Convoy(deaths[: len(letters)])
+        shipment = _Shipment(deaths[: len(letters)])
         topic = dead_letter_topic(group, source.topic.name)
         for death, letter in zip(deaths, letters, strict=False):
             request = Produce(topic, 0, letter)
-            self._elsewhere.ask(request, partial(self._arrived, group, convoy, death.number))
+            self._elsewhere.ask(request, partial(self._arrived, group, shipment, death.number))
 
     def _letters(self, group: str, deaths: list[Death]) -> list[bytes]:
-        """One batch for each death, as many as may travel at a time. Raises CorruptionError."""
+        """One batch for each death, up to MOVE_BYTES_MAX. Raises CorruptionError."""
         source = self._source
         born = source.machine.groups[group].born
         letters: list[bytes] = []
         size_bytes = 0
         for death in deaths:
-            # It is in the log, trimmed or not: nobody lets go of the dying (retention).
+            # It is in the log, trimmed or not: retention keeps dying messages.
             record = source.reader.record(death.offset)
             letter = _letter(record, source.topic, source.number, group, death)
             letters.append(encode_batch([letter], producer_id=_producer_id(source, group, born, death.number)))
@@ -171,18 +170,18 @@ class DeadLetters:
                 break
         return letters
 
-    def _arrived(self, group: str, convoy: _Convoy, number: int, result: Reply | FlotillaError) -> None:
+    def _arrived(self, group: str, shipment: _Shipment, number: int, result: Reply | FlotillaError) -> None:
         if isinstance(result, FlotillaError):
-            convoy.error = result
+            shipment.error = result
         else:
-            convoy.arrived.add(number)
-        convoy.left -= 1
-        if convoy.left or self._source.is_ended:
+            shipment.arrived.add(number)
+        shipment.left -= 1
+        if shipment.left or self._source.is_ended:
             return
-        below_number = convoy.below_number()
-        if below_number > convoy.deaths[0].number:
+        below_number = shipment.below_number()
+        if below_number > shipment.deaths[0].number:
             self._bury(group, below_number)
-        elif isinstance(convoy.error, NotFoundError):
+        elif isinstance(shipment.error, NotFoundError):
             self._create_topic(group)
         else:
             self._retry(group)
@@ -198,7 +197,7 @@ class DeadLetters:
         try:
             self._source.propose(BuryDeaths(group, below_number, self._source.now_ms()), answered)
         except FlotillaError:
-            # The group was deleted meanwhile, and its dead with it.
+            # The group was deleted meanwhile, and its dead letters with it.
             del self._moving[group]
 
     def _create_topic(self, group: str) -> None:
@@ -213,7 +212,7 @@ class DeadLetters:
 
         def answered(result: Reply | FlotillaError) -> None:
             if isinstance(result, FlotillaError):
-                # Also when it is there already: then somebody has not heard of it, and will soon.
+                # Also when it exists already: then the node that was asked has not heard of it yet.
                 self._retry(group)
             else:
                 self._send(group)
@@ -235,8 +234,8 @@ def _producer_id(source: DeathSource, group: str, born: int, number: int) -> int
 
 
 def _letter(record: Record, topic: Topic, partition: int, group: str, death: Death) -> Record:
-    """The message with its story. Its time is that of its death, so that it is kept as long as the topic says."""
-    story = {
+    """The message with its hidetails in headers. Its time is that of its death, so retention counts from then."""
+    details = {
         HEADER_PREFIX + "reason": death.reason,
         HEADER_PREFIX + "attempts": str(death.attempts),
         HEADER_PREFIX + "topic": topic.name,
@@ -247,10 +246,10 @@ def _letter(record: Record, topic: Topic, partition: int, group: str, death: Dea
         HEADER_PREFIX + "died-time": str(death.died_ms),
     }
     if record.max_deliveries:
-        story[MAX_DELIVERIES_HEADER] = str(record.max_deliveries)
+        details[MAX_DELIVERIES_HEADER] = str(record.max_deliveries)
     if record.ttl_ms:
-        story[TTL_HEADER] = str(record.ttl_ms)
-    added = tuple((name, text.encode()) for name, text in story.items())
+        details[TTL_HEADER] = str(record.ttl_ms)
+    added = tuple((name, text.encode()) for name, text in details.items())
     return Record(
         payload=record.payload,
         key=record.key,
@@ -262,10 +261,10 @@ def _letter(record: Record, topic: Topic, partition: int, group: str, death: Dea
 
 
 def _fitting(own: Headers, added: Headers) -> Headers:
-    """Both, but the last of its own are left out when a record cannot have so many."""
+    """Both, without the last of its own headers when that exceeds the limits of a record."""
     room_count = RECORD_HEADER_COUNT_MAX - len(added)
     room_bytes = RECORD_HEADER_BYTES_MAX - _size_bytes(added)
-    # A letter that died before, and was sent back to its topic, tells of its last death only.
+    # A redriven message that dies again keeps the headers of its last death only.
     kept = [header for header in own if not header[0].startswith(HEADER_PREFIX)][:room_count]
     while kept and _size_bytes(kept) > room_bytes:
         kept.pop()

@@ -1,10 +1,9 @@
-"""From what a queue group is granted to what is delivered: runs of offsets become batches out of the log.
+"""Deliveries from leases: runs of offsets become batches read from the log.
 
-A lease that covers a stored batch gets its very bytes; a smaller one a piece that is cut out of it
-(codec/batch_cut), and one that spans several batches is split at their borders. Records whose time to live
-is over are set apart on the way, and what does not fit into the bytes of a poll is told, so that it can be
-given back. Beside that, facts that only a batch knows are answered here: keys, and how often a record may
-be tried. Everything raises CorruptionError when the log cannot be read there.
+A lease that covers a stored batch gets its very bytes; a smaller one a piece that is cut out of it (codec/batch/cut),
+and one that spans several batches is split at their borders. Expired records are set apart, and leases that do not fit
+into the bytes of a poll are returned, so that the caller can release them. Facts that only a batch has are read here,
+too: keys, task types and max_deliveries. Everything raises CorruptionError when the log cannot be read there.
 """
 
 from collections import OrderedDict
@@ -23,15 +22,15 @@ from flotilla.types.operations.queue import Delivery
 from flotilla.types.records import Record
 from flotilla.types.tasks import TASK_TYPE_HEADER
 
-#: base_offset and count of a batch's header (codec/batch/header.py), which was checked when the batch came in.
+#: base_offset and count of a batch's header (codec/batch/header.py), which was checked when it was produced.
 _PLACE = Struct("<Q16xI")
 _DIRECTORY_AT = 64
-#: Batches that a node keeps open, all together.
-SHELF_BYTES_MAX = 64 * MIB
+#: Open batches of a node, all together.
+CACHE_BYTES_MAX = 64 * MIB
 
 
 class StoredBatch:
-    """One batch of the log; its columns are opened when somebody asks for what stands in them."""
+    """One batch of the log; its columns are opened when they are first needed."""
 
     __slots__ = ("_view", "base", "body_bytes", "columns", "count", "data", "end", "max_deliveries", "ttl_ms")
 
@@ -43,14 +42,14 @@ class StoredBatch:
         directory = DIRECTORY.unpack_from(data, _DIRECTORY_AT)
         self.columns: int = directory[0]
         self.body_bytes: int = directory[3]
-        #: Of all records, unless there is a column of them.
+        #: Of all records, unless there is a column for them.
         self.ttl_ms: int = directory[5]
         self.max_deliveries: int = directory[6]
         self._view: BatchView | None = None
 
     @property
     def view(self) -> BatchView:
-        """Opened and verified at the first need. Raises CorruptionError."""
+        """Opened and verified when first needed. Raises CorruptionError."""
         if self._view is None:
             try:
                 self._view = BatchView(self.data)
@@ -60,7 +59,7 @@ class StoredBatch:
 
     @property
     def held_bytes(self) -> int:
-        """What it takes to keep it open."""
+        """The memory of an open batch."""
         return len(self.data) + self.body_bytes
 
     def piece(self, first: Offset, end: Offset) -> bytes | memoryview:
@@ -71,14 +70,14 @@ class StoredBatch:
         return cut_columns(view.columns, view.header, first - self.base, end - first)
 
     def fitting(self, first: Offset, end: Offset, room_bytes: int) -> Offset:
-        """How far one gets from `first` with so much room, going by the batch's average record."""
+        """The end of what fits into `room_bytes` from `first` on, by the average record of the batch."""
         if first == self.base and end == self.end and len(self.data) <= room_bytes:
             return end
         average_bytes = max(self.body_bytes // self.count, 1)
         return min(end, first + max(room_bytes, 0) // average_bytes)
 
     def alive(self, first: Offset, end: Offset, now_ms: int) -> tuple[list[tuple[Offset, Offset]], bool]:
-        """Runs of [first, end) whose time to live is not over, and whether that is all of it."""
+        """Runs of [first, end) that have not expired, and whether that is all of it."""
         if not self.ttl_ms and not self.columns & TTLS:
             return [(first, end)], True
         view = self.view
@@ -94,7 +93,7 @@ class StoredBatch:
         return runs, runs == [(first, end)]
 
     def limits(self, first: Offset, end: Offset) -> list[tuple[Offset, Offset, int]]:
-        """Runs of [first, end) whose records have a bound on their deliveries, with that bound."""
+        """Runs of [first, end) whose records have a max_deliveries of their own, with it."""
         if not self.columns & MAX_DELIVERIES:
             return [(first, end, self.max_deliveries)] if self.max_deliveries else []
         runs: list[tuple[Offset, Offset, int]] = []
@@ -113,25 +112,25 @@ class StoredBatch:
         return ""
 
 
-class Reading(NamedTuple):
-    """What became of the leases of one poll."""
+class ReadResult(NamedTuple):
+    """What was read for the leases of one poll."""
 
     deliveries: list[Delivery]
-    #: Not read, for want of room: to be given back.
+    #: Not read because they do not fit: to be released.
     left: list[LeasedMessages]
-    #: Worth nothing any more.
+    #: Past their time to live.
     expired: list[LeasedMessages]
-    #: Runs of delivered records with a bound of their own on deliveries: (first, end, bound).
+    #: Runs of delivered records with a max_deliveries of their own: (first, end, max_deliveries).
     limited: list[tuple[Offset, Offset, int]]
 
 
-class BatchShelf:
-    """Batches of which only a part was delivered: the next lease goes on there. One for each partition, bounded."""
+class BatchCache:
+    """A bounded cache of batches that were delivered in part: one per partition, for its next lease."""
 
-    def __init__(self, bytes_max: int = SHELF_BYTES_MAX) -> None:
+    def __init__(self, bytes_max: int = CACHE_BYTES_MAX) -> None:
         self._bytes_max = bytes_max
         self._size_bytes = 0
-        #: The one used last is last.
+        #: The most recently used last.
         self._batches: OrderedDict[GroupId, StoredBatch] = OrderedDict()
 
     def find(self, group: GroupId, offset: Offset) -> StoredBatch | None:
@@ -157,16 +156,18 @@ class BatchShelf:
 class QueueReader:
     """The log of one partition, as its queue groups need it."""
 
-    def __init__(self, partition: int, replica: Replica, shelf: BatchShelf) -> None:
+    def __init__(self, partition: int, replica: Replica, cache: BatchCache) -> None:
         self._partition = partition
         self._replica = replica
-        self._shelf = shelf
-        #: A stored record of the batch that was read last: by this it is judged how much to read at once.
+        self._cache = cache
+        #: The stored size of a record in the last batch read: an estimate of how much to read at once.
         self._average_bytes = 0
 
-    def deliver(self, leases: list[LeasedMessages], max_bytes: int, now_ms: int, *, is_first: bool = True) -> Reading:
-        """With `is_first` one record is delivered, whatever its size, unless all that were granted have expired."""
-        reading = Reading([], [], [], [])
+    def deliver(
+        self, leases: list[LeasedMessages], max_bytes: int, now_ms: int, *, is_first: bool = True
+    ) -> ReadResult:
+        """With `is_first` one record is delivered whatever its size, unless all leased ones have expired."""
+        read = ReadResult([], [], [], [])
         used_bytes = 0
         ahead: list[StoredBatch] = []
         for place, lease in enumerate(leases):
@@ -179,20 +180,20 @@ class QueueReader:
                 batch = ahead[-1]
                 stop = min(lease.end, batch.end)
                 at, added_bytes = self._add(
-                    reading, lease, batch, at, stop, max_bytes - used_bytes, now_ms, is_first=is_first
+                    read, lease, batch, at, stop, max_bytes - used_bytes, now_ms, is_first=is_first
                 )
                 used_bytes += added_bytes
                 if at < batch.end:
-                    self._shelf.put(self._replica.group, batch)
+                    self._cache.put(self._replica.group, batch)
                 if at < stop:
-                    reading.left.append(lease._replace(first=at))
-                    reading.left.extend(leases[place + 1 :])
-                    return reading
-        return reading
+                    read.left.append(lease._replace(first=at))
+                    read.left.extend(leases[place + 1 :])
+                    return read
+        return read
 
     def _add(
         self,
-        reading: Reading,
+        read: ReadResult,
         lease: LeasedMessages,
         batch: StoredBatch,
         first: Offset,
@@ -202,16 +203,16 @@ class QueueReader:
         *,
         is_first: bool,
     ) -> tuple[Offset, int]:
-        """Delivers what fits of [first, end) in one batch: how far that went, and the bytes it took."""
+        """Delivers what fits of [first, end) in one batch. Returns how far that went, and the bytes it took."""
         runs, is_whole = batch.alive(first, end, now_ms)
         taken_bytes = 0
         reached = first
         for run_first, run_end in runs:
             if not is_whole and reached < run_first:
-                reading.expired.append(lease._replace(first=reached, end=run_first))
+                read.expired.append(lease._replace(first=reached, end=run_first))
                 reached = run_first
             fit = batch.fitting(run_first, run_end, room_bytes - taken_bytes)
-            must_fit = is_first and not reading.deliveries
+            must_fit = is_first and not read.deliveries
             if fit == run_first and must_fit:
                 fit = run_first + 1
             if fit == run_first:
@@ -219,17 +220,17 @@ class QueueReader:
             data = batch.piece(run_first, fit)
             if not must_fit and taken_bytes + len(data) > room_bytes:
                 return reached, taken_bytes
-            reading.deliveries.append(
+            read.deliveries.append(
                 Delivery(self._partition, lease.lease_id, run_first, fit - run_first, lease.attempt, data)
             )
             if batch.max_deliveries or batch.columns & MAX_DELIVERIES:
-                reading.limited.extend(batch.limits(run_first, fit))
+                read.limited.extend(batch.limits(run_first, fit))
             taken_bytes += len(data)
             reached = fit
             if fit < run_end:
                 return reached, taken_bytes
         if reached < end:
-            reading.expired.append(lease._replace(first=reached, end=end))
+            read.expired.append(lease._replace(first=reached, end=end))
         return end, taken_bytes
 
     # Facts of single records.
@@ -258,7 +259,7 @@ class QueueReader:
         return self.batch(offset).piece(offset, offset + 1)
 
     def limits(self, first: Offset, end: Offset) -> list[tuple[Offset, Offset, int]]:
-        """Runs whose records have a bound on their deliveries, with that bound."""
+        """Runs whose records have a max_deliveries of their own, with it."""
         found: list[tuple[Offset, Offset, int]] = []
         while first < end:
             batch = self.batch(first)
@@ -278,16 +279,16 @@ class QueueReader:
     # The log.
 
     def batch(self, offset: Offset) -> StoredBatch:
-        """The batch that holds an offset, which is known to be there."""
-        kept = self._shelf.find(self._replica.group, offset)
+        """The batch that holds an offset that exists."""
+        kept = self._cache.find(self._replica.group, offset)
         if kept is None:
             kept = self._read(offset, 0)[0]
-            self._shelf.put(self._replica.group, kept)
+            self._cache.put(self._replica.group, kept)
         return kept
 
     def _batches_from(self, offset: Offset, end: Offset, room_bytes: int) -> list[StoredBatch]:
-        """Batches from the one that holds the offset on, the nearest last, and hardly more than were granted."""
-        kept = self._shelf.find(self._replica.group, offset)
+        """Batches from the one that holds the offset on, the nearest last, and hardly more than were leased."""
+        kept = self._cache.find(self._replica.group, offset)
         if kept is not None:
             return [kept]
         found = self._read(offset, min((end - offset) * self._average_bytes, max(room_bytes, 0)))
@@ -296,7 +297,7 @@ class QueueReader:
         return found
 
     def close(self) -> None:
-        self._shelf.remove(self._replica.group)
+        self._cache.remove(self._replica.group)
 
     def _read(self, offset: Offset, max_bytes: int) -> list[StoredBatch]:
         replica = self._replica
@@ -305,5 +306,5 @@ class QueueReader:
             raise CorruptionError(f"no batch holds offset {offset}", replica.group)
         batches = [StoredBatch(entry.data) for entry in entries]
         if not batches[0].base <= offset < batches[0].end:
-            raise CorruptionError(f"the log goes on with offset {batches[0].base} behind {offset}", replica.group)
+            raise CorruptionError(f"the log has offset {batches[0].base} where {offset} belongs", replica.group)
         return batches

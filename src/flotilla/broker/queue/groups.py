@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 from flotilla.broker.log_reads import find_time
 from flotilla.broker.ports import Cancel, Consensus, Elsewhere, Outside
 from flotilla.broker.queue.dead_letters import DeadLetters, rules_of
-from flotilla.broker.queue.delivery import BatchShelf, QueueReader, Reading
+from flotilla.broker.queue.delivery import BatchCache, QueueReader, ReadResult
 from flotilla.broker.queue.rate_limit import KEEPER, TokenShares
 from flotilla.broker.queue.settlement_log import SettlementLog
 from flotilla.broker.queue.waiting_room import WaitingRoom
@@ -90,12 +90,12 @@ class Room:
         #: Some messages did not fit, or there is no room left.
         self.is_full = False
 
-    def fill(self, reading: Reading) -> None:
-        for delivery in reading.deliveries:
+    def fill(self, read: ReadResult) -> None:
+        for delivery in read.deliveries:
             self.messages -= delivery.count
             self.bytes -= len(delivery.batch)
             self.is_empty = False
-        self.is_full = bool(reading.left) or self.messages <= 0 or self.bytes <= 0
+        self.is_full = bool(read.left) or self.messages <= 0 or self.bytes <= 0
 
 
 class Waiter(Protocol):
@@ -116,7 +116,7 @@ class QueuePorts(NamedTuple):
     clock: SteadyClock
     random: Random
     elsewhere: Elsewhere
-    shelf: BatchShelf
+    cache: BatchCache
     #: Called when a partition begins to serve its queue groups here, and when it ends.
     began: Callable[["PartitionQueue"], None]
     ended: Callable[["PartitionQueue", FlotillaError], None]
@@ -139,7 +139,7 @@ class PartitionQueue:
         self.machine = machine
         self.replica = replica
         self.now_ms = ports.clock.now_ms
-        self.reader = QueueReader(number, replica, ports.shelf)
+        self.reader = QueueReader(number, replica, ports.cache)
         self.leader = QueueLeader(machine, term, self.now_ms(), ports.random, GRACE_MS, self._own_rules)
         self.settlements = SettlementLog(self.leader, self._propose, ports.outside.later, self.now_ms, self._decided)
         self._ports = ports
@@ -254,10 +254,10 @@ class PartitionQueue:
                     # It has looked at as many as one poll may; a waiter goes on from there.
                     self.wake_soon(taker.group)
                 break
-            reading = self._read(taker.group, leases, room, now_ms)
-            if reading.deliveries or room.is_full:
+            read = self._read(taker.group, leases, room, now_ms)
+            if read.deliveries or room.is_full:
                 self._look_ahead()
-                return reading.deliveries
+                return read.deliveries
         else:
             self.wake_soon(taker.group)
         self._look_ahead()
@@ -323,25 +323,25 @@ class PartitionQueue:
             return self.leader.retry_after_ms(group, now_ms)
         return self._shares.retry_after_ms(group, now_ms)
 
-    def _read(self, group: str, leases: list[LeasedMessages], room: Room, now_ms: int) -> Reading:
+    def _read(self, group: str, leases: list[LeasedMessages], room: Room, now_ms: int) -> ReadResult:
         try:
-            reading = self.reader.deliver(leases, room.bytes, now_ms, is_first=room.is_empty)
+            read = self.reader.deliver(leases, room.bytes, now_ms, is_first=room.is_empty)
         except FlotillaError:
             self._unspend(group, leases)
             self.leader.release_unsent(group, leases, now_ms)
             raise
-        room.fill(reading)
-        if reading.left:
-            self._unspend(group, reading.left)
-            self.leader.release_unsent(group, reading.left, now_ms)
-        if reading.expired:
-            self._unspend(group, reading.expired)
-            for lease in reading.expired:
+        room.fill(read)
+        if read.left:
+            self._unspend(group, read.left)
+            self.leader.release_unsent(group, read.left, now_ms)
+        if read.expired:
+            self._unspend(group, read.expired)
+            for lease in read.expired:
                 self.leader.expire(group, lease.first, lease.end, now_ms)
             self.settlements.push()
-        for first, end, max_deliveries in reading.limited:
+        for first, end, max_deliveries in read.limited:
             self.leader.limit_deliveries(group, first, end, max_deliveries)
-        return reading
+        return read
 
     def _unspend(self, group: str, leases: list[LeasedMessages]) -> None:
         """Returns their tokens. At the keeper the leader does that itself."""

@@ -1,7 +1,7 @@
-"""Reading the log for whoever asks what became of one message: a piece in each turn of the loop, and not without end.
+"""The history of one message from the log, read piece by piece over several turns of the loop.
 
-The last piece and the answer share a turn, so what is told last is what the state knows. Damage in the log is told of
-and is no reason to tell nothing.
+The last piece and the answer share a turn, so the history ends with the current state. Damage in the log is reported
+in the history and does not fail it.
 """
 
 from collections.abc import Callable
@@ -16,17 +16,20 @@ from flotilla.types.errors import CorruptionError, FlotillaError
 from flotilla.types.ids import Index, Offset
 from flotilla.types.limits import KIB, MIB
 
-#: In one turn of the loop: a few milliseconds, if it is nothing but single acks.
+#: Per turn of the loop: a few milliseconds, if the log is nothing but single acks.
 PIECE_BYTES = 64 * KIB
-#: For one question.
+#: Of one history.
 READ_BYTES_MAX = 64 * MIB
 READ_ENTRIES_MAX = 100_000
 
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - UTC, as everything here; written without a zone
 
 
-class HistoryReading:
-    """Of one message for one group. `finished` is called once, unless the reading is given up: with why it failed."""
+class HistoryReader:
+    """Reads the history of one message for one group. `finished` is called once, with an error if it failed.
+
+    Not after `give_up`.
+    """
 
     def __init__(
         self, queue: PartitionQueue, group: str, offset: Offset, finished: Callable[[FlotillaError | None], None]
@@ -41,7 +44,7 @@ class HistoryReading:
         self._stop: Cancel | None = None
 
     def begin(self) -> bool:
-        """Whether it has finished already."""
+        """True: it has finished already."""
         if self._find() and not self._read_piece():
             self._stop = self._queue.next_turn(self._go_on)
             return False
@@ -66,7 +69,7 @@ class HistoryReading:
             self._stop = self._queue.next_turn(self._go_on)
 
     def _find(self) -> bool:
-        """Where to begin: behind the entry that holds the message, or at what is left. False: there is damage."""
+        """Finds the start: after the entry with the message, or the oldest entry left. False: the log is damaged."""
         replica = self._queue.replica
         try:
             found = replica.log.read_from_offset(self._offset, 0, replica.readable_end)
@@ -89,13 +92,13 @@ class HistoryReading:
             return None
 
     def _read_piece(self) -> bool:
-        """Whether that was the last one."""
+        """True: that was the last one."""
         replica = self._queue.replica
         end = replica.readable_end
         if self._next_index >= end:
             return True
         if self._next_index < replica.log.first_index():
-            self.past.break_off("the log was shortened while it was read")
+            self.past.break_off("the log was trimmed while it was read")
             return True
         try:
             entries = replica.log.entries(self._next_index, end, PIECE_BYTES)
@@ -111,13 +114,13 @@ class HistoryReading:
         if self._next_index >= end:
             return True
         if self._read_bytes >= READ_BYTES_MAX or self._read_entries >= READ_ENTRIES_MAX:
-            self.past.break_off(f"no more than {self._read_entries} entries of the log were read")
+            self.past.break_off(f"only {self._read_entries} entries of the log were read")
             return True
         return False
 
 
 def moment(time_ms: int) -> str:
-    """As ISO 8601, in UTC, to the millisecond; whatever is no time of a calendar, as a number."""
+    """ISO 8601, in UTC, to the millisecond; a time outside the calendar as a number."""
     try:
         return (_EPOCH + timedelta(milliseconds=time_ms)).isoformat(timespec="milliseconds") + "Z"
     except OverflowError:

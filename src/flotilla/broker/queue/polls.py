@@ -1,8 +1,7 @@
 """Polls and subscriptions of queue groups at this node: over one partition, or all of a topic that it leads.
 
-Finds the partitions, has the group opened where it is new, and lets the waiter begin. Whoever asks for all
-partitions gets those too that this node begins to lead meanwhile. Members whose connection is gone, and who
-are not heard of again within a moment, lose what they hold.
+Finds the partitions, opens the group where it is new, and starts the waiter. A waiter for all partitions also gets
+those that this node begins to lead meanwhile. A member that does not reconnect within LOST_MS loses its leases.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,10 +28,10 @@ from flotilla.types.tasks import TASK_TYPE_BYTES_MAX, TASK_TYPES_MAX
 from flotilla.types.topics import check_group_name
 
 MEMBER_LENGTH_MAX = 256
-#: A member that came over a connection which is gone has so long to come again, before what it holds is taken back.
+#: After the loss of its connection a member has this long to reconnect before its leases are released.
 LOST_MS = 1_000
-#: One part in so many of polls over several partitions begins with any of them, as within each of them one part in as
-#: many messages is the oldest.
+#: One poll in this many over several partitions ignores priorities, as one delivery in as many within each partition
+#: is of the oldest message.
 _UNRANKED_SHARE = 4
 
 _VISIBILITY = GROUP_SETTINGS["visibility_ms"]
@@ -42,37 +41,37 @@ class QueueHost(Protocol):
     """A partition at this node."""
 
     def queue(self) -> PartitionQueue:
-        """Of its queue groups. Raises NotLeaderError or UnavailableError."""
+        """Its queue groups. Raises NotLeaderError or UnavailableError."""
 
     def release_member(self, member: str) -> None: ...
 
 
 class QueuePolls:
-    """Who waits at this node."""
+    """The polls and subscriptions that wait at this node."""
 
     def __init__(self, catalog: Catalog, outside: Outside, random: Random) -> None:
         self.outside = outside
-        #: The partitions here. Set by whoever hosts them.
+        #: The partitions here, set by the registration.
         self.hosts: Mapping[GroupId, QueueHost] = {}
         self._catalog = catalog
         self._random = random
         #: By the topic's id.
         self._waiters: dict[int, dict[QueueWaiter, None]] = {}
-        #: Members whose connection is gone, with what ends their time.
+        #: Members whose connection is gone, with what cancels the release of their leases.
         self._lost: dict[str, Cancel] = {}
 
     # Requests.
 
     def poll(self, request: Poll, done: Done) -> Cancel | None:
         if request.max_messages < 1 or request.max_bytes < 1:
-            raise InvalidArgumentError("a poll asks for at least one message and one byte")
+            raise InvalidArgumentError("max_messages and max_bytes are at least 1")
         topic, queues = self._find(request)
         waiter = WaitingPoll(self, request, topic.topic_id, self._taker(request, queues), done)
         return self._start(waiter, queues)
 
     def subscribe(self, request: Subscribe, done: Done) -> Cancel | None:
         if not 0 <= request.credit <= CREDIT_MAX:
-            raise InvalidArgumentError(f"credit is 0 to {CREDIT_MAX} messages, not {request.credit}")
+            raise InvalidArgumentError(f"credit = {request.credit}: expected 0 to {CREDIT_MAX}")
         topic, queues = self._find(request)
         waiter = QueueSubscription(self, request, topic.topic_id, self._taker(request, queues), done)
         return self._start(waiter, queues)
@@ -110,11 +109,9 @@ class QueuePolls:
         visibility_ms = request.visibility_ms or queues[0].rules(request.group).visibility_ms
         types = tuple(sorted(dict.fromkeys(request.types))) if isinstance(request, Poll) else ()
         if types and request.is_ordered_by_key:
-            raise InvalidArgumentError("a poll asks for types or for order by key, not for both")
+            raise InvalidArgumentError("a poll filters by type or orders by key, not both")
         if len(types) > TASK_TYPES_MAX or any(len(kind.encode()) > TASK_TYPE_BYTES_MAX for kind in types):
-            raise InvalidArgumentError(
-                f"at most {TASK_TYPES_MAX} types of {TASK_TYPE_BYTES_MAX} bytes can be asked for"
-            )
+            raise InvalidArgumentError(f"the limit is {TASK_TYPES_MAX} types of {TASK_TYPE_BYTES_MAX} bytes each")
         is_ordered = request.is_ordered_by_key
         return Taker(
             request.group, request.member, visibility_ms, is_ordered, request.is_auto_ack, types, request.start
@@ -140,7 +137,7 @@ class QueuePolls:
         return waiter
 
     def _open(self, waiter: QueueWaiter, queues: list[PartitionQueue]) -> None:
-        """It begins when its group is open everywhere; a partition where that failed is left out."""
+        """Begins the waiter when its group is open everywhere; a partition where that failed is left out."""
         left = len(queues)
 
         def opened(queue: PartitionQueue, error: FlotillaError | None) -> None:
@@ -162,12 +159,12 @@ class QueuePolls:
             for queue in queues:
                 queue.open(waiter.taker.group, waiter.start, partial(opened, queue))
         except FlotillaError:
-            # Whoever asked is told now, and not again when the others are open.
+            # The error is the answer: the waiter must not answer again when the others are open.
             waiter()
             raise
 
     def began(self, queue: PartitionQueue) -> None:
-        """This node leads one more partition: whoever wants all of its topic gets it too."""
+        """This node leads one more partition: waiters for all of its topic join it."""
         if queue.topic.topic_id in self._waiters:
             self.outside.later(0, lambda: self._join_all(queue))
 
@@ -181,13 +178,13 @@ class QueuePolls:
                 self._open_late(waiter, queue)
 
     def ended(self, queue: PartitionQueue, reason: FlotillaError) -> None:
-        """This node leads a partition no longer."""
+        """This node no longer leads a partition."""
         for waiter in list(self._waiters.get(queue.topic.topic_id, ())):
             if queue in waiter.queues:
                 waiter.lost(queue, reason)
 
     def close(self, reason: FlotillaError) -> None:
-        """The node stops: nobody waits here any longer."""
+        """The node stops: every waiter is answered with `reason`."""
         for waiters in list(self._waiters.values()):
             for waiter in list(waiters):
                 waiter.fail(reason)
@@ -200,21 +197,21 @@ class QueuePolls:
         try:
             queue.open(waiter.taker.group, waiter.start, opened)
         except FlotillaError:
-            # It goes on with what it has; its next poll is told.
+            # It goes on with its other partitions; the next poll gets the error.
             return
 
     # What waiters need.
 
     def ranked(self, queues: dict[PartitionQueue, None], group: str) -> list[PartitionQueue]:
-        """Those first that have the highest priority ready; of the same, any: none is always asked last.
+        """The partitions with the highest ready priority first; equal ones in random order, so that none starves.
 
-        One time in four priority does not count, so that a partition which has only low ones is asked, too.
+        One time in `_UNRANKED_SHARE` priorities are ignored, so that a partition with only low ones is served, too.
         """
         found = list(queues)
         if len(found) > 1:
             first = self._random.randrange(len(found))
             found = found[first:] + found[:first]
-            # Most topics know one priority only, and then nobody looks for the highest.
+            # Most topics use one priority only: nothing to compare.
             if any(queue.knows_priorities for queue in found) and self._random.randrange(_UNRANKED_SHARE):
                 found.sort(key=lambda queue: queue.best_priority(group), reverse=True)
         return found

@@ -1,9 +1,9 @@
-"""Leave to deliver: what a partition gets of its groups' rate limits from the keeper, which leads partition 0.
+"""Rate limits of groups across partitions: tokens that a partition gets from the keeper, the leader of partition 0.
 
-A limit holds for a topic, so one partition keeps its bucket, with tokens reserved in its log (queue/pacing); the
-leaders of the others ask it for as many as they have messages for, one question at a time for each group.
-Tokens are spent when they are granted: what is not used within a second is gone, so that nobody saves up for a
-rush. A keeper that cannot be reached grants nothing, and nothing is delivered then.
+A limit counts for the whole topic, so one partition keeps its bucket, with tokens reserved in its log
+(partition/leader/rate_limit); the leaders of the others request as many tokens as they have messages, one request at a
+time per group. Tokens are spent when they are given out: unused ones expire after a second, so that none are saved up
+for a burst. While the keeper cannot be reached, nothing is delivered.
 """
 
 from collections.abc import Callable
@@ -16,17 +16,17 @@ from flotilla.types.operations.queue import Start, TakeTokens, TokensGranted
 
 #: The partition that keeps the buckets of its topic.
 KEEPER = TakeTokens.partition
-#: One question, however many messages there are.
+#: Tokens of one request.
 TAKE_MAX = 1_000
-#: How long granted tokens are good.
+#: How long tokens are good.
 LASTS_MS = 1_000
-#: Until the next question when the keeper could not be asked, and at the least when it had nothing.
+#: Until the next request when the keeper could not be reached, and at least when it had no tokens.
 RETRY_MS = 500
 RETRY_MS_MIN = 10
 
 
 class _Share:
-    """Of one group."""
+    """The tokens of one group."""
 
     __slots__ = ("count", "is_asking", "retry_ms", "until_ms")
 
@@ -34,12 +34,12 @@ class _Share:
         self.count = 0
         self.until_ms = 0
         self.is_asking = False
-        #: Nobody asks before.
+        #: The time of the next request.
         self.retry_ms = 0
 
 
 class TokenShares:
-    """Of all groups of one partition that is not the keeper."""
+    """The tokens of all groups of one partition that is not the keeper."""
 
     def __init__(
         self,
@@ -58,9 +58,9 @@ class TokenShares:
         self._shares: dict[str, _Share] = {}
 
     def take(self, group: str, wanted: int, start: Start, now_ms: int) -> int:
-        """How many of the wanted messages may go now. For the others tokens are asked for.
+        """How many of the wanted messages may be delivered now. Requests tokens for the others.
 
-        `start`: where the group begins at the keeper, if nobody polls it there.
+        `start`: where the group begins at the keeper, if it was never polled there.
         """
         share = self._shares.get(group)
         if share is None:
@@ -76,7 +76,7 @@ class TokenShares:
         return taken
 
     def give_back(self, group: str, count: int) -> None:
-        """So many were taken just now for messages that did not go."""
+        """Returns tokens that were taken just now for messages that were not delivered."""
         self._shares[group].count += count
 
     def retry_after_ms(self, group: str, now_ms: int) -> int:

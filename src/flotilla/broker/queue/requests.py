@@ -10,7 +10,7 @@ from typing import Any
 
 from flotilla.broker.ports import Cancel, Done
 from flotilla.broker.queue.groups import PartitionQueue
-from flotilla.broker.queue.history import HistoryReading
+from flotilla.broker.queue.history import HistoryReader
 from flotilla.broker.queue.rate_limit import TAKE_MAX
 from flotilla.partition.commands import partition_commands as commands
 from flotilla.partition.explain.explanation import describe_group, explain_message, oldest_unsettled
@@ -64,7 +64,7 @@ from flotilla.types.operations.transactions import StageSettlement
 #: The longest delay of a failure or a release.
 DELAY_MS_MAX = 365 * 24 * 3_600_000
 #: Histories read at once: each takes a slice of every turn of the loop.
-READINGS_MAX = 4
+HISTORIES_MAX = 4
 
 _KINDS = (ACK, RELEASE, FAIL, REJECT)
 _VISIBILITY = GROUP_SETTINGS["visibility_ms"]
@@ -77,7 +77,7 @@ class QueueRequests:
         self._queue = queue
         self._explain = explain
         #: In flight.
-        self._readings: dict[HistoryReading, None] = {}
+        self._histories: dict[HistoryReader, None] = {}
 
     # Settling.
 
@@ -194,27 +194,27 @@ class QueueRequests:
         if not request.has_history:
             done(self._explained(request, None))
             return None
-        if len(self._readings) >= READINGS_MAX:
-            raise OverloadedError(f"too many message histories at once: the limit is {READINGS_MAX}")
+        if len(self._histories) >= HISTORIES_MAX:
+            raise OverloadedError(f"too many message histories at once: the limit is {HISTORIES_MAX}")
 
         def finished(error: FlotillaError | None) -> None:
-            self._readings.pop(reading, None)
+            self._histories.pop(reader, None)
             try:
                 if error is not None:
                     raise error
-                answer: Reply | FlotillaError = self._explained(request, reading.past)
+                answer: Reply | FlotillaError = self._explained(request, reader.past)
             except FlotillaError as reason:
                 answer = self._explain(reason)
             done(answer)
 
         def cancel() -> None:
-            self._readings.pop(reading, None)
-            reading.give_up()
+            self._histories.pop(reader, None)
+            reader.give_up()
 
-        reading = HistoryReading(self._queue, request.group, request.offset, finished)
-        if reading.begin():
+        reader = HistoryReader(self._queue, request.group, request.offset, finished)
+        if reader.begin():
             return None
-        self._readings[reading] = None
+        self._histories[reader] = None
         return cancel
 
     def _explained(self, request: ExplainMessage, past: MessageHistory | None) -> Explanation:

@@ -1,8 +1,8 @@
-"""Those who wait for messages of a queue group: a poll, which takes once, and a subscription, which goes on.
+"""Waiters for messages of a queue group: a poll, which takes once, and a subscription, which goes on.
 
-Both know the partitions that they take from and are parked there while they wait; a partition that has
-something offers it (queue_partition). A poll is answered once. A subscription is answered with every push, and
-once more if it ends by itself; after it was ended by its client, never.
+Both know the partitions that they take from and are parked there while they wait; a partition with ready messages
+offers them (queue/groups). A poll is answered once. A subscription is answered with every push, and once more if it
+ends by itself; after its client has ended it, never.
 """
 
 from abc import ABC, abstractmethod
@@ -14,47 +14,47 @@ from flotilla.types.errors import FlotillaError
 from flotilla.types.limits import MIB
 from flotilla.types.operations.queue import Delivery, Poll, Polled, Pushed, Start, Subscribe
 
-#: However much a client asks for, and however long it wants to wait.
+#: Whatever a client asks for.
 POLL_MESSAGES_MAX = 1_024
 POLL_BYTES_MAX = 8 * MIB
 POLL_WAIT_MS_MAX = 300_000
-#: Messages that one subscription may have out.
+#: Unsettled messages of one subscription.
 CREDIT_MAX = 1_000_000
-#: One push, and all pushes from one call of add_credit to the next: nobody asks whether they have left already.
+#: One push, and all pushes between two calls of add_credit: it is not known whether they have left the socket.
 PUSH_MESSAGES_MAX = 1_024
 PUSH_BYTES_MAX = 1 * MIB
 PUSHES_BYTES_MAX = 16 * MIB
 
 
-class Desk(Protocol):
-    """Where waiters come from."""
+class WaiterOwner(Protocol):
+    """What waiters need of QueuePolls."""
 
     @property
     def outside(self) -> Outside: ...
 
     def ranked(self, queues: dict[PartitionQueue, None], group: str) -> list[PartitionQueue]:
-        """In the order in which they are asked."""
+        """In the order in which to take from them."""
 
     def explain(self, error: FlotillaError) -> FlotillaError:
-        """As a client shall see it."""
+        """The error as a client sees it."""
 
     def forget(self, waiter: "QueueWaiter") -> None: ...
 
 
 class QueueWaiter(ABC):
-    """What both have in common. Calling one ends it: it is the Cancel of its request."""
+    """The base of both. Calling one ends it: it is the Cancel of its request."""
 
-    __slots__ = ("_desk", "_done", "_is_parked", "is_over", "queues", "start", "taker", "topic_id", "wants_all")
+    __slots__ = ("_done", "_is_parked", "_owner", "is_over", "queues", "start", "taker", "topic_id", "wants_all")
 
-    def __init__(self, desk: Desk, request: Poll | Subscribe, topic_id: int, taker: Taker, done: Done) -> None:
-        self._desk = desk
+    def __init__(self, owner: WaiterOwner, request: Poll | Subscribe, topic_id: int, taker: Taker, done: Done) -> None:
+        self._owner = owner
         self._done = done
         self._is_parked = False
         self.taker = taker
         self.topic_id = topic_id
         self.start: Start = request.start
         self.wants_all = not request.partitions
-        #: Where it takes from.
+        #: The partitions that it takes from.
         self.queues: dict[PartitionQueue, None] = {}
         self.is_over = False
 
@@ -63,14 +63,14 @@ class QueueWaiter(ABC):
 
     @abstractmethod
     def begin(self) -> None:
-        """All its partitions are there, and its group in each of them. Raises CorruptionError."""
+        """Its group is open in all its partitions. Raises CorruptionError."""
 
     @abstractmethod
     def offer(self, queue: PartitionQueue) -> bool:
-        """Takes what is ready there. False: nothing was."""
+        """Takes what is ready there. False: nothing."""
 
     def join(self, queue: PartitionQueue) -> None:
-        """One more partition, in which its group is open."""
+        """Adds a partition in which its group is open."""
         if self.is_over or queue.is_ended:
             return
         self.queues[queue] = None
@@ -79,22 +79,22 @@ class QueueWaiter(ABC):
             queue.wake_soon()
 
     def lost(self, queue: PartitionQueue, reason: FlotillaError) -> None:
-        """A partition that it waited at is not led here any more. Only with the last one it has come in vain."""
+        """This node no longer leads one of its partitions. It fails with the last of them."""
         self.queues.pop(queue, None)
         if not self.queues:
             self.fail(reason)
 
     def fail(self, reason: FlotillaError) -> None:
         if self._leave():
-            self._done(self._desk.explain(reason))
+            self._done(self._owner.explain(reason))
 
     def _leave(self) -> bool:
-        """Whether it was still there; from now on it is not."""
+        """False: it was over already."""
         if self.is_over:
             return False
         self.is_over = True
         self._unpark()
-        self._desk.forget(self)
+        self._owner.forget(self)
         return True
 
     def _park(self) -> None:
@@ -112,8 +112,8 @@ class QueueWaiter(ABC):
 class WaitingPoll(QueueWaiter):
     __slots__ = ("_max_bytes", "_max_messages", "_stop_timer", "_wait_ms")
 
-    def __init__(self, desk: Desk, request: Poll, topic_id: int, taker: Taker, done: Done) -> None:
-        super().__init__(desk, request, topic_id, taker, done)
+    def __init__(self, owner: WaiterOwner, request: Poll, topic_id: int, taker: Taker, done: Done) -> None:
+        super().__init__(owner, request, topic_id, taker, done)
         self._max_messages = min(request.max_messages, POLL_MESSAGES_MAX)
         self._max_bytes = min(request.max_bytes, POLL_BYTES_MAX)
         self._wait_ms = min(request.wait_ms, POLL_WAIT_MS_MAX)
@@ -121,7 +121,7 @@ class WaitingPoll(QueueWaiter):
 
     def begin(self) -> None:
         if self.taker.is_auto_ack:
-            if any(self._take_auto(queue) for queue in self._desk.ranked(self.queues, self.taker.group)):
+            if any(self._take_auto(queue) for queue in self._owner.ranked(self.queues, self.taker.group)):
                 return
         elif self._take_all():
             return
@@ -129,17 +129,17 @@ class WaitingPoll(QueueWaiter):
             self._give_up()
         else:
             self._park()
-            self._stop_timer = self._desk.outside.later(self._wait_ms, self._give_up)
+            self._stop_timer = self._owner.outside.later(self._wait_ms, self._give_up)
 
     def _take_all(self) -> bool:
-        """From one partition after the other, until the poll is full."""
+        """Takes from one partition after the other until the poll is full."""
         deliveries: list[Delivery] = []
         room = Room(self._max_messages, self._max_bytes)
-        for queue in self._desk.ranked(self.queues, self.taker.group):
+        for queue in self._owner.ranked(self.queues, self.taker.group):
             try:
                 deliveries += queue.take(self.taker, room)
             except FlotillaError:
-                # What is leased already must reach its member; whoever polls again meets the error again.
+                # What is leased already must reach its member; the next poll meets the error again.
                 if not deliveries:
                     raise
                 break
@@ -162,7 +162,7 @@ class WaitingPoll(QueueWaiter):
         return bool(deliveries)
 
     def _take_auto(self, queue: PartitionQueue) -> bool:
-        """From one partition only: what several must commit would come as late as the slowest of them."""
+        """Takes from one partition only: with several, the slowest commit would delay all."""
         if not queue.take_auto(self.taker, self._max_messages, self._max_bytes, self._committed):
             return False
         self._unpark()
@@ -176,7 +176,7 @@ class WaitingPoll(QueueWaiter):
             self._answer(Polled(outcome))
 
     def _give_up(self) -> None:
-        """Nothing came in time."""
+        """The wait is over."""
         waits = [queue.retry_after_ms(self.taker.group) for queue in self.queues]
         self._answer(Polled([], retry_after_ms=min(waits, default=0)))
 
@@ -195,12 +195,12 @@ class WaitingPoll(QueueWaiter):
 
 
 class QueueSubscription(QueueWaiter):
-    """Implements service.ports.Subscription."""
+    """Implements broker.ports.Subscription."""
 
     __slots__ = ("_credit", "_credit_bytes", "_is_begun")
 
-    def __init__(self, desk: Desk, request: Subscribe, topic_id: int, taker: Taker, done: Done) -> None:
-        super().__init__(desk, request, topic_id, taker, done)
+    def __init__(self, owner: WaiterOwner, request: Subscribe, topic_id: int, taker: Taker, done: Done) -> None:
+        super().__init__(owner, request, topic_id, taker, done)
         self._credit = request.credit
         self._credit_bytes = PUSHES_BYTES_MAX
         self._is_begun = False
@@ -209,17 +209,17 @@ class QueueSubscription(QueueWaiter):
         self._credit = min(self._credit + max(messages, 0), CREDIT_MAX)
         self._credit_bytes = PUSHES_BYTES_MAX
         if self._is_begun:
-            self._stand_up()
+            self._resume()
 
     def begin(self) -> None:
         self._is_begun = True
-        self._stand_up()
+        self._resume()
 
-    def _stand_up(self) -> None:
+    def _resume(self) -> None:
         if self._credit <= 0 or self._is_parked or self.is_over:
             return
         self._park()
-        for queue in self._desk.ranked(self.queues, self.taker.group):
+        for queue in self._owner.ranked(self.queues, self.taker.group):
             queue.wake_soon()
 
     def offer(self, queue: PartitionQueue) -> bool:

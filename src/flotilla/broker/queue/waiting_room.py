@@ -1,9 +1,9 @@
-"""Who waits for messages of one partition, group by group in the order of arrival.
+"""The waiters of one partition, by group and in the order of arrival.
 
-When something may be ready for a group, those who wait for it are offered it one after the other until one finds
-nothing: one message wakes one of them, not all. Everything that happens in one turn of the loop wakes a group
-once, and what concerns one group wakes no other. Who wants order by key, or messages of some types only, stands in a
-row of its own with those who want the same, because there may be nothing for it while there is for others.
+When something may be ready for a group, its waiters are offered it one after the other until one finds nothing: one
+message wakes one waiter, not all. All events of one turn of the loop wake a group once, and an event of one group wakes
+no other. Waiters with order by key or with a type filter stand in rows of their own, because there may be nothing for
+them while there is for others.
 """
 
 from collections import OrderedDict
@@ -19,12 +19,12 @@ class WaitingRoom(Generic[W]):
     def __init__(
         self, outside: Outside, may_serve: Callable[[], bool], offer: Callable[[W], bool], served: Callable[[], None]
     ) -> None:
-        """`offer` tells whether the waiter took something; `served` is called when everybody was asked."""
+        """`offer` returns whether the waiter took something; `served` is called after all were asked."""
         self._outside = outside
         self._may_serve = may_serve
         self._offer = offer
         self._served = served
-        #: By group and what they want of it.
+        #: By group and filter.
         self._rows: dict[str, dict[Hashable, OrderedDict[W, None]]] = {}
         #: Groups to be woken; None: all of them.
         self._woken: dict[str | None, None] = {}
@@ -34,11 +34,11 @@ class WaitingRoom(Generic[W]):
         return bool(self._rows)
 
     def enter(self, waiter: W, group: str, row: Hashable = None) -> None:
-        """Behind those who are there and want the same."""
+        """Adds a waiter at the end of its row."""
         self._rows.setdefault(group, {}).setdefault(row, OrderedDict())[waiter] = None
 
     def leave(self, waiter: W, group: str, row: Hashable = None) -> None:
-        """Without effect for one that is not there."""
+        """No effect if it is not there."""
         rows = self._rows.get(group, {})
         waiters = rows.get(row)
         if waiters is not None and waiter in waiters:
@@ -52,7 +52,7 @@ class WaitingRoom(Generic[W]):
         self._rows.clear()
 
     def wake_soon(self, group: str | None = None) -> None:
-        """Something may be ready for a group, or for any."""
+        """Something may be ready for one group, or for any."""
         if not self._rows:
             return
         self._woken[group] = None
@@ -77,5 +77,5 @@ class WaitingRoom(Generic[W]):
             if not self._offer(waiter):
                 break
             if waiter in row:
-                # It can have more, but behind those who have waited as long.
+                # It can take more, after the other waiters of its row.
                 row.move_to_end(waiter)

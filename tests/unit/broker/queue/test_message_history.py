@@ -7,7 +7,7 @@ import pytest
 from flotilla.broker.queue import history as history_reading
 from flotilla.broker.queue.groups import PartitionQueue
 from flotilla.broker.queue.history import moment
-from flotilla.broker.queue.requests import READINGS_MAX
+from flotilla.broker.queue.requests import HISTORIES_MAX
 from flotilla.broker.retention import LOOK_MS, RELEASE_MS
 from flotilla.partition.explain.history import MessageHistory
 from flotilla.storage.group_log import SegmentedLog
@@ -226,7 +226,7 @@ def test_a_log_that_is_shortened_meanwhile(long: Node, monkeypatch: pytest.Monke
     replica = long.partition(TOPIC).replica
     replica.log.compact(replica.applied, replica.raft.log.term(replica.applied - 1))
     let_go()
-    assert "the log was shortened while it was read" in explained(answer).history[-2]
+    assert "the log was trimmed while it was read" in explained(answer).history[-2]
 
 
 def test_a_leader_that_is_replaced_meanwhile_tells_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -302,7 +302,7 @@ def test_what_the_log_has_let_go_of(node: Node) -> None:
 
 
 def test_few_histories_are_read_at_once(long: Node) -> None:
-    answers = [long.ask(WHY) for _ in range(READINGS_MAX)]
+    answers = [long.ask(WHY) for _ in range(HISTORIES_MAX)]
     assert all(answer.is_waiting for answer in answers)
     assert isinstance(long.ask(WHY).result, OverloadedError)
     # One that nobody waits for any more leaves its place to another.
