@@ -1,4 +1,4 @@
-"""What Spark looks for: a top-level module whose name begins with `pyspark_`, with a source by this name in it."""
+"""The entry point that Spark looks for: a top-level module named `pyspark_*` with a `DefaultSource`."""
 
 from flotilla.spark.source import FlotillaSource as DefaultSource
 

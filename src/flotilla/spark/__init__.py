@@ -4,8 +4,8 @@
 
     spark.read.format("flotilla").option("subscribe", "orders").load()
 
-Importing it makes the format known to the session that is active; `register` does so for any other. Spark also finds
-the format by itself, through the module `pyspark_flotilla`, in sessions for which neither was done.
+Importing this package registers the format with the active session; `register` does so for any other. Spark also finds
+the format by itself, through the module `pyspark_flotilla`.
 """
 
 from flotilla.spark.registration import register, register_active

@@ -1,9 +1,9 @@
-"""Stored batches into Arrow record batches, without a step for each record.
+"""The conversion of stored batches into Arrow record batches, without a step for each record.
 
-A stored batch keeps its columns as Arrow does, so most of them become arrays where they are; what is the same for all
-records is made once. Small batches are joined, because Spark's cost for a record batch does not depend on its size.
+A stored batch has Arrow's layout, so most columns become arrays without a copy; constant columns are built once. Small
+batches are joined, because Spark's cost of a record batch does not depend on its size.
 
-The types are exactly those that Spark expects: it refuses a first batch that differs and does not look at the others.
+The types are exactly those that Spark expects: it refuses a first batch that differs and does not check the others.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -18,9 +18,9 @@ from flotilla.spark.offset_range import OffsetRange
 from flotilla.types.errors import CorruptionError, InvalidArgumentError, OffsetOutOfRangeError
 from flotilla.types.limits import MIB
 
-#: Batches are joined until they have so much. Measured: from 8 Ki rows on more does not help.
+#: Batches are joined up to this size. Measured: beyond 8 Ki rows more does not help.
 ROWS_MIN: Final = 16_384
-#: A column's own offsets are 32 bits wide; and memory is not for one task alone.
+#: A column's offsets have 32 bits, and tasks share the memory.
 JOINED_BYTES_MAX: Final = 64 * MIB
 
 _MS_US: Final = 1_000
@@ -43,7 +43,7 @@ def record_batches(
                 rows += found.num_rows
                 size_bytes += len(each)
     except OffsetOutOfRangeError:
-        # Whoever goes on behind the gap has everything before it.
+        # A caller that continues after the gap gets everything before it.
         if waiting:
             yield _joined(waiting, schema)
         raise
@@ -59,7 +59,7 @@ def _joined(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
 
 
 def record_batch(stored: bytes | memoryview, wanted: OffsetRange, schema: pa.Schema) -> pa.RecordBatch:
-    """What one stored batch has of a range."""
+    """The records of a range in one stored batch."""
     try:
         view = BatchView(stored)
     except InvalidArgumentError as error:

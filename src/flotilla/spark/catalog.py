@@ -1,7 +1,7 @@
-"""What the driver asks the cluster: which topics are meant, where their partitions begin and end, and what is gone.
+"""The driver's view of the cluster: the topics to read, where their partitions begin and end, and lost records.
 
-Lives in the process in which Spark plans a read. Every question ends by the time limit of the options, so a cluster
-that does not answer fails the query instead of hanging it.
+Lives in the process in which Spark plans a read. Every request has the timeout of the options, so a cluster that does
+not answer fails the query instead of hanging it.
 """
 
 import re
@@ -16,13 +16,13 @@ from flotilla.client.bulk.stored_batches import StoredBatches
 from flotilla.client.client import Client
 from flotilla.codec.batch.header import parse_header
 from flotilla.spark.offset_range import OffsetRange, Partition, Position
-from flotilla.spark.options import EARLIEST, LATEST, OffsetWish, OptionError, Options
+from flotilla.spark.options import EARLIEST, LATEST, OffsetChoice, OptionError, Options
 from flotilla.types.errors import NotFoundError
 from flotilla.types.operations import TopicInfo
 
 
 class DataLossError(LookupError):
-    """Records that should have been read are gone."""
+    """Records to read are gone."""
 
 
 class Catalog:
@@ -46,7 +46,7 @@ class Catalog:
         self._client.close()
 
     def partitions(self, *, is_complete: bool = True) -> list[Partition]:
-        """All partitions that are meant and exist now. Raises NotFoundError for what is named and does not."""
+        """All partitions to read that exist. Raises NotFoundError for a named one that does not."""
         options = self._options
         if options.subscribe_pattern:
             matches = re.compile(options.subscribe_pattern).fullmatch
@@ -60,21 +60,21 @@ class Catalog:
         there = [(name, number) for name, number in options.assign if number < counts.get(name, 0)]
         for name, number in options.assign:
             if is_complete and (name, number) not in there:
-                raise NotFoundError(f"there is no partition {number} of topic {name!r}, which the option assign names")
+                raise NotFoundError(f"there is no partition {number} of topic {name!r}, named by the option assign")
         return there
 
     def _named(self, *, is_complete: bool) -> list[TopicInfo]:
-        """The topics that the options name. Asks for no others: a cluster may have thousands."""
+        """The topics that the options name. Asks for these only: a cluster may have thousands."""
         names = self._options.topics
         found = self._client.admin.metadata(names).topics
         for name in names:
             if all(topic.name != name for topic in found):
                 try:
-                    # The broker that answered may lag behind, so this asks who must know.
+                    # The broker that answered may lag; this one asks the controller.
                     found = [*found, self._client.describe_topic(name)]
                 except NotFoundError:
                     if is_complete:
-                        raise NotFoundError(f"there is no topic {name!r}, which is to be read") from None
+                        raise NotFoundError(f"there is no topic {name!r} to read") from None
         return found
 
     def earliest(self, partitions: list[Partition]) -> Position:
@@ -84,18 +84,18 @@ class Catalog:
         return self._each(partitions, LATEST)
 
     def starting(self, partitions: list[Partition], default: str) -> Position:
-        """Where a read begins."""
+        """The start of a read."""
         options = self._options
         if options.starting_timestamp_ms is not None:
             return self.at_time(partitions, options.starting_timestamp_ms)
-        return self._wished(partitions, options.starting_offsets or default, default, "startingOffsets")
+        return self._chosen(partitions, options.starting_offsets or default, default, "startingOffsets")
 
     def ending(self, partitions: list[Partition]) -> Position:
-        """Where a batch read ends."""
+        """The end of a batch read."""
         options = self._options
         if options.ending_timestamp_ms is not None:
             return self.at_time(partitions, options.ending_timestamp_ms)
-        end = self._wished(partitions, options.ending_offsets or LATEST, LATEST, "endingOffsets")
+        end = self._chosen(partitions, options.ending_offsets or LATEST, LATEST, "endingOffsets")
         if isinstance(options.ending_offsets, dict):
             for place, offset in self.latest(partitions).items():
                 if end[place] > offset:
@@ -109,41 +109,40 @@ class Catalog:
         return list_all(self._client, partitions, at, timeout_ms=self._options.timeout_ms)
 
     def at_time(self, partitions: list[Partition], timestamp_ms: int) -> Position:
-        """The first record of a time or later; where none is that young, the next one will be."""
+        """The offset of the first record at a time or later; the end of a partition that has none."""
         timeout_ms = self._options.timeout_ms
         found = list_all(self._client, partitions, None, timestamp_ms=timestamp_ms, timeout_ms=timeout_ms)
-        young = self.latest([place for place, offset in found.items() if offset < 0])
-        return {**found, **young}
+        ends = self.latest([place for place, offset in found.items() if offset < 0])
+        return {**found, **ends}
 
-    def _wished(self, partitions: list[Partition], wish: OffsetWish, default: str, option: str) -> Position:
-        if isinstance(wish, str):
-            return self._each(partitions, wish)  # type: ignore[arg-type]
+    def _chosen(self, partitions: list[Partition], choice: OffsetChoice, default: str, option: str) -> Position:
+        if isinstance(choice, str):
+            return self._each(partitions, choice)  # type: ignore[arg-type]
         position: Position = {}
-        for topic, numbers in wish.items():
+        for topic, numbers in choice.items():
             for number in numbers:
                 if (topic, number) not in partitions:
-                    raise OptionError(f"option {option} names partition {number} of topic {topic}, which is not there")
+                    raise OptionError(
+                        f"option {option} names partition {number} of topic {topic}, which does not exist"
+                    )
         for topic, number in partitions:
-            offset = wish.get(topic, {}).get(number)
+            offset = choice.get(topic, {}).get(number)
             if offset is None or offset < 0:
                 named = default if offset is None else (EARLIEST if offset == -2 else LATEST)
                 offset = self._each([(topic, number)], named)[topic, number]  # type: ignore[arg-type]
             position[topic, number] = offset
         return position
 
-    # What is gone.
+    # Lost records.
 
     def existing(self, start: Position, end: Position) -> list[OffsetRange]:
-        """What is to be read between two positions and still there.
-
-        Raises DataLossError for what is not, or warns of it.
-        """
+        """The ranges between two positions that still exist. Raises DataLossError for the rest, or warns."""
         wanted = [OffsetRange(*place, start.get(place, 0), offset) for place, offset in end.items()]
         wanted = [each for each in wanted if len(each)]
         oldest = self._oldest(wanted)
         found: list[OffsetRange] = []
         for each in wanted:
-            # Nothing is left of a topic that is gone.
+            # A deleted topic has nothing left.
             first = oldest.get((each.topic, each.partition), each.end)
             if each.first < first:
                 self.lost(OffsetRange(each.topic, each.partition, each.first, min(first, each.end)))
@@ -162,10 +161,10 @@ class Catalog:
         report_loss(gone, is_fatal=self._options.fail_on_data_loss)
 
     def record_bytes(self, start: Position, end: Position) -> Mapping[Partition, int]:
-        """About how many bytes a record takes, for each partition that has something to read."""
+        """The approximate size of a record in each partition with a backlog."""
         found: dict[Partition, int] = {}
         for each in self.existing(start, end):
-            # One request that brings one batch: the smallest answer there is.
+            # Fetches one batch, the smallest answer possible.
             stored = StoredBatches(
                 self._client,
                 each.topic,
@@ -187,5 +186,5 @@ def report_loss(gone: OffsetRange, *, is_fatal: bool, warn: Callable[[str], None
         f"removed by retention, or with the topic"
     )
     if is_fatal:
-        raise DataLossError(f"{text}. With the option failOnDataLoss=false the query goes on without them")
+        raise DataLossError(f"{text}. With the option failOnDataLoss=false the query continues without them")
     warn(text)

@@ -1,7 +1,7 @@
-"""Columns of rows into the bytes of a batch, without a step for each row.
+"""The encoding of Arrow columns as a batch, without a step for each row.
 
-The way back of `arrow`: what Arrow keeps for a column is what a batch keeps for it, but for offsets that must begin
-with 0 and columns that a batch leaves out when they say nothing.
+The reverse of `arrow`: a batch has Arrow's layout, except that its offsets begin with 0 and that it omits empty
+columns.
 """
 
 from typing import Any, Final, NamedTuple
@@ -12,14 +12,14 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from flotilla.codec.batch.columns import CONTENT_TYPES, HEADERS, KEY_VALIDITY, KEYS, TIMESTAMPS
 from flotilla.codec.batch.writer import BatchWriter
 
-#: Columns that differ from row to row inside of a batch.
+#: Columns that differ from row to row within a batch.
 ROW_COLUMNS: Final = ("key", "value", "headers", "timestamp_ms", "content_type")
-#: What every record takes beside its own bytes, about.
+#: Approximate overhead of a record.
 _ROW_BYTES: Final = 16
 
 
 class Numbered(NamedTuple):
-    """What a batch says of its producer."""
+    """The producer of a batch, and the sequence of its first record."""
 
     producer_id: int
     sequence: int
@@ -28,7 +28,7 @@ class Numbered(NamedTuple):
 def encode(
     rows: pa.RecordBatch, *, priority: int, deliver_at_ms: int, now_ms: int, compression: int, numbered: Numbered
 ) -> bytes:
-    """A batch of rows that have the columns above, as far as they are there at all."""
+    """Encodes rows with any of `ROW_COLUMNS`."""
     names = rows.schema.names
     value_offsets, values = _binary(rows.column("value"))
     writer = BatchWriter(value_offsets)
@@ -59,7 +59,7 @@ def encode(
 
 
 def _binary(column: pa.Array) -> tuple[bytes, memoryview]:
-    """Offsets counted from 0, and the bytes between the first and the last."""
+    """Offsets from 0, and the bytes between the first and the last."""
     offsets = _offsets(column)
     data = column.buffers()[-1]
     low, high = int(offsets[0]), int(offsets[-1])
@@ -68,7 +68,7 @@ def _binary(column: pa.Array) -> tuple[bytes, memoryview]:
 
 
 def _offsets(column: pa.Array) -> Any:
-    """Of a column of lists, strings or bytes, one more than it has rows."""
+    """The offsets of a column of lists, strings or bytes: one more than it has rows."""
     buffer = column.buffers()[1]
     if buffer is None:
         return numpy.zeros(1, numpy.int32)
@@ -79,7 +79,7 @@ def _add_keys(writer: BatchWriter, keys: pa.Array) -> None:
     if keys.null_count == len(keys):
         return
     offsets, data = _binary(keys.fill_null(b""))
-    # Offsets, then which rows have one; but the bytes go with the offsets.
+    # The validity follows the offsets and bytes.
     writer.add(KEYS, offsets, data)
     if keys.null_count:
         valid = numpy.asarray(keys.is_valid())
@@ -91,7 +91,7 @@ def _add_headers(writer: BatchWriter, headers: pa.Array) -> None:
     first, end = int(offsets[0]), int(offsets[-1])
     if first == end:
         return
-    # Not `field`, which forgets where a slice begins.
+    # Not `field`, which ignores the offset of a slice.
     names, values = headers.values.slice(first, end - first).flatten()
     writer.add(HEADERS, (offsets - offsets[0]).astype("<i4").tobytes())
     writer.add(HEADERS, *_binary(names))
@@ -99,7 +99,7 @@ def _add_headers(writer: BatchWriter, headers: pa.Array) -> None:
 
 
 def row_bytes(rows: pa.RecordBatch) -> Any:
-    """About how many bytes each row takes."""
+    """The approximate size of each row."""
     sizes = numpy.full(rows.num_rows, _ROW_BYTES, numpy.int64)
     for name in ("key", "value"):
         if name in rows.schema.names:

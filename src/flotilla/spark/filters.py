@@ -1,13 +1,13 @@
-"""Filters of a query on partition, offset and timestamp, as bounds of what is read.
+"""Filters of a query on partition, offset and timestamp, as bounds of a read.
 
-They are hints: Spark applies every filter again, so what is not understood here is simply not used. Partitions and
-offsets decide what is fetched, and so does the oldest time. The newest time does not, because clocks of producers
-differ and a younger record may stand before an older one; it decides which rows leave the task.
+They are hints: Spark applies every filter again, so unknown filters are ignored. Partitions, offsets and the lower
+bound of time limit what is fetched. The upper bound of time does not, because clocks of producers differ and a younger
+record may precede an older one; it limits the rows that leave the task.
 
-Only for those who ask. Spark 4.3 makes a new reader for every filter, but keeps its partitions in the one object that
-stands for the loaded table (`PythonDataSourceV2.setReadInfo`), and a scan without a filter asks nobody: it takes what
-is kept there. So two scans of one table, in two queries or in one, get the rows of the filter that came last. Neither
-planner nor tasks are told for which scan they work, so nothing on this side can tell one from the other.
+Off by default. Spark 4.3 creates a new reader for every filter, but keeps its partitions in the one object of the
+loaded table (`PythonDataSourceV2.setReadInfo`), and a scan without a filter uses what is kept there. So two scans of
+one table, in two queries or in one, get the rows of the last filter. Neither planner nor tasks know their scan, so the
+source cannot tell one from the other.
 """
 
 from collections.abc import Iterable, Iterator
@@ -40,7 +40,7 @@ _END: Final = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What is not excluded: offsets and times in [low, high)."""
+    """Partitions to read, and offsets and times in [low, high)."""
 
     #: None: all.
     topics: frozenset[str] | None = None
@@ -56,7 +56,7 @@ class Bounds:
 
 
 def narrowed(bounds: Bounds, condition: Filter) -> Bounds:
-    """The bounds with one more condition that all rows must meet."""
+    """The bounds with one more condition."""
     if isinstance(condition, In):
         return _among(bounds, condition.attribute, condition.value)
     if isinstance(condition, EqualTo):
@@ -101,7 +101,7 @@ def _microseconds(moment: datetime) -> int:
 
 
 class FilteringReader(FlotillaReader):
-    """A reader that takes filters. One of its own, because Spark refuses such a reader while its setting is off."""
+    """A reader that accepts filters. A class of its own: Spark refuses one while its setting is off."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
         super().__init__(options, schema)
@@ -116,9 +116,9 @@ class FilteringReader(FlotillaReader):
         bounds = self._bounds
         start, end = super()._range(catalog)
         wanted = [place for place in start if bounds.allows(place)]
-        young = catalog.at_time(wanted, bounds.time_low_us // 1_000) if bounds.time_low_us > 0 else {}
+        at_time = catalog.at_time(wanted, bounds.time_low_us // 1_000) if bounds.time_low_us > 0 else {}
         return (
-            {place: max(start[place], bounds.offset_low, young.get(place, 0)) for place in wanted},
+            {place: max(start[place], bounds.offset_low, at_time.get(place, 0)) for place in wanted},
             {place: min(end[place], bounds.offset_high) for place in wanted},
         )
 
@@ -130,7 +130,7 @@ class FilteringReader(FlotillaReader):
 
 
 def _within(batch: pa.RecordBatch, bounds: Bounds) -> pa.RecordBatch:
-    """The rows inside of the bounds of time."""
+    """The rows within the bounds of time."""
     times = batch.column("timestamp").cast(pa.int64())
     inside = pc.and_(pc.greater_equal(times, bounds.time_low_us), pc.less(times, bounds.time_high_us))
     return batch.filter(inside)

@@ -1,4 +1,4 @@
-"""What Python's collector of cycles looks at in a process of Spark's, where it is run after every task."""
+"""Garbage collection in Spark's Python workers, which run it after every task."""
 
 import gc
 from functools import cache
@@ -7,10 +7,10 @@ from pyspark import TaskContext
 
 
 def spare_collections() -> None:
-    """Has the collector pass over all that this process has loaded by now. Once, and only in a process of tasks.
+    """Exempts all objects that this process has loaded from collection. Once, and only in a worker.
 
-    What there is to look at are modules, and looking costs more than a small task: measured 30 to 70 ms of processor
-    time after each, while the driver writes its checkpoint on the same machine. Modules never become garbage.
+    Nearly all of them belong to modules, which never become garbage, and a scan costs more than a small task: measured
+    30 to 70 ms of processor time after each, while the driver writes its checkpoint on the same machine.
     """
     if TaskContext.get() is not None:
         _freeze()

@@ -1,6 +1,6 @@
-"""Ranges of offsets: what one task reads, how a partition is split into several, and how a limit is shared out.
+"""Ranges of offsets: the work of one task, the split of a partition, and the share of each partition in a limit.
 
-Pure: offsets in, offsets out. A range is half open, [first, end).
+Pure functions of offsets. A range is half open, [first, end).
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,13 +12,13 @@ from pyspark.sql.datasource import InputPartition
 
 #: Topic and number.
 Partition = tuple[str, int]
-#: For each partition the offset of the record that is read next.
+#: For each partition the offset to read next.
 Position = dict[Partition, int]
 
 
 @dataclass(frozen=True)
 class OffsetRange(InputPartition):
-    """What one task reads. It travels to the executors."""
+    """The work of one task. Pickled to the executors."""
 
     topic: str
     partition: int
@@ -33,7 +33,7 @@ class OffsetRange(InputPartition):
 
 
 def split(ranges: Iterable[OffsetRange], *, count_min: int | None, records_max: int) -> list[OffsetRange]:
-    """The same records in ranges of at most `records_max`, and in at least `count_min` of them as far as there are.
+    """The same records in ranges of at most `records_max`, and in at least `count_min` if there are enough records.
 
     Pieces of one range differ by one record at most.
     """
@@ -43,7 +43,7 @@ def split(ranges: Iterable[OffsetRange], *, count_min: int | None, records_max: 
     for each in whole:
         count = -(-len(each) // records_max)
         if count_min is not None and len(whole) < count_min:
-            # Rounded up, so that all of them together are enough.
+            # Rounded up, so that the sum reaches `count_min`.
             count = max(count, -(-len(each) * count_min // total))
         pieces.extend(_cut(each, min(count, len(each))))
     return pieces
@@ -55,9 +55,9 @@ def _cut(whole: OffsetRange, count: int) -> list[OffsetRange]:
 
 
 def limit_records(start: Position, end: Position, records_max: int) -> Position:
-    """An end that is at most `records_max` records ahead, shared out by how much each partition has.
+    """An end at most `records_max` records ahead, with a share for each partition in proportion to its backlog.
 
-    Every partition that has something gets at least one record, as far as the limit goes; so none waits for ever.
+    Every partition with a backlog gets at least one record, as far as the limit goes, so that none starves.
     """
     sizes = {place: offset - start.get(place, 0) for place, offset in end.items() if offset > start.get(place, 0)}
     if sum(sizes.values()) <= records_max:
@@ -71,13 +71,13 @@ def limit_records(start: Position, end: Position, records_max: int) -> Position:
             shares[place] += (sizes[place] - 1) * rest // rest_total
     left = records_max - sum(shares.values())
     for place in largest_first[:left]:
-        # Rounding has taken less than one record from each, so there is one.
+        # Rounding took less than one record from each, so each has one more.
         shares[place] += 1
     return {place: offset - sizes.get(place, 0) + shares.get(place, 0) for place, offset in end.items()}
 
 
 def limit_bytes(start: Position, end: Position, bytes_max: int, record_bytes: Mapping[Partition, int]) -> Position:
-    """An end that is about so many bytes ahead, but at least one record of each partition that has any."""
+    """An end about `bytes_max` ahead, with at least one record of each partition that has a backlog."""
     sizes = {place: max(offset - start.get(place, 0), 0) for place, offset in end.items()}
     total_bytes = sum(size * record_bytes.get(place, 1) for place, size in sizes.items())
     if total_bytes <= bytes_max:
@@ -89,7 +89,7 @@ def limit_bytes(start: Position, end: Position, bytes_max: int, record_bytes: Ma
 
 
 def to_json(position: Position) -> dict[str, dict[str, int]]:
-    """As Spark keeps it in a checkpoint."""
+    """A position as Spark stores it in a checkpoint."""
     found: dict[str, dict[str, int]] = {}
     for (topic, number), offset in sorted(position.items()):
         found.setdefault(topic, {})[str(number)] = offset
@@ -97,7 +97,7 @@ def to_json(position: Position) -> dict[str, dict[str, int]]:
 
 
 def from_json(table: Mapping[str, Any]) -> Position:
-    """Names that begin with @ are not of topics: others keep something there."""
+    """Names that begin with @ are no topics: `flotilla.spark.progress` uses them."""
     return {
         (topic, int(number)): offset
         for topic, numbers in table.items()

@@ -1,8 +1,7 @@
-"""What `option(...)` takes, in one table: how each option is read, where it belongs, and what it is when not given.
+"""The options of the source in one table: parser, places, default and meaning of each.
 
-Everything is checked here and only here, when Spark makes the source and so before any job: an option that nobody
-knows, one that means nothing where it is given, and a value that cannot be. Spark hands names over in lower case, so
-they are compared that way, and told back the way this page spells them.
+All checks are here and run when Spark creates the source, before any job: unknown options, options that do not apply,
+and invalid values. Spark passes names in lower case; errors spell them as in the table.
 """
 
 import json
@@ -18,7 +17,7 @@ from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.limits import KIB, MIB, TIME_MS_MAX
 from flotilla.types.notation import parse_size
 
-#: Where an option means something.
+#: The places of an option.
 READ: Final = "read"
 READ_STREAM: Final = "readStream"
 WRITE: Final = "write"
@@ -29,7 +28,7 @@ WRITING: Final = (WRITE, WRITE_STREAM)
 
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
-#: As Spark's Kafka source writes them inside of JSON.
+#: As in JSON of Spark's Kafka source.
 _EARLIEST_NUMBER: Final = -2
 _LATEST_NUMBER: Final = -1
 
@@ -39,8 +38,8 @@ AT_LEAST_ONCE: Final = "atLeastOnce"
 
 #: Offsets by topic and partition.
 OffsetTable: TypeAlias = dict[str, dict[int, int]]
-#: `earliest`, `latest`, or an offset for each partition, in which -2 and -1 mean the same two.
-OffsetWish: TypeAlias = str | OffsetTable
+#: `earliest`, `latest`, or an offset for each partition, where -2 is earliest and -1 latest.
+OffsetChoice: TypeAlias = str | OffsetTable
 
 _OFFSET_MAX: Final = 2**63 - 1
 _ROW_COUNT_MAX: Final = 2**53 - 1
@@ -60,17 +59,17 @@ class Option(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Everything that was said, and the default where nothing was."""
+    """The values of all options, with defaults."""
 
     servers: tuple[str, ...] = ("localhost:7600",)
     timeout_ms: int = 60_000
     subscribe: tuple[str, ...] = ()
     subscribe_pattern: str = ""
-    #: Topics and numbers.
+    #: Topics and partition numbers.
     assign: tuple[tuple[str, int], ...] = ()
-    #: None: the beginning for a batch, the end for a stream.
-    starting_offsets: OffsetWish | None = None
-    ending_offsets: OffsetWish | None = None
+    #: None: earliest for a batch, latest for a stream.
+    starting_offsets: OffsetChoice | None = None
+    ending_offsets: OffsetChoice | None = None
     starting_timestamp_ms: int | None = None
     ending_timestamp_ms: int | None = None
     max_offsets_per_trigger: int | None = None
@@ -89,12 +88,12 @@ class Options:
     version: int | None = None
     compression: str = "none"
     batch_bytes: int = 512 * KIB
-    #: Spark's own, which comes along with those of a streaming write.
+    #: Spark's own option, which it passes with those of a streaming write.
     checkpoint_location: str = ""
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """Those that are named, whole or by some of their partitions."""
+        """The topics of `subscribe` or `assign`."""
         return self.subscribe or tuple(dict.fromkeys(topic for topic, _ in self.assign))
 
 
@@ -153,7 +152,7 @@ def _one_of(*names: str) -> Callable[[str], str]:
 
 
 def _time(text: str) -> int:
-    """Milliseconds since 1970, or a date and time as ISO 8601 has it; without a zone it is UTC."""
+    """Milliseconds since 1970, or a time in ISO 8601; without a zone it is UTC."""
     if text.strip().isdecimal():
         time_ms = int(text)
     else:
@@ -166,7 +165,7 @@ def _time(text: str) -> int:
     return time_ms
 
 
-def _offsets(text: str) -> OffsetWish:
+def _offsets(text: str) -> OffsetChoice:
     if text.strip().lower() in (EARLIEST, LATEST):
         return text.strip().lower()
     table = json.loads(text)
@@ -193,29 +192,29 @@ _ROWS = _integer(1, _ROW_COUNT_MAX)
 
 TABLE: Final[tuple[Option, ...]] = (
     Option(
-        "servers", "servers", _servers, "host:port, several by commas", EVERYWHERE, "Brokers to begin with."
+        "servers", "servers", _servers, "host:port, separated by commas", EVERYWHERE, "Brokers to ask first."
     ),
     Option(
         "timeoutMs", "timeout_ms", _integer(100, 86_400_000), "100 to 86400000", EVERYWHERE,
-        "How long one request may take, failovers included, before the task fails.",
+        "Time limit of one request, failovers included; then the task fails.",
     ),
-    Option("subscribe", "subscribe", _texts, "names of topics, by commas", READING, "Topics to read."),
+    Option("subscribe", "subscribe", _texts, "names of topics, separated by commas", READING, "Topics to read."),
     Option(
         "subscribePattern", "subscribe_pattern", _pattern, "a regular expression", READING,
-        "Topics to read: all whose whole name matches, also those that come to be later.",
+        "Topics to read: all whose whole name matches, also those that are created later.",
     ),
     Option(
         "assign", "assign", _assigned, 'JSON such as {"orders": [0, 2]}', READING,
-        "Partitions to read, and no others, also not those that come to be later.",
+        "Partitions to read, and no others.",
     ),
     Option(
         "startingOffsets", "starting_offsets", _offsets, _OFFSETS_ALLOWED, READING,
-        "Where to begin: a batch at earliest, a stream at latest unless this says otherwise. A stream that has a "
-        "checkpoint goes on from there.",
+        "Where to begin; default: earliest for a batch, latest for a stream. A stream with a checkpoint continues from "
+        "there.",
     ),
     Option(
         "endingOffsets", "ending_offsets", _offsets, _OFFSETS_ALLOWED, (READ,),
-        "Where a batch ends; what stands at the offset itself is not read.",
+        "Where a batch ends; the record at the offset itself is not read.",
     ),
     Option(
         "startingTimestamp", "starting_timestamp_ms", _time, _TIME_ALLOWED, READING,
@@ -227,59 +226,59 @@ TABLE: Final[tuple[Option, ...]] = (
     ),
     Option(
         "maxOffsetsPerTrigger", "max_offsets_per_trigger", _ROWS, "a number from 1 on", (READ_STREAM,),
-        "Records of one micro-batch, shared out among the partitions by how much each has.",
+        "Records of one micro-batch, shared among the partitions in proportion to their backlog.",
     ),
     Option(
         "maxBytesPerTrigger", "max_bytes_per_trigger", _size(1, _ROW_COUNT_MAX), "a size such as 64MiB", (READ_STREAM,),
-        "About so many bytes for one micro-batch, judged by the size of the next records of each partition.",
+        "Approximate bytes of one micro-batch, estimated from the next records of each partition.",
     ),
     Option(
         "minPartitions", "min_partitions", _integer(1, 1_000_000), "1 to 1000000", READING,
-        "At least so many tasks: partitions are split by offsets, the longest first.",
+        "Minimum number of tasks: partitions are split by offsets, the longest first.",
     ),
     Option(
         "maxRecordsPerPartition", "max_records_per_partition", _ROWS, "a number from 1 on", READING,
-        "Records of one task; a partition that has more is split.",
+        "Records of one task; a larger partition is split.",
     ),
     Option(
         "failOnDataLoss", "fail_on_data_loss", _flag, "true or false", READING,
-        "Fail when something that should be read is gone, and name it; false: warn, and go on with what is left.",
+        "Fail when records to read are gone, and name them; false: warn, and continue with the rest.",
     ),
     Option("includeHeaders", "include_headers", _flag, "true or false", READING, "Adds the column headers."),
     Option(
-        "columns", "columns", _texts, "names of columns, by commas", READING,
-        "Only these columns. Spark does not tell a source which ones a query needs, so saying it saves work.",
+        "columns", "columns", _texts, "names of columns, separated by commas", READING,
+        "Only these columns. Spark does not pass the columns of a query to the source, so this saves work.",
     ),
     Option(
         "pushFilters", "push_filters", _flag, "true or false", (READ,),
-        "Filters on partition, offset and timestamp decide what is fetched. Takes the session's setting "
+        "Fetch only what filters on partition, offset and timestamp allow. Needs the session setting "
         "spark.sql.python.filterPushdown.enabled=true.",
     ),
     Option(
-        "fetchBytes", "fetch_bytes", _size(1, 8 * MIB), "1 to 8MiB", READING, "What one request brings."
+        "fetchBytes", "fetch_bytes", _size(1, 8 * MIB), "1 to 8MiB", READING, "Maximum size of one fetch."
     ),
     Option(
         "group", "group", _text, "the name of a group", (READ_STREAM,),
-        "Progress of the query is committed as that of this group, so that its lag is seen like any other's.",
+        "Commit the progress of the query as offsets of this group, so that its lag is visible.",
     ),
-    Option("topic", "topic", _text, "the name of a topic", WRITING, "Where rows go that have no column topic."),
+    Option("topic", "topic", _text, "the name of a topic", WRITING, "The topic of rows without a column topic."),
     Option(
         "deliveryGuarantee", "delivery_guarantee", _one_of(TRANSACTIONAL, IDEMPOTENT, AT_LEAST_ONCE),
         f"{TRANSACTIONAL}, {IDEMPOTENT} or {AT_LEAST_ONCE}", WRITING,
-        "How often a row may be there when tasks or the driver fail.",
+        "How often a row may be stored when tasks or the driver fail.",
     ),
     Option(
         "applicationId", "application_id", _text, "a name of up to 200 characters", (WRITE,),
-        "With version: a batch write that is repeated under both is done once, as in foreachBatch.",
+        "With version: a repeated batch write is done once, as in foreachBatch.",
     ),
     Option("version", "version", _integer(0, 2**62), "a number from 0 on", (WRITE,), "See applicationId."),
     Option(
         "compression", "compression", _one_of("none", "lz4", "zstd"), "none, lz4 or zstd", WRITING,
-        "Of the batches that are written.",
+        "Compression of the written batches.",
     ),
     Option(
         "batchBytes", "batch_bytes", _size(1 * KIB, 8 * MIB), "1KiB to 8MiB", WRITING,
-        "A batch that has so much leaves. A record that is larger leaves alone.",
+        "Size at which a batch is sent. A larger record is sent alone.",
     ),
     Option("checkpointLocation", "checkpoint_location", _text, "a path", (WRITE_STREAM,), "Spark's own."),
 )  # fmt: skip
@@ -289,11 +288,11 @@ _BY_NAME: Final = {row.name.lower(): row for row in TABLE}
 
 
 class OptionError(ValueError):
-    """An option that cannot be, by name, and what could."""
+    """An invalid option, with what is allowed."""
 
 
 def read_options(given: Mapping[str, str]) -> Options:
-    """All options, wherever they belong. Raises OptionError."""
+    """All options, whatever their place. Raises OptionError."""
     values: dict[str, Any] = {}
     for name, text in given.items():
         row = _BY_NAME.get(name.lower())
@@ -309,7 +308,7 @@ def read_options(given: Mapping[str, str]) -> Options:
 
 
 def check_place(given: Mapping[str, str], options: Options, place: str) -> None:
-    """Whether all that was given means something for a read or a write. Raises OptionError."""
+    """Checks that all given options apply to a place. Raises OptionError."""
     for name in given:
         row = _BY_NAME[name.lower()]
         if place not in row.places:
@@ -317,21 +316,21 @@ def check_place(given: Mapping[str, str], options: Options, place: str) -> None:
     if place in READING:
         _check_reading(options)
     elif (options.version is None) != (not options.application_id):
-        raise OptionError("options applicationId and version are given together or not at all")
+        raise OptionError("options applicationId and version go together")
 
 
 def _check_reading(options: Options) -> None:
     if sum(map(bool, (options.subscribe, options.subscribe_pattern, options.assign))) != 1:
-        raise OptionError("what to read is said by one of the options subscribe, subscribePattern and assign")
+        raise OptionError("give exactly one of the options subscribe, subscribePattern and assign")
     for side in ("starting", "ending"):
         if getattr(options, f"{side}_offsets") is not None and getattr(options, f"{side}_timestamp_ms") is not None:
             raise OptionError(f"give one of the options {side}Offsets and {side}Timestamp, not both")
     if options.ending_offsets == EARLIEST:
         raise OptionError("option endingOffsets cannot be earliest: nothing would be read")
     for side in ("starting", "ending"):
-        wish = getattr(options, f"{side}_offsets")
-        if isinstance(wish, dict) and not options.subscribe_pattern:
-            for topic in wish:
+        chosen = getattr(options, f"{side}_offsets")
+        if isinstance(chosen, dict) and not options.subscribe_pattern:
+            for topic in chosen:
                 if topic not in options.topics:
                     option = "subscribe" if options.subscribe else "assign"
                     raise OptionError(f"option {side}Offsets names topic {topic!r}, which {option} does not")

@@ -1,9 +1,8 @@
-"""Progress of a streaming query as that of an ordinary group: its committed offsets, and so its lag.
+"""The progress of a streaming query as committed offsets of a group, and so its lag.
 
-Spark tells a source that a micro-batch is done only when it plans the next one, so a query that ends never says that
-its last one was done. A listener hears of every micro-batch when it is over. Which group is meant travels with the
-position, under a name that no topic can have; so the listener needs to know nothing of the query, and it works with a
-session that is elsewhere.
+Spark notifies a source that a micro-batch is done only when it plans the next one, so a query that ends never commits
+its last one. A listener hears of every micro-batch when it is done. The group's name is part of the position, under a
+name that no topic can have; so the listener knows nothing of the query and works with a remote session.
 """
 
 import json
@@ -34,19 +33,19 @@ _log = logging.getLogger(__name__)
 
 
 def with_group(position: Mapping[str, Any], options: Options) -> dict[str, Any]:
-    """A position as Spark keeps it, with what the listener has to know."""
+    """A position as Spark stores it, with the group and the servers for the listener."""
     if not options.group:
         return dict(position)
     return {**position, _GROUP: options.group, _SERVERS: ",".join(options.servers)}
 
 
 def commit_position(client: Client, group: str, position: Position) -> None:
-    """Where a group goes on. It never moves back, so doing it twice or late changes nothing."""
+    """Commits a position. A group never moves back, so a repeated or late commit changes nothing."""
     commit_all(client, group, position, timeout_ms=_TIMEOUT_MS)
 
 
 class ProgressListener(StreamingQueryListener):
-    """Commits for each query that has a group. What goes wrong is logged: it must not hurt the query."""
+    """Commits for each query that has a group. Errors are logged only: they must not fail the query."""
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
         """Nothing is read yet."""
@@ -62,7 +61,7 @@ class ProgressListener(StreamingQueryListener):
         """Nothing is read."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
-        """Everything that was done has been told."""
+        """Everything is committed already."""
 
 
 def _commit(end_offset: str | None) -> None:
@@ -74,7 +73,7 @@ def _commit(end_offset: str | None) -> None:
 
 
 def _object(text: str | None) -> dict[str, Any]:
-    """What a source of another kind calls its offset need not be JSON, nor an object."""
+    """Offsets of other sources need not be JSON, nor objects."""
     try:
         found = json.loads(text or "")
     except ValueError:

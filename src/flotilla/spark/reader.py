@@ -1,4 +1,4 @@
-"""Reads of a topic as a table: planned once by the driver, each range then read by a task of its own."""
+"""The reader of a topic as a table: the driver plans ranges once, and a task reads each."""
 
 from collections.abc import Iterator
 
@@ -20,7 +20,7 @@ from flotilla.types.errors import OffsetOutOfRangeError
 
 class FlotillaReader(DataSourceReader):
     def __init__(self, options: Options, schema: StructType) -> None:
-        """Travels to the executors, so it keeps no client."""
+        """Pickled to the executors, so it has no client."""
         self._options = options
         self._schema = schema
 
@@ -35,13 +35,13 @@ class FlotillaReader(DataSourceReader):
         return catalog.starting(partitions, EARLIEST), catalog.ending(partitions)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        # With nothing to read at all, Spark runs one task with a partition of its own.
+        # With nothing to read, Spark runs one task with a partition of its own.
         if isinstance(partition, OffsetRange):
             yield from read_range(partition, self._options, self._schema)
 
 
 def read_range(wanted: OffsetRange, options: Options, schema: StructType) -> Iterator[pa.RecordBatch]:
-    """The records of a range, on an executor. What retention removes meanwhile is treated as the options say."""
+    """The records of a range, on an executor. failOnDataLoss decides about records that are gone."""
     arrow_schema = to_arrow_schema(schema, timezone="UTC")
     with borrowed_client(options.servers, options.timeout_ms) as client:
         while len(wanted):
@@ -58,14 +58,14 @@ def read_range(wanted: OffsetRange, options: Options, schema: StructType) -> Ite
                 yield from record_batches(stored, wanted, arrow_schema)
                 break
             except OffsetOutOfRangeError:
-                wanted = _what_is_left(client, wanted, stored.position, options)
+                wanted = _remaining(client, wanted, stored.position, options)
     spare_collections()
 
 
-def _what_is_left(client: Client, wanted: OffsetRange, position: int, options: Options) -> OffsetRange:
-    """Of a range that was read up to a position, when the next record is not there. Raises DataLossError, or warns."""
+def _remaining(client: Client, wanted: OffsetRange, position: int, options: Options) -> OffsetRange:
+    """The rest of a range whose next record is gone. Raises DataLossError, or warns."""
     oldest = client.find_offset(wanted.topic, wanted.partition, EARLIEST)
-    # A log that begins before and does not have it is another one: the topic was removed and made anew.
+    # A log that begins earlier and lacks the offset belongs to a topic that was deleted and created again.
     first = wanted.end if oldest <= position else min(oldest, wanted.end)
     gone = OffsetRange(wanted.topic, wanted.partition, position, first)
     report_loss(gone, is_fatal=options.fail_on_data_loss)

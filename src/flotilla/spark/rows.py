@@ -1,9 +1,8 @@
-"""Rows on their way into batches: where each one goes, and which of them travel together.
+"""The sorting of rows into batches: the partition of each row, and the rows that share a batch.
 
-Rows of one task that go to the same partition with the same priority and time of delivery form a lane. A lane is cut
-into batches by rows and bytes alone, whatever pieces the rows came in: a task that is run again over the same rows
-makes the same batches. Where a row goes: to the partition that it names, else to that of its key, else to one that
-all rows of a piece share.
+Rows of one task for the same partition with the same priority and delivery time form a lane. A lane is cut into batches
+by rows and bytes alone, whatever pieces Spark delivers: a task that runs again over the same rows makes the same
+batches. A row goes to the partition that it names, else to that of its key, else to one that all rows of a piece share.
 """
 
 from collections.abc import Callable, Iterator
@@ -33,12 +32,12 @@ from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.limits import PRIORITY_MAX, TIME_MS_MAX
 from flotilla.types.records import CONTENT_TYPE_MAX
 
-#: Rows of one batch: half of what brokers take.
+#: Half of what brokers accept.
 BATCH_ROWS_MAX: Final = 32_768
 
 _INTEGERS: Final = (ByteType, ShortType, IntegerType, LongType)
 _BYTES: Final = (BinaryType, StringType)
-#: What may be written, and as which types.
+#: Writable columns and their types.
 _WRITABLE: Final[dict[str, tuple[type[DataType], ...]]] = {
     "key": _BYTES,
     "value": _BYTES,
@@ -54,22 +53,20 @@ _HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary(
 
 
 def check_writable(schema: StructType, options: Options) -> None:
-    """Whether rows of this schema can be written at all. Raises OptionError."""
+    """Checks that rows of this schema can be written. Raises OptionError."""
     for field in schema.fields:
         kinds = _WRITABLE.get(field.name)
         if kinds is None:
-            raise OptionError(
-                f"column {field.name!r} cannot be written, only {', '.join(_WRITABLE)}; select what is meant"
-            )
+            raise OptionError(f"column {field.name!r} cannot be written, only {', '.join(_WRITABLE)}; select those")
         if not isinstance(field.dataType, kinds):
             allowed = " or ".join(kind.typeName() for kind in kinds)
             raise OptionError(f"column {field.name} is {field.dataType.simpleString()}; it must be {allowed}")
         if field.name == "headers" and field.dataType.simpleString() != "array<struct<key:string,value:binary>>":
             raise OptionError("column headers must be array<struct<key:string,value:binary>>")
     if "value" not in schema.fieldNames():
-        raise OptionError("there is no column value, which is what is written")
+        raise OptionError("there is no column value, the payload")
     if "topic" not in schema.fieldNames() and not options.topic:
-        raise OptionError("where rows go is said by the option topic or by a column topic")
+        raise OptionError("the option topic or a column topic must name the topic")
 
 
 class Lane(NamedTuple):
@@ -80,7 +77,7 @@ class Lane(NamedTuple):
 
 
 class Pending:
-    """Rows of one lane that have not made a whole batch yet."""
+    """Rows of one lane that are not a whole batch yet."""
 
     def __init__(self, batch_bytes: int) -> None:
         self._batch_bytes = batch_bytes
@@ -89,7 +86,7 @@ class Pending:
         self._row_count = 0
 
     def add(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Takes rows, and gives out the batches that are whole."""
+        """Adds rows, and yields whole batches."""
         self._pieces.append(rows)
         self._size_bytes += int(row_bytes(rows).sum())
         self._row_count += rows.num_rows
@@ -97,7 +94,7 @@ class Pending:
             yield from self._cut(is_last=False)
 
     def rest(self) -> Iterator[pa.RecordBatch]:
-        """Everything that is left."""
+        """Yields the remaining rows."""
         yield from self._cut(is_last=True)
 
     def _cut(self, *, is_last: bool) -> Iterator[pa.RecordBatch]:
@@ -108,7 +105,7 @@ class Pending:
         first = 0
         while first < rows.num_rows:
             before = int(ends[first - 1]) if first else 0
-            # The row that makes it whole is in it.
+            # The row that reaches the size belongs to the batch.
             end = min(int(numpy.searchsorted(ends, before + self._batch_bytes)) + 1, first + BATCH_ROWS_MAX)
             if end > rows.num_rows and not is_last:
                 break
@@ -124,13 +121,13 @@ class Sorter:
     """Sorts rows into lanes."""
 
     def __init__(self, options: Options, partition_count: Callable[[str], int], unkeyed: int) -> None:
-        """`unkeyed` is where rows without a key begin; the next piece of them goes one further."""
+        """`unkeyed` picks the partition of the first piece of rows without a key; each next piece goes one further."""
         self._options = options
         self._partition_count = partition_count
         self._unkeyed = unkeyed
 
     def sort(self, batch: pa.RecordBatch) -> Iterator[tuple[Lane, pa.RecordBatch]]:
-        """The rows of each lane, in their order. Raises InvalidArgumentError for rows that nobody can store."""
+        """The rows of each lane, in their order. Raises InvalidArgumentError for rows that cannot be stored."""
         rows = _normal(batch)
         if not rows.num_rows:
             return
@@ -159,7 +156,7 @@ class Sorter:
         column = batch.column("topic")
         if column.null_count:
             if not self._options.topic:
-                raise InvalidArgumentError("a row has no topic, and the option topic does not say one")
+                raise InvalidArgumentError("a row has no topic, and the option topic is not set")
             column = column.fill_null(self._options.topic)
         coded = column.dictionary_encode()
         return _Topics(coded.dictionary.to_pylist(), coded.indices.to_numpy(zero_copy_only=False).astype(numpy.int64))
@@ -173,25 +170,25 @@ class Sorter:
             found[:] = [old if key is None else partition_of(key, count) for key, old in zip(keys, kept, strict=True)]
         if "partition" in batch.schema.names:
             named = batch.column("partition").take(pa.array(inside)).cast(pa.int64())
-            wished = named.fill_null(-1).to_numpy(zero_copy_only=False)
+            numbers = named.fill_null(-1).to_numpy(zero_copy_only=False)
             is_named = numpy.asarray(named.is_valid())
-            wrong = wished[is_named & ((wished < 0) | (wished >= count))]
+            wrong = numbers[is_named & ((numbers < 0) | (numbers >= count))]
             if len(wrong):
                 raise InvalidArgumentError(f"topic {topic} has no partition {wrong[0]}, only {count} of them")
-            found = numpy.where(is_named, wished, found)
+            found = numpy.where(is_named, numbers, found)
         return found
 
 
 def _numbered(lanes: Any) -> Any:
-    """For each row the number of its lane, from 0 on and in the lanes' order.
+    """For each row the number of its lane, from 0 and in the order of lanes.
 
-    One property after the other, as plain numbers: to compare lanes as a whole takes ten times as long.
+    Compares one property after the other as plain numbers: comparing whole lanes takes ten times as long.
     """
     numbers = numpy.zeros(lanes.shape[1], numpy.int64)
     for parts in lanes:
         if (parts != parts[0]).any():
             distinct, which = numpy.unique(parts, return_inverse=True)
-            # Made dense again each time, so that no product is too large.
+            # Dense numbers keep the product small.
             numbers = numpy.unique(numbers * len(distinct) + which, return_inverse=True)[1]
     return numbers
 
@@ -212,13 +209,13 @@ def _lane(topics: list[str], numbers: Any) -> Lane:
 
 
 def _normal(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The columns that differ from row to row, in the one type that the encoding takes."""
+    """The columns that differ from row to row, in the types of the encoding."""
     columns: dict[str, Any] = {}
     for name in ("key", "value"):
         if name in batch.schema.names:
             columns[name] = batch.column(name).cast(pa.binary())
     if columns["value"].null_count:
-        raise InvalidArgumentError("a row has no value; an empty one is written as an empty string")
+        raise InvalidArgumentError("a row has no value; write an empty string for an empty payload")
     if "headers" in batch.schema.names:
         columns["headers"] = _headers(batch.column("headers").cast(_HEADERS))
     if "timestamp" in batch.schema.names:
@@ -249,7 +246,7 @@ def _numbers(batch: pa.RecordBatch, name: str, maximum: int) -> Any:
 
 
 def _times(batch: pa.RecordBatch, name: str) -> Any:
-    """In milliseconds; 0 where none is said. Spark's microseconds are cut off."""
+    """Times in milliseconds, 0 where there is none. Spark's microseconds are cut off."""
     if name not in batch.schema.names:
         return numpy.zeros(batch.num_rows, numpy.int64)
     column = batch.column(name).cast(pa.timestamp("us", "UTC"))

@@ -1,7 +1,7 @@
-"""The columns of a topic as Spark sees them, and which of them one read gives out.
+"""The columns of a topic in Spark, and those of one read.
 
-Types follow Spark's Kafka source where the meaning is the same. Spark tells a Python source nothing of the columns that
-a query needs; whoever wants less names them, by the option `columns` or with a schema of their own.
+Types follow Spark's Kafka source where the meaning is the same. Spark does not pass a Python source the columns that a
+query needs; the option `columns` or a schema of the user's own selects them.
 """
 
 from typing import Final
@@ -22,7 +22,7 @@ from flotilla.spark.options import OptionError, Options
 
 HEADERS_TYPE: Final = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
 
-#: In the order in which they come. `headers` only if asked for.
+#: In their order. `headers` comes only with includeHeaders.
 COLUMNS: Final[dict[str, DataType]] = {
     "key": BinaryType(),
     "value": BinaryType(),
@@ -37,7 +37,7 @@ COLUMNS: Final[dict[str, DataType]] = {
 
 
 def schema_of(options: Options) -> StructType:
-    """What a read with these options gives out. Raises OptionError."""
+    """The schema of a read with these options. Raises OptionError."""
     names = options.columns or tuple(name for name in COLUMNS if name != "headers" or options.include_headers)
     for name in names:
         if name not in COLUMNS:
@@ -47,9 +47,9 @@ def schema_of(options: Options) -> StructType:
     return StructType([StructField(name, COLUMNS[name]) for name in names])
 
 
-def check_schema(wished: StructType) -> None:
-    """A schema that a user has given: any of our columns, each of its type. Raises OptionError."""
-    for field in wished.fields:
+def check_schema(schema: StructType) -> None:
+    """Checks a schema of the user: any of our columns, each with its type. Raises OptionError."""
+    for field in schema.fields:
         known = COLUMNS.get(field.name)
         if known is None:
             raise OptionError(f"there is no column {field.name!r}; there are {', '.join(COLUMNS)}")

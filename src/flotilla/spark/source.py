@@ -1,6 +1,6 @@
 """The data source `flotilla`: `spark.read`, `readStream`, `write` and `writeStream` with `format("flotilla")`.
 
-Spark makes one of these wherever it needs one, in processes of its own; it holds options and nothing else.
+Spark creates a source wherever it needs one, in its own processes; it holds options and nothing else.
 """
 
 from collections.abc import MutableMapping
@@ -20,7 +20,7 @@ from flotilla.spark.schema import check_schema, schema_of
 
 class FlotillaSource(DataSource):
     def __init__(self, options: MutableMapping[str, str]) -> None:
-        """Raises OptionError for an option that nobody knows or that has a value it cannot have."""
+        """Raises OptionError for an unknown option or an invalid value."""
         super().__init__(options)
         self._options = read_options(options)
 
@@ -67,4 +67,4 @@ class FlotillaSource(DataSource):
         check_place(self.options, self._options, place)
         check_writable(schema, self._options)
         if is_overwrite:
-            raise OptionError("a topic is not overwritten: rows are appended, with mode append")
+            raise OptionError("a topic cannot be overwritten: use mode append")

@@ -1,12 +1,12 @@
-"""Reads of a topic as a stream: offsets planned by the driver for each micro-batch, ranges read by tasks.
+"""The reader of a topic as a stream: the driver plans offsets for each micro-batch, and tasks read ranges.
 
-A position names the next offset of every partition, as JSON in Spark's checkpoint, so what a micro-batch holds is
-known before it runs and the same whenever it is run again. A partition that came to be after the query began is read
-from offset 0 on. Spark keeps one of these for as long as the query runs and calls it from one thread; it has no time
-limit of its own for that, the client has.
+A position has the next offset of every partition, as JSON in Spark's checkpoint. So the content of a micro-batch is
+known before it runs and is the same when it runs again. A partition that was created after the query began is read from
+offset 0. Spark keeps one reader while the query runs and calls it from one thread, without a timeout; the client has
+one.
 
-Spark's `commit` comes when the *next* micro-batch is planned. A group's position follows it all the same, because that
-needs nobody's help; `flotilla.spark.progress` brings it up to date after each micro-batch.
+Spark calls `commit` when it plans the *next* micro-batch. The group's position is committed then;
+`flotilla.spark.progress` commits it after each micro-batch.
 """
 
 from collections.abc import Iterator
@@ -37,16 +37,16 @@ class FlotillaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._schema = schema
         #: In the driver's process only.
         self._catalog: Catalog | None = None
-        #: Where a query ends that takes what is available now.
+        #: The end of a query with trigger availableNow.
         self._target: Position | None = None
-        #: Ends that were looked up for a plan and not reported yet.
+        #: Ends that `latestOffset` looked up and `reportLatestOffset` has not returned yet.
         self._seen: Position | None = None
 
     # Planning.
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         catalog = self._opened()
-        return self._written(catalog.starting(catalog.partitions(), LATEST))
+        return self._to_json(catalog.starting(catalog.partitions(), LATEST))
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         options = self._options
@@ -66,28 +66,28 @@ class FlotillaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             ends = self._seen = self._ends()
         end = dict(ends)
         for place, offset in begun.items():
-            # A position never goes back, nor does it forget: a partition that is away may be another one later.
+            # A position never moves back and keeps every partition: a missing one may come back with other records.
             if end.setdefault(place, offset) < offset:
                 self._opened().lost(OffsetRange(*place, end[place], offset))
                 end[place] = offset
-        return self._written(self._limited(begun, end, limit))
+        return self._to_json(self._limited(begun, end, limit))
 
-    def _limited(self, start: Position, end: Position, wish: ReadLimit) -> Position:
-        if isinstance(wish, ReadAllAvailable):
+    def _limited(self, start: Position, end: Position, limit: ReadLimit) -> Position:
+        if isinstance(limit, ReadAllAvailable):
             return end
         options = self._options
-        if isinstance(wish, ReadMaxRows):
-            end = limit_records(start, end, wish.max_rows)
-        # Spark knows no limit of two kinds, so the second one is obeyed beside the one that it hands over.
-        bytes_max = wish.max_bytes if isinstance(wish, ReadMaxBytes) else options.max_bytes_per_trigger
+        if isinstance(limit, ReadMaxRows):
+            end = limit_records(start, end, limit.max_rows)
+        # Spark passes one limit only, so the limit of bytes applies beside that of rows.
+        bytes_max = limit.max_bytes if isinstance(limit, ReadMaxBytes) else options.max_bytes_per_trigger
         if bytes_max is not None:
             end = limit_bytes(start, end, bytes_max, self._opened().record_bytes(start, end))
         return end
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        # Spark asks right behind `latestOffset`: what that has seen is a moment old.
+        # Spark calls this right after `latestOffset`, whose answer is still fresh.
         seen, self._seen = self._seen, None
-        return self._written(self._ends() if seen is None else seen)
+        return self._to_json(self._ends() if seen is None else seen)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         options = self._options
@@ -108,15 +108,13 @@ class FlotillaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         assert isinstance(partition, OffsetRange)
         return read_range(partition, self._options, self._schema)
 
-    # Inside.
-
     def _opened(self) -> Catalog:
         if self._catalog is None:
             self._catalog = Catalog(self._options)
         return self._catalog
 
     def _ends(self) -> Position:
-        """The ends of all partitions that there are; without those of a topic that is gone, if that is allowed."""
+        """The ends of all partitions; without deleted topics if failOnDataLoss is false."""
         catalog = self._opened()
         try:
             return catalog.latest(catalog.partitions())
@@ -125,5 +123,5 @@ class FlotillaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 raise
             return catalog.latest(catalog.partitions(is_complete=False))
 
-    def _written(self, position: Position) -> dict[str, Any]:
+    def _to_json(self, position: Position) -> dict[str, Any]:
         return with_group(to_json(position), self._options)

@@ -1,4 +1,4 @@
-"""One task's rows on their way to the brokers: sorted, cut into batches, encoded and sent."""
+"""The writer of one task: sorts rows, cuts them into batches, encodes and sends them."""
 
 from secrets import token_hex
 from typing import Final
@@ -16,7 +16,7 @@ from flotilla.types.limits import MIB
 from flotilla.types.operations import Produce
 from flotilla.types.operations.transactions import Stage
 
-#: A transaction stages up to 256 MiB in a partition; what is more goes into another one of the same decision.
+#: A transaction stages up to 256 MiB in a partition; more rows go into another one of the same decision.
 _MEMBER_BYTES_MAX: Final = 192 * MIB
 
 _COMPRESSIONS: Final = {name: number for number, name in NAMES.items()}
@@ -31,9 +31,9 @@ class TaskWriter:
         self._sorter = Sorter(options, self._partition_count, task)
         self._counts: dict[str, int] = {}
         self._pending: dict[Lane, Pending] = {}
-        #: Of the next record, by topic and partition.
+        #: Sequence of the next record, by topic and partition.
         self._sequences: dict[tuple[str, int], int] = {}
-        #: Ids of transactions, and where each has something staged. The last one takes more.
+        #: Ids of transactions with the partitions in which each has staged rows. The last one takes more.
         self.members: dict[str, list[tuple[str, int]]] = {}
         self._member = ""
         self._member_bytes = 0
@@ -49,7 +49,7 @@ class TaskWriter:
                 self._send(lane, whole)
 
     def finish(self) -> dict[str, list[tuple[str, int]]]:
-        """When the brokers have everything: the transactions to commit."""
+        """Waits until the brokers have all rows, and returns the transactions to commit."""
         for lane, pending in self._pending.items():
             for rest in pending.rest():
                 self._send(lane, rest)

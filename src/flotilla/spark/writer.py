@@ -1,13 +1,13 @@
-"""Writes of rows into topics, as a table or as a stream: staged by tasks, shown by one decision of the driver.
+"""The writers of rows into topics, as a table or as a stream: tasks stage rows, and the driver commits them together.
 
-Every attempt of a task stages under ids of its own and tells the driver which. The driver commits those of the attempts
-that count, all by one decision, under the query's id and the number of the micro-batch. So what a failed attempt has
-staged is never seen, and a micro-batch that is run again after it was committed is dropped as a whole, however its rows
-are divided among tasks then. What nobody has decided about, the cluster drops after a quarter of an hour.
+Every attempt of a task stages under its own transaction ids and reports them to the driver. The driver commits those of
+the successful attempts by one decision, under the query's id and the number of the micro-batch. So rows of a failed
+attempt never become visible, and a micro-batch that runs again after its commit is dropped as a whole, however its rows
+are divided among tasks. The cluster drops undecided transactions after a quarter of an hour.
 
-Two weaker guarantees cost less. `idempotent`: every task writes at once, under a producer that follows from query,
-micro-batch and task; exact as long as a repetition has the same rows in the same tasks. `atLeastOnce`: every task
-writes at once.
+Two weaker guarantees cost less. `idempotent`: every task writes directly, under a producer id derived from query,
+micro-batch and task; exact if a repetition has the same rows in the same tasks. `atLeastOnce`: every task writes
+directly.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,10 +31,10 @@ from flotilla.spark.options import AT_LEAST_ONCE, TRANSACTIONAL, Options
 from flotilla.spark.task_writer import TaskWriter
 from flotilla.types.errors import FlotillaError
 
-#: As Spark tells a task of a streaming query which one it is.
+#: Spark's local properties of a task of a streaming query.
 _QUERY_ID: Final = "sql.streaming.queryId"
 _BATCH_ID: Final = "streaming.sql.batchId"
-#: Longer is not waited for the end of what ends by itself.
+#: Short, because an undecided transaction expires by itself.
 _ABORT_MS: Final = 5_000
 
 Members = dict[str, list[tuple[str, int]]]
@@ -42,15 +42,15 @@ Members = dict[str, list[tuple[str, int]]]
 
 @dataclass(frozen=True)
 class TaskWritten(WriterCommitMessage):
-    """What a task has done."""
+    """The report of a task."""
 
-    #: Ids of transactions and where each has something staged; none when the rows are written already.
+    #: Ids of transactions with the partitions in which each has staged rows; empty if rows are written directly.
     members: Members
     query_id: str = ""
 
 
 class FlotillaWriter(DataSourceArrowWriter):
-    """One batch write. Made once by the driver; tasks and the commit have copies of it."""
+    """One batch write. Created once by the driver; tasks and the commit have copies."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -71,7 +71,7 @@ class FlotillaWriter(DataSourceArrowWriter):
 
 
 class FlotillaStreamWriter(DataSourceStreamArrowWriter):
-    """Writes of a streaming query. Spark makes a new one for every commit, so messages have what is to be known."""
+    """The writes of a streaming query. Spark creates a new one for every commit, so all state is in the messages."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -95,14 +95,14 @@ class FlotillaStreamWriter(DataSourceStreamArrowWriter):
 
 
 def _write(iterator: Iterator[pa.RecordBatch], options: Options, work: str) -> Members:
-    """In a task. `work` names what all tasks of the same micro-batch or job do together."""
+    """Writes rows in a task. `work` is the name that all tasks of a micro-batch or job share."""
     context = TaskContext.get()
     assert context is not None
     task = context.partitionId()
     if options.delivery_guarantee == AT_LEAST_ONCE:
         work = token_hex(8)
     digest = blake2b(f"{work}/{task}".encode(), digest_size=8).digest()
-    # Ids of the upper half are the brokers' own.
+    # Brokers assign ids of the upper half.
     producer_id = int.from_bytes(digest, "little") >> 1 or 1
     with borrowed_client(options.servers, options.timeout_ms) as client:
         writer = TaskWriter(client, options, producer_id, task)
@@ -126,7 +126,7 @@ def _members(messages: Sequence[WriterCommitMessage | None]) -> Members:
 
 
 def _commit(options: Options, members: Members, application_id: str, version: int) -> None:
-    """On the driver. A micro-batch without rows is committed too: its number is done."""
+    """Commits on the driver. A micro-batch without rows is committed too, to record its number."""
     with borrowed_client(options.servers, options.timeout_ms) as client:
         client.commit_transaction(
             f"spark-{token_hex(12)}", members=members, application_id=application_id, version=version
@@ -134,7 +134,7 @@ def _commit(options: Options, members: Members, application_id: str, version: in
 
 
 def _abort(options: Options, members: Members) -> None:
-    """What was committed all the same stays so: the first decision stands. What cannot be told now ends by itself."""
+    """Best effort: an earlier commit stands, and undecided transactions expire."""
     if not members:
         return
     with suppress(FlotillaError), borrowed_client(options.servers, _ABORT_MS) as client:

@@ -62,6 +62,6 @@ def test_a_damaged_layout(tmp_path, text):
 
 def test_the_last_words_of_a_node(tmp_path):
     node = LocalCluster.on_free_ports(tmp_path, node_count=1).nodes[1]
-    assert node.last_words() == "it said nothing"
+    assert node.last_words() == "its log is empty"
     node.log.write_text("first\nthe port is taken\n\n")
     assert node.last_words() == "the port is taken"

@@ -8,8 +8,8 @@ import pytest
 pytest.importorskip("pyspark", reason="the spark extra")
 
 from flotilla.client.client import Client
-from flotilla.spark import client_cache as kept_client
-from flotilla.spark.client_cache import KEPT_MAX, borrowed_client
+from flotilla.spark import client_cache as client_cache
+from flotilla.spark.client_cache import CACHED_MAX, borrowed_client
 from flotilla.types.errors import ConnectionClosedError, DeadlineError
 
 HERE = ["localhost:1"]
@@ -17,10 +17,10 @@ LIMIT_MS = 1_000
 
 
 @pytest.fixture(autouse=True)
-def _none_kept() -> Iterator[None]:
-    kept_client._kept.close()
+def _none_cached() -> Iterator[None]:
+    client_cache._cache.close()
     yield
-    kept_client._kept.close()
+    client_cache._cache.close()
 
 
 def borrow(servers: list[str], timeout_ms: int = LIMIT_MS) -> Client:
@@ -73,8 +73,8 @@ def test_a_reader_that_has_enough_leaves_its_client() -> None:
 
 
 def test_those_that_were_used_longest_ago_go() -> None:
-    clients = [borrow([f"localhost:{port}"]) for port in range(1, KEPT_MAX + 3)]
-    assert [is_closed(each) for each in clients] == [True] * 2 + [False] * KEPT_MAX
+    clients = [borrow([f"localhost:{port}"]) for port in range(1, CACHED_MAX + 3)]
+    assert [is_closed(each) for each in clients] == [True] * 2 + [False] * CACHED_MAX
 
 
 def test_a_forked_process_has_none_of_its_parents() -> None:

@@ -108,7 +108,7 @@ def test_an_unknown_option_is_named_with_the_nearest():
         ({"subscribe": "t", "startingOffsets": "latest", "startingTimestamp": "1"}, READ, "Timestamp, not both"),
         ({"subscribe": "t", "endingOffsets": "earliest"}, READ, "cannot be earliest"),
         ({"subscribe": "t", "startingOffsets": '{"u": {"0": 1}}'}, READ, "names topic 'u'"),
-        ({"topic": "t", "version": "1"}, WRITE, "given together"),
+        ({"topic": "t", "version": "1"}, WRITE, "go together"),
         ({"topic": "t", "applicationId": "a", "version": "1"}, WRITE_STREAM, "not for writeStream"),
     ],
 )
