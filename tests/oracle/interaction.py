@@ -10,14 +10,14 @@ Where we differ on purpose (each line is one rule, applied to every script):
   - A change has to wait for the term's first entry to commit: the runner handles the leader's Readys before it asks.
   - A CONFIG entry carries the configuration, not the change: only its place and term are compared.
   - A configuration is in force once it is in the log, there once it is applied: states are not compared while one
-    is in between, and who was removed need not hear of it.
+    is in between, and a removed node need not hear of it.
   - A leader that is removed always steps down; there it is an option that is off by default. Where a
     script expects a leader without a vote, we expect a follower without a leader. It also names an heir,
     which is not done there: the runner loses that message.
   - Appends are put together when a Ready is taken, there at once: the runner takes a Ready after each proposal.
   - A new term is durable before votes are asked for or heartbeats answered in it, there meanwhile: the runner
     finishes the write of a candidate at once, and sends a heartbeat's answer before its time.
-  - While a snapshot is sent, `next` has no meaning here; it is shown as the index behind the snapshot.
+  - While a snapshot is sent, `next` has no meaning here; it is shown as the index after the snapshot.
   - What a leader tracks of itself has no state here; it is shown as replicating.
   - A lost link makes a peer count as silent here: `inactive` is not compared.
   - Committed entries are applied with their Ready: there is no apply thread to turn.

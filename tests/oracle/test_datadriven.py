@@ -56,5 +56,5 @@ def test_every_part_of_the_format_is_read(tmp_path: Path) -> None:
 )
 @pytest.mark.parametrize(("kind", "count"), [("quorum", 127), ("confchange", 58)])
 def test_every_directive_of_the_known_scripts_is_read(kind: str, count: int) -> None:
-    """A directive that the parser drops would be followed by nobody, and no other test would tell."""
+    """A directive that the parser drops would be ignored, and no other test would notice."""
     assert sum(len(parse(path)) for path in scripts(kind)) == count

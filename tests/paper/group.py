@@ -57,14 +57,14 @@ def tick(cluster: Cluster, node_id: NodeId, count: int = 1) -> None:
 
 
 def tell(cluster: Cluster, message: Message) -> list[Message]:
-    """Delivers a message out of the blue; answers what the receiver sends because of it."""
+    """Delivers an injected message; returns what the receiver sends because of it."""
     cluster.network.clear()
     cluster.call(message.to, lambda node: node.step(message))
     return flush(cluster, message.to)
 
 
 def flush(cluster: Cluster, node_id: NodeId) -> list[Message]:
-    """Handles a node's Readys; answers what it sends, which goes no further."""
+    """Handles a node's Readys; returns what it sends, which is not delivered."""
     while cluster.has_work(node_id):
         cluster.process_ready(node_id)
     sent, cluster.network = cluster.network, []
@@ -78,7 +78,7 @@ def vote_request(sender: NodeId, to: NodeId, term: Term, last: tuple[Term, Index
 def append(
     sender: NodeId, to: NodeId, term: Term, previous: tuple[Term, Index], *terms: Term, commit: Index = 0
 ) -> Append:
-    """An append of entries with these terms behind `previous` (term, index)."""
+    """An append of entries with these terms after `previous` (term, index)."""
     entries = [Entry(previous[1] + 1 + place, at, DATA, b"") for place, at in enumerate(terms)]
     for entry in entries:
         entry.data = f"{entry.term}/{entry.index}".encode()

@@ -85,7 +85,7 @@ def test_5_2_a_server_votes_at_most_once_per_term() -> None:
     assert (first.granted, second.granted, again.granted) == (True, False, True)
 
 
-def test_5_2_a_candidate_votes_for_itself_and_nobody_else() -> None:
+def test_5_2_a_candidate_votes_for_itself_only() -> None:
     cluster = group()
     cluster.node(1).campaign()
     flush(cluster, 1)

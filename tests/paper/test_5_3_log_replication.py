@@ -67,7 +67,7 @@ def test_5_3_a_leader_retries_until_all_followers_stored_all() -> None:
         ((3, 9), False),
     ],
 )
-def test_5_3_an_append_fits_only_behind_a_matching_entry(previous: tuple[Term, Index], accepted: bool) -> None:
+def test_5_3_an_append_fits_only_after_a_matching_entry(previous: tuple[Term, Index], accepted: bool) -> None:
     cluster = group([1, 2], [], [])
     (reply,) = only(tell(cluster, append(2, 1, 3, previous, 3)), AppendReply)
     assert reply.accepted == accepted
@@ -83,7 +83,7 @@ def test_5_3_an_append_fits_only_behind_a_matching_entry(previous: tuple[Term, I
         ([1, 2, 2], (1, 1), [2], [1, 2, 2]),
     ],
     ids=[
-        "behind the end",
+        "after the end",
         "replaces a suffix",
         "replaces all",
         "keeps what agrees",

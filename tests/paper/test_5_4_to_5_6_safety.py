@@ -63,7 +63,7 @@ def test_5_4_2_an_entry_of_an_earlier_term_does_not_commit_by_counting() -> None
     assert cluster.node(1).log.committed == 3
 
 
-def test_5_4_2_figure_8_what_is_on_a_majority_may_still_be_overwritten() -> None:
+def test_5_4_2_figure_8_an_entry_on_a_majority_may_still_be_overwritten() -> None:
     cluster = group([1, 2], [1, 2], [1, 2], [1], [1, 3])
     elect(cluster, 5)
     assert all(terms(cluster, node_id) == [1, 3, 4] for node_id in cluster.members)
@@ -102,7 +102,7 @@ def test_5_5_a_crash_before_the_answer_makes_the_same_append_come_twice() -> Non
     assert terms(cluster, 1) == [1, 1]
 
 
-def test_5_6_a_vote_is_on_disk_before_it_is_given() -> None:
+def test_5_6_a_vote_is_on_disk_before_it_is_sent() -> None:
     cluster = group()
     cluster.members[1].is_slow = True
     assert tell(cluster, vote_request(2, 1, 1)) == []
@@ -120,7 +120,7 @@ def test_5_6_a_vote_survives_a_crash() -> None:
     assert not reply.granted
 
 
-def test_5_6_a_vote_that_was_not_written_was_not_given() -> None:
+def test_5_6_a_vote_that_was_not_written_was_not_sent() -> None:
     cluster = group()
     cluster.members[1].is_slow = True
     assert tell(cluster, vote_request(2, 1, 1)) == []

@@ -17,7 +17,7 @@ def with_lagging_follower() -> Cluster:
     return cluster
 
 
-def test_7_a_lagging_follower_gets_a_snapshot_and_the_log_behind_it() -> None:
+def test_7_a_lagging_follower_gets_a_snapshot_and_the_log_after_it() -> None:
     cluster = with_lagging_follower()
     propose(cluster, 1, b"d")
     tick(cluster, 1)
@@ -49,7 +49,7 @@ def snapshot_of(cluster: Cluster, data: bytes = b"a\nb\nc", *, index: int = 4, t
     return SnapshotMeta(index, term, index, term, cluster.node(1).configuration, len(data))
 
 
-def test_7_pieces_are_put_together_in_order() -> None:
+def test_7_chunks_are_joined_in_order() -> None:
     cluster = group()
     meta = snapshot_of(cluster)
     (first,) = only(tell(cluster, SnapshotChunk(2, 1, 1, meta, 0, b"a\n")), SnapshotReply)
@@ -61,7 +61,7 @@ def test_7_pieces_are_put_together_in_order() -> None:
     assert cluster.node(1).log.committed == 4
 
 
-def test_7_a_snapshot_takes_the_place_of_a_conflicting_log() -> None:
+def test_7_a_snapshot_replaces_a_conflicting_log() -> None:
     cluster = group([1, 2, 2, 2, 2], [], [])
     tell(cluster, SnapshotChunk(2, 1, 3, snapshot_of(cluster, term=3), 0, b"a\nb\nc"))
     assert terms(cluster, 1) == []
@@ -92,7 +92,7 @@ def test_7_a_restarted_server_goes_on_from_its_snapshot() -> None:
     assert (cluster.node(1).log.base, cluster.node(1).log.handed) == (3, 4)
 
 
-def test_7_appends_go_on_behind_the_snapshot() -> None:
+def test_7_appends_go_on_after_the_snapshot() -> None:
     cluster = with_lagging_follower()
     tick(cluster, 1)
     cluster.settle()

@@ -1,4 +1,4 @@
-"""Section 8 and thesis section 6.4: reads that see everything committed before they were asked for."""
+"""Section 8 and thesis section 6.4: reads that see everything committed before their request."""
 
 import pytest
 
@@ -10,13 +10,13 @@ from tests.scenarios.cluster import Cluster
 
 
 def answered(cluster: Cluster, node_id: NodeId = 1) -> list[ReadState]:
-    """Lets the cluster settle; answers the reads that came out at a node."""
+    """Lets the cluster settle; returns the reads that came out at a node."""
     cluster.settle()
     return cluster.members[node_id].reads
 
 
 def hear(cluster: Cluster, sender: NodeId, read_id: int = 0) -> list[ReadState]:
-    """Tells node 1 that a follower heard its heartbeat; answers the reads that came out so far."""
+    """Confirms a heartbeat of node 1 by a follower; returns the reads that came out so far."""
     tell(cluster, HeartbeatReply(sender, 1, 1, read_id=read_id))
     return cluster.members[1].reads
 
@@ -29,7 +29,7 @@ def test_8_a_leader_opens_its_term_with_an_empty_entry() -> None:
     assert cluster.node(1).log.committed == 1
 
 
-def test_thesis_6_4_a_read_is_served_at_the_commit_index_of_its_asking() -> None:
+def test_thesis_6_4_a_read_is_served_at_the_commit_index_of_its_request() -> None:
     cluster = group()
     elect(cluster, 1)
     propose(cluster, 1, b"x")
@@ -39,7 +39,7 @@ def test_thesis_6_4_a_read_is_served_at_the_commit_index_of_its_asking() -> None
     assert answered(cluster) == [ReadState(read_id, 2)]
 
 
-def test_thesis_6_4_a_read_waits_for_the_word_of_a_majority() -> None:
+def test_thesis_6_4_a_read_waits_for_a_majority() -> None:
     cluster = group(voters=5)
     elect(cluster, 1)
     read_id = cluster.node(1).read()
@@ -49,7 +49,7 @@ def test_thesis_6_4_a_read_waits_for_the_word_of_a_majority() -> None:
     assert hear(cluster, 3, round_number) == [ReadState(read_id, 1)]
 
 
-def test_thesis_6_4_an_answer_to_an_older_heartbeat_confirms_no_younger_read() -> None:
+def test_thesis_6_4_a_reply_to_an_older_heartbeat_confirms_no_younger_read() -> None:
     cluster = group()
     elect(cluster, 1)
     first = cluster.node(1).read()

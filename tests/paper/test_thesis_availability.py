@@ -25,7 +25,7 @@ def test_3_10_a_lagging_target_is_brought_up_first() -> None:
     assert len(only(tell(cluster, AppendReply(2, 1, 1, index=2, accepted=True)), TimeoutNow)) == 1
 
 
-def test_3_10_no_new_proposals_while_handing_over() -> None:
+def test_3_10_no_new_proposals_during_a_transfer() -> None:
     cluster = group()
     elect(cluster, 1)
     cluster.node(1).transfer(2)
@@ -42,7 +42,7 @@ def test_3_10_the_target_wins_although_the_others_hear_the_leader() -> None:
     assert cluster.node(1).role == FOLLOWER
 
 
-def test_3_10_a_transfer_that_takes_too_long_is_given_up() -> None:
+def test_3_10_a_transfer_that_takes_too_long_is_cancelled() -> None:
     cluster = group()
     elect(cluster, 1)
     cluster.cuts = {(1, 2)}
@@ -54,7 +54,7 @@ def test_3_10_a_transfer_that_takes_too_long_is_given_up() -> None:
     assert cluster.members[1].state == [b"x"]
 
 
-def test_3_10_only_a_leader_hands_over_and_only_to_a_voter() -> None:
+def test_3_10_only_a_leader_transfers_and_only_to_a_voter() -> None:
     cluster = group()
     elect(cluster, 1)
     with pytest.raises(NotLeaderError):
@@ -85,7 +85,7 @@ def test_4_2_3_after_the_shortest_election_time_a_server_listens_again() -> None
     assert reply.granted
 
 
-def test_4_2_3_a_request_on_the_leaders_wish_is_heard() -> None:
+def test_4_2_3_a_vote_request_of_a_transfer_is_accepted() -> None:
     cluster = group(check_quorum=True)
     elect(cluster, 1)
     request = VoteRequest(3, 2, 2, last_index=1, last_term=1, transfer=True)
@@ -120,7 +120,7 @@ def test_6_2_a_leader_that_hears_a_quorum_stays() -> None:
     assert cluster.node(1).role == LEADER
 
 
-def test_9_6_asking_in_advance_changes_neither_term_nor_vote() -> None:
+def test_9_6_a_pre_vote_changes_neither_term_nor_vote() -> None:
     cluster = group(pre_vote=True)
     tick(cluster, 1, ELECTION_TICKS)
     node = cluster.node(1)
@@ -142,7 +142,7 @@ def test_9_6_an_election_starts_when_a_majority_would_vote() -> None:
     assert (cluster.node(1).role, cluster.node(1).term) == (CANDIDATE, 1)
 
 
-def test_9_6_answers_given_in_advance_are_no_votes() -> None:
+def test_9_6_pre_votes_are_no_votes() -> None:
     cluster = group(voters=5, pre_vote=True)
     tick(cluster, 1, ELECTION_TICKS)
     flush(cluster, 1)
@@ -152,13 +152,13 @@ def test_9_6_answers_given_in_advance_are_no_votes() -> None:
 
 
 @pytest.mark.parametrize(("last", "granted"), [((2, 2), True), ((2, 1), False), ((1, 9), False)])
-def test_9_6_a_log_that_could_not_win_is_told_in_advance(last: tuple[Term, Index], granted: bool) -> None:
+def test_9_6_a_log_that_could_not_win_is_refused_a_pre_vote(last: tuple[Term, Index], granted: bool) -> None:
     cluster = group([2, 2], [], [], pre_vote=True)
     (reply,) = only(tell(cluster, VoteRequest(2, 1, 3, last[1], last[0], pre=True)), VoteReply)
     assert reply.granted == granted
 
 
-def test_9_6_a_server_that_hears_a_leader_does_not_promise() -> None:
+def test_9_6_a_server_that_hears_a_leader_grants_no_pre_vote() -> None:
     cluster = group(pre_vote=True, check_quorum=True)
     elect(cluster, 1)
     assert tell(cluster, VoteRequest(3, 2, 2, 9, 9, pre=True)) == []

@@ -1,7 +1,7 @@
 """A cluster of RaftNodes in one process, turned by hand: one Ready, one write, one message at a time.
 
 The network is a list of messages and the disk a pair of logs, so every interleaving that a test wants
-can be had. Nothing happens by itself except what `settle` is told to do. Every step is checked by
+can be had. Nothing happens by itself except within `settle`. Every step is checked by
 `Safety` and described in `trace`.
 """
 
@@ -64,7 +64,7 @@ class Member:
         self.id = node_id
         self.options = options
         self.disk = disk
-        #: Writes stay under way until they are asked to finish.
+        #: Writes stay in flight until a test finishes them.
         self.is_slow = False
         #: A snapshot is taken after every applied entry.
         self.always_snapshots = False
@@ -114,7 +114,7 @@ class Member:
         return ready
 
     def finish_write(self) -> Ready:
-        """The oldest write under way becomes durable."""
+        """The oldest write in flight becomes durable."""
         ready = self.writes.popleft()
         self.disk.save(ready)
         self.node.advance(ready.number)
@@ -145,7 +145,7 @@ class Member:
         return meta
 
     def compact(self, first_index: Index) -> None:
-        """Forgets the log before first_index, behind a snapshot that covers it."""
+        """Drops the log before first_index, which a snapshot covers."""
         self.take_snapshot()
         self.store.compact(first_index)
         self.disk.compact(first_index)
@@ -157,7 +157,7 @@ class Cluster:
         #: Each node's chance, from its id and how often it has started.
         self.chance = chance
         self.members: dict[NodeId, Member] = {}
-        #: Messages under way, oldest first.
+        #: Messages in flight, oldest first.
         self.network: list[Message] = []
         #: (sender, receiver) of links that lose everything.
         self.cuts: set[tuple[NodeId, NodeId]] = set()
@@ -178,7 +178,7 @@ class Cluster:
         terms: Iterable[Term] = (),
         options: RaftOptions | None = None,
     ) -> Member:
-        """A new member. With an index its log begins behind a snapshot there, of term 1; `terms` are entries in it."""
+        """A new member. With an index its log begins after a snapshot there, of term 1; `terms` are entries in it."""
         disk = MemoryLog(configuration)
         if index:
             meta = SnapshotMeta(index, 1, index, 1, configuration, len(content))
@@ -231,7 +231,7 @@ class Cluster:
                 self.network.append(message)
 
     def deliver(self, chosen: Callable[[Message], bool], *, drop: bool = False) -> list[Message]:
-        """Delivers, or loses, the messages under way that were chosen, oldest first."""
+        """Delivers, or loses, the chosen messages in flight, oldest first."""
         found = [message for message in self.network if chosen(message)]
         self.network = [message for message in self.network if not chosen(message)]
         for message in found:

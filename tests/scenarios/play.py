@@ -1,7 +1,7 @@
 """What the commands of a scenario do. Each prints what happened because of it, in the notation of `notation`.
 
 nodes 1,2,3 [learners=4] [index=10] [setting=value]   founders of a group; settings are those of RaftOptions
-join 4 [setting=value]                                a node that belongs to nobody yet
+join 4 [setting=value]                                a node that belongs to no group yet
 campaign 1 | propose 1 text | change 1 +4 ~3 -2 [implicit|explicit] | leave 1      (+ voter, ~ learner, - gone)
 read 1 | transfer 1 2 | compact 1 5 (up to 5) | link-lost 1 2 | link-back 1 2
 tick 1 [count] | timeout 1 ticks | ready 1 | sync 1 | slow 1 | fast 1

@@ -3,7 +3,7 @@
     election safety      at most one leader in a term
     log matching         entries with the same index and term are the same, and so is all before them
     leader completeness  a leader has every entry that committed in an earlier term
-    state machine safety nobody applies another entry at an index, and what committed stays
+    state machine safety no node applies another entry at an index, and committed entries stay
     durability           terms never go back and a vote is given once in a term, also over crashes
 
 `observe` looks at a whole cluster and remembers what it saw; call it after every event.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class Safety:
     def __init__(self) -> None:
         self.leaders: dict[Term, NodeId] = {}
-        #: What is known to have committed: the term at each index, and the body once somebody applied it.
+        #: Entries known to be committed: the term at each index, and the data once a node applied it.
         self.committed: dict[Index, Term] = {}
         self.applied: dict[Index, tuple[Term, int, bytes]] = {}
         self.votes: dict[tuple[NodeId, Term], NodeId] = {}

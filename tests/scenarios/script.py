@@ -5,7 +5,7 @@
     > propose 1 hello
         1>2 t1 append after 1/1 [1/2 hello] commit 1
 
-A line that begins with "> " is a command; indented lines behind it are what it printed. All other
+A line that begins with "> " is a command; indented lines after it are its output. All other
 lines are prose, kept as they are. Nothing here knows what a command means.
 """
 

@@ -50,7 +50,7 @@ class MemoryLog:
             self.hard_state = ready.hard_state
 
     def install(self, snapshot: Snapshot) -> None:
-        """The log begins anew behind the snapshot's log."""
+        """The log is reset to begin after the snapshot's log."""
         meta = snapshot.meta
         self.newest_snapshot = snapshot
         self.stored.clear()
@@ -73,7 +73,7 @@ class MemoryLog:
         return self.newest_snapshot.meta.configuration if self.newest_snapshot is not None else self.founders
 
     def configuration_entries(self) -> list[Entry]:
-        """Changes behind `configuration`, as far as they can be read."""
+        """Changes after `configuration`, as far as they can be read."""
         known = self.newest_snapshot.meta.index if self.newest_snapshot is not None else 0
         readable = [entry for entry in self.stored if entry.index > known and entry.index not in self.damaged]
         return [entry for entry in readable if entry.kind == CONFIG]

@@ -187,7 +187,7 @@ class Walk:
             return
 
     def check_reads(self) -> None:
-        """A read is served at or behind everything that had committed before it was asked for."""
+        """A read is served at or after everything that had committed before its request."""
         for member in self.cluster.members.values():
             for read in member.reads:
                 before = self.reads.pop((member.id, read.read_id), 0)

@@ -1,4 +1,4 @@
-"""Networks on loopback, and a bare socket that plays a peer of any manners."""
+"""Networks on loopback, and a bare socket that plays a good or a bad peer."""
 
 import asyncio
 import random
@@ -16,7 +16,7 @@ from flotilla.types.address import Address
 
 CLUSTER = b"0123456789abcdef"
 LOOPBACK = Address("127.0.0.1", 0)
-#: Nobody listens there.
+#: No process listens there.
 NOWHERE = Address("127.0.0.1", 1)
 CHECK_MS = 20
 
@@ -46,7 +46,7 @@ class Recorder:
     def __init__(self) -> None:
         self.messages: list[tuple[int, Message]] = []
         self.changes: list[tuple[str, int]] = []
-        #: Who refused, the peer, and why.
+        #: (which side refused, the peer, the reason).
         self.refusals: list[tuple[str, int, str]] = []
         self._news = asyncio.Event()
 
@@ -117,7 +117,7 @@ async def pair(check_ms: int = CHECK_MS) -> tuple[PeerNetwork, Recorder, PeerNet
 
 
 async def wait_pinged(*networks: PeerNetwork, pings: int = 10 * SILENT_CHECKS_MAX) -> None:
-    """Every link of theirs has heard so many pings since now, and was not cut."""
+    """Waits until every link has received this many pings, and was not cut."""
     for connection in [link._connection for each in networks for link in each._links.values()]:
         assert connection is not None
         enough = connection.received_bytes + pings * len(PING)

@@ -1,4 +1,4 @@
-"""Peers that lie, stammer, fall silent or stop listening: each costs a connection, none costs the node."""
+"""Peers that lie, send garbage, fall silent or stop reading: each costs a connection, none costs the node."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -33,7 +33,7 @@ HELLO = PeerHello(CLUSTER, sender=2, to=1, incarnation=5)
 WELCOME = PeerWelcome(handshake.ACCEPTED, sender=2, version=1)
 
 
-#: No check ever comes by itself, so nobody is cut for being slow.
+#: No check ever comes by itself, so no peer is cut for being slow.
 NEVER_MS = 1_000_000
 
 
@@ -55,7 +55,7 @@ async def started(check_ms: int = NEVER_MS) -> tuple[PeerNetwork, Recorder]:
         (replace(HELLO, sender=1), handshake.REFUSED_STRANGER),
     ],
 )
-def test_verdicts_are_told_and_acted_upon(hello: PeerHello, verdict: int) -> None:
+def test_verdicts_are_sent_and_enforced(hello: PeerHello, verdict: int) -> None:
     async def scenario() -> None:
         one, _ = await started()
         peer = await BarePeer.dial(one.address)
@@ -88,7 +88,7 @@ def test_the_same_process_replaces_its_connection_and_another_is_refused() -> No
     run(scenario)
 
 
-def test_after_silence_a_new_process_may_take_the_place() -> None:
+def test_after_silence_a_new_process_replaces_the_old_one() -> None:
     async def scenario() -> None:
         one, _ = await started()
         dead = await BarePeer.dial(one.address)
@@ -125,7 +125,7 @@ WRONG_TARGET = b"".join(encode_frame([heartbeat(2, 3)]))
     ],
     ids=["http", "no-hello", "long-hello", "long-frame", "no-frame", "damaged", "wrong-sender", "wrong-target"],
 )
-def test_what_cannot_be_understood_is_cut_and_counted(first: bytes | None, then: bytes, counter: str) -> None:
+def test_frames_that_cannot_be_decoded_are_cut_and_counted(first: bytes | None, then: bytes, counter: str) -> None:
     async def scenario() -> None:
         one, events = await started()
         good = await BarePeer.dial(one.address)
@@ -159,7 +159,7 @@ def test_strangers_are_few() -> None:
     run(scenario)
 
 
-def test_a_stranger_who_spells_slowly_does_not_stay() -> None:
+def test_a_slow_handshake_is_cut() -> None:
     async def scenario() -> None:
         one, _ = await started(check_ms=20)
         slow = await BarePeer.dial(one.address)
@@ -274,7 +274,7 @@ def test_messages_on_the_dialled_connection_are_refused() -> None:
     run(scenario)
 
 
-def test_a_process_that_was_stopped_does_not_cut_links_that_are_well() -> None:
+def test_a_process_that_was_paused_does_not_cut_healthy_links() -> None:
     async def scenario() -> None:
         one, events_one, two, events_two = await pair(check_ms=20)
         # Both loops stand still far longer than the silence that kills a link.
@@ -288,7 +288,7 @@ def test_a_process_that_was_stopped_does_not_cut_links_that_are_well() -> None:
     run(scenario)
 
 
-def test_the_hello_says_who_dials_whom() -> None:
+def test_the_hello_names_both_nodes() -> None:
     async def scenario() -> None:
         hellos: list[PeerHello] = []
 

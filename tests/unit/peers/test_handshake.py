@@ -1,4 +1,4 @@
-"""Who may come in."""
+"""Which hellos are accepted."""
 
 from dataclasses import replace
 
@@ -38,7 +38,7 @@ def test_verdicts(hello: PeerHello, verdict: int) -> None:
 def test_both_frames_come_back_as_they_were_and_leave_room_for_more() -> None:
     hello = replace(GOOD, data=2**63)
     assert handshake.decode_hello(handshake.encode_hello(hello) + b"more") == hello
-    assert handshake.decode_hello(handshake.encode_hello(hello)[:-8]) == GOOD, "an older version tells less"
+    assert handshake.decode_hello(handshake.encode_hello(hello)[:-8]) == GOOD, "an older version sends less"
     welcome = PeerWelcome(handshake.REFUSED_CLUSTER, sender=1, version=1)
     assert handshake.decode_welcome(handshake.encode_welcome(welcome) + b"more") == welcome
     assert len(handshake.encode_hello(GOOD)) <= handshake.HANDSHAKE_BYTES_MAX

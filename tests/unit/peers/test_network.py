@@ -20,7 +20,7 @@ def test_messages_go_both_ways_in_order() -> None:
     run(scenario)
 
 
-def test_what_is_sent_together_leaves_in_one_frame() -> None:
+def test_messages_sent_together_leave_in_one_frame() -> None:
     async def scenario() -> None:
         one, _, two, events_two = await pair(check_ms=100_000)
         one.send(2, [heartbeat(1, 2), heartbeat(1, 2)])
@@ -95,7 +95,7 @@ def test_a_peer_that_dials_in_is_dialled_back_at_once() -> None:
     run(scenario)
 
 
-def test_a_removed_peer_is_let_go_and_not_let_in() -> None:
+def test_a_removed_peer_is_disconnected_and_refused() -> None:
     async def scenario() -> None:
         one, events_one, two, events_two = await pair()
         one.remove_peer(2)
@@ -108,7 +108,7 @@ def test_a_removed_peer_is_let_go_and_not_let_in() -> None:
     run(scenario)
 
 
-def test_a_peer_on_another_disk_is_let_in_only_when_that_disk_is_known() -> None:
+def test_a_peer_on_another_disk_is_accepted_only_when_that_disk_is_known() -> None:
     async def scenario() -> None:
         one, events_one = network(1, {}), Recorder()
         await one.start(events_one)

@@ -1,4 +1,4 @@
-"""Peers that are refused, here or there: told once for each reason, not at every attempt."""
+"""Refused peers, on either side: reported once for each reason, not at every attempt."""
 
 import asyncio
 from dataclasses import replace
@@ -24,7 +24,7 @@ async def knock(address: tuple[str, int], *hellos: PeerHello) -> None:
         assert (verdict == handshake.ACCEPTED) == (hello == HELLO)
 
 
-def test_who_is_not_let_in_is_told_once_for_each_reason() -> None:
+def test_a_refused_peer_is_reported_once_for_each_reason() -> None:
     async def scenario() -> None:
         one, events = network(1, {2: NOWHERE}, check_ms=NEVER_MS), Recorder()
         await one.start(events)
@@ -35,7 +35,7 @@ def test_who_is_not_let_in_is_told_once_for_each_reason() -> None:
         )
         await knock(one.address, *[foreign] * 5, stranger, *[foreign] * 5, *[lost] * 3)
         assert events.refusals == [("here", 2, OTHER_CLUSTER), ("here", 9, STRANGER), ("here", 2, OTHER_NODE)]
-        # Who was let in meanwhile is news again.
+        # After it was accepted, a refusal is reported again.
         await knock(one.address, HELLO, *[lost] * 3)
         assert events.refusals[3:] == [("here", 2, OTHER_NODE)]
         assert one.counters.refused == 17
@@ -60,7 +60,7 @@ def test_a_crowd_of_strangers_does_not_fill_the_log() -> None:
     run(scenario)
 
 
-def test_who_does_not_let_us_in_is_told_once_for_each_reason() -> None:
+def test_a_refusal_by_a_peer_is_reported_once_for_each_reason() -> None:
     async def scenario() -> None:
         verdicts = [
             *[handshake.REFUSED_CLUSTER] * 3,

@@ -1,4 +1,4 @@
-"""The queue in front of a slow socket: order, bound, and what is forgotten first."""
+"""The queue in front of a slow socket: order, bound, and what is dropped first."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +17,7 @@ def test_frames_leave_in_order_and_within_the_asked_size() -> None:
     assert queue.size_bytes == 0
 
 
-def test_the_oldest_is_forgotten() -> None:
+def test_the_oldest_frame_is_dropped() -> None:
     queue = SendQueue(25)
     for number in range(4):
         queue.push([bytes([number]) * 10], 10)
@@ -25,7 +25,7 @@ def test_the_oldest_is_forgotten() -> None:
     assert queue.pop(1_000) == [b"\2" * 10, b"\3" * 10]
 
 
-def test_a_frame_above_the_bound_is_forgotten_itself() -> None:
+def test_a_frame_above_the_bound_is_dropped_itself() -> None:
     queue = SendQueue(25)
     queue.push([b"x" * 26], 26)
     assert len(queue) == 0

@@ -1,4 +1,4 @@
-"""The contract of RaftNode with its caller (raft/node.py), by its numbers: who breaks a rule is stopped at once.
+"""The contract of RaftNode with its caller (raft/node.py), by its numbers: a broken rule is stopped at once.
 
 Asserts stay on in brokers: a caller that goes on after a broken rule would lose what others rely on.
 """
@@ -35,14 +35,14 @@ from tests.scenarios.store import MemoryLog
 THREE = Configuration(voters=(1, 2, 3))
 ALONE = Configuration(voters=(1,))
 TERM = 1
-#: Who leads the others unless a test says otherwise.
+#: The leader of the other nodes unless a test says otherwise.
 LEADING = 2
 #: More than any of these tests needs.
 READIES_MAX = 20
 
 
 class Caller:
-    """Node 1 and a caller that does each part of its duty only when told to."""
+    """Node 1 and a caller that does each part of the contract only on request."""
 
     def __init__(
         self, configuration: Configuration = THREE, log: int = 0, options: RaftOptions | None = None, node_id: int = 1
@@ -101,7 +101,7 @@ def leader() -> Caller:
 
 
 def installing() -> Caller:
-    """A whole snapshot is here, and nobody has been told so yet."""
+    """A snapshot is complete, and no Ready has taken it yet."""
     caller = Caller()
     caller.node.step(snapshot_of(7))
     return caller
@@ -133,7 +133,7 @@ def stopped_in(function: str, message: str | None = None) -> Iterator[None]:
     ],
     ids=["campaign", "append", "gap", "heartbeat", "commit", "vote", "term", "snapshot", "ticks"],
 )
-def test_1_there_is_a_ready_exactly_while_something_is_to_be_done(give: Callable[[RaftNode], object]) -> None:
+def test_1_there_is_a_ready_exactly_while_work_is_pending(give: Callable[[RaftNode], object]) -> None:
     caller = Caller(log=2)
     assert not caller.node.has_ready()
     give(caller.node)
@@ -145,7 +145,7 @@ def test_1_there_is_a_ready_exactly_while_something_is_to_be_done(give: Callable
     assert not caller.node.has_ready()
 
 
-def test_1_a_ready_takes_everything_but_what_is_too_much_to_apply_at_once() -> None:
+def test_1_a_ready_takes_everything_except_more_than_is_applied_at_once() -> None:
     caller = Caller(log=3, options=RaftOptions(apply_bytes_max=1))
     caller.node.step(append(3, 1, commit=3))
     assert [entry.index for entry in caller.take().committed] == [1]
@@ -155,12 +155,12 @@ def test_1_a_ready_takes_everything_but_what_is_too_much_to_apply_at_once() -> N
     assert not caller.node.has_ready()
 
 
-def test_1_nobody_is_node_zero() -> None:
+def test_1_no_node_has_id_zero() -> None:
     with stopped_in("__init__"):
         Caller(node_id=NO_NODE)
 
 
-def test_1_a_message_for_somebody_else_is_not_for_this_node() -> None:
+def test_1_a_message_to_another_node_is_refused() -> None:
     with stopped_in("step"):
         Caller().node.step(Heartbeat(LEADING, 3, TERM, commit=0))
 
@@ -186,7 +186,7 @@ def test_1_options_that_cannot_work_are_refused_at_the_start(options: RaftOption
 # 2. What a Ready stores is in the store before any further call.
 
 
-def test_2_from_its_ready_on_the_store_answers_for_an_entry() -> None:
+def test_2_from_its_ready_on_the_store_serves_an_entry() -> None:
     caller = Caller()
     caller.node.step(append(0, 2))
     ready = caller.node.ready()
@@ -220,7 +220,7 @@ def test_2_a_store_never_forgets_what_was_not_applied() -> None:
 # 3. `messages` may leave at once.
 
 
-def test_3_a_leader_replicates_what_its_own_disk_still_writes() -> None:
+def test_3_a_leader_replicates_entries_that_its_own_disk_still_writes() -> None:
     caller = Caller()
     caller.node.campaign()
     caller.node.step(VoteReply(LEADING, 1, TERM + 1, granted=True, pre=True))
@@ -239,7 +239,7 @@ def test_3_a_leader_replicates_what_its_own_disk_still_writes() -> None:
     assert caller.node.log.durable < index
 
 
-def test_3_an_answer_to_a_heartbeat_waits_for_nothing_but_its_term() -> None:
+def test_3_a_heartbeat_reply_waits_only_for_its_term() -> None:
     caller = Caller()
     caller.node.step(append(0, 1))
     caller.node.step(Heartbeat(LEADING, 1, TERM, commit=0))
@@ -254,7 +254,7 @@ def test_3_an_answer_to_a_heartbeat_waits_for_nothing_but_its_term() -> None:
 # 4. `messages_after_sync` wait until all that they rest on is durable.
 
 
-def test_4_an_accepted_append_is_told_after_its_sync() -> None:
+def test_4_an_append_is_acknowledged_after_its_sync() -> None:
     caller = Caller()
     caller.node.step(append(0, 2))
     ready = caller.take()
@@ -264,7 +264,7 @@ def test_4_an_accepted_append_is_told_after_its_sync() -> None:
     assert (reply.index, reply.accepted) == (2, True)
 
 
-def test_4_a_vote_is_told_after_its_sync() -> None:
+def test_4_a_vote_is_sent_after_its_sync() -> None:
     caller = Caller()
     caller.node.step(VoteRequest(3, 1, TERM + 1, last_index=0, last_term=0))
     ready = caller.take()
@@ -275,7 +275,7 @@ def test_4_a_vote_is_told_after_its_sync() -> None:
     assert reply.granted
 
 
-def test_4_the_own_vote_counts_when_it_cannot_be_forgotten() -> None:
+def test_4_the_own_vote_counts_when_it_is_durable() -> None:
     caller = Caller(ALONE)
     caller.node.campaign()
     ready = caller.take()
@@ -285,7 +285,7 @@ def test_4_the_own_vote_counts_when_it_cannot_be_forgotten() -> None:
     assert caller.node.role == LEADER
 
 
-def test_4_the_own_copy_counts_when_it_cannot_be_forgotten() -> None:
+def test_4_the_own_copy_counts_when_it_is_durable() -> None:
     caller = leader()
     first = caller.node.propose(b"first")
     assert caller.node.has_ready()
@@ -342,7 +342,7 @@ def test_5_a_ready_that_stores_nothing_is_advanced_too() -> None:
         caller.node.advance(2)
 
 
-def test_5_each_advance_makes_durable_what_its_own_ready_stored() -> None:
+def test_5_each_advance_makes_the_entries_of_its_own_ready_durable() -> None:
     caller = two_taken()
     assert caller.node.log.durable == 0
     caller.node.advance(1)
@@ -371,11 +371,11 @@ def test_5_nothing_happens_until_the_snapshot_is_installed() -> None:
     assert not caller.node.has_ready()
     assert (caller.node.role, caller.node.term, caller.node.log.last_index) == (FOLLOWER, TERM, 0)
     caller.node.advance(ready.number)
-    (told,) = caller.finish()
-    assert told == AppendReply(1, LEADING, TERM, index=7, accepted=True)
+    (reply,) = caller.finish()
+    assert reply == AppendReply(1, LEADING, TERM, index=7, accepted=True)
 
 
-def test_5_a_snapshot_that_is_let_go_while_it_is_installed_is_missed() -> None:
+def test_5_a_snapshot_must_not_be_cleared_while_it_is_installed() -> None:
     caller = installing()
     ready = caller.take()
     caller.node.installing = None
@@ -383,7 +383,7 @@ def test_5_a_snapshot_that_is_let_go_while_it_is_installed_is_missed() -> None:
         caller.node.advance(ready.number)
 
 
-def test_5_a_snapshot_waits_for_its_turn_like_every_ready() -> None:
+def test_5_a_snapshot_is_advanced_in_order_like_every_ready() -> None:
     caller = Caller()
     caller.node.step(append(0, 1))
     caller.take()
@@ -401,7 +401,7 @@ def test_5_a_snapshot_waits_for_its_turn_like_every_ready() -> None:
 # 6. `committed` is applied in order, each entry once.
 
 
-def test_6_what_is_committed_comes_out_once_and_not_before_it_is_durable_here() -> None:
+def test_6_a_committed_entry_comes_out_once_and_not_before_it_is_durable_here() -> None:
     caller = two_taken()
     caller.node.step(CommitNews(LEADING, 1, TERM, commit=2))
     assert caller.node.log.committed == 2
@@ -413,7 +413,7 @@ def test_6_what_is_committed_comes_out_once_and_not_before_it_is_durable_here() 
         assert not caller.node.has_ready()
 
 
-def test_6_what_a_snapshot_holds_is_not_applied_again() -> None:
+def test_6_entries_that_a_snapshot_covers_are_not_applied_again() -> None:
     caller = installing()
     ready = caller.take()
     assert ready.committed == []
@@ -450,7 +450,7 @@ def test_only_a_candidate_wins(role: int) -> None:
         caller.node.become_leader()
 
 
-def test_only_who_voted_for_itself_wins() -> None:
+def test_only_a_candidate_that_voted_for_itself_wins() -> None:
     caller = Caller()
     caller.node.become_candidate()
     caller.node.vote = LEADING

@@ -1,4 +1,4 @@
-"""What is sent to learners is limited by a credit, which somebody refills; voters never wait for it."""
+"""A credit limits what is sent to learners until it is refilled; voters never wait for it."""
 
 from flotilla.raft.membership import ADD_LEARNER, Change, ConfigurationChange
 from flotilla.raft.messages import Configuration
@@ -27,7 +27,7 @@ def teaching(credit_bytes: int) -> Cluster:
 
 
 def settle(cluster: Cluster) -> None:
-    """Time passes, in which a leader without credit says no more than that it is there."""
+    """Time passes, in which a leader without credit sends only heartbeats."""
     for _ in range(10):
         cluster.call(1, lambda node: node.tick())
         cluster.settle()
@@ -42,7 +42,7 @@ def test_without_a_limit_everything_arrives() -> None:
     assert arrived(cluster) == cluster.node(1).log.last_index
 
 
-def test_a_learner_gets_what_the_credit_allows_and_goes_on_when_there_is_more() -> None:
+def test_a_learner_gets_what_the_credit_allows_and_goes_on_after_a_refill() -> None:
     cluster = teaching(10_000)
     there = arrived(cluster)
     # One append may go over the credit by an entry, and finding out where to begin takes another.

@@ -26,7 +26,7 @@ def store(log: RaftLog, stored: MemoryLog, number: int) -> None:
     stored.save(Ready(number, None, log.take_pending(number), [], 0, None, [], [], [], []))
 
 
-def test_what_was_recovered_is_durable():
+def test_recovered_entries_are_durable():
     log, _ = log_of(1, 1, 2)
     assert (log.last_index, log.last_term(), log.durable) == (3, 2, 3)
 
@@ -93,7 +93,7 @@ def test_an_overwritten_entry_that_comes_back_is_not_durable_by_its_first_write(
     assert log.durable == 1
 
 
-def test_only_what_is_committed_and_durable_is_handed_out_and_only_once():
+def test_only_committed_and_durable_entries_are_handed_out_and_only_once():
     log, stored = log_of(1, 1)
     log.append(entries(1, first=3))
     store(log, stored, number=1)
@@ -121,7 +121,7 @@ def test_handing_out_is_bounded_by_bytes():
         ((1, 1), 9, 1, 2),
     ],
 )
-def test_the_last_place_where_logs_may_agree(terms: tuple[int, ...], index: int, term: int, found: int):
+def test_the_last_index_at_which_logs_may_agree(terms: tuple[int, ...], index: int, term: int, found: int):
     log, _ = log_of(*terms)
     assert log.find_not_newer(index, term) == found
 
@@ -171,7 +171,7 @@ def test_a_snapshot_whose_log_begins_before_it_is_not_applied_again():
 
 @pytest.mark.parametrize(("own_term", "committed"), [(2, 8), (1, 5)])
 def test_a_snapshot_commits_a_kept_suffix_only_where_it_agrees(own_term: int, committed: int):
-    """A repair keeps intact entries behind the snapshot's log; they may never have been committed."""
+    """A repair keeps intact entries after the snapshot's log; they may never have been committed."""
     log, _ = log_of(1)
     suffix = entries(1, 1, own_term, own_term, first=6)
     log.restore(SnapshotMeta(index=8, term=2, log_index=5, log_term=1, configuration=FOUNDERS), suffix)

@@ -1,4 +1,4 @@
-"""Which configuration follows from which, and that every accepted change keeps the group safe."""
+"""The configuration after each change, and that every accepted change keeps the group safe."""
 
 from itertools import combinations
 

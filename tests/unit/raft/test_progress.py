@@ -1,4 +1,4 @@
-"""What a leader knows of a follower: when it may send, what an answer changes."""
+"""A leader's view of a follower: when it may send, and what a reply changes."""
 
 from flotilla.raft.messages import Configuration, SnapshotMeta
 from flotilla.raft.progress import PROBE, REPLICATE, SNAPSHOT, Progress
@@ -41,7 +41,7 @@ def test_replication_is_bounded_by_bytes():
     assert not progress.is_paused(BYTES_MAX, COUNT_MAX)
 
 
-def test_an_answer_frees_everything_up_to_it():
+def test_a_reply_frees_everything_up_to_it():
     progress = replicating(4)
     for last in (5, 6, 7):
         progress.sent(last, 10)
@@ -51,7 +51,7 @@ def test_an_answer_frees_everything_up_to_it():
     assert progress.match == 6
 
 
-def test_a_refusal_while_replicating_goes_back_to_what_is_known():
+def test_a_refusal_while_replicating_goes_back_to_match():
     progress = replicating(4)
     progress.sent(9, 10)
     assert progress.refused(9, hint=6)
@@ -77,7 +77,7 @@ def test_a_probe_jumps_to_the_hint_but_never_below_match():
     assert progress.next == 21
 
 
-def test_a_snapshot_pauses_appends_and_ends_behind_its_log():
+def test_a_snapshot_pauses_appends_and_ends_after_its_log():
     progress = Progress(1)
     progress.needs_snapshot = True
     progress.become_snapshot(SnapshotMeta(30, 2, 25, 2, Configuration(voters=(1,)), 100))
@@ -88,7 +88,7 @@ def test_a_snapshot_pauses_appends_and_ends_behind_its_log():
     assert (progress.next, progress.snapshot) == (26, None)
 
 
-def test_who_has_lost_what_it_had_is_not_asked_again_at_once():
+def test_a_replica_that_lost_entries_is_not_probed_again_at_once():
     progress = replicating(86)
     progress.become_probe()
     progress.sent(87, 1)

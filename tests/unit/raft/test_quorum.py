@@ -49,7 +49,7 @@ def test_joint_committed_is_what_both_halves_have(configuration: Configuration, 
 
 
 @given(configurations, matches, st.sampled_from(NODES), st.integers(0, 20))
-def test_committed_never_falls_when_a_voter_gets_further(
+def test_committed_never_falls_when_a_voter_advances(
     configuration: Configuration, match: dict[NodeId, Index], node: NodeId, more: int
 ) -> None:
     further = {**match, node: match.get(node, 0) + more}
@@ -57,7 +57,7 @@ def test_committed_never_falls_when_a_voter_gets_further(
 
 
 @given(halves, ballots)
-def test_vote_is_decided_once_no_missing_answer_can_turn_it(
+def test_a_vote_is_decided_once_no_missing_vote_can_change_it(
     voters: tuple[NodeId, ...], votes: dict[NodeId, bool]
 ) -> None:
     yes = sum(votes.get(voter, False) for voter in voters)
@@ -95,7 +95,7 @@ def test_an_empty_configuration_agrees_to_everything() -> None:
     assert has_quorum(Configuration(), ())
 
 
-def test_answers_of_strangers_and_learners_do_not_count() -> None:
+def test_votes_of_strangers_and_learners_do_not_count() -> None:
     configuration = Configuration(voters=(1, 2, 3), learners=(4, 5))
     assert committed_index(configuration, {1: 9, 4: 9, 5: 9, 6: 9}) == 0
     assert vote_result(configuration, {1: True, 4: True, 5: True}) == PENDING

@@ -1,4 +1,4 @@
-"""What a damaged replica believes of what it is told."""
+"""Which repair replies a damaged replica acts on."""
 
 from random import Random
 
@@ -13,7 +13,7 @@ FOUNDERS = Configuration(voters=(1, 2, 3))
 
 
 @pytest.mark.parametrize(("term", "is_dropped"), [(2, True), (3, False)])
-def test_a_leader_that_once_had_nothing_there_is_not_believed_about_what_it_sent_itself(term: int, is_dropped: bool):
+def test_an_old_reply_does_not_drop_an_entry_that_the_leader_has_sent_since(term: int, is_dropped: bool):
     stored = MemoryLog(FOUNDERS)
     stored.stored = [Entry(1, 1, NOOP, b""), Entry(2, term, NOOP, b"")]
     node = RaftNode(

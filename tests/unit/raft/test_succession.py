@@ -1,7 +1,7 @@
 """A leader dies and its followers hear of it one by one: every interleaving elects one of them within a few heartbeats.
 
 Time goes in moments of a quarter of a tick, so that hints, ticks and messages of the two followers meet in
-every order. Safety is watched by the cluster itself; here it is also seen that nobody asks for a vote
+every order. Safety is watched by the cluster itself; here it is also checked that no node requests a vote
 before a quorum has said that it would be given.
 """
 
@@ -58,7 +58,7 @@ class Succession:
         assert self.cluster.node(1).role == LEADER
         if behind is not None:
             self.cluster.cuts = {(1, behind)}
-            self.cluster.call(1, lambda node: node.propose(b"not for everybody"))
+            self.cluster.call(1, lambda node: node.propose(b"not for all"))
             self.cluster.settle()
             self.cluster.cuts = set()
         if not lives:
@@ -66,7 +66,7 @@ class Succession:
         self._latency = latency
         self._phases = dict(zip((2, 3), phases, strict=True))
         self._on_the_way: list[tuple[int, Message]] = []
-        #: Who may stand in which term, by the answers to its pre-vote.
+        #: The voters that granted the pre-vote of (node, term).
         self._promises: dict[tuple[NodeId, Term], set[NodeId]] = {}
 
     def lose_link(self, node_id: NodeId) -> None:
@@ -115,12 +115,12 @@ class Succession:
         elif isinstance(message, VoteRequest) and not message.pre:
             promised = self._promises.get((message.sender, message.term), set())
             voters = self.cluster.node(message.sender).configuration.voters
-            assert 2 * len(promised) > len(voters), f"node {message.sender} stands with the word of {promised}"
+            assert 2 * len(promised) > len(voters), f"node {message.sender} stands with the pre-votes of {promised}"
 
 
 @pytest.mark.parametrize("latency", [1, 3])
 @pytest.mark.parametrize("phases", PHASES)
-def test_a_leader_follows_whoever_loses_the_link_first(latency: int, phases: tuple[int, int]) -> None:
+def test_a_leader_is_elected_whichever_follower_loses_the_link_first(latency: int, phases: tuple[int, int]) -> None:
     for first, second in product(HINTS, HINTS):
         succession = Succession(latency=latency, phases=phases)
         succession.run([(first, "hint", 2), (second, "hint", 3)], 2 * LINE_MOMENTS + MESSAGES * latency)
@@ -129,7 +129,9 @@ def test_a_leader_follows_whoever_loses_the_link_first(latency: int, phases: tup
 @pytest.mark.parametrize("latency", [1, 3])
 @pytest.mark.parametrize("phases", PHASES)
 @pytest.mark.parametrize("behind", [2, 3])
-def test_a_follower_that_is_behind_holds_up_nobody(latency: int, phases: tuple[int, int], behind: NodeId) -> None:
+def test_a_follower_that_is_behind_does_not_delay_the_election(
+    latency: int, phases: tuple[int, int], behind: NodeId
+) -> None:
     for first, second in product(HINTS, HINTS):
         succession = Succession(latency=latency, phases=phases, behind=behind)
         succession.run([(first, "hint", 2), (second, "hint", 3)], 2 * LINE_MOMENTS + MESSAGES * latency)
@@ -139,7 +141,9 @@ def test_a_follower_that_is_behind_holds_up_nobody(latency: int, phases: tuple[i
 @pytest.mark.parametrize("latency", [1, 3])
 @pytest.mark.parametrize("delay", [0, 1, 4])
 @pytest.mark.parametrize("heard_by", [(2,), (3,), (2, 3)])
-def test_what_a_dead_leader_sent_last_keeps_nobody_waiting(latency: int, delay: int, heard_by: tuple[int, ...]) -> None:
+def test_the_last_messages_of_a_dead_leader_do_not_delay_the_election(
+    latency: int, delay: int, heard_by: tuple[int, ...]
+) -> None:
     for hints in product(HINTS[::2], HINTS[::2]):
         events = [(moment, "hint", node_id) for node_id, moment in zip((2, 3), hints, strict=True)]
         events += [(at + delay, "leftover", node_id) for at, _, node_id in events if node_id in heard_by]
@@ -148,7 +152,9 @@ def test_what_a_dead_leader_sent_last_keeps_nobody_waiting(latency: int, delay: 
 
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize(("latency", "succession_ticks"), [(1, 0), (12, 2)])
-def test_where_the_line_cannot_part_the_candidates_chance_does(seed: int, latency: int, succession_ticks: int) -> None:
+def test_where_the_order_cannot_separate_the_candidates_randomness_does(
+    seed: int, latency: int, succession_ticks: int
+) -> None:
     """No distance between the places, or messages that take longer than it: they meet again after a split vote."""
     options = RaftOptions(succession_ticks=succession_ticks)
     succession = Succession(
@@ -161,7 +167,9 @@ def test_where_the_line_cannot_part_the_candidates_chance_does(seed: int, latenc
 
 @pytest.mark.parametrize("phases", PHASES)
 @pytest.mark.parametrize("losing", [(2,), (3,)])
-def test_one_follower_alone_with_its_hint_unseats_nobody(phases: tuple[int, int], losing: tuple[int, ...]) -> None:
+def test_a_single_follower_with_a_broken_link_does_not_unseat_the_leader(
+    phases: tuple[int, int], losing: tuple[int, ...]
+) -> None:
     succession = Succession(latency=1, phases=phases, lives=True)
     for node_id in losing:
         succession.lose_link(node_id)
@@ -171,7 +179,7 @@ def test_one_follower_alone_with_its_hint_unseats_nobody(phases: tuple[int, int]
         assert [succession.cluster.node(node_id).term for node_id in (1, 2, 3)] == [1, 1, 1]
 
 
-def test_a_follower_that_hears_its_leader_over_a_link_that_is_back_waits_as_long_as_ever() -> None:
+def test_a_follower_whose_link_is_back_waits_the_full_election_timeout() -> None:
     succession = Succession(latency=1, lives=True)
     node = succession.cluster.node(3)
     before = node.election_timeout

@@ -1,4 +1,4 @@
-"""Who is sent entries at once and who a little later; and that nobody has to wait longer than a tick for it."""
+"""Thrifty replication: which voters get entries at once and which lag, for a tick at most."""
 
 import pytest
 
@@ -13,7 +13,7 @@ OPTIONS = RaftOptions(quiesce_ticks=0, commit_news_ticks=1, thrifty_bytes_max=1_
 
 
 def led(*voters: NodeId, leader: NodeId = 1, learners: tuple[NodeId, ...] = ()) -> Cluster:
-    """A cluster whose leader has had a tick to see how everybody is doing."""
+    """A cluster whose leader has had a tick to choose the lagging voters."""
     cluster = Cluster()
     configuration = Configuration(voters=voters, learners=learners)
     for node_id in configuration.members():
@@ -31,7 +31,7 @@ def tick(cluster: Cluster, node_id: NodeId = 1) -> None:
 
 
 def asked(cluster: Cluster, leader: NodeId = 1) -> dict[NodeId, int]:
-    """How many entries leave to whom in the leader's next turn."""
+    """How many entries leave to each voter in the leader's next turn."""
     cluster.process_ready(leader)
     appends = [message for message in cluster.network if isinstance(message, Append)]
     return {message.to: len(message.entries) for message in appends}
@@ -49,7 +49,7 @@ def lasts(cluster: Cluster) -> dict[NodeId, int]:
     ("voters", "leader", "prompt"),
     [((1, 2, 3), 1, [2]), ((1, 2, 3), 2, [3]), ((1, 2, 3), 3, [1]), ((1, 2, 3, 4, 5), 4, [5, 1]), ((1, 2), 1, [2])],
 )
-def test_a_lone_entry_goes_to_those_who_would_stand_first(voters, leader, prompt):
+def test_a_single_entry_goes_to_the_voters_that_would_stand_first(voters, leader, prompt):
     cluster = led(*voters, leader=leader)
     propose(cluster, leader)
     assert asked(cluster, leader) == dict.fromkeys(prompt, 1)
@@ -60,7 +60,7 @@ def test_a_lone_entry_goes_to_those_who_would_stand_first(voters, leader, prompt
     assert behind == [voter for voter in voters if voter != leader and voter not in prompt]
 
 
-def test_the_others_have_it_with_the_next_tick_in_one_message():
+def test_lagging_voters_get_it_with_the_next_tick_in_one_message():
     cluster = led(1, 2, 3)
     for _ in range(5):
         propose(cluster)
@@ -83,13 +83,13 @@ def test_many_entries_do_not_wait_for_the_tick():
     assert asked(cluster) == {2: 1, 3: ENTRIES_MAX + 1}
 
 
-def test_under_load_nobody_is_spared():
+def test_under_load_no_voter_lags():
     cluster = led(1, 2, 3)
     propose(cluster, size_bytes=OPTIONS.thrifty_bytes_max + 1)
     assert asked(cluster) == {2: 1, 3: 1}
 
 
-def test_one_that_falls_silent_changes_places_with_its_spare():
+def test_a_voter_that_falls_silent_changes_places_with_a_lagging_one():
     cluster = led(1, 2, 3)
     cluster.cuts = {(1, 2), (2, 1)}
     propose(cluster)
@@ -119,7 +119,7 @@ def test_a_broken_link_is_known_at_once():
     assert cluster.node(1).log.committed == 3
 
 
-def test_a_leader_whose_own_disk_is_slow_spares_nobody():
+def test_with_a_slow_disk_of_the_leader_no_voter_lags():
     cluster = led(1, 2, 3)
     cluster.members[1].is_slow = True
     propose(cluster)
@@ -137,7 +137,7 @@ def test_a_leader_whose_own_disk_is_slow_spares_nobody():
     assert asked(cluster) == {2: 1, 3: 1}
 
 
-def test_whom_leadership_goes_to_has_everything_at_once():
+def test_the_target_of_a_transfer_gets_everything_at_once():
     cluster = led(1, 2, 3)
     propose(cluster)
     cluster.settle()
@@ -147,7 +147,7 @@ def test_whom_leadership_goes_to_has_everything_at_once():
     assert cluster.node(3).role == LEADER
 
 
-def test_who_asks_for_a_read_has_at_once_what_it_lacks():
+def test_a_follower_that_reads_gets_its_missing_entries_at_once():
     cluster = led(1, 2, 3)
     propose(cluster)
     cluster.settle()
@@ -157,7 +157,7 @@ def test_who_asks_for_a_read_has_at_once_what_it_lacks():
     assert cluster.members[3].node.log.committed == 2
 
 
-def test_learners_are_not_kept_waiting():
+def test_learners_do_not_lag():
     cluster = led(1, 2, 3, learners=(4,))
     propose(cluster)
     assert asked(cluster) == {2: 1, 4: 1}
@@ -168,7 +168,7 @@ def test_learners_are_not_kept_waiting():
     [Configuration(voters=(1, 2, 3), outgoing=(1, 2, 3, 4)), Configuration(voters=(2, 3))],
     ids=["members change", "the leader is no voter"],
 )
-def test_where_the_quorum_is_another_one_nobody_is_spared(configuration):
+def test_in_a_joint_or_foreign_quorum_no_voter_lags(configuration):
     cluster = led(1, 2, 3)
     node = cluster.node(1)
     assert node.lagging == {3}
@@ -177,7 +177,7 @@ def test_where_the_quorum_is_another_one_nobody_is_spared(configuration):
     assert node.lagging == frozenset()
 
 
-def test_without_a_bound_everybody_is_sent_everything():
+def test_without_a_bound_all_voters_are_sent_everything_at_once():
     assert RaftOptions().thrifty_bytes_max == 0
     cluster = Cluster()
     for node_id in (1, 2, 3):
@@ -189,8 +189,8 @@ def test_without_a_bound_everybody_is_sent_everything():
     assert asked(cluster) == {2: 1, 3: 1}
 
 
-def test_who_has_more_than_the_first_in_line_stands_in_its_place():
-    """The first that would stand is the spare, because the other one was quicker; then the leader dies."""
+def test_a_voter_with_more_entries_stands_instead_of_the_first_in_line():
+    """The first voter in line lags, because the other one was quicker; then the leader dies."""
     cluster = led(1, 2, 3)
     cluster.cuts = {(1, 2), (2, 1)}
     propose(cluster)

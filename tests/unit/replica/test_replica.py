@@ -1,4 +1,4 @@
-"""One replica driven by hand: who is answered, with what, and when."""
+"""One replica driven by hand: which requests are answered, with what, and when."""
 
 from random import Random
 
@@ -109,7 +109,7 @@ def test_a_membership_change_is_answered_with_the_configuration():
     assert isinstance(subject.replies[-1][1], ConfigurationChangeError)
 
 
-def test_who_has_nothing_of_the_log_does_not_become_a_voter():
+def test_a_node_without_the_log_does_not_become_a_voter():
     subject = leading()
     subject.change_members(ConfigurationChange((Change(ADD_VOTER, 4),)), "stranger")
     subject.change_members(ConfigurationChange((Change(ADD_LEARNER, 4),)), "learner")
@@ -136,7 +136,7 @@ def test_a_read_sees_what_was_acknowledged_before_it():
     assert result == subject.machine.read(None)
 
 
-def test_a_read_that_nobody_confirms_is_given_up():
+def test_a_read_that_no_quorum_confirms_expires():
     subject = replica(THREE)
     subject.raft.step(Append(2, 1, 1, 0, 0, 0, [Entry(1, 1, NOOP, b"")]))
     turn(subject)
@@ -147,7 +147,7 @@ def test_a_read_that_nobody_confirms_is_given_up():
     assert [(token, type(result)) for token, result in subject.replies] == [("token", UnavailableError)]
 
 
-def test_a_confirmed_read_that_this_replica_never_reaches_is_given_up():
+def test_a_confirmed_read_that_this_replica_never_reaches_expires():
     subject = replica(THREE)
     subject.raft.step(Append(2, 1, 1, 0, 0, 0, [Entry(1, 1, NOOP, b"")]))
     turn(subject)
@@ -162,7 +162,7 @@ def test_a_confirmed_read_that_this_replica_never_reaches_is_given_up():
     assert [(token, type(result)) for token, result in subject.replies] == [("token", UnavailableError)]
 
 
-def test_a_snapshot_that_could_not_be_written_is_not_tried_again_at_once():
+def test_a_failed_snapshot_is_not_retried_at_once():
     subject = leading(options=ReplicaOptions(snapshot_entries=2, snapshot_retry_ticks=7))
     for number in range(4):
         subject.propose(command(number), number)
@@ -178,14 +178,14 @@ def test_a_snapshot_that_could_not_be_written_is_not_tried_again_at_once():
 @pytest.mark.parametrize(
     ("terms", "readable"),
     [
-        # What stands behind the log's start is of our own, and was never committed; so is what it ends with.
+        # The entries after the log's start are our own, and never committed; so are the last ones.
         ((1, 1), 6),
         ((1, 1, 1, 1, 1), 6),
         # The snapshot's own entry is there.
         ((1, 1, 2, 2, 2), 10),
     ],
 )
-def test_of_a_state_that_is_ahead_of_its_log_only_what_was_committed_can_be_read(terms: tuple[int, ...], readable: int):
+def test_with_a_state_ahead_of_its_log_only_committed_entries_can_be_read(terms: tuple[int, ...], readable: int):
     log = Log(THREE)
     log.install(Snapshot(SnapshotMeta(9, 2, 5, 1, THREE, 0), Ledger().snapshot()))
     log.stored = [Entry(6 + place, term, NOOP, b"") for place, term in enumerate(terms)]
@@ -211,7 +211,7 @@ def test_a_snapshot_shortens_the_log_unless_the_log_is_the_data(keeps_log: bool,
     assert not subject.wants_snapshot()
 
 
-def test_a_snapshot_is_due_by_what_a_start_would_have_to_read_again():
+def test_a_snapshot_is_due_by_the_bytes_that_a_start_would_read_again():
     size_bytes = len(command(0))
     subject = leading(options=ReplicaOptions(snapshot_bytes=4 * size_bytes))
     for number in range(3):
@@ -239,7 +239,7 @@ def test_a_snapshot_is_due_by_what_a_start_would_have_to_read_again():
     assert subject.wants_snapshot(), "what was not written is still to be read"
 
 
-def test_a_log_that_is_the_data_shrinks_to_what_is_needed_once_a_snapshot_stands_behind_it():
+def test_a_log_that_is_the_data_shrinks_to_what_is_needed_once_a_snapshot_covers_it():
     subject = leading(options=ReplicaOptions(snapshot_entries=0, trail_entries=3, keeps_log=True))
     for number in range(10):
         subject.propose(command(number), number)
@@ -252,7 +252,7 @@ def test_a_log_that_is_the_data_shrinks_to_what_is_needed_once_a_snapshot_stands
     subject.snapshot_taken(snapshot.meta)
     assert subject.log.first_index() == 6
     assert not subject.has_slack()
-    # The snapshot is there: what is released now goes at once, and no trail is kept behind it.
+    # The snapshot is there: released entries go at once, and no trail is kept.
     subject.release_below(7)
     assert subject.log.first_index() == 7
     subject.release_below(12)
@@ -265,7 +265,7 @@ def test_a_log_that_is_the_data_shrinks_to_what_is_needed_once_a_snapshot_stands
     assert subject.has_slack()
 
 
-def test_a_replica_whose_snapshot_is_rotten_takes_part_in_nothing_until_the_leader_sends_one():
+def test_a_replica_with_a_rotten_snapshot_takes_no_part_until_the_leader_sends_one():
     log = Log(THREE)
     log.install(Snapshot(SnapshotMeta(9, 2, 9, 2, THREE, 0), b""))
     log.is_snapshot_rotten = True

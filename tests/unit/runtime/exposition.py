@@ -1,4 +1,4 @@
-"""A strict reader of Prometheus' text format 0.0.4: what a lenient one would pass over is an error here."""
+"""A strict reader of Prometheus' text format 0.0.4: anything that a lenient one would ignore is an error here."""
 
 import re
 from dataclasses import dataclass, field

@@ -40,7 +40,7 @@ SMALL = StoreOptions(journal_bytes=64 * 1024, segment_bytes=16 * 1024)
 
 
 class Bench:
-    """A driver whose outside is turned by hand: blocks and jobs wait until they are finished."""
+    """A driver whose ports are worked by hand: blocks and jobs wait until a test finishes them."""
 
     def __init__(
         self, configuration: Configuration, groups: int = 1, snapshot_entries: int = 0, raft: RaftOptions | None = None
@@ -140,7 +140,7 @@ def test_a_proposal_is_answered_only_after_its_sync():
     assert [token for token, _ in bench.replies] == ["token"]
 
 
-def test_what_comes_in_while_a_block_is_written_shares_the_next_one():
+def test_inputs_that_come_while_a_block_is_written_share_the_next_one():
     bench = Bench(ALONE, groups=3)
     bench.elect()
     bench.driver.propose(1, command(2), 0)
@@ -200,7 +200,7 @@ def test_an_append_is_answered_only_after_its_sync():
     assert sends(bench, AppendReply) == [AppendReply(1, 2, entry_term, index=1, accepted=True)]
 
 
-def test_an_answer_that_stores_nothing_waits_for_the_block_under_way_and_no_longer():
+def test_a_reply_that_stores_nothing_waits_only_for_the_block_in_flight():
     bench = Bench(THREE)
     bench.settle()
     bench.driver.receive([(1, Append(2, 1, 5, 0, 0, 0, [Entry(1, 5, NOOP, b"")]))])
@@ -213,7 +213,7 @@ def test_an_answer_that_stores_nothing_waits_for_the_block_under_way_and_no_long
     assert bench.blocks == []
 
 
-def test_an_acknowledgement_that_waited_for_the_disk_until_its_entry_was_cut_off_is_not_sent():
+def test_an_acknowledgement_of_an_entry_truncated_meanwhile_is_not_sent():
     bench = Bench(THREE)
     bench.driver.receive([(1, Append(2, 1, 2, 0, 0, 0, [Entry(1, 2, NOOP, b"")]))])
     bench.driver.pump()
@@ -244,11 +244,11 @@ def led_by_one(raft_options: RaftOptions | None = None) -> Bench:
 
 
 def led_with_a_lagging_voter() -> Bench:
-    """Node 1 leads, hurries to node 2 only, and has just been asked to store something."""
+    """Node 1 leads, node 3 lags, and an entry has just been proposed."""
     bench = led_by_one(RaftOptions(thrifty_bytes_max=1_000))
     bench.tick(1)
     assert bench.driver.replicas[1].raft.lagging == {3}
-    # The first one after a tick goes to everybody.
+    # The first one after a tick goes to all voters.
     bench.driver.propose(1, command(1), "first")
     bench.settle()
     for peer in (2, 3):
@@ -270,7 +270,7 @@ def accept(bench: Bench, peer: int) -> None:
     bench.settle()
 
 
-def test_what_has_no_quorum_in_time_goes_to_everybody():
+def test_an_entry_without_a_quorum_in_time_goes_to_all_voters():
     bench = led_with_a_lagging_voter()
     bench.sent.clear()
     bench.driver.replicate_to_lagging()
@@ -281,7 +281,7 @@ def test_what_has_no_quorum_in_time_goes_to_everybody():
     assert [token for token, _ in bench.replies] == ["token"]
 
 
-def test_what_has_a_quorum_in_time_goes_to_nobody_else():
+def test_an_entry_with_a_quorum_in_time_goes_to_no_lagging_voter():
     bench = led_with_a_lagging_voter()
     accept(bench, 2)
     bench.sent.clear()
@@ -291,7 +291,7 @@ def test_what_has_a_quorum_in_time_goes_to_nobody_else():
     assert not bench.driver.has_lagging
 
 
-def test_what_came_later_has_its_own_time():
+def test_a_later_entry_has_its_own_timeout():
     bench = led_with_a_lagging_voter()
     accept(bench, 2)
     bench.driver.propose(1, command(2), "later")
@@ -306,7 +306,7 @@ def test_what_came_later_has_its_own_time():
     assert [to for to, message in bench.sent if type(message) is Append] == [3]
 
 
-def test_a_group_that_is_dropped_is_not_insisted_upon():
+def test_a_dropped_group_has_no_lagging_voters():
     bench = led_with_a_lagging_voter()
     bench.driver.remove_replica(1)
     bench.driver.replicate_to_lagging()
@@ -332,7 +332,7 @@ def test_a_leader_sends_before_it_saves_so_that_all_disks_work_at_once():
     assert seen == [2]
 
 
-def test_a_follower_stores_and_answers_before_it_applies_what_nobody_here_waits_for():
+def test_a_follower_stores_and_replies_before_it_applies():
     bench = led_by_two()
     bench.driver.receive([(1, Append(2, 1, 1, 1, 1, 1, [Entry(2, 1, DATA, command(2))]))])
     bench.driver.hurry()
@@ -342,7 +342,7 @@ def test_a_follower_stores_and_answers_before_it_applies_what_nobody_here_waits_
     assert bench.driver.replicas[1].applied == 1
 
 
-def test_an_answer_that_brings_nothing_asks_for_no_turn():
+def test_a_reply_without_effect_causes_no_turn():
     bench = led_by_one()
     raft = bench.driver.replicas[1].raft
     bench.driver.propose(1, command(1), "token")
@@ -365,7 +365,7 @@ def behind_by_one() -> Bench:
     return bench
 
 
-def test_a_snapshot_that_is_due_waits_for_what_is_still_to_be_applied():
+def test_a_due_snapshot_waits_for_entries_still_to_be_applied():
     bench = behind_by_one()
     bench.driver.replicas[1].raft.snapshot_wanted = True
     bench.driver.hurry()
@@ -375,14 +375,14 @@ def test_a_snapshot_that_is_due_waits_for_what_is_still_to_be_applied():
     assert [job.file.meta.index for job in bench.jobs if isinstance(job, SnapshotJob)] == [2]
 
 
-def test_a_snapshot_that_is_asked_for_holds_what_was_still_to_be_applied():
+def test_a_requested_snapshot_covers_entries_still_to_be_applied():
     bench = behind_by_one()
     bench.driver.hurry()
     bench.driver.snapshot(1)
     assert [job.file.meta.index for job in bench.jobs if isinstance(job, SnapshotJob)] == [2]
 
 
-def test_a_group_that_is_dropped_takes_along_what_was_still_to_be_applied():
+def test_a_dropped_group_applies_nothing_more():
     bench = behind_by_one()
     machine = bench.machines[1]
     bench.driver.hurry()
@@ -391,7 +391,7 @@ def test_a_group_that_is_dropped_takes_along_what_was_still_to_be_applied():
     assert list(machine.commands) == [1]
 
 
-def test_a_read_at_a_follower_does_not_wait_behind_its_disk():
+def test_a_read_at_a_follower_does_not_wait_for_its_disk():
     bench = led_by_two()
     bench.driver.read(1, None, "token")
     bench.driver.hurry()
@@ -403,7 +403,7 @@ def test_a_read_at_a_follower_does_not_wait_behind_its_disk():
 
 
 @pytest.mark.parametrize("is_alone", [False, True])
-def test_a_leader_whose_disk_takes_long_lets_somebody_lead_who_is_quicker(is_alone: bool):
+def test_a_leader_with_a_slow_disk_transfers_to_a_quicker_voter(is_alone: bool):
     bench = led_by_one()
     raft = bench.driver.replicas[1].raft
     bench.driver.propose(1, command(1), "token")
@@ -413,7 +413,7 @@ def test_a_leader_whose_disk_takes_long_lets_somebody_lead_who_is_quicker(is_alo
     bench.tick(raft.options.election_ticks)
     assert sends(bench, TimeoutNow) == []
     bench.tick(1)
-    # Where nobody has it on disk, all disks may be slow.
+    # Where no voter has it on disk, all disks may be slow.
     assert sends(bench, TimeoutNow) == ([] if is_alone else [TimeoutNow(1, 3, raft.term)])
     assert bench.replies == []
 
@@ -423,7 +423,7 @@ def test_a_leader_whose_disk_takes_long_lets_somebody_lead_who_is_quicker(is_alo
     [
         # A disk that is slow all the time, beside quick ones.
         (3, 0, True),
-        # One that has something to do whenever anybody looks, but is as quick as others.
+        # A disk that is always busy, but as quick as the others.
         (1, 0, False),
         # All are slow.
         (3, 2, False),
@@ -446,7 +446,7 @@ def test_a_disk_that_is_always_slow_costs_leadership_and_one_that_is_busy_does_n
     assert bool(sends(bench, TimeoutNow)) is is_handed_over
 
 
-def test_whoever_waits_for_a_leader_that_hears_nobody_is_told_when_it_steps_down():
+def test_pending_requests_are_answered_when_a_cut_off_leader_steps_down():
     bench = led_by_one()
     raft = bench.driver.replicas[1].raft
     bench.driver.propose(1, command(1), "token")
@@ -458,7 +458,7 @@ def test_whoever_waits_for_a_leader_that_hears_nobody_is_told_when_it_steps_down
     assert [(token, type(result)) for token, result in bench.replies] == [("token", OutcomeUnknownError)]
 
 
-def test_a_failing_disk_acknowledges_nothing_and_goes_on_when_there_is_room():
+def test_a_failing_disk_acknowledges_nothing_and_goes_on_when_there_is_space():
     bench = Bench(ALONE)
     bench.elect()
     bench.driver.propose(1, command(1), "lost or not")
@@ -505,7 +505,7 @@ def test_a_follower_refuses_and_names_the_leader():
     assert [(token, type(result)) for token, result in bench.replies] == [("token", NotLeaderError)]
 
 
-def test_idle_groups_fall_asleep_and_need_no_ticks():
+def test_idle_groups_become_quiescent_and_need_no_ticks():
     bench = Bench(ALONE, groups=5)
     bench.elect()
     bench.tick(60)
@@ -518,7 +518,7 @@ def test_idle_groups_fall_asleep_and_need_no_ticks():
     assert bench.replies[-1][0] == "token"
 
 
-def test_a_removed_group_is_forgotten_also_with_a_write_under_way():
+def test_a_removed_group_is_forgotten_also_with_a_write_in_flight():
     bench = Bench(ALONE, groups=2)
     bench.elect()
     bench.driver.propose(1, command(1), "token")
@@ -550,14 +550,14 @@ def test_a_group_is_removed_while_its_leaders_snapshot_is_being_installed(is_hos
     bench.settle()
     bench.tick(3)
     bench.settle()
-    assert not bench.disk.exists(jobs[0].file.path), "nobody needs it"
+    assert not bench.disk.exists(jobs[0].file.path), "it is not needed"
     assert list(bench.driver.replicas) == ([1] if is_hosted_again else [])
     assert [(log.first_index(), log.last_index()) for log in bench.store.groups.values()] == [(1, 0)] * is_hosted_again
     bench.restart()
     assert [log.snapshot() for log in bench.store.groups.values()] == [None] * is_hosted_again
 
 
-def test_background_work_that_fails_is_told_until_it_succeeds():
+def test_failing_background_work_is_reported_until_it_succeeds():
     bench = Bench(ALONE, snapshot_entries=5)
     bench.elect()
     for number in range(8):
@@ -581,7 +581,7 @@ def test_background_work_that_fails_is_told_until_it_succeeds():
 
 
 def _rotten(configuration: Configuration) -> Bench:
-    """A replica whose log lies in a segment, where a byte has changed; somebody has tried to read it."""
+    """A replica whose log lies in a segment, where a byte has changed; a reader has found it."""
     bench = Bench(configuration)
     entries = [Entry(index, 1, NOOP, b"") for index in range(1, 4)]
     if configuration is ALONE:
@@ -603,7 +603,7 @@ def _rotten(configuration: Configuration) -> Bench:
     return bench
 
 
-def test_damage_that_a_reader_meets_is_asked_for_again():
+def test_damage_that_a_reader_finds_is_repaired():
     bench = _rotten(THREE)
     assert not sends(bench, RepairRequest)
     bench.tick(1)
@@ -619,7 +619,7 @@ def test_damage_that_a_reader_meets_is_asked_for_again():
     assert len(bench.store.groups[1].entries(1, 4, 1 << 20)) == 3
 
 
-def test_a_replica_that_is_alone_goes_on_with_what_is_intact():
+def test_a_single_replica_goes_on_with_its_intact_entries():
     bench = _rotten(ALONE)
     bench.tick(1)
     bench.replies.clear()

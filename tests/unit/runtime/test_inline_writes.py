@@ -1,4 +1,4 @@
-"""When the loop writes to the disk itself: small blocks, a quick disk, and one that has rested."""
+"""When the loop writes a block itself: it is small, and the disk is fast and idle."""
 
 import pytest
 
@@ -37,6 +37,6 @@ QUICK = (US,) * 60
         ((*QUICK, 10**7, 10**7, *QUICK[:20]), 512, 10**9, True),
     ],
 )
-def test_is_open(durations_us: tuple[int, ...], size_bytes: int, rested_us: int, allows: bool) -> None:
+def test_allows(durations_us: tuple[int, ...], size_bytes: int, rested_us: int, allows: bool) -> None:
     inline_writes, ended_us = after(*durations_us)
     assert inline_writes.allows(size_bytes, ended_us + rested_us) is allows

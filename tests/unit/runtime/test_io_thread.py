@@ -22,7 +22,7 @@ def run(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
 
 def never(failure: Exception) -> None:
-    raise AssertionError("the worker broke") from failure
+    raise AssertionError("the thread broke") from failure
 
 
 def test_items_run_one_at_a_time_on_the_thread_and_come_back_in_order_on_the_loop() -> None:
@@ -40,13 +40,13 @@ def test_items_run_one_at_a_time_on_the_thread_and_come_back_in_order_on_the_loo
             assert error is None
             done.append(item)
 
-        worker = IoThread("test", run=work, done=report, broken=never)
-        worker.start()
+        thread = IoThread("test", run=work, done=report, broken=never)
+        thread.start()
         for item in range(500):
-            worker.submit(item)
-        await worker.stop()
+            thread.submit(item)
+        await thread.stop()
         assert ran == done == list(range(500))
-        assert worker.durations.count == 500
+        assert thread.durations.count == 500
 
     run(scenario)
 
@@ -66,19 +66,19 @@ def test_a_typed_error_is_an_outcome_and_the_same_item_may_be_tried_again(error:
         def report(item: str, outcome: FlotillaError | None) -> None:
             outcomes.append(outcome)
             if outcome is not None:
-                worker.submit(item)
+                thread.submit(item)
 
-        worker = IoThread("test", run=work, done=report, broken=never)
-        worker.start()
-        worker.submit("block")
-        await worker.stop()
+        thread = IoThread("test", run=work, done=report, broken=never)
+        thread.start()
+        thread.submit("block")
+        await thread.stop()
         assert outcomes == [error, None]
-        assert worker.failed_count == 1
+        assert thread.failed_count == 1
 
     run(scenario)
 
 
-def test_any_other_exception_breaks_the_worker_for_good() -> None:
+def test_any_other_exception_breaks_the_thread_for_good() -> None:
     async def scenario() -> None:
         done: list[int] = []
         broken: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
@@ -86,13 +86,13 @@ def test_any_other_exception_breaks_the_worker_for_good() -> None:
         def work(item: int) -> None:
             assert item != 1, "a wrong program"
 
-        worker = IoThread("test", run=work, done=lambda item, error: done.append(item), broken=broken.set_result)
-        worker.start()
+        thread = IoThread("test", run=work, done=lambda item, error: done.append(item), broken=broken.set_result)
+        thread.start()
         for item in range(3):
-            worker.submit(item)
+            thread.submit(item)
         assert isinstance(await broken, AssertionError)
         assert done == [0]
-        await worker.stop()
+        await thread.stop()
         assert done == [0]
 
     run(scenario)
@@ -112,21 +112,21 @@ def test_many_outcomes_share_a_wake_up() -> None:
                 calls += 1
                 return call_soon_threadsafe(callback, *args)
 
-        worker = IoThread[int]("test", run=lambda item: None, done=lambda item, error: None, broken=never)
-        worker.start()
-        worker._loop = Counting()  # type: ignore[assignment]
+        thread = IoThread[int]("test", run=lambda item: None, done=lambda item, error: None, broken=never)
+        thread.start()
+        thread._loop = Counting()  # type: ignore[assignment]
         for item in range(1000):
-            worker.submit(item)
+            thread.submit(item)
         # The loop is not given a chance to collect before the thread has finished everything.
-        worker._inbox.put(Order.END)
-        worker._thread.join()
+        thread._inbox.put(Order.END)
+        thread._thread.join()
         assert calls == 1
-        await worker.stop()
+        await thread.stop()
 
     run(scenario)
 
 
-def test_what_was_done_is_tidied_up_on_the_thread_once_when_nothing_is_pending() -> None:
+def test_tidying_runs_once_on_the_thread_when_nothing_is_pending() -> None:
     async def scenario() -> None:
         loop_thread = threading.get_ident()
         done: list[str] = []
@@ -137,53 +137,53 @@ def test_what_was_done_is_tidied_up_on_the_thread_once_when_nothing_is_pending()
             assert may_tidy.wait(10)
             done.append("tidy")
 
-        worker = IoThread[str]("test", run=done.append, done=lambda item, error: None, broken=never, tidy=tidy)
-        worker.start()
-        worker.tidy_up()
-        assert not worker.is_tidying, "nothing was done yet"
-        worker.submit("first")
-        worker.tidy_up()
-        assert not worker.is_tidying, "something is under way"
-        while worker._pending_count:
+        thread = IoThread[str]("test", run=done.append, done=lambda item, error: None, broken=never, tidy=tidy)
+        thread.start()
+        thread.tidy_up()
+        assert not thread.is_tidying, "nothing was done yet"
+        thread.submit("first")
+        thread.tidy_up()
+        assert not thread.is_tidying, "an item is pending"
+        while thread._pending_count:
             await asyncio.sleep(0.001)
-        worker.tidy_up()
-        assert worker.is_tidying
-        worker.submit("second")
+        thread.tidy_up()
+        assert thread.is_tidying
+        thread.submit("second")
         may_tidy.set()
-        while worker._pending_count:
+        while thread._pending_count:
             await asyncio.sleep(0.001)
-        assert not worker.is_tidying
-        assert worker.do("on the loop") is None
-        await worker.stop()
+        assert not thread.is_tidying
+        assert thread.do("on the loop") is None
+        await thread.stop()
         assert done == ["first", "tidy", "second", "on the loop", "tidy"]
-        assert worker.durations.count == 3
+        assert thread.durations.count == 3
 
     run(scenario)
 
 
-def test_an_exception_while_tidying_up_breaks_the_worker() -> None:
+def test_an_exception_while_tidying_up_breaks_the_thread() -> None:
     async def scenario() -> None:
         broken: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
 
         def tidy() -> None:
             raise AssertionError("a wrong program")
 
-        worker = IoThread[int](
+        thread = IoThread[int](
             "test", run=lambda item: None, done=lambda item, error: None, broken=broken.set_result, tidy=tidy
         )
-        worker.start()
-        worker.do(1)
-        worker.tidy_up()
+        thread.start()
+        thread.do(1)
+        thread.tidy_up()
         assert isinstance(await broken, AssertionError)
-        await worker.stop()
+        await thread.stop()
 
     run(scenario)
 
 
-def test_stopping_an_idle_or_never_started_worker() -> None:
+def test_stopping_an_idle_or_never_started_thread() -> None:
     async def scenario() -> None:
-        worker = IoThread[int]("test", run=lambda item: None, done=lambda item, error: None, broken=never)
-        await worker.stop()
+        thread = IoThread[int]("test", run=lambda item: None, done=lambda item, error: None, broken=never)
+        await thread.stop()
         started = IoThread[int]("test", run=lambda item: None, done=lambda item, error: None, broken=never)
         started.start()
         await started.stop()

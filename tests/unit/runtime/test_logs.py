@@ -200,7 +200,7 @@ def test_any_value_can_be_shown(value, expected):
         assert shown == expected
 
 
-def test_what_is_large_is_cut():
+def test_large_values_are_cut():
     assert len(plain("x" * 10**6)) < TEXT_CHARS_MAX + 50
     assert len(plain(b"x" * 10**6)) < TEXT_CHARS_MAX + 50
     assert len(plain(list(range(1000)))) == ITEMS_MAX
@@ -238,7 +238,7 @@ def test_a_terminal_without_unicode_gets_ascii():
     assert "'\\xfc'" in terminal.text()
 
 
-def test_other_libraries_are_heard_from_warnings_on(stream):
+def test_warnings_of_other_libraries_are_written(stream):
     configure_logs(level="debug", format="json", stream=stream)
     other = logging.getLogger("other.library")
     other.info("chatter")
@@ -246,7 +246,7 @@ def test_other_libraries_are_heard_from_warnings_on(stream):
     assert [line["event"] for line in lines(stream)] == ["it took 5 ms"]
 
 
-def test_arguments_that_do_not_fit_their_text_do_not_matter():
+def test_arguments_that_do_not_fit_their_text_are_ignored():
     record = logging.makeLogRecord({"msg": "%d", "args": ("not a number",)})
     assert json.loads(JsonFormatter().format(record))["event"] == "%d"
     assert "%d" in ConsoleFormatter(has_colours=False, is_unicode=True).format(record)
@@ -272,7 +272,7 @@ def test_nothing_happens_on_import():
     assert done.stdout + done.stderr == ""
 
 
-def test_whoever_logged_is_known_to_other_handlers(stream):
+def test_other_handlers_know_the_caller(stream):
     configure_logs(level="info", format="json", stream=stream)
     seen = []
 
@@ -287,4 +287,4 @@ def test_whoever_logged_is_known_to_other_handlers(stream):
         log.exception("event")
     finally:
         logging.getLogger().removeHandler(handler)
-    assert seen == ["test_whoever_logged_is_known_to_other_handlers"] * 2
+    assert seen == ["test_other_handlers_know_the_caller"] * 2

@@ -110,7 +110,7 @@ def test_every_role_has_its_number_in_the_help() -> None:
         assert f"{number} {name}" in metrics.RAFT_STATE.help
 
 
-def test_the_process_knows_what_it_uses() -> None:
+def test_the_process_reports_its_usage() -> None:
     assert usage.cpu_seconds() > 0
     resident_bytes, open_files = usage.resident_bytes(), usage.open_file_count()
     assert resident_bytes is None or resident_bytes > 1_000_000

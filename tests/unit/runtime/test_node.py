@@ -1,4 +1,4 @@
-"""A node at work, on a real disk: turns, replies, failing disks, wrong programs, and the end."""
+"""A node's runtime on a real disk: turns, replies, failing disks, bugs, and stopping."""
 
 import asyncio
 import logging
@@ -55,14 +55,14 @@ class FixedWrites:
 
 @pytest.fixture(autouse=True, params=["on the thread", "on the loop"])
 def written(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Where blocks are written; all else is the same either way."""
+    """Where blocks are written; everything else is the same."""
     where: str = request.param
     monkeypatch.setattr(node_module, "InlineWrites", lambda: FixedWrites(where == "on the loop"))
     return where
 
 
 class Wire:
-    """Links between nodes of one loop; whoever is closed hears and says nothing."""
+    """Links between nodes of one loop; a closed node receives and sends nothing."""
 
     def __init__(self) -> None:
         self.ends: dict[int, WireEnd] = {}
@@ -95,7 +95,7 @@ class WireEnd:
 
 
 class MoodyFile:
-    """A real file whose writes and syncs fail while its disk is in the mood."""
+    """A real file whose writes and syncs fail on request."""
 
     def __init__(self, file: File, disk: "MoodyDisk") -> None:
         self._file = file
@@ -214,7 +214,7 @@ def test_all_inputs_of_a_round_share_a_turn_and_a_sync(tmp_path: Path) -> None:
     run(tmp_path, (1,), scenario, tick_ms=NEVER_MS)
 
 
-def test_blocks_are_written_where_they_should_be(tmp_path: Path, written: str) -> None:
+def test_blocks_are_written_on_the_chosen_thread(tmp_path: Path, written: str) -> None:
     async def scenario(cluster: Cluster) -> None:
         node = await cluster.wait_leader()
         threads = cluster.disks[1].syncing_threads
@@ -326,7 +326,7 @@ def test_three_nodes_replicate_read_and_hand_over(tmp_path: Path) -> None:
     run(tmp_path, (1, 2, 3), scenario, tick_ms=NEVER_MS)
 
 
-def test_a_node_whose_heirs_do_not_answer_stops_all_the_same(tmp_path: Path) -> None:
+def test_a_node_whose_heirs_do_not_answer_still_stops(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         first = await cluster.wait_leader()
         cluster.wire.cut += [2, 3]
@@ -351,7 +351,7 @@ def test_requests_that_a_stopping_node_cannot_finish_are_answered(tmp_path: Path
     run(tmp_path, (1, 2, 3), scenario, tick_ms=NEVER_MS)
 
 
-def test_proposals_of_a_lone_node_that_stops_are_finished(tmp_path: Path) -> None:
+def test_proposals_of_a_single_node_that_stops_are_finished(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         node = await cluster.wait_leader()
         proposed = []
@@ -383,9 +383,7 @@ def test_requests_to_a_group_that_is_dropped_are_answered(tmp_path: Path) -> Non
     run(tmp_path, (1, 2, 3), scenario, tick_ms=NEVER_MS)
 
 
-def test_a_leader_that_slept_asks_a_quorum_before_it_is_believed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_leader_that_was_paused_is_confirmed_by_a_quorum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now_ns = 1
     monkeypatch.setattr(node_module, "PauseDetector", lambda ms_max: PauseDetector(ms_max, lambda: now_ns))
 
@@ -394,7 +392,7 @@ def test_a_leader_that_slept_asks_a_quorum_before_it_is_believed(
         first = await cluster.wait_leader()
         assert first.is_confirmed(GROUP)
         now_ns += NEVER_MS * 1_000_000
-        assert first.is_confirmed(GROUP), "a tick that is a little late is no nap"
+        assert first.is_confirmed(GROUP), "a tick that is a little late is no pause"
         now_ns += 4 * NEVER_MS * 1_000_000
         cluster.wire.cut += [2, 3]
         for _ in range(100):
@@ -407,7 +405,7 @@ def test_a_leader_that_slept_asks_a_quorum_before_it_is_believed(
         while not first.is_confirmed(GROUP):
             first._schedule_turn()
             await asyncio.sleep(0)
-        assert first.driver.replicas[GROUP].raft.role == LEADER, "a nap alone costs no leadership"
+        assert first.driver.replicas[GROUP].raft.role == LEADER, "a pause alone costs no leadership"
 
     run(tmp_path, (1, 2, 3), scenario, tick_ms=NEVER_MS)
 
@@ -437,7 +435,7 @@ def test_a_leader_whose_links_leave_no_quorum_is_not_believed(tmp_path: Path) ->
     run(tmp_path, (1, 2, 3), scenario, tick_ms=NEVER_MS)
 
 
-def test_a_leader_that_was_replaced_in_its_sleep_is_never_confirmed(
+def test_a_leader_that_was_replaced_during_a_pause_is_never_confirmed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now_ns = 1
@@ -446,7 +444,7 @@ def test_a_leader_that_was_replaced_in_its_sleep_is_never_confirmed(
     async def scenario(cluster: Cluster) -> None:
         nonlocal now_ns
         first = await cluster.wait_leader()
-        # Whoever lacks what the other has is not elected, and nothing here would ask again.
+        # A node that lacks entries is not elected, and nothing here would retry.
         last = first.driver.replicas[GROUP].raft.log.last_index
         while any(node.driver.replicas[GROUP].raft.log.durable < last for node in cluster.nodes.values()):
             await asyncio.sleep(0)
@@ -501,7 +499,7 @@ def test_a_failing_disk_is_reported_and_work_goes_on_when_it_works_again(
     assert caplog.records[0].fields == {"node": 1, "code": error.code, "error": str(error)}  # type: ignore[attr-defined]
 
 
-def test_peers_that_come_go_and_are_refused_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_peers_up_down_and_refused_are_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "flotilla.runtime")
 
     async def scenario(cluster: Cluster) -> None:
@@ -513,8 +511,8 @@ def test_peers_that_come_go_and_are_refused_are_told(tmp_path: Path, caplog: pyt
         events.refused_by_peer(3, "10.0.0.3:7601", "the node is not a member")
 
     run(tmp_path, (1,), scenario)
-    told = [(record.levelname, record.message, record.fields) for record in caplog.records]  # type: ignore[attr-defined]
-    assert told == [
+    logged = [(record.levelname, record.message, record.fields) for record in caplog.records]  # type: ignore[attr-defined]
+    assert logged == [
         ("INFO", "peer up", {"node": 1, "peer": 2}),
         ("INFO", "peer down", {"node": 1, "peer": 2}),
         (
@@ -535,7 +533,7 @@ class WrongLedger(Ledger):
         raise ZeroDivisionError("a wrong program")
 
 
-def test_a_wrong_program_stops_the_node_where_it_stands(tmp_path: Path) -> None:
+def test_a_bug_stops_the_node_at_once(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         node = await cluster.wait_leader()
         node.driver.replicas[GROUP].machine = WrongLedger()
@@ -550,7 +548,7 @@ def test_a_wrong_program_stops_the_node_where_it_stands(tmp_path: Path) -> None:
     run(tmp_path, (1,), scenario)
 
 
-def test_what_was_acknowledged_is_there_after_a_restart(tmp_path: Path) -> None:
+def test_acknowledged_entries_survive_a_restart(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
         node = await cluster.wait_leader()
         await asyncio.gather(*(propose(node, identity) for identity in range(50)))

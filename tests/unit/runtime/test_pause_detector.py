@@ -1,4 +1,4 @@
-"""Who does not tick for long has slept, and learns of it at the first look, whoever looks first."""
+"""A long gap between ticks is a pause, which the next call finds, be it a tick or a question."""
 
 import pytest
 

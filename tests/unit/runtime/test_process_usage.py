@@ -1,4 +1,4 @@
-"""What the process tells of itself: the runs of its garbage collector."""
+"""Usage of the process: the runs of its garbage collector."""
 
 import gc
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ _SLOW_S = 0.03
 
 @pytest.fixture
 def watch() -> Iterator[GcPauseTimer]:
-    """Started, and alone with what the test collects."""
+    """A started timer that sees only the collections of the test."""
     watch = GcPauseTimer()
     gc.disable()
     watch.start()
@@ -25,7 +25,7 @@ def watch() -> Iterator[GcPauseTimer]:
 
 
 class Slow:
-    """Garbage that takes its time to go, and only the collector can find."""
+    """Garbage that takes long to free, and only the collector can find."""
 
     def __init__(self) -> None:
         self.itself = self

@@ -1,4 +1,4 @@
-"""Flags over variables over the file over defaults; whatever is not understood is refused by name."""
+"""Flags over variables over the file over defaults; unknown keys are refused by name."""
 
 import pytest
 
@@ -132,7 +132,7 @@ def test_an_unknown_variable_is_refused():
     assert complaint(environ={"FLOTILLA_PORT": "7600"}).startswith("unknown environment variable: 'FLOTILLA_PORT'")
 
 
-def test_addresses_that_kubernetes_tells_are_no_settings():
+def test_addresses_set_by_kubernetes_are_no_settings():
     environ = {
         "FLOTILLA_SERVICE_HOST": "10.0.0.1",
         "FLOTILLA_SERVICE_PORT": "7600",

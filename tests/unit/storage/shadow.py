@@ -1,7 +1,7 @@
 """A naive store in memory, and a driver that does the same to it and to the real one.
 
 The shadow is a value: copying it is taking a reference. After a crash the real store must equal the
-shadow as of the last block that was reported durable, or as of the block that was under way.
+shadow as of the last block that was reported durable, or as of the block in flight.
 """
 
 from dataclasses import dataclass, field, replace
@@ -27,7 +27,7 @@ _NOTHING = HardState()
 
 
 def describe(entry: Entry) -> Span | None:
-    """Test batches: 'base count time' in text, padded with anything behind a dot."""
+    """Test batches: 'base count time' in text, padded with anything after a dot."""
     if entry.kind != DATA or not entry.data:
         return None
     base, count, time = bytes(entry.data).partition(b".")[0].split()
@@ -67,7 +67,7 @@ class Shadow:
 
 
 def differences(store: NodeStore, shadow: Shadow, *, damage_is_fine: bool = False) -> list[str]:
-    """What the real store says otherwise than the shadow."""
+    """The differences between the real store and the shadow."""
     found: list[str] = []
     if set(store.groups) != set(shadow.groups):
         return [f"groups {sorted(store.groups)} != {sorted(shadow.groups)}"]

@@ -1,4 +1,4 @@
-"""Blocks: what is written is what is found, and nothing else passes."""
+"""Blocks: a written block is found, and nothing else is valid."""
 
 import pytest
 from hypothesis import given
@@ -57,13 +57,13 @@ def test_a_block_is_found_as_it_was_written(sizes: list[int], number: int) -> No
 
 
 @pytest.mark.parametrize(("at", "number"), [(0, 1), (1024, 2), (512, 1)])
-def test_bytes_that_belong_elsewhere_do_not_pass(at: int, number: int) -> None:
+def test_bytes_from_another_place_are_not_valid(at: int, number: int) -> None:
     content = b"".join(_block(8, [10]).encode(1, 1024))
     assert find_directory(memoryview(bytes(at) + content), at, number) is None
 
 
 @given(st.data())
-def test_a_flipped_bit_in_a_directory_does_not_pass(data: st.DataObject) -> None:
+def test_a_directory_with_a_flipped_bit_is_not_valid(data: st.DataObject) -> None:
     content = bytearray(b"".join(_block(8, [10, 20]).encode(1, 0)))
     bit = data.draw(st.integers(0, (64 + 2 * 56 + 40) * 8 - 1))
     content[bit // 8] ^= 1 << bit % 8
@@ -95,14 +95,14 @@ def test_the_newer_file_counts_for_a_sequence_in_two() -> None:
     assert [image.file_number for image in _scan(old, new).chain()] == [1, 1, 2]
 
 
-def test_a_missing_sequence_behind_the_checkpoint_is_refused() -> None:
+def test_a_missing_sequence_after_the_checkpoint_is_refused() -> None:
     old = _file(_block(1, [5], checkpoint=True))
     new = _file(_block(3, [5]), number=2)
     with pytest.raises(CorruptionError, match="block 2"):
         _scan(old, new).chain()
 
 
-def test_a_missing_sequence_before_the_checkpoint_is_no_matter() -> None:
+def test_a_missing_sequence_before_the_checkpoint_is_ignored() -> None:
     new = _file(_block(3, [5]), _block(7, [5], checkpoint=True), _block(8, [5]))
     assert [image.sequence for image in _scan(new).chain()] == [3, 7, 8]
 

@@ -32,7 +32,7 @@ def _run(seed: int, *, steps: int, faults: bool) -> None:
 
 
 def _restart(disk: SimDisk, driver: Driver, random: Random) -> None:
-    """Recovery may be interrupted too, as often as fate wants."""
+    """Recovery may be interrupted too, any number of times."""
     point = ""
     while True:
         # A process that dies inside `remove` may leave the simulated folder tree half changed.
@@ -53,7 +53,7 @@ def _restart(disk: SimDisk, driver: Driver, random: Random) -> None:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_a_crash_at_any_operation_keeps_what_was_durable(seed: int) -> None:
+def test_a_crash_at_any_operation_keeps_everything_durable(seed: int) -> None:
     _run(seed, steps=80, faults=False)
 
 

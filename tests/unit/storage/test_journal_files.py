@@ -82,7 +82,7 @@ def _journal(disk: SimDisk) -> list[str]:
     return disk.list("journal")
 
 
-def test_full_files_come_back_under_new_numbers() -> None:
+def test_full_files_are_reused_under_new_numbers() -> None:
     disk = WatchedDisk()
     store = _new(disk)
     _fill(store, 1, 200)
@@ -156,7 +156,7 @@ def test_the_last_block_of_a_full_file_gets_its_mark() -> None:
     while store._journal.number == first:
         _fill(store, index, 1, is_maintained=False)
         index += 1
-    # The block that found no room is the only one behind it.
+    # The block that found no space is the only one after it.
     assert _marked(disk) == list(range(1, store._collector.block.sequence - 1))
 
 
@@ -183,7 +183,7 @@ def test_a_block_that_fails_takes_no_mark_to_another_file(how: str) -> None:
     assert _indexes(_open(disk)) == [1, 2, 3]
 
 
-def test_a_mark_that_fails_is_no_matter_and_comes_with_the_next_block() -> None:
+def test_a_mark_that_fails_is_harmless_and_comes_with_the_next_block() -> None:
     disk = SimDisk(Random(0))
     store = _new(disk)
     _fill(store, 1, 2, is_maintained=False)
@@ -211,7 +211,7 @@ def test_a_power_loss_before_the_mark_loses_nothing(seed: int) -> None:
     assert _indexes(_open(disk)) == [1, 2, 3]
 
 
-def test_a_block_that_finds_no_room_leaves_its_file_as_it_is() -> None:
+def test_a_block_without_space_leaves_its_file_unchanged() -> None:
     disk = WatchedDisk()
     store = _new(disk)
     store.save(GROUP, entries=[Entry(1, 1, DATA, b"1 1 1." + bytes(100_000))])
@@ -275,7 +275,7 @@ def test_a_restart_reads_no_file_that_its_checkpoint_does_not_need() -> None:
     assert _indexes(store) == list(range(1, count + 1))
 
 
-def test_a_last_block_that_nothing_proves_is_written_again() -> None:
+def test_an_unproven_last_block_is_written_again() -> None:
     disk = SimDisk(Random(0))
     store = _new(disk)
     _fill(store, 1, 3, is_maintained=False)

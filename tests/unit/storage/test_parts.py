@@ -91,7 +91,7 @@ def test_a_tail_finds_offsets_and_times(batches: list[tuple[int, int]], dropped:
 
 
 @given(st.lists(st.tuples(st.integers(1, 300), st.integers(0, 3), st.integers(0, 40)), min_size=1, max_size=40))
-def test_an_index_points_at_or_before_what_is_wanted(frames: list[tuple[int, int, int]]) -> None:
+def test_an_index_points_at_or_before_the_target(frames: list[tuple[int, int, int]]) -> None:
     index = SparseIndex(7)
     position, offset = 0, 50
     starts: list[int] = []

@@ -114,7 +114,7 @@ def test_every_failure_is_typed(
         work[call]()
 
 
-def test_what_the_disk_cannot_read_is_damage_and_nothing_else_is_lost(
+def test_unreadable_sectors_are_damage_and_nothing_else_is_lost(
     disk: PosixDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A bad sector must not keep a node from running: its checksums fail, and others have what it held."""
@@ -136,9 +136,7 @@ def test_what_the_disk_cannot_read_is_damage_and_nothing_else_is_lost(
     assert file.read(8192, 100) == content[8192:8292]
 
 
-def test_room_is_reserved_in_another_way_where_the_file_system_cannot(
-    disk: PosixDisk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_is_extended_where_space_cannot_be_reserved(disk: PosixDisk, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise OSError(errno.EOPNOTSUPP, "not supported")
 
@@ -180,7 +178,7 @@ def test_paths_stay_inside(disk: PosixDisk, path: str) -> None:
         disk.open(path, create=True)
 
 
-def test_a_second_process_is_kept_out(tmp_path: Path) -> None:
+def test_a_second_process_is_refused(tmp_path: Path) -> None:
     first = PosixDisk(str(tmp_path))
     with pytest.raises(StorageFailedError, match="in use"):
         PosixDisk(str(tmp_path))

@@ -119,7 +119,7 @@ def test_both_directories_of_a_durable_block_gone_is_refused() -> None:
 
 
 @pytest.mark.parametrize("marked", [True, False])
-def test_a_rotten_last_block_is_told_from_a_torn_one_by_its_mark(marked: bool) -> None:
+def test_a_mark_distinguishes_a_rotten_last_block_from_a_torn_one(marked: bool) -> None:
     disk = SimDisk(Random(1))
     _store(disk, flushed=1, journaled=3)
     disk.stop()
@@ -174,7 +174,7 @@ def test_every_flipped_bit_of_a_segment_is_found_on_reading(reopened: bool) -> N
         _check_all(store, 6)
 
 
-def test_a_rotten_length_costs_no_entry_behind_it() -> None:
+def test_a_rotten_length_loses_no_later_entry() -> None:
     disk = SimDisk(Random(1))
     store = _store(disk, flushed=6, journaled=0)
     _, image = _image(disk, ".seg")
@@ -195,7 +195,7 @@ def test_a_body_of_an_earlier_group_of_that_id_is_not_taken() -> None:
     job = store.plan_maintenance(flush=True)
     assert job is not None
     job.run()
-    # All this happens behind the flush, so only the journal has the bodies when the checkpoint comes.
+    # All this happens after the flush, so only the journal has the bodies when the checkpoint comes.
     store.create_group(7, VOTERS)
     store.save(7, entries=[_entry(1)])
     _write(store)
@@ -212,7 +212,7 @@ def test_a_body_of_an_earlier_group_of_that_id_is_not_taken() -> None:
     assert log.recovered().damaged == [(1, 2)]
 
 
-def test_a_repair_made_during_a_flush_outlives_the_checkpoint_behind_it() -> None:
+def test_a_repair_made_during_a_flush_outlives_the_next_checkpoint() -> None:
     disk = SimDisk(Random(1))
     store = _store(disk, flushed=6, journaled=1)
     _, image = _image(disk, ".seg")
@@ -285,7 +285,7 @@ def test_a_repaired_entry_must_be_the_lost_one() -> None:
         store.save(7, repaired=[Entry(1, 9, 1, b"0 1 0.")])
 
 
-def test_a_rotten_snapshot_gives_way_to_the_one_before() -> None:
+def test_a_rotten_snapshot_is_replaced_by_the_one_before() -> None:
     disk = SimDisk(Random(1))
     store = _store(disk, flushed=6, journaled=0)
     for index in (2, 5):
@@ -323,7 +323,7 @@ def test_a_lost_configuration_is_listed_again_once_repaired() -> None:
         disk.crash()
 
 
-def test_a_rotten_snapshot_of_a_whole_log_is_not_missed() -> None:
+def test_a_rotten_snapshot_of_a_complete_log_is_not_needed() -> None:
     disk = SimDisk(Random(1))
     store = NodeStore.open(disk, TINY, describe)
     store.create_group(7, VOTERS)

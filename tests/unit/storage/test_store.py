@@ -1,4 +1,4 @@
-"""The store by its face: saving, reading, maintenance, and what the disk can do to it."""
+"""The store by its interface: saving, reading, maintenance, and failures of the disk."""
 
 from pathlib import Path
 from random import Random
@@ -170,7 +170,7 @@ def test_compaction_removes_whole_segments_after_their_block_is_durable() -> Non
     assert _indexes(log.entries(20, 31, 1 << 20)) == list(range(20, 31))
 
 
-def test_journal_files_go_once_their_entries_are_in_segments() -> None:
+def test_journal_files_are_removed_once_their_entries_are_in_segments() -> None:
     disk = SimDisk(Random(0))
     store = _open(disk)
     store.create_group(1, VOTERS)
@@ -253,7 +253,7 @@ def _install(store: NodeStore, meta: SnapshotMeta, data: bytes, *, marked: bool)
 
 
 @pytest.mark.parametrize("marked", [True, False])
-def test_an_installed_snapshot_counts_from_its_mark_on(marked: bool) -> None:
+def test_an_installed_snapshot_is_valid_from_its_mark_on(marked: bool) -> None:
     disk = SimDisk(Random(0))
     store = _open(disk)
     store.create_group(1, VOTERS)
@@ -307,7 +307,7 @@ def test_a_failed_sync_sends_the_same_block_to_another_file() -> None:
     assert (log.last_index(), log.recovered().hard_state) == (1, HardState(1, 3, 0))
 
 
-def test_a_full_disk_changes_nothing_and_goes_on_with_room() -> None:
+def test_a_full_disk_changes_nothing_and_goes_on_with_space() -> None:
     disk = SimDisk(Random(0))
     store = _open(disk)
     store.create_group(1, VOTERS)
@@ -369,7 +369,7 @@ def test_torn_tails_of_every_length_drop_the_last_block_only() -> None:
             disk.open(name, create=True)
         file = disk.open(path, create=True)
         noise = Random(length).randbytes(block.size_bytes) if length % 2 else bytes(block.size_bytes)
-        # A lost sector may hold noise as well as zeros; the mark behind it was never written.
+        # A lost sector may hold noise as well as zeros; the mark after it was never written.
         content = after[: start + length] + noise[length:] + bytes(2048)
         file.write(0, [content])
         log = _open(disk).groups[1]
@@ -385,7 +385,7 @@ def test_torn_tails_of_every_length_drop_the_last_block_only() -> None:
         assert log.recovered().damaged == []
 
 
-def test_truncation_during_a_running_flush_is_sorted_out_at_its_end() -> None:
+def test_truncation_during_a_running_flush_is_reconciled_at_its_end() -> None:
     disk = SimDisk(Random(0))
     store = _open(disk)
     log = store.create_group(1, VOTERS)
@@ -403,7 +403,7 @@ def test_truncation_during_a_running_flush_is_sorted_out_at_its_end() -> None:
     assert [entry.term for entry in _open(disk).groups[1].entries(1, 6, 1 << 20)] == [1, 1, 1, 2, 2]
 
 
-def test_a_log_that_began_anew_takes_nothing_of_an_older_flush() -> None:
+def test_a_log_that_was_reset_takes_nothing_of_an_older_flush() -> None:
     disk = SimDisk(Random(0))
     store = _open(disk)
     log = store.create_group(1, VOTERS)
@@ -422,7 +422,7 @@ def test_a_log_that_began_anew_takes_nothing_of_an_older_flush() -> None:
     assert _open(disk).groups[1].entries(4, 5, 1 << 20) == [_entry(4, term=5)]
 
 
-def test_an_index_file_is_a_help_only() -> None:
+def test_an_index_file_is_not_authoritative() -> None:
     for damage in ("absent", "flipped", "empty"):
         disk = SimDisk(Random(0))
         store = _open(disk)
