@@ -43,6 +43,18 @@ def test_tests_that_a_document_names_exist(path: str) -> None:
         assert not name or re.search(rf"def {name}\b", LINKED[module]), f"{path} names {name} of {module}"
 
 
+#: Pages that teach something; the others are tables to look something up in.
+GUIDES = ("grpc", "http", "operations", "pipelines", "queues", "reading", "spark", "streams", "tasks", "transactions")
+
+
+@pytest.mark.parametrize("name", GUIDES)
+def test_a_guide_begins_with_code_and_knows_the_words_of_others(name: str) -> None:
+    text = MARKDOWN[f"docs/{name}.md"]
+    assert "## Coming from" in text
+    rules = re.search(r"^## (?:What is promised|Conventions|Limits|Settings)", text, re.MULTILINE)
+    assert text.index("```") < (rules.start() if rules else len(text))
+
+
 # Errors.
 
 
