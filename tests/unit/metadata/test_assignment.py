@@ -26,7 +26,7 @@ def counts(members, targets):
 
 
 def moves(owners, targets):
-    """Partitions that somebody has to give up."""
+    """Partitions that a member has to release."""
     return sum(owner not in (NO_OWNER, target) for owner, target in zip(owners, targets, strict=True))
 
 
@@ -53,7 +53,7 @@ def test_sticky_moves_as_few_as_any_even_spread(group):
 
 
 @given(groups())
-def test_sticky_moves_only_what_is_above_a_share(group):
+def test_sticky_moves_only_partitions_above_a_share(group):
     """Counted: a member gives up what it has above its share, and as many as possible keep the larger share."""
     members, owners = group
     share, rest = divmod(len(owners), len(members))
@@ -70,7 +70,7 @@ def test_without_a_change_nothing_moves(strategy, group):
 
 
 @given(groups())
-def test_sticky_takes_nothing_from_anybody_but_for_a_newcomer(group):
+def test_sticky_takes_partitions_for_a_new_member_only(group):
     members, owners = group
     before = assign_sticky(members, owners)
     after = assign_sticky([*members, "new"], before)
@@ -79,7 +79,7 @@ def test_sticky_takes_nothing_from_anybody_but_for_a_newcomer(group):
 
 
 @given(groups())
-def test_sticky_leaves_those_who_stay_what_they_have(group):
+def test_sticky_leaves_remaining_members_their_partitions(group):
     members, owners = group
     before = assign_sticky(members, owners)
     gone = members[0]
@@ -96,6 +96,6 @@ def test_round_robin_goes_by_number_alone():
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_nobody_gets_what_nobody_can_have(strategy):
+def test_without_members_or_partitions_there_are_no_owners(strategy):
     assert strategy([], [NO_OWNER, NO_OWNER]) == [NO_OWNER, NO_OWNER]
     assert strategy(["a"], []) == []

@@ -82,7 +82,7 @@ def test_the_bytes_are_recorded(kind, example):
 
 
 @given(COMMANDS)
-def test_what_was_encoded_is_decoded(command):
+def test_commands_survive_encoding(command):
     data = encode_command(command)
     assert decode_command(data) == command
     assert decode_command(memoryview(data)) == command

@@ -91,7 +91,7 @@ def test_a_broker_leaves_empty_and_for_good():
     log.move(topic.partitions[0].group, (1, 2))
     assert log.machine.read(TombstonesFor(3)) != []
     assert log.command(RemoveBroker(3, 80)) is None
-    assert log.machine.read(TombstonesFor(3)) == [], "nobody waits for a disk that is gone"
+    assert log.machine.read(TombstonesFor(3)) == [], "a disk that is gone has nothing to confirm"
     assert [broker.node for broker in log.machine.read(ListBrokers())] == [1, 2]
     assert log.command(RemoveBroker(3, 90)) is None, "repeating is fine"
     assert isinstance(log.command(register(3)), ConfigurationChangeError)
@@ -162,7 +162,7 @@ def test_groups_are_set_up_for_all_partitions_and_follow_their_topic_again():
     assert restored.machine.read(TopicByName("t")) == altered
     after = log.command(AlterGroup("t", "a", (("max_deliveries", 3),), ("visibility_ms",), 200))
     assert after.chosen_for("a") == (("max_deliveries", 3),)
-    # A group of which nothing is set leaves nothing behind.
+    # A group without settings leaves no entry.
     assert log.command(AlterGroup("t", "a", (), ("max_deliveries",), 200)).groups == (("b", (("paused", 1),)),)
 
 
@@ -224,7 +224,7 @@ def test_a_moved_replica_leaves_a_tombstone_and_cannot_come_back_before_it_is_go
     assert log.machine.read(AssignmentsTo(3)) == {}
     assert log.machine.read(TombstonesFor(3)) == [Tombstone(16, 1, 0, (3,), 200)]
     assert isinstance(log.command(PlanMoves(((16, (1, 2, 3)),), 300)), ConfigurationChangeError)
-    # A second move and the end of the topic add to what is owed.
+    # A second move and the end of the topic add to the tombstone.
     log.move(16, (4, 1))
     log.command(DeleteTopic("t", 0, 400))
     assert log.machine.state.tombstones == {16: Tombstone(16, 1, 0, (1, 2, 3, 4), 400)}
@@ -297,7 +297,7 @@ BAD_COMMANDS = [
 
 
 @pytest.mark.parametrize(("command", "error"), BAD_COMMANDS)
-def test_what_makes_no_sense_is_refused_and_changes_nothing(command, error):
+def test_invalid_commands_are_refused_and_change_nothing(command, error):
     log = cluster(3)
     log.create("t", 2)
     before = encode_snapshot(0, log.machine.state)

@@ -29,7 +29,7 @@ def place(log: Log) -> Partition:
     return log.machine.state.assignments[GROUP].place
 
 
-def test_those_who_shall_hold_a_partition_host_it_before_they_are_members():
+def test_target_nodes_host_a_partition_before_they_are_members():
     log = placed()
     plan(log, 1, 2, 4)
     assert place(log).replicas == (1, 2, 3)
@@ -40,7 +40,7 @@ def test_those_who_shall_hold_a_partition_host_it_before_they_are_members():
     assert place(log).may_found(3)
 
 
-def test_who_hosts_something_stays():
+def test_a_broker_with_replicas_is_not_removed():
     log = placed()
     plan(log, 1, 2, 4)
     for node in (3, 4):
@@ -76,7 +76,7 @@ def test_the_end_of_an_earlier_move_ends_no_later_one():
     assert place(log).replicas == (1, 2, 3)
 
 
-def test_who_gave_a_partition_up_never_founds_it_again():
+def test_a_founder_that_left_a_partition_never_founds_it_again():
     log = placed()
     log.move(GROUP, (1, 2, 4))
     log.command(ConfirmRemoved(3, (GROUP,), 100))
@@ -118,7 +118,7 @@ def test_other_data_under_a_known_id_is_refused_unless_it_says_that_it_is_new():
     assert log.machine.state.brokers[1].incarnation == 7
 
 
-def test_who_is_lost_and_then_moved_away_is_lost_no_more():
+def test_a_lost_node_that_is_moved_away_is_not_lost_any_more():
     log = placed()
     log.command(SetIncarnation(3, 8, True, 50))
     assert log.move(GROUP, (1, 2, 4)).lost == ()
@@ -128,7 +128,7 @@ def test_who_is_lost_and_then_moved_away_is_lost_no_more():
 @pytest.mark.parametrize(
     ("factor", "expected"), [(1, (1,)), (2, (1, 2)), (3, (1, 2, 3)), (4, (1, 2, 3, 4)), (5, (1, 2, 3, 4, 5))]
 )
-def test_another_replication_factor_plans_what_it_takes(factor, expected):
+def test_another_replication_factor_plans_the_moves(factor, expected):
     log = placed()
     topic = log.command(ResizeTopic("t", factor, 100))
     assert topic.replication_factor == factor

@@ -24,7 +24,7 @@ LOADS = st.dictionaries(
         ([1, 2, 3], {}, 3, 2, [(1, 2), (3, 1), (2, 3)]),
         # The newcomer takes what comes until it has as much as the others.
         ([1, 2, 3], {1: Load(2, 1), 2: Load(2, 1)}, 2, 1, [(3,), (3,)]),
-        # Equal replicas: whoever leads less leads.
+        # Equal replicas: the broker that leads less becomes the leader.
         ([1, 2], {1: Load(3, 3), 2: Load(3, 0)}, 3, 2, [(2, 1), (2, 1), (2, 1)]),
         ([1, 2], {}, 0, 1, []),
     ],

@@ -136,9 +136,9 @@ class Metadata(RuleBasedStateMachine):
 
     @rule(node=NODES)
     def confirm_what_is_owed(self, node):
-        owed = tuple(tombstone.group for tombstone in self.machine.read(TombstonesFor(node)))
-        assert self.apply(ConfirmRemoved(node, owed, 0)) is None
-        self.holds -= {(group, node) for group in owed}
+        removable = tuple(tombstone.group for tombstone in self.machine.read(TombstonesFor(node)))
+        assert self.apply(ConfirmRemoved(node, removable, 0)) is None
+        self.holds -= {(group, node) for group in removable}
 
     @rule(node=NODES, groups=st.lists(GROUPS, max_size=3))
     def confirm_anything(self, node, groups):
@@ -175,8 +175,8 @@ class Metadata(RuleBasedStateMachine):
             assert self.machine.read(AssignmentsTo(node)) == mine
             wanted = [found.place.wanted for found in mine.values() if node in found.place.wanted]
             assert state.load(node) == Load(len(wanted), sum(target[0] == node for target in wanted))
-            owed = [stone for _, stone in sorted(state.tombstones.items()) if node in stone.waiting]
-            assert self.machine.read(TombstonesFor(node)) == owed
+            removable = [stone for _, stone in sorted(state.tombstones.items()) if node in stone.waiting]
+            assert self.machine.read(TombstonesFor(node)) == removable
 
     @invariant()
     def moves_are_known_and_nobody_founds_twice(self):
@@ -187,12 +187,12 @@ class Metadata(RuleBasedStateMachine):
         for place in places:
             assert set(place.lost) <= set(place.hosts)
             assert not any(place.may_found(node) for node in place.lost)
-            # Who gave up its data, or lost it, must not begin as if it never had any.
+            # A node that removed or lost its data must not start as if it never had any.
             assert all(node in place.hosts for node in place.founders if place.may_found(node))
 
     @invariant()
     def data_is_assigned_or_under_a_tombstone(self):
-        """Absence never removes: whoever holds data is told to keep it or to remove it, and nobody both."""
+        """Absence never removes: each node with data has an assignment or a tombstone, and not both."""
         kept = {(group, node) for group, found in self.machine.state.assignments.items() for node in found.place.hosts}
         removed = {(group, node) for group, stone in self.machine.state.tombstones.items() for node in stone.waiting}
         assert not kept & removed

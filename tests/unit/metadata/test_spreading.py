@@ -36,7 +36,7 @@ def data_moves(partitions, plan):
 
 
 def fewest(brokers, partitions):
-    """What is above an even share has to go; those who hold most may keep the odd ones."""
+    """Replicas above an even share have to move; the brokers with the most may keep the odd ones."""
     held = sorted((sum(node in p.replicas for p in partitions) for node in brokers), reverse=True)
     share, rest = divmod(sum(held), len(held))
     return sum(max(0, count - share - (at < rest)) for at, count in enumerate(held))
@@ -73,7 +73,7 @@ def test_leaders_are_as_even_as_the_replicas_allow(cluster):
 
 
 @given(clusters())
-def test_what_is_even_stays_as_it_is(cluster):
+def test_an_even_placement_stays_as_it_is(cluster):
     brokers, partitions = cluster
     places = after(partitions, rebalance(partitions, brokers))
     again = [Placed(group, replicas, len(replicas)) for group, replicas in places.items()]
@@ -81,14 +81,14 @@ def test_what_is_even_stays_as_it_is(cluster):
 
 
 @given(clusters(), st.randoms())
-def test_the_order_in_which_things_are_told_does_not_matter(cluster, random):
+def test_the_order_of_arguments_does_not_matter(cluster, random):
     brokers, partitions = cluster
     shuffled = random.sample(brokers, len(brokers)), random.sample(partitions, len(partitions))
     assert rebalance(shuffled[1], shuffled[0]) == rebalance(partitions, brokers)
 
 
 @given(clusters(), st.integers(41, 45))
-def test_a_newcomer_gets_its_share_and_nobody_else_gets_anything(cluster, newcomer):
+def test_a_new_broker_gets_its_share_and_no_other_gets_anything(cluster, newcomer):
     brokers, partitions = cluster
     placed = place(brokers, {}, partitions=len(partitions), replication_factor=3)
     even = [Placed(at + 16, replicas, len(replicas)) for at, replicas in enumerate(placed)]
@@ -103,7 +103,7 @@ def test_a_partition_that_is_too_narrow_is_widened():
     assert rebalance([Placed(16, (1,), 3)], [1, 2]) == {16: (1, 2)}
 
 
-def test_what_lives_elsewhere_is_left_alone():
+def test_replicas_on_other_nodes_are_left_alone():
     assert rebalance([Placed(16, (9, 1), 2), Placed(17, (1, 2), 2)], [1, 2]) == {}
 
 
@@ -136,7 +136,7 @@ def test_a_partition_that_is_wider_than_it_should_be_loses_the_leaver_only():
         ((1, 2), 9, (1, 2, 3), (1, 2, 3)),
         ((1, 2, 3), 2, (1, 2, 3), (1, 2)),
         ((3, 1, 2), 1, (1, 2, 3), (3,)),
-        # Who is on its way out goes first.
+        # Leaving brokers go first.
         ((1, 2, 4), 2, (1, 4), (1, 4)),
         ((1, 2), 2, (1, 2), (1, 2)),
     ],

@@ -58,7 +58,7 @@ def test_commands_come_out_as_they_went_in(command):
 
 
 @given(COMMANDS, st.data())
-def test_what_is_cut_short_is_refused(command, data):
+def test_truncated_bytes_are_refused(command, data):
     encoded = encode_command(command)
     with pytest.raises(InvalidArgumentError):
         decode_command(encoded[: data.draw(st.integers(0, len(encoded) - 1))])
@@ -120,7 +120,7 @@ def test_a_topic_that_is_deleted_takes_its_groups_along():
         JoinStreamGroup(1, "a b", "m", "c", "", 0, 5),
     ],
 )
-def test_what_makes_no_sense_is_refused_and_changes_nothing(command):
+def test_invalid_commands_are_refused_and_change_nothing(command):
     log = Log()
     before = log.machine.state.streams.topics.copy()
     assert isinstance(log.machine.check(command), InvalidArgumentError)

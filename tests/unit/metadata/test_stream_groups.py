@@ -101,7 +101,7 @@ def test_a_newcomer_waits_until_it_is_given_its_share(group):
     assert group.release("a", 3).assignments()["b"] == [Owned(2, 3), Owned(3, 4)]
 
 
-def test_a_leaver_s_partitions_go_to_others_at_once_and_nobody_else_moves(group):
+def test_partitions_of_a_member_that_left_go_to_others_at_once_and_no_others_move(group):
     group.join("a")
     group.join("b")
     group.release("a", 2, 3)
@@ -129,7 +129,7 @@ def test_the_last_one_leaves_an_empty_group(group):
     assert group.join("b").assignments() == {"b": [Owned(number, 3) for number in range(4)]}
 
 
-def test_who_is_not_there_is_passed_over(group):
+def test_unknown_members_are_skipped(group):
     joined = group.join("a")
     assert group.leave("b") is joined
     assert group.release("b", 1) is joined
@@ -140,9 +140,9 @@ def test_who_is_not_there_is_passed_over(group):
 @pytest.mark.parametrize(
     ("generation", "released"),
     [(0, ()), (1, (2,)), (2, (2,))],
-    ids=["told of nothing", "told when it got it", "told to give it up"],
+    ids=["before it got it", "when it got it", "when it had to release it"],
 )
-def test_only_what_the_member_knew_of_is_given_up(group, generation, released):
+def test_a_member_releases_only_partitions_that_it_knew_of(group, generation, released):
     group.join("a")
     group.join("b")
     before = group.group
@@ -151,14 +151,14 @@ def test_only_what_the_member_knew_of_is_given_up(group, generation, released):
     assert (after is not before) == bool(released)
 
 
-def test_who_keeps_a_partition_after_all_and_never_stopped_keeps_it_as_it_was(group):
+def test_a_partition_that_stays_and_was_never_released_keeps_its_epoch(group):
     group.join("a")
     group.join("b")
     group.leave("b")
     assert group.group.assignments() == {"a": [Owned(number, 1) for number in range(4)]}
 
 
-def test_who_has_stopped_using_a_partition_and_shall_have_it_gets_it_anew(group):
+def test_a_released_partition_that_stays_gets_a_new_epoch(group):
     """What it said of that is not believed any more when it comes again."""
     group.join("a")
     group.join("b")
@@ -202,7 +202,7 @@ def test_generations_go_on_when_a_group_was_forgotten(group):
     assert group.join("a").generation == 3
 
 
-def test_a_group_that_nobody_uses_makes_room(group, monkeypatch):
+def test_a_group_without_members_makes_room(group, monkeypatch):
     monkeypatch.setattr(stream_groups, "GROUP_COUNT_MAX", 2)
     group.join("a", name="first")
     group.join("a", name="second")
@@ -248,11 +248,11 @@ class Walk:
         self.random = Random(seed)
         self.group = Group(StreamGroupTable(), partitions=3)
         self.group.join("a", self.random.choice([STICKY, ROUND_ROBIN]))
-        #: What each member was last told: generation and partitions with epochs.
-        self.told = {"a": (0, [])}
+        #: The last answer to each member: generation and partitions with epochs.
+        self.answered = {"a": (0, [])}
         #: What was ever said, and may come again at any time.
         self.said = [("a", 0, [])]
-        #: Who had a partition under an epoch, ever.
+        #: The owner of each partition under each epoch.
         self.owner_of = {}
         self.generation = 0
 
@@ -264,33 +264,33 @@ class Walk:
     def join(self):
         member = self.random.choice("abcd")
         self.group.join(member)
-        self.told.setdefault(member, (0, []))
+        self.answered.setdefault(member, (0, []))
 
     def leave(self):
         for member in self.random.sample("abcd", self.random.choice((1, 1, 2))):
             self.group.leave(member)
-            self.told.pop(member, None)
+            self.answered.pop(member, None)
 
     def say(self):
-        """A heartbeat and its answer. What is not in the answer is not used from then on."""
-        if self.told:
-            member = self.random.choice(sorted(self.told))
-            said = (member, *self.told[member])
+        """A heartbeat and its answer. Partitions that are not in the answer are not used from then on."""
+        if self.answered:
+            member = self.random.choice(sorted(self.answered))
+            said = (member, *self.answered[member])
             self.said.append(said)
-            self.hear(*said)
+            self.heartbeat(*said)
             group = self.group.group
-            self.told[member] = (group.generation, group.assignments()[member])
+            self.answered[member] = (group.generation, group.assignments()[member])
 
     def say_again(self):
         """A heartbeat that was lost on its way comes late, or comes twice."""
-        self.hear(*self.random.choice(self.said[-20:]))
+        self.heartbeat(*self.random.choice(self.said[-20:]))
 
-    def hear(self, member, generation, owned):
+    def heartbeat(self, member, generation, owned):
         group = self.group.group
         given_up = group.given_up(member, generation, [partition for partition, _ in owned])
-        _, used = self.told.get(member, (0, []))
+        _, used = self.answered.get(member, (0, []))
         for number in given_up:
-            assert Owned(number, group.shares[number].epoch) not in used, "taken from one who uses it"
+            assert Owned(number, group.shares[number].epoch) not in used, "taken from a member that uses it"
         self.group.release(member, *given_up, generation=generation)
 
     def grow(self):
@@ -322,10 +322,10 @@ class Walk:
         assert max(shares) - min(shares) <= 1
 
     def end(self):
-        """When everybody hears and gives up what it shall, everybody has what it shall."""
-        for member in sorted(self.told):
+        """When every member has released what it must, every partition is with its target."""
+        for member in sorted(self.answered):
             group = self.group.group
-            self.hear(member, group.generation, group.assignments()[member])
+            self.heartbeat(member, group.generation, group.assignments()[member])
         assert self.group.owners == self.group.targets
 
 

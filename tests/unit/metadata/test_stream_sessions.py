@@ -1,4 +1,4 @@
-"""Who is silent for a whole session is named, and nobody is who was not given one."""
+"""Members without a heartbeat for a whole session are silent, and no member is before it had a session."""
 
 from dataclasses import replace
 
@@ -39,14 +39,14 @@ class Coordinator:
             self.sessions.heard(self.groups[0], member, self.now_ms)
 
 
-def test_a_new_leader_gives_everybody_a_whole_session():
+def test_a_new_leader_gives_each_member_a_whole_session():
     here = Coordinator(group("a", "b"), group("c", name="h", session_ms=10_000))
     assert here.advance(4_999) == set()
     assert here.advance(1) == {("g", "a"), ("g", "b")}
     assert here.advance(5_000) == {("g", "a"), ("g", "b"), ("h", "c")}
 
 
-def test_who_is_heard_is_not_silent():
+def test_a_member_with_heartbeats_is_not_silent():
     here = Coordinator(group("a", "b", "c"))
     here.advance(3_000)
     here.heard("a")
@@ -58,7 +58,7 @@ def test_who_is_heard_is_not_silent():
     assert here.advance(1_000) == {("g", "b"), ("g", "c")}
 
 
-def test_members_that_come_are_given_a_session_and_those_who_go_are_forgotten():
+def test_new_members_get_a_session_and_members_that_left_are_dropped():
     here = Coordinator(group("a", "b"))
     here.advance(4_000)
     here.groups = [group("b", "c")]
@@ -86,13 +86,13 @@ def test_a_leader_that_was_stopped_gives_everybody_another_session(gap_ms):
     assert here.advance(500) == {("g", "a")}
 
 
-def test_it_can_be_told_how_long_ago_a_member_was_heard():
+def test_the_age_of_the_last_heartbeat():
     here = Coordinator(group("a", "b"))
     here.advance(1_500)
     here.heard("a")
     here.advance(1_000)
-    told = [here.sessions.heard_ms_ago(here.groups[0], member, here.now_ms) for member in "ab"]
-    assert told == [1_000, 2_500]
+    ages_ms = [here.sessions.heard_ms_ago(here.groups[0], member, here.now_ms) for member in "ab"]
+    assert ages_ms == [1_000, 2_500]
 
 
 def test_a_stranger_is_not_taken_in():
@@ -102,7 +102,7 @@ def test_a_stranger_is_not_taken_in():
     assert here.advance(10_000) == set()
 
 
-def test_a_member_gets_something_anew_once_in_a_while():
+def test_renewals_of_a_member_are_limited():
     here = Coordinator(group("a", "b"))
     [found] = here.groups
     assert here.sessions.until_renewal_ms(found, "a", here.now_ms) == 0

@@ -35,7 +35,7 @@ def test_the_first_decision_stands(log):
     assert log.machine.read(TransactionById("x")) == first
 
 
-def test_what_was_aborted_cannot_be_committed(log):
+def test_an_aborted_transaction_cannot_be_committed(log):
     assert log.command(decide(is_commit=False, groups=())).state == ABORTED
     assert isinstance(log.command(decide()), TransactionEndedError)
 
@@ -48,17 +48,17 @@ def test_it_is_over_when_every_partition_has_confirmed(log):
     assert log.machine.read(TransactionById("x")).waiting == ()
 
 
-def test_nobody_waits_for_a_topic_that_was_deleted(log):
+def test_a_deleted_topic_counts_as_confirmed(log):
     log.command(decide(groups=(16, 17, 18)))
     log.command(DeleteTopic("t", 0, 100))
     assert log.machine.read(TransactionById("x")).waiting == ()
 
 
 @pytest.mark.parametrize(("version", "state"), [(4, ABORTED), (5, ABORTED), (6, COMMITTED)])
-def test_what_an_application_has_committed_is_done_already(log, version, state):
+def test_a_committed_version_is_not_committed_again(log, version, state):
     log.command(decide("first", application_id="app", version=5))
     again = log.command(decide("second", application_id="app", version=version))
-    # The stages of the second one are dropped, and its application hears that the version is committed.
+    # The stages of the second one are dropped, and the answer says that the version is committed.
     assert (again.state, again.is_repeated) == (state, state == ABORTED)
     assert log.command(decide("second", application_id="app", version=version)) == again
     assert log.command(decide("third", application_id="other", version=1)).state == COMMITTED
@@ -85,12 +85,12 @@ def test_decisions_survive_a_snapshot_in_their_order(log):
         (decide(application_id="x" * 201), InvalidArgumentError),
     ],
 )
-def test_what_makes_no_sense_is_refused(log, command, error):
+def test_invalid_commands_are_refused(log, command, error):
     assert isinstance(log.machine.check(command), error)
     assert isinstance(log.command(command), error)
 
 
-def test_what_is_over_is_forgotten_after_its_time_but_nothing_that_is_waited_for():
+def test_ended_transactions_expire_but_not_before_all_have_confirmed():
     table = TransactionTable()
     table.decide("waited", "", 0, (16,), is_commit=True, now_ms=0)
     table.decide("over", "", 0, (), is_commit=True, now_ms=0)
@@ -154,7 +154,7 @@ def test_a_member_that_is_over_keeps_the_others_from_being_committed(log, is_com
         (together(members=tuple([(str(number), ()) for number in range(MEMBER_COUNT_MAX + 1)])), InvalidArgumentError),
     ],
 )
-def test_what_cannot_be_committed_together_is_refused_whole(log, command, error):
+def test_an_invalid_joint_commit_is_refused_whole(log, command, error):
     assert isinstance(log.machine.check(command), error)
     assert isinstance(log.command(command), error)
     assert log.machine.state.transactions.transactions == {}

@@ -75,7 +75,7 @@ class Log:
         deliver_at_ms: int = 0,
         keys: Sequence[bytes] = (),
     ) -> int:
-        """Stores a batch behind the others and tells its offset."""
+        """Stores a batch after the others, and returns its offset."""
         offset = self.machine.next_offset
         stored = self.apply(
             batch(

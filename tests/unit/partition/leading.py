@@ -1,4 +1,4 @@
-"""A partition with its queue leader, driven by hand: the log commits when it is told to."""
+"""A partition with its queue leader, driven by hand: the log commits on request."""
 
 from dataclasses import dataclass, field, replace
 from random import Random
@@ -107,7 +107,7 @@ class Leading:
         reason: str = "",
         delay_ms: int = BY_BACKOFF,
     ) -> list[LeaseRange]:
-        """Tells what was refused."""
+        """Returns the refused ranges."""
         held = [LeaseRange(each.lease_id, each.first, each.end) for each in leases]
         return self.leader.settle(GROUP, kind, held, reason, delay_ms, self.now_ms)
 

@@ -47,8 +47,8 @@ class NaivePartition:
         for batch in mine:
             if batch.epoch == epoch and batch.holds(sequence, count):
                 return "in flight", batch.offset + sequence - batch.sequence
-        verdict = self.check(producer, epoch, sequence, count)
-        return ("gap", -1) if verdict[0] == "new" else verdict
+        found = self.check(producer, epoch, sequence, count)
+        return ("gap", -1) if found[0] == "new" else found
 
     def check(self, producer: int, epoch: int, sequence: int, count: int) -> tuple[str, int]:
         known = [batch for batch in self.idle + self.window if batch.producer == producer]

@@ -1,6 +1,6 @@
-"""One queue group as simply as it can be told: a value for each message, and loops over all of them.
+"""A naive model of one queue group: a value for each message, and loops over all of them.
 
-What becomes of a failure is learned from the command that tells it: its delay is partly left to chance.
+The outcome of a failure is read from its command, because its delay is partly random.
 """
 
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ class Message:
     until_ms: int = 0
     attempts: int = 0
     not_before_ms: int = 0
-    #: What a refusal of its end makes of it: leased as before, nobody's, or settling again.
+    #: Its place if the log refuses the outcome: leased as before, free, or settling again.
     undo: str = ""
 
 
@@ -76,7 +76,7 @@ class NaiveGroup:
             self._put(message)
 
     def _put(self, message: Message) -> None:
-        """Nobody's: ready, or waiting for a time."""
+        """Free: ready, or waiting for a time."""
         message.place = states.READY
         if message.deliver_at_ms > self.now_ms:
             message.place, message.until_ms = states.DELAYED, message.deliver_at_ms
@@ -116,7 +116,7 @@ class NaiveGroup:
                 if delay_ms > 0:
                     message.place = states.RETRYING
             else:
-                undo = "leased" if message.place == states.LEASED else "nobody"
+                undo = "leased" if message.place == states.LEASED else "free"
                 if kind == FAIL:
                     self._fail(message, undo)
                 else:
@@ -128,7 +128,7 @@ class NaiveGroup:
         message.undo = undo
 
     def lose(self, leases: list[int]) -> None:
-        """Whoever held them is gone."""
+        """Their member is lost."""
         for message in self.open.values():
             if message.place == states.LEASED and message.lease_id in leases:
                 self._fail(message, "settling")
@@ -190,7 +190,7 @@ class NaiveGroup:
             for message in self._settling(first, end, place):
                 if message.undo == "leased":
                     message.place = states.LEASED
-                elif message.undo == "nobody":
+                elif message.undo == "free":
                     self._put(message)
 
     def _settling(self, first: int, end: int, place: str) -> list[Message]:

@@ -60,7 +60,7 @@ COMMANDS = st.one_of(
 
 
 @given(COMMANDS)
-def test_what_was_encoded_is_decoded(command):
+def test_commands_survive_encoding(command):
     data = encode_command(command)
     assert decode_command(data) == command
     assert decode_command(memoryview(data)) == command
@@ -74,7 +74,7 @@ def test_no_command_looks_like_a_batch(command):
 
 
 def test_a_commit_forged_to_be_a_batch_is_still_a_command():
-    """Metadata is the consumer's to choose: the fields of a batch header behind the head change nothing."""
+    """The consumer chooses the metadata: the fields of a batch header after the head change nothing."""
     length = 32 + 1 + 95
     forged = length.to_bytes(4, "little") * 23 + b"FLF"
     data = encode_command(CommitOffset("g", length, 1, metadata=forged))

@@ -144,7 +144,7 @@ class Partition(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def change_leader(self, data):
-        """The next leader has some of what was under way, applies it, and begins."""
+        """The next leader has some of the entries in flight, applies them, and begins."""
         kept = data.draw(st.integers(0, len(self.tail)))
         self.leader.end()
         for _ in range(kept):

@@ -1,4 +1,4 @@
-"""Acks within a transaction: true with its commit or never, and nobody else has the messages before."""
+"""Acks within a transaction: settled with its commit or never, and the messages are not delivered before."""
 
 import pytest
 
@@ -34,7 +34,7 @@ def held(leases: list[LeasedMessages]) -> list[LeaseRange]:
 
 
 def stage(leading: Leading, leases: list[LeasedMessages], transaction_id: str = "t") -> list[LeaseRange]:
-    """Tells what was refused."""
+    """Returns the refused ranges."""
     command, refused = leading.leader.stage(transaction_id, GROUP, held(leases), leading.now_ms)
     if command is not None:
         result = leading.log.command(command)
@@ -43,7 +43,7 @@ def stage(leading: Leading, leases: list[LeasedMessages], transaction_id: str = 
 
 
 def end(leading: Leading, command: Command) -> object:
-    """A transaction ends in the log, and the leader hears of it."""
+    """A transaction ends in the log, and the leader follows."""
     result = leading.log.command(command)
     if isinstance(result, Concluded):
         for acks in result.acks:
@@ -58,7 +58,7 @@ def polled(leading: Leading, count: int = 3) -> list[LeasedMessages]:
     return leases
 
 
-def test_what_is_staged_outlives_its_lease_and_comes_to_nobody():
+def test_a_staged_message_outlives_its_lease_and_is_not_delivered():
     leading = Leading()
     leases = polled(leading)
     assert stage(leading, leases) == []
@@ -133,7 +133,7 @@ def test_staging_again_changes_nothing():
     assert leading.leader.stage("t", GROUP, held(leases), leading.now_ms) == (None, [])
 
 
-def test_while_it_is_under_way_a_repetition_has_to_wait():
+def test_a_repetition_waits_while_the_stage_is_in_flight():
     leading = Leading()
     leases = polled(leading)
     command, _ = leading.leader.stage("t", GROUP, held(leases), leading.now_ms)
@@ -146,7 +146,7 @@ def test_while_it_is_under_way_a_repetition_has_to_wait():
 
 
 @pytest.mark.parametrize("kind", [ACK, FAIL])
-def test_nobody_settles_what_is_staged(kind):
+def test_a_staged_message_cannot_be_settled(kind):
     leading = Leading()
     leases = polled(leading)
     stage(leading, leases)
@@ -168,7 +168,7 @@ def test_all_or_none():
     assert leading.attempts(0) == 1, "its lease goes on as before"
 
 
-def test_late_it_counts_while_nobody_else_has_the_message():
+def test_a_late_stage_counts_while_the_message_is_free():
     leading = Leading()
     leases = polled(leading, 1)
     leading.pass_ms(leading.rules.visibility_ms)
@@ -179,7 +179,7 @@ def test_late_it_counts_while_nobody_else_has_the_message():
     assert leading.poll() == []
     end(leading, DropStage("t", leading.now_ms))
     assert [lease.attempt for lease in leading.poll(member="other")] == [2]
-    assert stage(leading, leases, "u") == held(leases), "somebody else has it now"
+    assert stage(leading, leases, "u") == held(leases), "it is leased to another member now"
 
 
 def test_an_abort_leaves_the_time_of_the_next_attempt_as_it_was():
@@ -233,7 +233,7 @@ def settlement(*runs: tuple[int, int], generation: int = 0, group: str = GROUP) 
     return GroupSettlement(group, tuple(runs), generation=generation)
 
 
-def test_what_makes_no_sense_is_refused_and_changes_nothing():
+def test_invalid_commands_are_refused_and_change_nothing():
     leading = Leading()
     leading.append(5)
     machine = leading.log.machine

@@ -6,7 +6,7 @@ from flotilla.partition.explain import delivery_states as states
 from flotilla.partition.explain import explanation
 from flotilla.partition.explain.delivery_states import STATE_BY_NAME, STATES, TRANSITIONS, reachable
 
-#: Ends that a person may be told without a transition that leads there.
+#: Final states of an explanation without a transition that leads there.
 UMBRELLA = states.SETTLED
 
 

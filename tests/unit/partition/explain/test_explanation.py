@@ -28,7 +28,7 @@ def test_where_nothing_fails_for_the_last_time_there_is_no_bound() -> None:
     assert failed_once(here) == ["attempt 1 failed: no such user"]
 
 
-def test_what_the_rate_limit_holds_back_is_told() -> None:
+def test_an_explanation_names_the_rate_limit() -> None:
     here = Leading()
     here.set(rate_limit_per_minute=6)
     here.append(2)
@@ -45,7 +45,7 @@ def test_what_the_rate_limit_holds_back_is_told() -> None:
     assert (found.next, found.remaining_ms) == ("the next poll may have it", 0)
 
 
-def test_the_next_leader_tells_of_the_rate_limit_before_anybody_has_polled() -> None:
+def test_the_next_leader_knows_the_rate_limit_before_the_first_poll() -> None:
     here = Leading()
     here.set(rate_limit_per_minute=6)
     here.append(2)
@@ -56,7 +56,7 @@ def test_the_next_leader_tells_of_the_rate_limit_before_anybody_has_polled() -> 
     assert here.explain(1).remaining_ms >= 10_000
 
 
-def test_a_pause_is_told_of_rather_than_the_rate_limit() -> None:
+def test_an_explanation_names_the_pause_before_the_rate_limit() -> None:
     here = Leading()
     here.set(rate_limit_per_minute=6, paused=1)
     here.append(1)

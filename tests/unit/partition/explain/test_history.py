@@ -1,4 +1,4 @@
-"""What the log tells of one message: every step in its order, and none that made no difference."""
+"""The history of one message: every step in the order of the log, and none that changed nothing."""
 
 from collections.abc import Callable
 from random import Random
@@ -106,7 +106,7 @@ def here() -> Watched:
 STORED = "0.5s stored (by its own timestamp)"
 
 
-def test_attempts_are_told_one_after_the_other_up_to_the_ack(here: Watched) -> None:
+def test_attempts_are_listed_up_to_the_ack(here: Watched) -> None:
     here.fail("timeout", delay_ms=250)
     here.fail("")
     here.fail("lease expired", offset=1)
@@ -119,14 +119,14 @@ def test_attempts_are_told_one_after_the_other_up_to_the_ack(here: Watched) -> N
     ]
 
 
-@pytest.mark.parametrize(("bound", "told"), [(0, "attempt 2"), (1, "attempt 2"), (2, "attempt 2 of 2")])
-def test_a_bound_that_is_passed_is_no_bound(here: Watched, bound: int, told: str) -> None:
+@pytest.mark.parametrize(("bound", "expected"), [(0, "attempt 2"), (1, "attempt 2"), (2, "attempt 2 of 2")])
+def test_a_bound_that_is_passed_is_no_bound(here: Watched, bound: int, expected: str) -> None:
     here.fail()
     here.fail()
-    assert here.lines(bound=bound)[-1] == f"4s {told} failed: no"
+    assert here.lines(bound=bound)[-1] == f"4s {expected} failed: no"
 
 
-def test_a_delay_is_told_with_the_message() -> None:
+def test_a_delay_is_listed_with_the_message() -> None:
     here = Watched()
     here.open()
     here.store(deliver_at_ms=90_000)
@@ -134,7 +134,7 @@ def test_a_delay_is_told_with_the_message() -> None:
 
 
 @pytest.mark.parametrize(
-    ("runs", "told"),
+    ("runs", "expected"),
     [
         ({"acked": ((0, 9),)}, "acknowledged"),
         ({"expired": ((0, 9),)}, "expired: its time to live was over"),
@@ -145,14 +145,14 @@ def test_a_delay_is_told_with_the_message() -> None:
         ({"dead": (DeadRun(0, 9, "bad"),)}, "attempt 1 was the last: bad"),
     ],
 )
-def test_every_end_is_told_once(runs: dict[str, tuple[object, ...]], told: str) -> None:
+def test_every_ending_is_listed_once(runs: dict[str, tuple[object, ...]], expected: str) -> None:
     here = Watched()
     here.open()
     here.store(9)
     here.settle(**runs)  # type: ignore[arg-type]
     here.settle(acked=((0, 9),))
     here.fail(offset=4)
-    assert here.lines(4) == [STORED, f"3s {told}"]
+    assert here.lines(4) == [STORED, f"3s {expected}"]
 
 
 def test_a_death_and_its_burial_among_others(here: Watched) -> None:
@@ -176,7 +176,7 @@ def test_a_death_and_its_burial_among_others(here: Watched) -> None:
     assert here.lines(5)[1:] == ["6s attempt 1 was the last: other", "10s copied to the dead-letter topic"]
 
 
-def test_a_reset_begins_anew_and_makes_late_settlements_void(here: Watched) -> None:
+def test_a_reset_starts_again_and_makes_late_settlements_void(here: Watched) -> None:
     generation = here.state().generation
     here.fail()
     here.do(lambda now_ms: ResetGroup(GROUP, 0, now_ms))
@@ -193,7 +193,7 @@ def test_a_reset_begins_anew_and_makes_late_settlements_void(here: Watched) -> N
     ]
 
 
-def test_what_is_cancelled_stays_so_for_whoever_comes_later(here: Watched) -> None:
+def test_a_cancelled_message_stays_cancelled_after_a_reset(here: Watched) -> None:
     here.do(lambda now_ms: CancelRecords((0, 2), now_ms))
     here.do(lambda now_ms: ResetGroup(GROUP, 0, now_ms))
     assert here.lines() == [STORED, "3s cancelled", "4s the group was reset to offset 0: it stays cancelled"]
@@ -236,8 +236,8 @@ def test_acks_in_a_transaction(here: Watched, is_committed: bool) -> None:
     assert isinstance(refused, FlotillaError)
     here.do(lambda now_ms: ConcludeStage("t", now_ms) if is_committed else DropStage("t", now_ms))
     here.do(lambda now_ms: DropStage("t", now_ms))
-    told = "committed: acknowledged" if is_committed else "aborted: it is unsettled again"
-    assert here.lines() == [STORED, "3s its ack was staged in transaction t", f"5s transaction t was {told}"]
+    expected = "committed: acknowledged" if is_committed else "aborted: it is unsettled again"
+    assert here.lines() == [STORED, "3s its ack was staged in transaction t", f"5s transaction t was {expected}"]
     assert here.lines(2) == [STORED]
 
 
@@ -257,7 +257,7 @@ def test_acks_that_are_true_with_the_batches_of_their_transaction(here: Watched)
     assert here.lines(4) == ["0.5s stored by a transaction (by its own timestamp)"]
 
 
-def test_retention_is_told_unless_the_message_may_have_been_spared(here: Watched) -> None:
+def test_retention_is_listed_unless_the_message_may_have_been_spared(here: Watched) -> None:
     known = here.log.machine.applied
     here.do(lambda now_ms: TrimTo(1, now_ms, known))
     here.do(lambda now_ms: TrimTo(2, now_ms))
@@ -293,7 +293,7 @@ def test_a_history_that_breaks_off_says_so_and_has_no_burials(here: Watched) -> 
     ]
 
 
-def test_of_very_many_steps_the_first_and_the_last_are_told(here: Watched) -> None:
+def test_of_very_many_steps_the_first_and_the_last_are_kept(here: Watched) -> None:
     count = 3 * STEPS_KEPT
     for _ in range(count):
         here.fail()

@@ -1,4 +1,4 @@
-"""Much is due at once: each call does a bounded part of it, and all is delivered, by priority and to nobody twice.
+"""Many messages are due at once: each call reads a bounded number, and all are delivered once, by priority.
 
 What is counted is work, not time: stretches that were looked at and runs that were made ready, in one call.
 """
@@ -66,7 +66,7 @@ def append_many(here: Leading, count: int = MANY, *, priority: int = 0) -> list[
     return [offset for _, offset in sorted(found)]
 
 
-def turn(here: Leading) -> bool:
+def advance(here: Leading) -> bool:
     """One call of `advance`, if there is anything to do now."""
     if here.leader.next_event_ms(here.now_ms) != here.now_ms:
         return False
@@ -74,10 +74,10 @@ def turn(here: Leading) -> bool:
     return True
 
 
-def turns(here: Leading) -> int:
+def advance_all(here: Leading) -> int:
     """All that are needed."""
     count = 0
-    while turn(here):
+    while advance(here):
         count += 1
         assert count < 10_000, "there is always more to do"
     return count
@@ -90,14 +90,14 @@ def due_long_ago(*, is_seen: bool = False) -> Leading:
     if is_seen:
         assert here.poll() == []
     here.now_ms = DUE_MS
-    turns(here)
+    advance_all(here)
     return here
 
 
 # A bounded part in each call.
 
 
-def test_what_comes_due_at_once_comes_in_bounded_turns_and_in_the_order_of_times(work: Work) -> None:
+def test_many_due_messages_come_in_bounded_steps_and_in_the_order_of_times(work: Work) -> None:
     here = Leading()
     by_time = append_many(here)
     assert here.poll() == []
@@ -105,7 +105,7 @@ def test_what_comes_due_at_once_comes_in_bounded_turns_and_in_the_order_of_times
     seen: list[int] = []
     for number in range(1, 5):
         work.take()
-        assert turn(here)
+        assert advance(here)
         assert work.take() <= delays._DUE_LIMIT
         due = min(number * delays._DUE_LIMIT, MANY)
         described = here.describe()
@@ -113,7 +113,7 @@ def test_what_comes_due_at_once_comes_in_bounded_turns_and_in_the_order_of_times
         found = offsets(here.poll(1_000))
         assert sorted(seen + found) == sorted(by_time[:due])
         seen += found
-    turns(here)
+    advance_all(here)
     assert here.poll() == []
 
 
@@ -127,7 +127,7 @@ def test_the_first_poll_of_a_group_reads_what_it_needs(work: Work) -> None:
 
 
 @pytest.mark.parametrize("is_new_leader", [False, True])
-def test_a_group_that_is_behind_reads_on_in_bounded_turns(work: Work, is_new_leader: bool) -> None:
+def test_a_group_that_is_behind_reads_on_in_bounded_steps(work: Work, is_new_leader: bool) -> None:
     here = due_long_ago(is_seen=True)
     if is_new_leader:
         here.change_leader()
@@ -135,8 +135,8 @@ def test_a_group_that_is_behind_reads_on_in_bounded_turns(work: Work, is_new_lea
     firsts = {group: offsets(here.poll(1, group=group)) for group in (GROUP, "late")}
     count = 0
     work.take()
-    while count < 100 and turn(here):
-        # Of both groups together: the more there are, the more turns it takes.
+    while count < 100 and advance(here):
+        # Of both groups together: more groups take more steps.
         assert work.take() <= 2 * DUE_LIMIT
         count += 1
     assert count == 2 * ((MANY - 1) // DUE_LIMIT + 1)
@@ -145,8 +145,8 @@ def test_a_group_that_is_behind_reads_on_in_bounded_turns(work: Work, is_new_lea
         assert sorted(first + offsets(here.poll(2 * MANY, group=group))) == list(range(MANY))
 
 
-def test_a_poll_finds_what_lies_behind_many_that_are_settled(work: Work) -> None:
-    """A message that nobody acks holds the floor; a new leader passes over all that was acked behind it."""
+def test_a_poll_finds_messages_after_many_settled_ones(work: Work) -> None:
+    """An unacked message holds the floor; a new leader skips all acked messages after it."""
     here = due_long_ago()
     stuck, *others = split(here.poll(MANY - 3))
     here.settle(others)
@@ -161,7 +161,7 @@ def split(leases: list[LeasedMessages]) -> list[LeaseRange]:
     return [LeaseRange(each.lease_id, offset, offset + 1) for each in leases for offset in range(each.first, each.end)]
 
 
-def test_one_stretch_in_many_parts_is_read_in_bounded_turns(work: Work) -> None:
+def test_one_stretch_in_many_parts_is_read_in_bounded_steps(work: Work) -> None:
     here = Leading()
     here.append(4 * DUE_LIMIT, deliver_at_ms=DUE_MS)
     here.pass_ms(DUE_MS)
@@ -172,14 +172,14 @@ def test_one_stretch_in_many_parts_is_read_in_bounded_turns(work: Work) -> None:
     assert offsets(here.poll(3)) == [0, 2, 4]
     assert work.take() <= 20
     for _ in range(2):
-        assert turn(here)
+        assert advance(here)
         assert work.take() <= DUE_LIMIT + 20
-    assert turns(here) == 0
+    assert advance_all(here) == 0
     assert offsets(here.poll(4 * DUE_LIMIT)) == list(range(6, 4 * DUE_LIMIT, 2))
 
 
-def test_whoever_finds_nothing_is_told_to_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A poll that has looked at enough in vain ends; the next turns read on, and tell when something is ready."""
+def test_a_poll_that_finds_nothing_is_to_be_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A poll that has looked at enough in vain ends; later calls of `advance` read on until something is ready."""
     monkeypatch.setattr(due_cursor, "_LOOKS_MAX", 10)
     monkeypatch.setattr(due_cursor, "_SKIPS_MAX", 1)
     here = Leading()
@@ -189,14 +189,14 @@ def test_whoever_finds_nothing_is_told_to_come_again(monkeypatch: pytest.MonkeyP
     here.pass_ms(DUE_MS)
     here.open("late")
     assert here.poll(group="late") == []
-    told = []
-    while here.leader.next_event_ms(here.now_ms) == here.now_ms and len(told) < 100:
-        told.append(here.leader.advance(here.now_ms))
-    assert told == [False] * 9 + [True]
+    answers = []
+    while here.leader.next_event_ms(here.now_ms) == here.now_ms and len(answers) < 100:
+        answers.append(here.leader.advance(here.now_ms))
+    assert answers == [False] * 9 + [True]
     assert offsets(here.poll(group="late")) == [100]
 
 
-def test_retries_come_in_bounded_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_retries_come_in_bounded_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group_delivery, "_EXPIRE_LIMIT", 3)
     here = Leading()
     here.append(10)
@@ -204,7 +204,7 @@ def test_retries_come_in_bounded_turns(monkeypatch: pytest.MonkeyPatch) -> None:
         here.settle([held], RELEASE, delay_ms=100 + held.first)
     here.now_ms += 1_000
     found = []
-    while turn(here):
+    while advance(here):
         found.append(len(offsets(here.poll())))
     assert found == [3, 3, 3, 1]
 
@@ -213,7 +213,7 @@ def test_a_wish_begins_with_all_that_is_ready_without_looking_through_it(work: W
     here = due_long_ago()
     here.append(2)
     here.settle(here.poll(4), RELEASE, delay_ms=0)
-    turns(here)
+    advance_all(here)
     work.take()
     type_filter = TypeFilter(("a",), lambda first, end: ["a"] * (end - first))
     assert offsets(here.leader.poll(GROUP, "m", 3, 0, here.now_ms, None, type_filter)) == [0, 1, 2]
@@ -223,21 +223,21 @@ def test_a_wish_begins_with_all_that_is_ready_without_looking_through_it(work: W
     assert sorted(rest + offsets(here.poll(2 * MANY))) == list(range(3, MANY + 2))
 
 
-def test_a_group_that_was_reset_while_it_read_begins_anew() -> None:
+def test_a_group_that_was_reset_while_it_read_starts_again() -> None:
     here = due_long_ago()
     here.poll(5)
     assert here.leader.next_event_ms(here.now_ms) == here.now_ms
     here.reset(MANY - 2)
-    assert turns(here) == 1
+    assert advance_all(here) == 1
     assert offsets(here.poll()) == [MANY - 2, MANY - 1]
-    assert turns(here) == 0
+    assert advance_all(here) == 0
 
 
 def test_a_group_that_was_deleted_reads_no_more() -> None:
     here = due_long_ago()
     here.poll(5)
     here.delete()
-    assert turns(here) == 1
+    assert advance_all(here) == 1
 
 
 # In the right order.
@@ -260,28 +260,28 @@ def test_higher_priorities_come_first_however_much_is_due(is_seen: bool) -> None
     assert len(offsets(here.poll(1_000))) == 1_000
 
 
-def test_a_high_priority_that_comes_due_passes_what_a_group_has_still_to_read() -> None:
+def test_a_high_priority_that_comes_due_overtakes_unread_messages() -> None:
     here = due_long_ago()
     here.poll(1)
     newest = here.append(1, priority=5, deliver_at_ms=DUE_MS)
     assert offsets(here.poll(1)) == [newest]
 
 
-def test_what_is_trimmed_while_a_group_reads_is_passed_over() -> None:
+def test_messages_that_are_trimmed_while_a_group_reads_are_skipped() -> None:
     here = due_long_ago()
     here.poll(5)
     here.log.command(TrimTo(MANY - 10, here.now_ms))
-    turns(here)
+    advance_all(here)
     assert offsets(here.poll(2 * MANY)) == list(range(MANY - 10, MANY))
 
 
-def test_what_all_groups_have_read_is_forgotten_and_nothing_else() -> None:
+def test_only_stretches_that_all_groups_have_read_are_dropped() -> None:
     here = due_long_ago(is_seen=True)
     known = here.leader._delays
     here.poll(5)
     here.leader._forget_due()
     assert len(known) == MANY - 5
-    turns(here)
+    advance_all(here)
     here.leader._forget_due()
     assert len(known) == 0
     assert len(offsets(here.poll(2 * MANY))) == MANY - 5
@@ -344,7 +344,7 @@ class Life:
     def finish(self) -> None:
         self.here.pass_ms(1_000)
         for _ in range(1_000):
-            if not self.poll(3) and not turn(self.here):
+            if not self.poll(3) and not advance(self.here):
                 break
         assert set(self.due_ms) <= set(self.out) | self.done
         described = self.here.describe()

@@ -1,4 +1,4 @@
-"""What a poll gets: priorities and the share of the oldest, delays, what came back, and what nobody gets twice."""
+"""The choice of a poll: priorities and the share of the oldest, delays, messages that came back, and none twice."""
 
 import pytest
 from hypothesis import given, settings
@@ -29,7 +29,7 @@ def test_a_quarter_of_each_poll_is_for_the_oldest() -> None:
     assert offsets(here.poll(8)) == [*range(4, 10), 0, 1]
 
 
-def test_what_came_back_is_old_whatever_else_of_its_priority_was_taken() -> None:
+def test_messages_that_came_back_count_as_the_oldest() -> None:
     here = Leading()
     here.append(10, priority=0)
     here.append(10, priority=1)
@@ -56,7 +56,7 @@ def test_empty_polls_do_not_count_towards_the_fourth() -> None:
     assert offsets(here.poll(1)) == [1]
 
 
-def test_what_came_back_keeps_its_place() -> None:
+def test_messages_that_came_back_keep_their_place() -> None:
     here = Leading()
     here.append(3, priority=1)
     here.append(3, priority=5)
@@ -150,7 +150,7 @@ def test_delays_survive_the_leader() -> None:
     assert offsets(here.poll()) == [2, 3]
 
 
-def test_a_leader_whose_clock_is_behind_does_not_deliver_early() -> None:
+def test_a_leader_with_a_slow_clock_does_not_deliver_early() -> None:
     """The one before it had seen the time, and its member still has the message."""
     here = Leading()
     here.append(1, deliver_at_ms=1_500)
@@ -181,7 +181,7 @@ def test_a_delayed_stretch_that_is_trimmed_in_its_midst_keeps_the_rest() -> None
     assert offsets(here.poll()) == [2, 3, 4]
 
 
-def test_what_came_due_and_all_groups_have_seen_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_due_stretches_that_all_groups_have_read_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queue_leader, "_DUE_KEPT", 10)
     here = Leading()
     for wave in range(20):
@@ -192,7 +192,7 @@ def test_what_came_due_and_all_groups_have_seen_is_forgotten(monkeypatch: pytest
     assert len(here.leader._delays) <= 15
 
 
-# Nobody gets anything twice.
+# No message is leased twice.
 
 
 def test_a_message_waits_for_the_newest_of_its_times() -> None:
@@ -220,7 +220,7 @@ def test_runs_that_were_split_are_granted_as_runs_again() -> None:
     assert runs(here.poll()) == [(0, 100)]
 
 
-def test_new_messages_are_seen_behind_what_was_left() -> None:
+def test_new_messages_are_found_after_those_that_were_left() -> None:
     here = Leading()
     here.append(2)
     here.poll(1)
@@ -229,7 +229,7 @@ def test_new_messages_are_seen_behind_what_was_left() -> None:
 
 
 @pytest.mark.parametrize("settled", [(), (0, 2), (1, 3)])
-def test_a_new_leader_begins_with_what_is_not_settled(settled: tuple[int, ...]) -> None:
+def test_a_new_leader_begins_with_unsettled_messages(settled: tuple[int, ...]) -> None:
     here = Leading()
     here.append(4)
     (lease,) = here.poll()

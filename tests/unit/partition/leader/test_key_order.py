@@ -1,4 +1,4 @@
-"""Messages of one key, one at a time and in order; nobody else waits for them."""
+"""Messages of one key go one at a time and in order; other keys do not wait."""
 
 import pytest
 
@@ -125,7 +125,7 @@ def test_a_late_ack_of_a_blocked_message_takes_it_out() -> None:
 
 
 @pytest.mark.parametrize(("broken", "readable"), [(0, None), (2, 0)])
-def test_what_cannot_be_read_at_the_moment_is_not_forgotten(broken: int, readable: int | None) -> None:
+def test_messages_that_cannot_be_read_now_stay_ready(broken: int, readable: int | None) -> None:
     """Nor what was chosen with it: a leader has no other list of what is ready."""
     here = Leading()
     for priority in (7, 0):
@@ -146,7 +146,7 @@ def test_what_cannot_be_read_at_the_moment_is_not_forgotten(broken: int, readabl
         assert offsets(here.poll_ordered()) == [broken]
 
 
-def test_a_stuck_key_does_not_hide_what_lies_far_behind_it() -> None:
+def test_a_stuck_key_does_not_hide_messages_far_after_it() -> None:
     here = with_keys(*[b"stuck"] * 5_000, b"free")
     assert offsets(here.poll_ordered(1)) == [0]
     for _ in range(10):
@@ -156,7 +156,7 @@ def test_a_stuck_key_does_not_hide_what_lies_far_behind_it() -> None:
     assert found == [5_000]
 
 
-def test_when_too_many_are_aside_others_still_get_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_when_too_many_are_blocked_other_keys_still_go(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(key_order, "BLOCKED_COUNT_MAX", 2)
     here = with_keys(b"free", b"free", *[b"stuck"] * 5, None)
     first = here.poll_ordered()
@@ -171,7 +171,7 @@ def test_when_too_many_are_aside_others_still_get_their_turn(monkeypatch: pytest
     assert offsets(here.poll_ordered()) == [3]
 
 
-def test_turns_are_passed_on_in_the_order_of_offsets() -> None:
+def test_keys_are_passed_on_in_the_order_of_offsets() -> None:
     order = KeyOrder()
     assert [order.may_go(offset, b"k") for offset in (5, 7, 5)] == [True, False, True]
     for offset in (9, 7, 8):

@@ -28,7 +28,7 @@ def test_ids_are_of_a_term_and_never_given_twice() -> None:
         (-1, STALE),
     ],
 )
-def test_an_id_tells_whose_it_is(lease_id: int, origin: int) -> None:
+def test_the_origin_of_a_lease_id(lease_id: int, origin: int) -> None:
     ids = LeaseIds(3)
     ids.new()
     table = LeaseTable(ids)
@@ -95,7 +95,7 @@ def test_equal_deadlines_are_one_run_again() -> None:
     assert lease.runs == [(0, 10, 200)]
 
 
-def test_what_was_taken_can_be_put_back_when_its_lease_has_ended() -> None:
+def test_runs_can_be_restored_after_their_lease_has_ended() -> None:
     table = new_table()
     lease = table.find(table.give("m", [(0, 4)], 100, 0))
     assert lease is not None

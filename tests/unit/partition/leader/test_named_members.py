@@ -1,4 +1,4 @@
-"""Leases that are named by who holds them: what counts at the leader that gave them, and at the next one."""
+"""Leases that a request names by their member: at the leader that gave them, and at the next one."""
 
 from flotilla.types.operations.queue import ACK, FAIL, LeaseRange
 from tests.unit.partition.leading import GROUP, RULES, Leading
@@ -16,7 +16,7 @@ def refused(found: list[LeaseRange]) -> list[tuple[int, int]]:
     return [(run.first, run.end) for run in found]
 
 
-def test_a_member_ends_what_it_holds_and_nothing_else() -> None:
+def test_a_member_settles_its_own_leases_only() -> None:
     here = Leading()
     here.append(10)
     here.poll(2, "a")
@@ -49,7 +49,7 @@ def test_a_lease_that_ran_out_here_is_not_known_by_name() -> None:
     assert refused(settle(here, "a", 0, 1)) == [(0, 1)]
 
 
-def test_after_a_failover_the_word_of_a_member_counts_while_nobody_has_the_message() -> None:
+def test_after_a_failover_a_named_member_may_settle_while_the_message_is_free() -> None:
     here = Leading()
     here.append(3)
     here.poll(3, "a")

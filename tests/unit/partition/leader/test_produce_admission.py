@@ -29,7 +29,7 @@ def test_offsets_are_given_before_anything_is_committed():
 
 
 def under_way():
-    """Producer 7 has 0-1 stored at offset 0, and 2-4, 5, 6-9 under way at 2, 5 and 6."""
+    """Producer 7 has 0-1 stored at offset 0, and 2-4, 5, 6-9 in flight at 2, 5 and 6."""
     log, leader = leading()
     assert admit(leader, 0, 2) == Assigned(0)
     assert admit(leader, 2, 3) == Assigned(2)
@@ -49,7 +49,7 @@ def under_way():
         (0, 3, 2, DuplicateInFlight("7/0/2", 3)),
         (0, 5, 1, DuplicateInFlight("7/0/5", 5)),
         (0, 6, 4, DuplicateInFlight("7/0/6", 6)),
-        # Other borders than under way.
+        # Other borders than in flight.
         (0, 2, 4, SequenceGapError),
         (0, 5, 2, SequenceGapError),
         (0, 6, 5, SequenceGapError),
@@ -59,7 +59,7 @@ def under_way():
         (1, 10, 1, SequenceGapError),
     ],
 )
-def test_verdicts_while_batches_are_under_way(epoch, sequence, count, expected):
+def test_repetitions_of_batches_in_flight(epoch, sequence, count, expected):
     _, leader = under_way()
     found = admit(leader, sequence, count, epoch=epoch)
     if isinstance(expected, type):
@@ -69,7 +69,7 @@ def test_verdicts_while_batches_are_under_way(epoch, sequence, count, expected):
         assert found == expected
 
 
-def test_an_epoch_under_way_fences_the_one_before():
+def test_an_epoch_in_flight_fences_the_one_before():
     _, leader = under_way()
     assert admit(leader, 0, epoch=1) == Assigned(10)
     assert isinstance(admit(leader, 10), ProducerFencedError)
@@ -78,7 +78,7 @@ def test_an_epoch_under_way_fences_the_one_before():
     assert admit(leader, 1, epoch=1) == Assigned(11)
 
 
-def test_sequences_go_round_while_under_way():
+def test_sequences_wrap_around_while_in_flight():
     top = 2**32
     log = new_log()
     log.append(producer=P, sequence=top - 3)
@@ -91,7 +91,7 @@ def test_sequences_go_round_while_under_way():
     assert admit(leader, top - 3) == Duplicate(0)
 
 
-def test_what_was_applied_is_stored_and_no_longer_under_way():
+def test_an_applied_batch_is_stored_and_not_in_flight_any_more():
     log, leader = under_way()
     log.append(count=3, producer=P, sequence=2)
     assert admit(leader, 2, 3) == Duplicate(2)
@@ -106,7 +106,7 @@ def test_producers_do_not_disturb_each_other():
     assert admit(leader, 1, producer=8) == Assigned(12)
 
 
-def test_what_could_not_be_proposed_was_never_there():
+def test_a_retracted_batch_leaves_no_trace():
     _, leader = under_way()
     assert admit(leader, 10, 5) == Assigned(10)
     leader.retract(10)
@@ -114,7 +114,7 @@ def test_what_could_not_be_proposed_was_never_there():
     leader.retract(10)
     assert admit(leader, 0, epoch=1) == Assigned(10)
     leader.retract(10)
-    # The older epoch is in force again, with all that is under way.
+    # The older epoch is in force again, with all its batches in flight.
     assert admit(leader, 6, 4) == DuplicateInFlight("7/0/6", 6)
     assert admit(leader, 10) == Assigned(10)
 
@@ -137,7 +137,7 @@ def test_the_next_leader_knows_what_survived():
     assert isinstance(admit(leader, 10), SequenceGapError)
 
 
-def test_a_producer_may_be_pushed_out_while_its_batch_is_under_way():
+def test_a_producer_may_leave_the_window_while_its_batch_is_in_flight():
     """Admitted because it was known, applied when it is not: the batch is stored all the same."""
     log = new_log(entries_max=1)
     log.append(producer=P)

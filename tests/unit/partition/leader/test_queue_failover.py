@@ -60,7 +60,7 @@ def test_leases_of_an_earlier_leader_can_be_settled(kind: int) -> None:
     assert here.attempts(0) == (1 if kind == FAIL else 0)
 
 
-def test_an_earlier_lease_is_refused_when_somebody_has_the_message() -> None:
+def test_an_earlier_lease_is_refused_when_the_message_is_leased() -> None:
     here = Leading()
     here.append(2)
     held = here.poll()
@@ -70,7 +70,7 @@ def test_an_earlier_lease_is_refused_when_somebody_has_the_message() -> None:
     assert here.settle(held) == [LeaseRange(held[0].lease_id, 0, 1)]
 
 
-def test_what_waits_for_its_next_attempt_can_be_presented_too() -> None:
+def test_a_retrying_message_can_be_presented_too() -> None:
     """Its member was slow, and is still at it."""
     here = Leading()
     here.append(1)
@@ -84,7 +84,7 @@ def test_what_waits_for_its_next_attempt_can_be_presented_too() -> None:
     assert here.settle(held) == []
 
 
-def test_what_was_presented_before_its_next_attempt_and_is_given_back_comes_no_earlier_than_that() -> None:
+def test_a_presented_and_released_message_comes_no_earlier_than_its_next_attempt() -> None:
     here = Leading()
     here.append(1)
     here.settle(held := here.poll(1), FAIL, delay_ms=900)

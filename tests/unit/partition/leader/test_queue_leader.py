@@ -47,7 +47,7 @@ def test_groups_are_independent() -> None:
     assert here.leader.groups() == ["g", "other"]
 
 
-def test_what_was_appended_before_the_leader_began_is_delivered() -> None:
+def test_messages_from_before_the_term_are_delivered() -> None:
     here = Leading()
     here.append(3)
     here.change_leader()
@@ -132,7 +132,7 @@ def test_a_lease_that_runs_out_counts_as_a_failure_and_the_message_comes_again()
     assert lease.attempt == 2
 
 
-def test_an_ack_after_the_lease_ran_out_is_honoured_while_nobody_else_has_the_message() -> None:
+def test_a_late_ack_counts_while_the_message_is_free() -> None:
     """Back in ready, waiting for its retry, or with its failure still on the way: the ack takes it from there."""
     for flushes, waits_ms in ((False, 0), (True, 0), (True, 200)):
         here = Leading()
@@ -166,7 +166,7 @@ def test_an_ack_after_its_failure_was_taken_by_the_log_is_honoured() -> None:
     assert here.state(0) == states.ACKED
 
 
-def test_a_late_ack_of_what_somebody_else_has_is_refused() -> None:
+def test_a_late_ack_of_a_message_that_is_leased_again_is_refused() -> None:
     here = Leading()
     here.append(1)
     late = here.poll(visibility_ms=100)
@@ -206,7 +206,7 @@ def test_a_lease_does_not_run_out_while_its_ack_is_on_the_way() -> None:
 
 
 @pytest.mark.parametrize("lease_id", [0, 1, 1 << 40, 1 << 40 | 999, 2 << 40 | 1, -1])
-def test_a_lease_id_that_nobody_gave_out_is_refused(lease_id: int) -> None:
+def test_an_unknown_lease_id_is_refused(lease_id: int) -> None:
     here = Leading()
     here.append(1)
     held = [LeaseRange(lease_id, 0, 1)]
@@ -214,7 +214,7 @@ def test_a_lease_id_that_nobody_gave_out_is_refused(lease_id: int) -> None:
     assert here.leader.extend(GROUP, "m", held, 100, here.now_ms) == held
 
 
-def test_what_is_not_in_the_log_is_refused() -> None:
+def test_offsets_outside_of_the_log_are_refused() -> None:
     here = Leading()
     here.append(2)
     (lease,) = here.poll()
@@ -224,7 +224,7 @@ def test_what_is_not_in_the_log_is_refused() -> None:
 # Extending.
 
 
-def test_extending_moves_the_deadline_of_what_is_named() -> None:
+def test_extending_moves_the_deadline_of_the_named_runs() -> None:
     here = Leading()
     here.append(3)
     (lease,) = here.poll(visibility_ms=100)
@@ -250,7 +250,7 @@ def test_a_lease_cannot_be_extended_beyond_its_bound() -> None:
     assert here.extend(leases) == [LeaseRange(leases[0].lease_id, 0, 1)]
 
 
-def test_a_lease_that_is_beyond_its_bound_is_refused_before_anybody_has_looked() -> None:
+def test_a_lease_beyond_its_longest_time_is_refused_before_it_expires() -> None:
     """As after a pause of the leader: what came meanwhile is heard before the time is looked at."""
     here = Leading()
     here.set(lease_ms_max=1_000)
@@ -361,7 +361,7 @@ def test_a_message_can_have_a_bound_of_its_own() -> None:
     assert [here.state(offset) for offset in range(3)] == [states.RETRYING, states.DYING, states.RETRYING]
 
 
-def test_the_caller_may_tell_the_bound_of_each_message() -> None:
+def test_the_caller_may_give_the_bound_of_each_message() -> None:
     here = Leading()
     here.append(3)
     (lease,) = here.poll()
@@ -459,8 +459,8 @@ def test_a_refused_ack_whose_lease_is_over_by_then_fails_like_any_other() -> Non
     assert (here.state(0), here.attempts(0)) == (states.RETRYING, 1)
 
 
-def test_a_refused_failure_of_a_lost_lease_is_told_again() -> None:
-    """Nobody will ask for it: forgetting it would forget the attempt."""
+def test_a_refused_failure_of_a_lost_lease_is_proposed_again() -> None:
+    """No member will ask again: dropping it would lose the attempt."""
     here = Leading()
     here.append(1)
     here.poll(visibility_ms=100)
@@ -487,8 +487,8 @@ def test_a_refused_late_ack_leaves_the_message_ready() -> None:
 
 
 @pytest.mark.parametrize("is_failure_refused", [False, True])
-def test_a_refused_late_ack_of_what_is_failing_leaves_it_failing(is_failure_refused: bool) -> None:
-    """Its failure is under way and not in the log yet: ready now would be before its time."""
+def test_a_refused_late_ack_of_a_failing_message_leaves_it_failing(is_failure_refused: bool) -> None:
+    """Its failure is in flight and not in the log yet: ready now would be before its time."""
     here = Leading()
     here.append(1)
     leases = here.poll(visibility_ms=100)
@@ -526,7 +526,7 @@ def test_a_paused_group_gets_nothing_but_can_settle() -> None:
     assert runs(here.poll()) == [(1, 2)]
 
 
-def test_a_reset_forgets_leases_and_what_is_under_way() -> None:
+def test_a_reset_drops_leases_and_settlements_in_flight() -> None:
     here = Leading()
     here.append(4)
     acked, held = here.poll(2), here.poll(2)
@@ -574,7 +574,7 @@ def test_cancelled_messages_are_not_delivered() -> None:
     assert here.floor == 1
 
 
-def test_what_was_trimmed_is_not_delivered_and_what_was_out_does_not_come_back() -> None:
+def test_trimmed_messages_are_neither_delivered_nor_come_back_from_leases() -> None:
     here = Leading()
     here.append(6)
     here.settle(here.poll(1), RELEASE)
@@ -609,7 +609,7 @@ def test_describe_counts_every_message_once() -> None:
     ]
 
 
-def test_explain_tells_who_has_it_and_for_how_long() -> None:
+def test_explain_names_the_holder_and_the_remaining_time() -> None:
     here = Leading()
     here.append(2)
     here.poll(1, "worker-1", visibility_ms=500)
@@ -621,7 +621,7 @@ def test_explain_tells_who_has_it_and_for_how_long() -> None:
         here.explain(2)
 
 
-def test_explain_knows_what_a_message_has_behind_it() -> None:
+def test_explain_knows_earlier_attempts() -> None:
     here = Leading()
     here.append(1)
     here.settle(here.poll(), FAIL, reason="no such user")

@@ -1,4 +1,4 @@
-"""The rate limit of a group: never more than the limit, whoever leads, and no less than it for long."""
+"""The rate limit of a group: never exceeded, also over failovers, and not undercut for long."""
 
 from random import Random
 
@@ -78,7 +78,7 @@ def test_a_reservation_is_asked_for_once_and_again_when_it_was_lost() -> None:
 
 
 def test_a_slow_token_is_reserved_when_it_is_there_and_not_before() -> None:
-    """Else a failover would cost an hour for a message that nobody got."""
+    """Otherwise a failover would cost an hour for a message that was never delivered."""
     pacing, state = paced(1)
     assert take(pacing, state, 1, 0) == 1
     reserved_us = state.reserved_tat_us
@@ -103,7 +103,7 @@ def test_idle_groups_reserve_nothing() -> None:
     assert pacing.wanted_reservation(0) is None
 
 
-def test_tokens_of_what_did_not_go_are_returned() -> None:
+def test_tokens_of_unsent_messages_are_returned() -> None:
     pacing, state = paced(60, 5)
     assert take(pacing, state, 5, 0) == 5
     pacing.refund(2)
@@ -117,7 +117,7 @@ def test_raising_the_limit_helps_at_once() -> None:
     assert pacing.next_token_ms(0) <= 1_001
 
 
-def test_a_leader_whose_clock_is_behind_does_not_wait_for_ever() -> None:
+def test_a_leader_with_a_slow_clock_does_not_wait_for_ever() -> None:
     state = GroupState(0, 1)
     state.reserved_tat_us = 10**15
     pacing, _ = paced(60, 1, 1_000, state)
@@ -136,7 +136,7 @@ def test_no_window_sees_more_than_the_limit_also_over_failovers(per_minute: int,
     for _ in range(60):
         now_ms += random.choice((0, 1, 10, 100, 2_000))
         if random.random() < 0.1:
-            # It sees no more reservations: its state is the one of a replica that hears nothing any more.
+            # It sees no more reservations: its state is that of a replica that is cut off.
             old = pacing
             old._group = GroupState(0, 1)
             old._group.reserved_tat_us = state.reserved_tat_us
@@ -160,7 +160,7 @@ def test_no_window_sees_more_than_the_limit_also_over_failovers(per_minute: int,
 # In a group.
 
 
-def test_a_poll_gets_what_the_limit_allows_and_hears_when_there_is_more() -> None:
+def test_a_poll_gets_what_the_limit_allows_and_when_there_is_more() -> None:
     here = Leading()
     here.set(rate_limit_per_minute=60, rate_limit_burst=2)
     here.append(5)
@@ -183,7 +183,7 @@ def test_a_group_with_nothing_ready_reserves_nothing() -> None:
     assert here.reserve() == 0
 
 
-def test_what_was_not_sent_costs_no_token() -> None:
+def test_unsent_messages_cost_no_token() -> None:
     here = Leading()
     here.set(rate_limit_per_minute=60, rate_limit_burst=2)
     here.append(3)

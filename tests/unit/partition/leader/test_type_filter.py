@@ -46,7 +46,7 @@ def offsets(leases: list[LeasedMessages]) -> list[int]:
     return [offset for lease in leases for offset in range(lease.first, lease.end)]
 
 
-def test_only_what_is_wished_for_is_taken_and_the_rest_stays_in_order() -> None:
+def test_only_the_filtered_types_are_leased_and_the_rest_stays_in_order() -> None:
     queue = Typed()
     queue.append("a", "b", "a", "c", "b")
     assert offsets(queue.poll("b")) == [1, 4]
@@ -77,7 +77,7 @@ def test_each_message_is_looked_at_once_for_a_wish() -> None:
     assert queue.looks == 101
 
 
-def test_what_comes_back_is_found_again() -> None:
+def test_messages_that_come_back_are_found_again() -> None:
     queue = Typed()
     queue.append("a", "b", "a", "b")
     taken = queue.poll("b", count=1)
@@ -122,7 +122,7 @@ def test_one_poll_looks_so_far_and_the_next_goes_on() -> None:
     assert not queue.has_unseen("b")
 
 
-def test_what_cannot_be_read_stays_ready() -> None:
+def test_unreadable_messages_stay_ready() -> None:
     queue = Typed()
     queue.append("a", "b")
     queue.is_broken = True
@@ -167,7 +167,7 @@ def test_wishes_share_everything_and_lose_nothing(data: st.DataObject) -> None:
         elif taken:
             lease = taken.pop(data.draw(st.sampled_from(sorted(taken))))
             assert queue.here.settle([lease], kind=RELEASE, delay_ms=0) == []
-    # Each that nobody has is found by its type, and then nothing is left.
+    # Each free message is found by its type, and then none is left.
     for kind in kinds:
         found = offsets(queue.poll(kind, count=1_000))
         assert sorted(found) == [at for at, of in enumerate(queue.types) if of == kind and at not in taken]

@@ -60,7 +60,7 @@ def test_it_knows_every_offset(rows, data):
 
 
 @given(batches, st.sampled_from([0, 50, 60]), st.data())
-def test_it_finds_what_is_to_be_delivered_later(rows, time_ms, data):
+def test_it_finds_delayed_messages(rows, time_ms, data):
     index, kinds = filled(rows)
     start = data.draw(st.integers(0, len(kinds)))
     end = data.draw(st.integers(start, len(kinds)))
@@ -85,7 +85,7 @@ def test_neighbours_that_are_alike_are_one_stretch():
     ]
 
 
-def test_what_is_not_in_the_log_has_no_stretch():
+def test_offsets_outside_of_the_log_have_no_stretch():
     index, _ = filled([(3, 4, 0), (3, 4, 7)])
     index.trim(2)
     assert index.stretch_at(1) is None

@@ -1,4 +1,4 @@
-"""How messages ended is remembered by the log: for whoever asks later, after any leader, and within a bound."""
+"""Endings of messages are replicated: the same under any leader, and bounded."""
 
 from flotilla.partition.commands.byte_reader import ByteReader
 from flotilla.partition.commands.partition_commands import BuryDeaths, CancelRecords, TrimTo
@@ -16,7 +16,7 @@ def explained(here: Leading, offset: int) -> tuple[str, int, str]:
     return found.state, found.attempts, found.reason
 
 
-def test_every_end_is_told_apart_also_by_the_next_leader() -> None:
+def test_endings_are_told_apart_also_by_the_next_leader() -> None:
     here = Leading()
     here.append(5)
     acked, failing, dead = here.poll(1), here.poll(1), here.poll(1)
@@ -38,7 +38,7 @@ def test_every_end_is_told_apart_also_by_the_next_leader() -> None:
         here.change_leader()
 
 
-def test_what_is_done_stays_done_when_it_is_cancelled_afterwards() -> None:
+def test_an_acked_message_stays_acked_when_it_is_cancelled() -> None:
     here = Leading()
     here.append(1)
     here.settle(here.poll(1), kind=ACK)
@@ -47,7 +47,7 @@ def test_what_is_done_stays_done_when_it_is_cancelled_afterwards() -> None:
     assert here.state(0) == states.ACKED
 
 
-def test_what_retention_has_removed_is_forgotten() -> None:
+def test_endings_of_trimmed_messages_are_dropped() -> None:
     here = Leading()
     here.append(3)
     here.settle(here.poll(3), kind=REJECT)

@@ -40,7 +40,7 @@ def offset(log, group="g"):
     return None if position is None else position.offset
 
 
-def test_a_claim_tells_where_the_group_stands(log):
+def test_a_claim_returns_the_position(log):
     assert log.command(ClaimPartition("g", 3, 1)) == NO_OFFSET
     log.command(CommitOffset("g", 4, 2, epoch=3))
     assert log.command(ClaimPartition("g", 5, 3)) == 4
@@ -74,7 +74,7 @@ def test_a_commit_raises_the_fence_too(log):
     log.command(CommitOffset("g", 4, 1, epoch=7))
     assert isinstance(log.command(CommitOffset("g", 5, 1, epoch=6)), StaleGenerationError)
     assert isinstance(log.command(ClaimPartition("g", 6, 1)), StaleGenerationError)
-    # Also one that is behind what was committed: who sent it owns the partition.
+    # Also one below the committed offset: its sender owns the partition.
     log.command(CommitOffset("g", 1, 1, epoch=8))
     assert (offset(log), log.machine.fences) == (4, {"g": 8})
 
@@ -120,7 +120,7 @@ def test_a_name_belongs_to_one_kind_of_group(log):
         (CommitOffset("g", 11, 1, epoch=1), OffsetOutOfRangeError),
     ],
 )
-def test_what_makes_no_sense_changes_nothing(log, command, error):
+def test_invalid_commands_change_nothing(log, command, error):
     before = log.machine.fences.copy()
     assert isinstance(log.command(command), error)
     assert (log.machine.fences, offset(log)) == (before, None)
@@ -151,7 +151,7 @@ def test_commands_come_out_as_they_went_in(name, epoch, place, metadata):
         assert decode_command(encode_command(command)) == command
 
 
-def test_a_commit_that_is_nobody_s_has_the_bytes_it_always_had():
+def test_a_commit_without_an_epoch_has_its_old_bytes():
     data = encode_command(CommitOffset("g", 1, 7, metadata=b"m"))
     assert len(data) == 32 + 1 + 1
     forged = bytearray(data + b"\0" * 4)

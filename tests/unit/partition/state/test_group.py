@@ -27,7 +27,7 @@ def group(start=0, settled=()):
         ([(0, 5), (5, 8)], 8, []),
     ],
 )
-def test_the_floor_moves_over_what_is_settled(settled, floor, above):
+def test_the_floor_moves_over_settled_messages(settled, floor, above):
     state = group(settled=settled)
     assert state.floor == floor
     assert list(state.settled) == above
@@ -43,14 +43,14 @@ def test_settling_counts_each_message_once():
     assert state.settle(0, 10) == 0
 
 
-def test_what_is_owed_comes_in_runs():
+def test_unsettled_messages_come_in_runs():
     state = group(settled=[(0, 2), (4, 6)])
     assert list(state.unsettled(0, 9)) == [(2, 4), (6, 9)]
     assert list(state.unsettled(3, 5)) == [(3, 4)]
     assert list(state.unsettled(0, 2)) == []
 
 
-def test_each_failure_counts_once_and_only_for_what_is_owed():
+def test_each_failure_counts_once_and_only_for_unsettled_messages():
     state = group(settled=[(4, 6)])
     assert state.fail(2, 8, 100, "first") == 4
     assert state.fail(3, 4, 200, "second") == 1
@@ -60,7 +60,7 @@ def test_each_failure_counts_once_and_only_for_what_is_owed():
     assert group().by_attempts(3, 5) == [(3, 5, 0)]
 
 
-def test_what_is_settled_has_no_failures():
+def test_settled_messages_have_no_failures():
     state = group()
     state.fail(2, 8, 100, "late")
     state.settle(3, 5)
@@ -102,7 +102,7 @@ def test_the_buried_are_forgotten_in_order():
     assert [death.number for death in state.deaths(9)] == [4]
 
 
-def test_trimming_counts_what_was_owed():
+def test_trimming_counts_unsettled_messages():
     state = group(settled=[(2, 4), (6, 9)])
     state.fail(4, 6, 100, "late")
     state.die(1, 2, "broken", 100)
@@ -114,7 +114,7 @@ def test_trimming_counts_what_was_owed():
     assert state.lowest_dying() == 1, "it is on its way all the same"
 
 
-def test_a_reset_begins_anew_and_keeps_the_dying():
+def test_a_reset_starts_again_and_keeps_the_dying():
     state = group(settled=[(0, 4), (6, 9)])
     state.fail(5, 6, 100, "late")
     state.die(9, 10, "broken", 100)

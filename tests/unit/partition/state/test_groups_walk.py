@@ -19,7 +19,7 @@ from flotilla.partition.commands.partition_commands import (
     TrimTo,
 )
 from flotilla.partition.queries import ListGroups
-from flotilla.types.errors import GroupModeError, NotFoundError, OffsetOutOfRangeError
+from flotilla.types.errors import FlotillaError, GroupModeError, NotFoundError, OffsetOutOfRangeError, UnavailableError
 from tests.unit.partition.batches import Log, new_log
 from tests.unit.partition.naive_state import NaiveState
 
@@ -162,7 +162,14 @@ class Groups(RuleBasedStateMachine):
     @rule(name=NAMES)
     def delete(self, name):
         result = self.command(DeleteGroup(name, self.now_ms))
-        assert isinstance(result, NotFoundError) == (self.naive.pop(name, None) is None)
+        naive = self.naive.get(name)
+        if naive is None:
+            assert isinstance(result, NotFoundError)
+        elif naive.buried < len(naive.deaths):
+            assert isinstance(result, UnavailableError), "only the group knows of its dying messages"
+        else:
+            assert not isinstance(result, FlotillaError)
+            del self.naive[name]
 
     @rule(name=NAMES)
     def commit(self, name):
@@ -190,16 +197,16 @@ class Groups(RuleBasedStateMachine):
             self._compare(machine.groups[name], naive, machine.next_offset)
 
     def _compare(self, state, naive, next_offset):
-        owed = [offset for offset in range(next_offset) if not naive.is_settled(offset)]
-        assert [offset for run in state.unsettled(0, next_offset) for offset in range(*run)] == owed
-        assert [offset for offset in range(next_offset) if not state.is_settled(offset)] == owed
-        assert state.floor == (owed[0] if owed else next_offset)
-        assert state.lag(next_offset) == len(owed)
+        unsettled = [offset for offset in range(next_offset) if not naive.is_settled(offset)]
+        assert [offset for run in state.unsettled(0, next_offset) for offset in range(*run)] == unsettled
+        assert [offset for offset in range(next_offset) if not state.is_settled(offset)] == unsettled
+        assert state.floor == (unsettled[0] if unsettled else next_offset)
+        assert state.lag(next_offset) == len(unsettled)
         assert (state.start, state.generation) == (naive.start, naive.generation)
         assert {offset: failure for first, end, failure in state.failures for offset in range(first, end)} == (
             naive.failures
         )
-        assert [state.attempts(offset) for offset in owed] == [naive.failures.get(at, (0,))[0] for at in owed]
+        assert [state.attempts(offset) for offset in unsettled] == [naive.failures.get(at, (0,))[0] for at in unsettled]
         deaths = [(death.offset, death.attempts, death.reason) for death in state.deaths(10**6)]
         assert deaths == naive.deaths[naive.buried :]
         assert [death.number for death in state.deaths(10**6)] == list(range(naive.buried, len(naive.deaths)))

@@ -1,4 +1,4 @@
-"""Idempotency keys: a window of what is stored, and what is under way in front of it."""
+"""Idempotency keys: a window of stored keys, and keys in flight before it."""
 
 import pytest
 
@@ -42,7 +42,7 @@ def test_keys_are_forgotten_by_the_stamps_of_producers():
     leader = ProduceAdmission(log.machine)
     assert not leader.wants_stamp(5_000)
     log.append(keys=[A])
-    assert leader.wants_stamp(5_000), "nothing else would tell the time"
+    assert leader.wants_stamp(5_000), "nothing else would carry the time"
     log.command(StampTime(5_000))
     log.append(keys=[B])
     assert known(log.machine.keys) == [0, 1, None, None]
@@ -60,7 +60,7 @@ def test_bounds_come_through_the_log():
 
 
 def under_way():
-    """A and B stored at 0 and 1, C under way at 2."""
+    """A and B stored at 0 and 1, C in flight at 2."""
     log = new_log()
     log.append(keys=[A, B])
     leader = ProduceAdmission(log.machine)
@@ -96,13 +96,13 @@ def test_a_key_is_stored_once(keys, producer, expected):
 
 
 @pytest.mark.parametrize(("keys", "offsets"), [([C, D], (2, 3)), ([D, C], (3, 2))])
-def test_the_answer_waits_for_the_newest_that_is_under_way(keys, offsets):
+def test_the_answer_waits_for_the_newest_batch_in_flight(keys, offsets):
     _, leader = under_way()
     assert leader.admit(facts(keys=[D]), "fourth") == Assigned(3)
     assert leader.admit(facts(keys=[*keys, b"e"]), "now") == KnownKeys((0, 1), offsets, "fourth")
 
 
-def test_what_a_refused_batch_brought_was_never_there():
+def test_keys_of_a_retracted_batch_leave_no_trace():
     _, leader = under_way()
     assert isinstance(leader.admit(facts(keys=[A, D], producer=7), "now"), KnownKeys)
     assert leader.admit(facts(keys=[D], producer=7), "now") == Assigned(3)
@@ -125,7 +125,7 @@ def test_the_sequence_is_judged_before_the_keys():
     assert leader.admit(facts(keys=[D], producer=7), "again") == Duplicate(3)
 
 
-def test_keys_under_way_are_stored_when_they_are_applied():
+def test_keys_in_flight_are_stored_when_they_are_applied():
     log, leader = under_way()
     log.append(keys=[C])
     assert leader.admit(facts(keys=[C]), "now") == Duplicate(2)

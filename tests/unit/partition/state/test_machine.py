@@ -191,7 +191,7 @@ BAD_COMMANDS = [
 
 
 @pytest.mark.parametrize(("command", "error"), BAD_COMMANDS)
-def test_what_makes_no_sense_is_refused_and_changes_nothing(command, error):
+def test_invalid_commands_are_refused_and_change_nothing(command, error):
     log = busy()
     before = _without_index(log.machine)
     assert type(log.machine.check(command)) is error
@@ -239,7 +239,7 @@ def test_the_clock_never_goes_back():
     log.command(StampTime(100))
     assert log.machine.clock_ms == 5_000
     log.command(CommitOffset("g", 1, 6_000))
-    assert len(log.machine.producers) == 0, "every command tells the time"
+    assert len(log.machine.producers) == 0, "every command carries the time"
 
 
 def test_bounds_of_the_window_come_through_the_log():

@@ -52,11 +52,11 @@ def stored() -> ProducerTable:
     ],
 )
 def test_verdicts_on_a_known_producer(epoch, sequence, count, expected):
-    verdict = stored().check(P, epoch, sequence, count)
+    found = stored().check(P, epoch, sequence, count)
     if isinstance(expected, type):
-        assert type(verdict) is expected
+        assert type(found) is expected
     else:
-        assert verdict == expected
+        assert found == expected
 
 
 @pytest.mark.parametrize(("sequence", "expected"), [(0, New), (1, OutOfWindowError)])
@@ -107,7 +107,7 @@ def test_the_window_is_bounded_by_count_and_the_oldest_leave_first():
     assert found.check(P, 0, 2, 1) == Duplicate(102)
 
 
-def test_who_was_pushed_out_may_go_on_but_not_repeat():
+def test_a_producer_that_left_the_window_may_go_on_but_not_repeat():
     found = table(entries_max=2)
     found.record(P, 4, 0, 5, 0)
     found.record(8, 0, 0, 1, 5)
@@ -147,7 +147,7 @@ def test_giving_slots_back_keeps_epochs_apart():
         found.record(P, 0, number, 1, number)
     for number in range(14):
         found.record(P, 1, number, 1, 100 + number)
-    assert found.producers[P].head == 0, "the slots of 64 batches were given back"
+    assert found.producers[P].head == 0, "the slots of 64 batches were freed"
     assert [found.check(P, 1, number, 1) for number in range(14)] == [Duplicate(100 + n) for n in range(14)]
     assert isinstance(found.check(P, 1, 64, 1), SequenceGapError)
 
@@ -155,7 +155,7 @@ def test_giving_slots_back_keeps_epochs_apart():
 # Time.
 
 
-def test_what_is_older_than_the_window_is_forgotten():
+def test_batches_older_than_the_window_are_forgotten():
     found = table(window_ms=1000)
     found.record(P, 0, 0, 1, 0)
     found.stamp(5_000, 1)
@@ -173,7 +173,7 @@ def test_what_is_older_than_the_window_is_forgotten():
 
 
 def test_a_batch_after_a_long_rest_is_not_forgotten_by_the_next_stamp():
-    """Nobody stamped for a week; what was stored since is as old as the next stamp says, not as the last one."""
+    """No stamp for a week: batches stored since are as old as the next stamp says, not as the last one."""
     found = table(window_ms=1000)
     found.record(P, 0, 0, 1, 0)
     found.stamp(5_000, 1)

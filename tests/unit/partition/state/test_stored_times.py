@@ -6,14 +6,14 @@ from hypothesis import strategies as st
 from flotilla.partition.state.stored_times import GAP_MS_MIN, StoredTimes
 
 
-def test_what_is_stored_when_a_stamp_is_made_is_older_than_it():
+def test_records_before_a_stamp_are_older_than_it():
     stored = StoredTimes()
     stored.note(10_000, 5)
     stored.note(20_000, 9)
     assert [stored.end_before(time_ms) for time_ms in (9_999, 10_000, 19_999, 20_000)] == [0, 5, 5, 9]
 
 
-def test_stamps_that_tell_nothing_new_are_not_kept():
+def test_redundant_stamps_are_not_kept():
     stored = StoredTimes()
     stored.note(10_000, 0)
     stored.note(10_000, 5)
@@ -32,7 +32,7 @@ def test_a_stamp_is_due_when_something_is_stored_that_none_speaks_of():
     assert stored.is_due(15_000, 2, 5_000)
 
 
-def test_what_is_trimmed_is_forgotten():
+def test_stamps_of_trimmed_records_are_dropped():
     stored = StoredTimes()
     for number in range(1, 6):
         stored.note(number * 10_000, number * 10)
@@ -60,7 +60,7 @@ def test_there_are_few_of_them_however_long_it_goes_on():
     for number in range(1, 200_000):
         stored.note(number * GAP_MS_MIN, number)
     assert len(stored.ends) < 4_096
-    # Of two and a half days, an hour is still told apart.
+    # Within two and a half days, times are known to the hour.
     span_ms = 200_000 * GAP_MS_MIN
     old = stored.end_before(span_ms // 2)
     assert span_ms // 2 - 3_600_000 < old * GAP_MS_MIN <= span_ms // 2

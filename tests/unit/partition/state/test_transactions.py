@@ -47,7 +47,7 @@ def restored(machine: PartitionMachine) -> PartitionMachine:
     return again
 
 
-def test_what_is_staged_has_no_offset():
+def test_a_staged_batch_has_no_offset():
     log = new_log()
     staging = stage(log, "t", count=3)
     assert isinstance(staging, Staging)
@@ -103,7 +103,7 @@ def test_a_snapshot_holds_a_transaction_at_every_step(stored):
     restored(log.machine)
 
 
-def test_a_snapshot_that_holds_back_what_is_not_there_is_refused():
+def test_a_snapshot_with_a_wrong_end_offset_is_refused():
     log = new_log()
     for sequence in range(2):
         stage(log, "t", sequence)
@@ -113,7 +113,7 @@ def test_a_snapshot_that_holds_back_what_is_not_there_is_refused():
         PartitionMachine(describe).restore(log.machine.snapshot())
 
 
-def test_what_is_dropped_is_never_seen_and_remembered():
+def test_a_dropped_stage_is_never_visible_and_remembered():
     log = new_log()
     stage(log, "t")
     assert log.command(DropStage("t", NOW_MS)) == Concluded(Ended("t"))
@@ -123,7 +123,7 @@ def test_what_is_dropped_is_never_seen_and_remembered():
     assert log.machine.transactions.oldest_index() is None
 
 
-def test_what_is_seen_in_part_is_not_dropped_and_takes_no_more():
+def test_a_transaction_stored_in_part_is_not_dropped_and_takes_no_more():
     log = new_log()
     for sequence in range(2):
         stage(log, "t", sequence)
@@ -158,7 +158,7 @@ def test_entries_are_needed_until_their_transaction_ends():
         (StageBatch("t", bytes(published(batch(), 1, 0)), 1), InvalidArgumentError),
     ],
 )
-def test_what_cannot_be_staged_is_refused(command, error):
+def test_invalid_stages_are_refused(command, error):
     log = new_log()
     assert isinstance(log.command(command), error)
     assert isinstance(log.machine.check(command), error)
@@ -203,7 +203,7 @@ def test_a_stored_part_keeps_its_records_and_is_marked():
 
 
 @pytest.mark.parametrize("name", ["", "t", "x" * 64, "x" * 65, "a b", "\u00e9", "a\0b", "job-7/42"])
-def test_what_can_be_staged_can_be_decided(name):
+def test_each_transaction_id_that_can_be_staged_can_be_decided(name):
     """A stage that the metadata would not decide about would wait for ever."""
     refused = PartitionMachine(describe).check(StageBatch(name, batch(producer=1), 1))
     decision = DecideTransaction(name, "", 0, (), is_commit=False, now_ms=1)
@@ -246,7 +246,7 @@ class Partition(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from("abcd"), sequence=st.integers(0, 3), count=st.integers(1, 3))
     def stage(self, name, sequence, count):
-        # One that is decided is refused at the door, so nothing comes to be staged behind the decision.
+        # The leader refuses a decided one, so nothing is staged after the decision.
         if name not in self.decided and self.leader.next_offset == self.machine.end_offset:
             self.propose(StageBatch(name, batch(count=count, producer=7, sequence=sequence), 1))
 

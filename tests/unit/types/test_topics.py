@@ -79,7 +79,7 @@ def test_the_largest_payload_fits_into_an_entry():
     assert topics.SETTINGS["payload_bytes_max"].kind.maximum + 64 < ENTRY_BYTES_MAX
 
 
-def test_what_was_chosen_comes_back_in_the_order_of_the_table():
+def test_chosen_settings_come_back_in_the_order_of_the_table():
     chosen = {"retention_bytes": 5, "max_deliveries": 9}
     assert check_settings(chosen) == (("max_deliveries", 9), ("retention_bytes", 5))
     settings = resolve_settings(check_settings(chosen))
@@ -131,6 +131,6 @@ def test_texts_that_are_no_settings_are_refused(texts):
         {}, optional={row.name: st.integers(row.kind.minimum, row.kind.maximum) for row in SETTINGS.values()}
     )
 )
-def test_what_is_shown_can_be_read_again(chosen):
+def test_printed_values_can_be_parsed_again(chosen):
     settings = resolve_settings(chosen.items())
     assert resolve_settings(SETTINGS.parse(show_settings(settings)).items()) == settings
