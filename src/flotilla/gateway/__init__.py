@@ -1,5 +1,5 @@
 """L5: the cluster as one broker, for endpoints that any node serves.
 
-It routes requests to the right leader, shares connections and batches between callers, and keeps their leases. It
-knows nothing of HTTP or gRPC.
+It routes requests to their leaders, shares connections and batches between callers, and keeps their leases. It knows
+nothing of HTTP or gRPC.
 """

@@ -1,9 +1,8 @@
-"""Leases that a gateway has passed on to its own clients, kept so that they outlive a connection or a leader.
+"""Leases that a gateway has forwarded to its callers, kept so that they survive a lost connection or a new leader.
 
-A gateway renews nothing by itself: whoever holds a message says how long. But its clients do not see that a leader
-has changed, or that a connection to one was lost. So the gateway presents what is lent and not settled to whoever
-leads then, for as long as it would have lasted anyhow. Forgetting a loan costs a second delivery at the worst, so
-there are bounds: on their number, and their own time.
+A gateway renews nothing by itself: its callers extend their leases. But they do not see that a leader has changed, or
+that a connection was lost. So the gateway presents the unsettled leases to the new leader, for the time that they have
+left. Forgetting one costs a second delivery at worst, so their count and their time are bounded.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -14,11 +13,11 @@ from flotilla.types.address import Address
 from flotilla.types.ids import Offset
 from flotilla.types.operations.queue import Delivery, Extend, LeaseRange
 
-#: Messages that are remembered; the leases of others simply run out.
+#: Messages that are kept; beyond that, a lease is not presented to a new leader.
 FORWARDED_MAX: Final = 200_000
-#: How often those that have run out are looked for.
+#: How often expired leases are removed.
 _SWEEP_MS: Final = 10_000
-#: A run that names no lease means whatever is held there.
+#: A range without a lease id matches any lease.
 _ANY_LEASE: Final = 0
 
 #: Topic, group and partition.
@@ -26,21 +25,21 @@ _Place: TypeAlias = tuple[str, str, int]
 
 
 class ForwardedLease:
-    """One delivery in the hands of a client of the gateway."""
+    """The lease of one delivery to a caller of the gateway."""
 
     __slots__ = ("leader", "lease", "member", "until_ms")
 
     def __init__(self, lease: Lease, member: str, leader: Address | None, until_ms: int) -> None:
         self.lease = lease
         self.member = member
-        #: Who gave it out.
+        #: The leader that delivered it; None: unknown.
         self.leader = leader
         self.until_ms = until_ms
 
 
 class ForwardedLeases:
     def __init__(self) -> None:
-        #: Every message that is lent, by its offset.
+        #: The lease of every forwarded message, by offset.
         self._by_place: dict[_Place, dict[Offset, ForwardedLease]] = {}
         self._count = 0
         self._sweep_ms = 0
@@ -49,19 +48,19 @@ class ForwardedLeases:
         return self._count
 
     def add(self, forwarded: ForwardedLease, now_ms: int) -> None:
-        """Remembers a delivery, unless there is nothing to settle or too much is remembered."""
+        """Keeps a lease, unless it has nothing to settle or the limit is reached."""
         if now_ms >= self._sweep_ms:
             self._sweep(now_ms)
         lease = forwarded.lease
         if lease.unsettled and self._count + lease.count <= FORWARDED_MAX:
             by_offset = self._by_place.setdefault((lease.topic, lease.group, lease.partition), {})
             before = len(by_offset)
-            # One that ran out and was lent again is the new borrower's.
+            # A message that expired and was delivered again belongs to the new lease.
             by_offset.update(dict.fromkeys(range(lease.first, lease.first + lease.count), forwarded))
             self._count += len(by_offset) - before
 
     def settled(self, topic: str, group: str, partition: int, ranges: Iterable[LeaseRange]) -> None:
-        """These are nobody's any more."""
+        """Removes settled or lost messages."""
         place = (topic, group, partition)
         by_offset = self._by_place.get(place)
         if by_offset is None:
@@ -74,7 +73,7 @@ class ForwardedLeases:
             del self._by_place[place]
 
     def extended(self, request: Extend, until_ms: int) -> None:
-        """These last longer, or less long, than they did. Of a whole delivery the longest counts."""
+        """Notes a new expiry. When only a part of a delivery is extended, the later expiry counts for all of it."""
         by_offset = self._by_place.get((request.topic, request.group, request.partition))
         if by_offset is None:
             return
@@ -86,7 +85,7 @@ class ForwardedLeases:
             forwarded.until_ms = until_ms if mask == forwarded.lease.unsettled else max(forwarded.until_ms, until_ms)
 
     def of_leader(self, leader: Address) -> list[ForwardedLease]:
-        """What a leader gave out."""
+        """The leases of a leader, or of an unknown one."""
         return self._where(lambda place, forwarded: forwarded.leader in (leader, None))
 
     def of_partition(self, topic: str, partition: int) -> list[ForwardedLease]:
@@ -102,12 +101,12 @@ class ForwardedLeases:
 
     @staticmethod
     def presentations(forwarded_leases: Iterable[ForwardedLease], now_ms: int) -> list[Extend]:
-        """What has to be said so that these are held on, wherever they are led by now."""
+        """The requests that present these leases to the present leaders."""
         runs: dict[tuple[str, str, int, str, int], list[LeaseRange]] = {}
         for forwarded in forwarded_leases:
             lease = forwarded.lease
             if forwarded.until_ms > now_ms:
-                # ForwardedLeases that end together are presented together.
+                # Leases that expire together are presented together.
                 place = (lease.topic, lease.group, lease.partition, forwarded.member, forwarded.until_ms)
                 runs.setdefault(place, []).extend(lease.runs(lease.unsettled))
         return [
@@ -129,9 +128,9 @@ class ForwardedLeases:
 def _found(
     by_offset: dict[Offset, ForwardedLease], ranges: Iterable[LeaseRange]
 ) -> Iterator[tuple[Offset, ForwardedLease]]:
-    """Those of the messages that are lent under the lease that is named."""
+    """The messages of the given ranges that are forwarded under the lease id of their range."""
     for run in ranges:
-        # A run may claim to be of any length; nobody has more than is lent.
+        # A caller may send a range of any length; it is cut to what is forwarded.
         is_long = run.end - run.first > len(by_offset)
         offsets = (
             [offset for offset in by_offset if run.first <= offset < run.end] if is_long else range(run.first, run.end)
@@ -145,5 +144,5 @@ def _found(
 def forward(
     topic: str, group: str, member: str, delivery: Delivery, *, leader: Address | None, until_ms: int
 ) -> ForwardedLease:
-    """A delivery on its way to a client of the gateway."""
+    """The lease of a delivery that goes to a caller."""
     return ForwardedLease(Lease(topic, group, delivery), member, leader, until_ms)

@@ -1,8 +1,8 @@
-"""Connections of a gateway for whatever waits: long polls of many clients that share few connections.
+"""Connections of a gateway for long polls: many callers share few connections.
 
-A broker lets a connection have so many requests under way, and one that waits takes a place until it is answered. So
-what waits does not share connections with what must not wait, and when one set of connections is taken, another one
-is opened. Each set is a network of its own and learns by itself who leads what.
+A broker bounds the requests in flight on a connection, and a long poll counts until it is answered. So long polls do
+not share connections with other requests, and when one set of connections is full, another one is opened. Each set is a
+network of its own, with its own view of the cluster.
 """
 
 from collections.abc import Callable
@@ -13,30 +13,30 @@ from flotilla.types.address import Address
 from flotilla.types.errors import OverloadedError
 from flotilla.types.operations import GetMetadata, Metadata
 
-#: Who may wait in one network: well below what a broker allows, so that a word to withdraw is never held up.
+#: In one network: well below the bound of a broker, so that a withdrawal is never held up.
 LONG_POLLS_MAX = 128
-#: And in all of them together.
+#: Bounds the long polls of all networks together.
 CONNECTIONS_MAX = 64
-#: What is known of a topic is looked at again after so long, when somebody asks about it.
+#: A request that names a topic refreshes its metadata when they are older.
 FRESH_MS = 5_000
 _REFRESH_TIMEOUT_MS = 10_000
 
 
 class LongPollConnection:
-    """A network, and how fresh it is."""
+    """A network, and the age of its metadata."""
 
     __slots__ = ("_asked_ms", "long_polls", "network")
 
     def __init__(self, network: Network) -> None:
         self.network = network
         self.long_polls = 0
-        #: When each topic was last asked about.
+        #: When the metadata of each topic were last requested.
         self._asked_ms: dict[str, int] = {}
 
     def refresh(self, topic: str, changed: Callable[[], None] | None = None) -> None:
-        """Asks in the background what a topic looks like, if that is not fresh. Nobody waits for it."""
+        """Refreshes the metadata of a topic in the background, if they are old."""
         if topic not in self.network.session.routes.topics:
-            # Whoever asks finds out by itself; nothing is remembered of what may not exist.
+            # The caller looks it up itself; nothing is kept of a topic that may not exist.
             self._asked_ms.pop(topic, None)
             return
         time_ms = now_ms()
@@ -55,22 +55,22 @@ class LongPollConnection:
 
 
 class LongPollConnections:
-    """As many networks as the waiting need."""
+    """As many networks as the long polls need."""
 
     def __init__(self, open_network: Callable[[], Network], lost: Callable[[Address], None]) -> None:
-        """`lost` is told of each connection that has ended; it must not call back."""
+        """`lost` gets the address of each connection that ends; it must not call the session."""
         self._open_network = open_network
         self._lost = lost
         self._connections: list[LongPollConnection] = []
 
     def enter(self) -> LongPollConnection:
-        """A trunk with a place in it, taken until `leave`. Raises OverloadedError."""
+        """A network with room for a long poll, which counts until `leave`. Raises OverloadedError."""
         for connection in self._connections:
             if connection.long_polls < LONG_POLLS_MAX:
                 connection.long_polls += 1
                 return connection
         if len(self._connections) >= CONNECTIONS_MAX:
-            raise OverloadedError(f"{CONNECTIONS_MAX * LONG_POLLS_MAX} requests wait here already")
+            raise OverloadedError(f"too many long polls: the limit is {CONNECTIONS_MAX * LONG_POLLS_MAX}")
         connection = self.open()
         connection.long_polls = 1
         self._connections.append(connection)
@@ -81,13 +81,13 @@ class LongPollConnections:
         assert connection.long_polls >= 0
 
     def open(self) -> LongPollConnection:
-        """One that is not for waiting."""
+        """A network that is not for long polls."""
         network = self._open_network()
         network.session.watchers.append(self._lost)
         return LongPollConnection(network)
 
     def all(self, main: LongPollConnection | None) -> list[LongPollConnection]:
-        """Every one of them, with the one that is not for waiting."""
+        """All networks, with the one that is not for long polls."""
         return self._connections if main is None else [main, *self._connections]
 
     async def close(self) -> None:

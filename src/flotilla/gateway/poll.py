@@ -1,22 +1,22 @@
-"""One poll of a gateway's client, over all leaders of a topic, without a memory of its own.
+"""One poll of a gateway's caller, over all leaders of a topic.
 
-Leaders are asked in turn without waiting, then a poll is parked at each of them until one brings something. The
-others are withdrawn then; what they have leased by that time, and what comes after the caller has gone, is given
-back uncounted. Messages that are acknowledged as they leave cannot be given back: for them only one leader is asked
-at a time.
+Leaders are polled one after another without waiting, then a long poll is parked at each until one brings messages. The
+others are withdrawn then; messages that they have leased by that time, and those that arrive after the caller has left,
+are released. Messages that are acknowledged on delivery cannot be released: for them only one leader is polled at a
+time.
 """
 
 from collections.abc import Callable
 from dataclasses import replace
 
 from flotilla.client._core.session import Session
-from flotilla.client._core.timers import Timer
+from flotilla.client._core.timers import Alarm, earliest_ms
 from flotilla.client.queue._polls import Polls
 from flotilla.client.queue.options import LONG_POLL_MS
 from flotilla.types.errors import FlotillaError
 from flotilla.types.operations.queue import Poll, Polled
 
-#: How often all leaders are asked in turn, where no poll may be parked at more than one.
+#: The interval of rounds, where no long poll may be parked at more than one leader.
 _ROUND_MS = 100
 
 
@@ -32,9 +32,9 @@ class GatewayPoll:
         release: Callable[[Polled], None],
         moved: Callable[[int], None],
     ) -> None:
-        """`done` is called once unless it is abandoned; `release` for whatever arrives for nobody.
+        """`done` is called once unless it is abandoned; `release` gets messages that arrive too late.
 
-        `moved` is told partitions that somebody else leads now.
+        `moved` gets partitions with a new leader.
         """
         self._session = session
         self._request = request
@@ -42,10 +42,10 @@ class GatewayPoll:
         self._release = release
         self._until_ms = session.now_ms + request.wait_ms
         self._is_over = False
-        #: A leader has answered, if only that there is nothing.
+        #: A leader has answered, perhaps with nothing.
         self._is_answered = False
         self._retry_after_ms = 0
-        self._timer: Timer | None = None
+        self._alarm = Alarm(session.timers, self._on_alarm)
         self._polls = Polls(
             session,
             request.topic,
@@ -62,7 +62,7 @@ class GatewayPoll:
         self._pump()
 
     def abandon(self) -> None:
-        """Nobody waits for it any more."""
+        """Ends it: the caller has left."""
         if not self._is_over:
             self._end()
 
@@ -82,21 +82,16 @@ class GatewayPoll:
         return not self._request.is_auto_ack or self._polls.leader_count == 1
 
     def _set_timer(self, left_ms: int) -> None:
-        now_ms = self._session.now_ms
-        times = [self._polls.next_ms]
-        if left_ms:
-            times.append(self._until_ms)
-        if not self._polls.is_searching and not (self._may_park and self._is_answered):
-            # Nothing is parked that would bring news.
-            times.append(now_ms + _ROUND_MS)
-        due_ms = min([time_ms for time_ms in times if time_ms is not None], default=None)
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = None if due_ms is None else self._session.timers.at(due_ms, self._on_time)
+        round_ms = self._session.now_ms + _ROUND_MS if self._needs_round else None
+        self._alarm.set(earliest_ms(self._polls.next_ms, self._until_ms if left_ms else None, round_ms))
 
-    def _on_time(self) -> None:
-        self._timer = None
-        if not self._polls.is_searching and not (self._may_park and self._is_answered):
+    @property
+    def _needs_round(self) -> bool:
+        """No poll is in flight or parked that would bring messages."""
+        return not self._polls.is_searching and not (self._may_park and self._is_answered)
+
+    def _on_alarm(self) -> None:
+        if self._needs_round:
             self._polls.begin_round()
         self._pump()
 
@@ -122,6 +117,5 @@ class GatewayPoll:
 
     def _end(self) -> None:
         self._is_over = True
-        if self._timer is not None:
-            self._timer.cancel()
+        self._alarm.set(None)
         self._polls.withdraw()

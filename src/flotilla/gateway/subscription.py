@@ -1,8 +1,8 @@
-"""A subscription of a gateway's client: messages of all leaders of a topic, as many as there is credit for.
+"""A subscription of a gateway's caller: messages of all leaders of a topic, within a credit.
 
-Leaders are asked all the time, each for its part of the credit, and for one message at least so that none is
-forgotten. What comes beyond the credit waits here until there is more of it, and goes back to the group, uncounted,
-when that takes half of its lease. Credit may be overdrawn by the last delivery, never by a second one.
+Leaders are polled all the time, each for its share of the credit, and for one message at least so that none is
+neglected. Messages beyond the credit wait here for more of it, and are released when half of their lease is over. The
+last delivery may overdraw the credit, a second one never does.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple, Self
 
 from flotilla.client._core.asyncio_network import Network, now_ms
-from flotilla.client._core.timers import Timer
+from flotilla.client._core.timers import Alarm, earliest_ms
 from flotilla.client.queue._polls import Polls
 from flotilla.client.queue.options import LONG_POLL_MS, POLL_MESSAGES_MAX
 from flotilla.gateway.forwarded_leases import ForwardedLease
@@ -22,14 +22,14 @@ from flotilla.types.operations.queue import RELEASE, Delivery, Poll, Polled, Pus
 #: Of one answer of a leader.
 _POLL_BYTES_MAX = 2 * MIB
 CREDIT_MAX = 1_000_000
-#: When so many deliveries are remembered, those that are settled are looked for.
+#: The count of deliveries from which on settled ones are removed.
 _FORWARDED_MAX = 1_024
 
 
 class _Waiting(NamedTuple):
     delivery: Delivery
     visibility_ms: int
-    #: From when on somebody else should have it.
+    #: When it is released, for another consumer.
     return_ms: int
 
 
@@ -44,29 +44,29 @@ class GatewaySubscription:
         timeout_ms: int,
         forward: Callable[[Pushed], list[ForwardedLease]],
         release: Callable[[Polled], None],
-        give_back: Callable[[Settle], None],
+        settle: Callable[[Settle], None],
         moved: Callable[[int], None],
         closed: Callable[[], None],
     ) -> None:
-        """`forward` is told what is handed out, `release` what arrived for nobody, `moved` what others lead now."""
+        """`forward` gets delivered messages, `release` those without a caller, `moved` partitions with a new leader."""
         if not 0 <= request.credit <= CREDIT_MAX:
             raise InvalidArgumentError(f"credit is 0 to {CREDIT_MAX} messages, not {request.credit}")
         self._network = network
         self._request = request
         self._forward = forward
         self._release = release
-        self._settle = give_back
+        self._settle = settle
         self._closed = closed
         self._credit = request.credit
         self._waiting: deque[_Waiting] = deque()
         self._waiting_count = 0
-        #: What was handed out, with what of it is not settled.
+        #: Leases of delivered messages, some of which may be settled.
         self._forwarded: list[ForwardedLease] = []
         self._error: FlotillaError | None = None
         self._news = asyncio.Event()
-        self._timer: Timer | None = None
         self._is_closed = False
         self._is_scheduled = False
+        self._alarm = Alarm(network.session.timers, self._on_alarm)
         network.session.now_ms = now_ms()
         self._polls = Polls(
             network.session,
@@ -83,7 +83,7 @@ class GatewaySubscription:
         network.wake()
 
     def add_credit(self, messages: int) -> None:
-        """So many more messages may come. Raises InvalidArgumentError."""
+        """Adds to the credit. Raises InvalidArgumentError."""
         if not 0 <= self._credit + messages <= CREDIT_MAX or messages < 0:
             raise InvalidArgumentError(f"credit is 0 to {CREDIT_MAX} messages")
         self._credit += messages
@@ -97,7 +97,7 @@ class GatewaySubscription:
         return self
 
     async def __anext__(self) -> Pushed:
-        """What has arrived since. Raises why nothing more will come."""
+        """The messages that have arrived since. Raises the error that ended the subscription."""
         while True:
             if self._error is not None:
                 raise self._error
@@ -113,17 +113,16 @@ class GatewaySubscription:
             await self._news.wait()
 
     def close(self) -> None:
-        """Ends it: nothing more comes, and everything that is not settled goes back, uncounted."""
+        """Ends it, and releases every unsettled message."""
         if self._is_closed:
             return
         self._is_closed = True
-        if self._timer is not None:
-            self._timer.cancel()
+        self._alarm.set(None)
         if not self._network.session.is_closed:
             self._network.session.now_ms = now_ms()
             self._polls.withdraw()
             self._network.wake()
-        self._give_back(len(self._waiting))
+        self._release_waiting(len(self._waiting))
         for forwarded in self._forwarded:
             lease = forwarded.lease
             if ranges := list(lease.runs(lease.unsettled)):
@@ -131,7 +130,7 @@ class GatewaySubscription:
         self._news.set()
         self._closed()
 
-    # Asking.
+    # Polling.
 
     def _on_credit(self) -> None:
         self._is_scheduled = False
@@ -144,10 +143,11 @@ class GatewaySubscription:
             return
         free = self._credit - self._waiting_count
         if free > 0:
-            # Polls that are parked at leaders which have nothing must not keep the others from being asked.
+            # Polls that are parked at leaders without messages must not keep the other leaders from being polled.
             room = max(free - self._polls.messages_in_flight, 1)
             self._polls.ask(min(room, POLL_MESSAGES_MAX), LONG_POLL_MS, is_shared=True)
-        self._set_timer(is_asking=free > 0)
+        returned_ms = self._waiting[0].return_ms if self._waiting else None
+        self._alarm.set(earliest_ms(returned_ms, self._polls.next_ms if free > 0 else None))
 
     def _part(self, partitions: list[int], messages: int, wait_ms: int) -> Poll:
         request = self._request
@@ -165,21 +165,12 @@ class GatewaySubscription:
             start=request.start,
         )
 
-    def _set_timer(self, *, is_asking: bool) -> None:
-        times = [self._waiting[0].return_ms if self._waiting else None, self._polls.next_ms if is_asking else None]
-        due_ms = min([time_ms for time_ms in times if time_ms is not None], default=None)
-        if self._timer is not None:
-            if self._timer.action is not None and self._timer.when_ms == due_ms:
-                return
-            self._timer.cancel()
-        self._timer = None if due_ms is None else self._network.session.timers.at(due_ms, self._on_time)
-
-    def _on_time(self) -> None:
+    def _on_alarm(self) -> None:
         now = self._network.session.now_ms
-        self._give_back(sum([each.return_ms <= now for each in self._waiting]))
+        self._release_waiting(sum([each.return_ms <= now for each in self._waiting]))
         self._pump()
 
-    # What arrives.
+    # Deliveries.
 
     def _arrived(self, polled: Polled) -> None:
         if self._is_closed:
@@ -200,7 +191,7 @@ class GatewaySubscription:
             self._news.set()
 
     def _take(self) -> Pushed | None:
-        """As much as there is credit for."""
+        """The waiting messages, within the credit."""
         taken: list[Delivery] = []
         visibility_ms = 0
         while self._waiting and self._credit > 0:
@@ -210,8 +201,8 @@ class GatewaySubscription:
             taken.append(delivery)
         return Pushed(taken, visibility_ms) if taken else None
 
-    def _give_back(self, count: int) -> None:
-        """The oldest of what waits. What was acknowledged as it left cannot go back, and waits on."""
+    def _release_waiting(self, count: int) -> None:
+        """Releases the oldest waiting deliveries. Messages that were acknowledged on delivery stay."""
         if self._request.is_auto_ack and not self._is_closed:
             return
         returned = [self._waiting.popleft().delivery for _ in range(count)]
@@ -221,4 +212,4 @@ class GatewaySubscription:
 
 
 def _ignore(partition: int) -> None:
-    """Who has answered makes no difference here."""
+    """The subscription does not need to know which leader answered."""

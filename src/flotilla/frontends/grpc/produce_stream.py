@@ -14,7 +14,7 @@ from flotilla.codec.grpc.values import ProduceRecords
 from flotilla.frontends.grpc.admission import Admission
 from flotilla.frontends.grpc.errors import Context
 from flotilla.gateway.gateway import Gateway
-from flotilla.gateway.produce import Sent
+from flotilla.gateway.produce import PendingRecords
 from flotilla.types.errors import FlotillaError
 from flotilla.types.operations import Produce
 
@@ -117,7 +117,7 @@ class _Records:
 
     __slots__ = ("_sent",)
 
-    def __init__(self, sent: Sent) -> None:
+    def __init__(self, sent: PendingRecords) -> None:
         self._sent = sent
 
     @property
