@@ -1,8 +1,8 @@
-"""The composition root: a broker process, a node with metadata, partitions and the doors for clients.
+"""The composition root of a broker process: a node with metadata, partitions and the endpoints for clients.
 
-How a cluster comes to be, each way safe to repeat: alone (no peers), by a list of peers that all of them are
-given, by `cluster init` over nodes that wait, or by joining a running cluster. What a node is part of stands
-in its data directory, and from then on that counts, not the flags.
+A cluster is formed in one of four ways, each safe to repeat: a node alone (no peers), a list of peers given to all of
+them, `cluster init` over waiting nodes, or joining a running cluster. Afterwards the data directory says which cluster
+a node belongs to, not the flags.
 """
 
 import asyncio
@@ -48,17 +48,17 @@ from flotilla.types.version import __version__
 
 log = get_logger("broker")
 
-#: How long a stopping node lets requests finish.
+#: For requests in flight when a node stops.
 DRAIN_MS = 2_000
 JOIN_RETRY_MS = 500
-#: How long a cluster may take to let a node in before it is asked again.
+#: For a cluster to admit a node, before it is asked again.
 JOIN_MS = 10_000
-#: How long another node may take to answer this one.
+#: For an answer of another node.
 ELSEWHERE_MS = 10_000
 
 
 class LoopConsensus:
-    """Implements service.ports.Consensus with a node's runtime."""
+    """Implements broker.ports.Consensus with a node's runtime."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -85,7 +85,7 @@ class LoopConsensus:
 
 
 class LoopOutside:
-    """Implements service.ports.Outside with a clock and the links."""
+    """Implements broker.ports.Outside with a clock and the links."""
 
     def __init__(self, node: Node, clock: Clock) -> None:
         self._node = node
@@ -104,7 +104,7 @@ class LoopOutside:
 
 
 class ClusterElsewhere:
-    """Implements service.ports.Elsewhere: a client of this node's own cluster, connected at the first need."""
+    """Implements broker.ports.Elsewhere: a client of this node's own cluster, connected when first needed."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
@@ -115,7 +115,7 @@ class ClusterElsewhere:
         if network is None:
             done(UnavailableError("no broker of this cluster is known yet"))
             return
-        # Whatever it says itself: the callers take "it exists already" for done.
+        # Also an operation that is not: the callers treat "it exists already" as done.
         network.submit(request, ELSEWHERE_MS, done, effect=REPEATABLE)
 
     def _connected(self) -> Network | None:
@@ -145,10 +145,10 @@ def _replica_options(settings: NodeSettings) -> ReplicaOptions:
 
 
 class Server:
-    """One broker. `start` returns when it listens; it may not be part of a cluster by then."""
+    """One broker. `start` returns when it listens; it may not be part of a cluster yet."""
 
     def __init__(self, settings: NodeSettings, clock: Clock | None = None) -> None:
-        """`clock`: another one than the machine's, for tests."""
+        """`clock` replaces the machine's, for tests."""
         self.settings = settings
         self._incarnation = claim_data_dir(
             Path(settings.data_dir), DataDirIdentity(settings.node_id, settings.cluster_id)
@@ -194,33 +194,33 @@ class Server:
         self.status = NodeStatus(
             self.node.runtime, self.node.network, self.catalog, metered, self._tcp.statistics, self.membership.hosts
         )
-        #: The cluster, for doors that lead to all of it: this node is their way in like any other.
-        self.gateway = Gateway(self._way_in, clock=self._outside.now_ms, local=self.local_endpoint)
+        #: The whole cluster, for endpoints that any node serves. It connects to this node first.
+        self.gateway = Gateway(self._own_addresses, clock=self._outside.now_ms, local=self.local_endpoint)
         self._grpc = GrpcServer(self.gateway, self.status.is_member)
         self._http = HttpServer(self.status, self.gateway, self._outside.now_ms)
-        #: Where this node reaches its own door.
-        self._own_door: Address | None = None
-        #: How this node registers; known once its doors are open.
+        #: Where this node reaches its own endpoint.
+        self._own_endpoint: Address | None = None
+        #: This node's registration; known once its listeners are open.
         self._own: RegisterBroker | None = None
         self._joining: asyncio.Task[None] | None = None
         driver = self.node.runtime.driver
-        self._chronicle = EventLog(settings.node_id, self.catalog, driver.replicas, driver.repaired)
+        self._event_log = EventLog(settings.node_id, self.catalog, driver.replicas, driver.repaired)
         self._stop_looking: Cancel | None = None
 
     async def start(self) -> None:
-        """Listens to clients and peers, and takes up or founds what this node is part of."""
+        """Listens to clients and peers, and continues in its cluster, founds or joins one."""
         settings = self.settings
         others = {peer: str(address) for peer, address in settings.other_peers.items()}
         if self._is_alone() and (others or settings.join):
             self._warn_alone()
-            # They would take part in a cluster of the same name and other contents.
+            # They belong to another cluster of the same name.
             others = {}
         self._connect(others)
         await self.node.start()
         if not settings.join and not settings.await_init:
             self._found(others)
         port = await self._tcp.start(settings.listen.host, settings.listen.port)
-        self._own_door = Address("127.0.0.1" if settings.listen.is_wildcard else settings.listen.host, port)
+        self._own_endpoint = Address("127.0.0.1" if settings.listen.is_wildcard else settings.listen.host, port)
         http = settings.http_listen
         http_port = await self._http.start(http.host, http.port) if http is not None else 0
         grpc = settings.grpc_listen
@@ -243,21 +243,21 @@ class Server:
         self._look()
 
     def _look(self) -> None:
-        self._chronicle.look()
+        self._event_log.look()
         self._stop_looking = self._outside.later(LOOK_MS, self._look)
 
     async def stop(self) -> None:
-        """Takes no more requests, finishes those under way, hands leadership over, and closes."""
+        """Refuses new requests, finishes those in flight, hands leadership over, and closes."""
         self.status.stopping()
         self._tcp.stop_accepting()
         if self._joining is not None:
             self._joining.cancel()
-        # Before leadership goes: what is under way there may need it.
+        # Before leadership is handed over: calls in flight may need it.
         await self._grpc.close(DRAIN_MS)
         await self.node.runtime.hand_over()
         if self._stop_looking is not None:
             self._stop_looking()
-            self._chronicle.look()
+            self._event_log.look()
         self.broker.close()
         await self.gateway.close()
         await self._elsewhere.close()
@@ -268,21 +268,21 @@ class Server:
 
     @property
     def client_address(self) -> str:
-        """Where clients are told to connect."""
+        """The address that the cluster reports to clients."""
         return self._client_address
 
-    def _way_in(self) -> list[Address]:
-        return [] if self._own_door is None else [self._own_door]
+    def _own_addresses(self) -> list[Address]:
+        return [] if self._own_endpoint is None else [self._own_endpoint]
 
     def local_endpoint(self, address: Address) -> TcpServer | None:
         """This node's own endpoint for clients, if that is what the address means."""
         own = self._own
-        is_own = address == self._own_door or (own is not None and str(address) == own.client_address)
+        is_own = address == self._own_endpoint or (own is not None and str(address) == own.client_address)
         return self._tcp if is_own else None
 
     @property
     def grpc_address(self) -> str:
-        """Where gRPC is spoken; empty when that door is closed."""
+        """Where gRPC clients connect; empty when that endpoint is off."""
         return "" if self._own is None else self._own.grpc_address
 
     def _registration(self, port: int, http_port: int, grpc_port: int) -> RegisterBroker:
@@ -302,7 +302,7 @@ class Server:
         )
 
     def _is_alone(self) -> bool:
-        """Whether this node is a whole cluster by itself."""
+        """Whether this node is a cluster of one."""
         replica = self._consensus.replica(METADATA_GROUP)
         return replica is not None and replica.raft.configuration.members() == (self.settings.node_id,)
 
@@ -310,12 +310,12 @@ class Server:
         settings = self.settings
         given = {"--join": bool(settings.join), "--peers": bool(settings.other_peers)}
         log.warning(
-            "the data directory belongs to a cluster that this node is alone in: it stays there",
+            "the data directory belongs to a cluster of this node alone: it stays there",
             node=settings.node_id,
             cluster=settings.cluster_id,
             data_dir=settings.data_dir,
             ignored=[flag for flag, is_given in given.items() if is_given],
-            advice="a node comes into another cluster with an empty data directory",
+            advice="to join another cluster, start with an empty data directory",
         )
 
     def _connect(self, others: dict[NodeId, str]) -> None:
@@ -323,7 +323,7 @@ class Server:
             self._outside.connect(node, address)
 
     def _found(self, others: dict[NodeId, str]) -> None:
-        """Becomes a founder of a cluster with these nodes; without effect for a node that is part of one."""
+        """Founds a cluster with these nodes; no effect for a node that is part of one."""
         self._connect(others)
         voters = tuple(sorted((self.settings.node_id, *others)))
         self.node.create_group(METADATA_GROUP, Configuration(voters=voters))
@@ -331,23 +331,23 @@ class Server:
             self._consensus.campaign(METADATA_GROUP)
 
     def _enter(self, servers: list[str]) -> None:
-        """Joins the running cluster at these client addresses; without effect for a node that is part of one."""
-        assert self._own is not None, "a node joins when its doors are open"
+        """Joins the running cluster at these client addresses; no effect for a node that is part of one."""
+        assert self._own is not None, "a node joins after its listeners are open"
         own = self._own.client_address
-        # All nodes may be given the same list; this one does not know more than it does.
+        # All nodes may be given the same list; asking itself does not help.
         others = [server for server in servers if server != own] or servers
         if METADATA_GROUP not in self.node.store.groups:
             if self._joining is not None:
-                # Somebody knows better where that cluster is.
+                # The newer addresses count.
                 self._joining.cancel()
             self._joining = asyncio.create_task(self._join(self._own, others))
 
     async def _join(self, own: RegisterBroker, servers: list[str]) -> None:
-        """Asks the running cluster until it lets this node in; then everything comes by replication."""
+        """Asks the running cluster until it admits this node; then everything comes by replication."""
         while True:
             try:
                 async with AsyncClient(servers, timeout_ms=JOIN_MS) as client:
-                    # Those of another cluster would take it in, and then refuse to speak with it.
+                    # Another cluster would admit it, and then refuse its links.
                     found = (await client.admin.metadata()).cluster_id
                     if found and found != own.cluster_id:
                         raise InvalidArgumentError(f"that is cluster {found!r}, not {own.cluster_id!r}")
@@ -359,10 +359,12 @@ class Server:
                         incarnation=self._incarnation,
                     )
                     if reply.peers.keys() <= {own.node}:
-                        # Nobody would ever speak with it.
-                        raise UnavailableError("the cluster has let it in, but does not name its own nodes yet")
+                        # Without addresses it could connect to no node.
+                        raise UnavailableError(
+                            "the cluster has admitted this node, but does not name its own nodes yet"
+                        )
             except FlotillaError as error:
-                log.warning("joining failed, trying again", error=str(error))
+                log.warning("joining failed, retrying", error=str(error))
                 await asyncio.sleep(JOIN_RETRY_MS / 1000)
                 continue
             for node, address in reply.peers.items():
@@ -373,7 +375,7 @@ class Server:
 
 
 def _reached_at(listen: Address | None, port: int, advertised: Address) -> str:
-    """Where others find a door; empty when it is closed. One on every interface is where clients are told to go."""
+    """The address of an endpoint for others; empty when it is off. A wildcard listener gets the advertised host."""
     if listen is None:
         return ""
     return str(Address(advertised.host if listen.is_wildcard else listen.host, port))

@@ -1,8 +1,8 @@
-"""Leadership goes back to the first replica of a partition, so that load spreads again after a failover.
+"""Balance of leaders: leadership returns to the first replica of a partition, so that load spreads after a failover.
 
-Nothing is urgent here, and moving costs a short stall: the preferred leader must have been well for some
-time, only a few partitions move at once, and each attempt that does not last doubles the patience of the
-next. So a node that cannot hold what it gets is left alone, ever longer.
+It is not urgent, and a transfer costs a short stall: the preferred leader must have been up for some time, only a few
+partitions move at once, and each attempt that does not last doubles the wait before the next one. So a node that loses
+its leadership again and again is left alone ever longer.
 """
 
 from collections.abc import Mapping
@@ -16,14 +16,14 @@ from flotilla.types.ids import NO_NODE, GroupId, NodeId
 #: Checks in a row that must find a partition misplaced; longer than a node takes to stop.
 PATIENCE_CHECKS = 10
 PATIENCE_CHECKS_MAX = 1280
-#: Partitions that are handed over in one check.
+#: Partitions handed over in one check.
 HAND_OVERS_MAX = 8
 #: The preferred leader may lack this many entries: it gets them while it takes over.
 BEHIND_ENTRIES_MAX = 64
 
 
 class _Watch:
-    """What is known of a partition that is or was misplaced."""
+    """A partition that is or was led by another than its preferred leader."""
 
     __slots__ = ("calm_checks", "misplaced_checks", "patience_checks")
 
@@ -72,10 +72,10 @@ class LeaderBalance:
         try:
             self._consensus.transfer(host.group, host.preferred)
         except FlotillaError:
-            pass  # Somebody else leads by now.
+            pass  # Another node leads by now.
 
     def _calm(self, group: GroupId, watch: _Watch) -> None:
-        """In its place, or not to be moved; forgotten when that has lasted."""
+        """Led by its preferred leader, or not movable; forgotten when that has lasted."""
         watch.misplaced_checks = 0
         watch.calm_checks += 1
         if watch.calm_checks >= watch.patience_checks:

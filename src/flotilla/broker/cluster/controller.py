@@ -1,16 +1,16 @@
-"""Who belongs to the cluster, as its metadata's leader sees to it: nodes come in, get a vote, and leave for good.
+"""The members of the cluster at the metadata's leader: it admits nodes, gives them a vote, and removes them.
 
-A node that comes in is registered, so that all others know it, and then learns the metadata. One that is known
-already and comes with another data directory has lost its disk, and with it every vote it gave. It is let in again in
-this order, and each step is committed before the next one begins:
+A new node is registered, so that all others know it, and then learns the metadata. A known node that joins with
+another data directory has lost its disk, and with it every vote it gave. It is admitted again in this order, and each
+step is committed before the next one begins:
 
     1. the metadata group removes it from its members
-    2. its new incarnation is registered, which marks it as lost in every partition that it held
-    3. it learns the metadata, from an empty log, and gets a vote later, like any newcomer
+    2. its new incarnation is registered, which marks it as lost in every partition that had a replica on it
+    3. it learns the metadata, from an empty log, and gets a vote later, like any new node
 
-So it can take part in nothing that counts on what it has forgotten: not in the metadata because of 1, and not in a
-partition because of 2, until that partition's leader has done the same (moves). Whoever leads the metadata can take
-over between any two steps, because the node asks again until it is in.
+So it takes part in nothing that relies on what it has forgotten: not in the metadata because of 1, and not in a
+partition because of 2, until that partition's leader has done the same (moves). A new leader of the metadata can take
+over between any two steps, because the node asks again until it is admitted.
 """
 
 from collections.abc import Callable
@@ -35,7 +35,7 @@ from flotilla.types.operations import ClusterReply, JoinCluster, RemoveNode
 
 #: Voters of the metadata group; further brokers hold it as learners.
 METADATA_VOTERS_MAX = 5
-#: What stands for the version of a node that was admitted and has not told its own yet.
+#: The version of a node that was admitted and has not reported its own yet.
 JOINING_VERSION = "joining"
 
 
@@ -48,15 +48,15 @@ class ClusterMembers:
         self._consensus = consensus
         self._outside = outside
         self._plans = plans
-        #: Links to a new broker are opened before it is taught, not at the next turn.
-        self.connect: Callable[[], None] = _nobody
+        #: Opens links to a new broker at once: it must be reachable before it becomes a learner.
+        self.connect: Callable[[], None] = _no_links
 
     def check(self, replica: Replica) -> None:
-        """What the metadata's leader does from time to time."""
+        """Called periodically at the metadata's leader."""
         self._promote(replica)
         self._expel(replica)
 
-    # Coming.
+    # Joining.
 
     def join_cluster(self, request: JoinCluster, done: Done) -> None:
         replica = self._catalog.leading()
@@ -78,21 +78,21 @@ class ClusterMembers:
             self._register(request, row, done)
 
     def _is_replaced(self, request: JoinCluster) -> bool:
-        """Whether a known node comes with a data directory other than the one it is known with."""
+        """Whether a known node joins with another data directory."""
         known = self._catalog.brokers().get(request.node)
         if known is None or request.incarnation in (0, known.incarnation):
             return False
         if self._outside.is_up(request.node):
-            raise AlreadyExistsError(f"node {request.node} is running at {known.peer_address}; no two share an id")
+            raise AlreadyExistsError(f"node {request.node} is running at {known.peer_address}; node ids are unique")
         return True
 
     def _check_newcomer(self, request: JoinCluster, replica: Replica) -> None:
         node = request.node
         configuration = replica.raft.configuration
         if configuration.is_voter(node):
-            # It has the metadata on its disk and need not join; one that asks has lost them.
+            # It has the metadata on its disk and need not join; if it asks, it has lost them.
             raise ConfigurationChangeError(
-                f"node {node} is a member already; if it lost its data, it comes back with an empty data directory"
+                f"node {node} is a member already; if it lost its data, start it with an empty data directory"
             )
         known = self._catalog.brokers().get(node)
         is_taken = node in configuration.members() or bool(self._catalog.machine.state.assignments_to(node))
@@ -112,8 +112,8 @@ class ClusterMembers:
             change = ConfigurationChange((Change(REMOVE, request.node),))
             self._consensus.change_members(METADATA_GROUP, change, removed)
         elif replica.raft.pending_configuration_index > replica.raft.log.handed:
-            # It may have been removed by a change that is not committed, and may come to nothing.
-            raise ConfigurationChangeError("a change of the metadata's members is under way")
+            # The change that removed it is not committed, and may fail.
+            raise ConfigurationChangeError("a change of the metadata's members is in flight; try again")
         else:
             removed(None)
 
@@ -125,7 +125,7 @@ class ClusterMembers:
             self._propose(row, lambda: self._mark(request, done), done)
 
     def _mark(self, request: JoinCluster, done: Done) -> None:
-        """With its first word about its data: from now on, other data means that these are lost."""
+        """Records the incarnation: from now on, another one means that the data are lost."""
         if not request.incarnation or self._catalog.brokers()[request.node].incarnation == request.incarnation:
             self._teach(request.node, done)
             return
@@ -157,7 +157,7 @@ class ClusterMembers:
         self._consensus.change_members(METADATA_GROUP, change, lambda result: self._answer(result, done))
 
     def _promote(self, replica: Replica) -> None:
-        """A learner of the metadata that has caught up becomes a voter, one at a time."""
+        """Makes a learner of the metadata that has caught up a voter, one at a time."""
         raft = replica.raft
         if len(raft.configuration.voters) >= METADATA_VOTERS_MAX:
             return
@@ -171,27 +171,27 @@ class ClusterMembers:
     # Leaving.
 
     def remove_node(self, request: RemoveNode, done: Done) -> None:
-        """A broker leaves for good: at once if it holds nothing, else when it has given everything away."""
+        """Removes a broker: at once if it has no replicas, else when they have moved away."""
         node = request.node
         replica = self._catalog.leading()
         if not self._catalog.machine.state.assignments_to(node):
             self._dismiss(replica, node, done)
             return
-        # What raft would refuse must be refused before anything moves.
+        # Refuse before anything moves what raft would refuse later.
         apply_change(replica.raft.configuration, ConfigurationChange((Change(REMOVE, node),)))
         self._plans.check_vacatable(node)
         leave = commands.SetBrokerState(node, LEAVING, self._outside.now_ms())
         self._propose(leave, lambda: done(self._cluster()), done)
 
     def _expel(self, replica: Replica) -> None:
-        """Finishes what was begun, here or by an earlier leader: who leaves and is empty goes."""
+        """Finishes removals that were begun here or by an earlier leader: nodes that are leaving and empty."""
         state = self._catalog.machine.state
         for node, broker in list(state.brokers.items()):
             if broker.state == LEAVING and not state.assignments_to(node):
                 try:
                     self._dismiss(replica, node, _ignore)
                 except FlotillaError:
-                    continue  # The heir does it, or whoever leads when there is one.
+                    continue  # The next leader does it.
                 return
         for node in replica.raft.configuration.members():
             if node in state.removed_nodes:
@@ -202,7 +202,7 @@ class ClusterMembers:
         command = commands.RemoveBroker(node, self._outside.now_ms())
         self._catalog.check(command)
         change = ConfigurationChange((Change(REMOVE, node),))
-        # What raft would refuse must be refused before the broker is gone.
+        # Refuse before the broker is gone what raft would refuse later.
         apply_change(replica.raft.configuration, change)
         if node == self._node:
             raise self._catalog.not_leader(self._hand_over(replica))
@@ -213,7 +213,7 @@ class ClusterMembers:
         self._propose(command, part, done)
 
     def _hand_over(self, replica: Replica) -> NodeId:
-        """Nobody removes itself while it leads: the heir does it, when the client asks there or by itself."""
+        """A leader does not remove itself: the new leader does, when the client asks it or at its next check."""
         raft = replica.raft
         heirs = [voter for voter in raft.configuration.voters if voter != self._node and self._outside.is_up(voter)]
         if not heirs:
@@ -229,9 +229,9 @@ class ClusterMembers:
         return ClusterReply(self._catalog.cluster_id, self._catalog.peers())
 
 
-def _nobody() -> None:
-    """Nobody has links here."""
+def _no_links() -> None:
+    """Until the registration has set it."""
 
 
 def _ignore(_: object) -> None:
-    """Tried again at the next check, if it did not work."""
+    """Retried at the next check if it failed."""

@@ -1,13 +1,13 @@
-"""What of the cluster's partitions lives at this node: a replica for every assignment, and no other.
+"""The replicas on this node: one for every assignment, and no other.
 
-A replica that belongs to a new partition begins with all its founders as voters. Any other begins empty: it knows no
-members, votes for nobody, and learns from whoever leads. A node that lost its disk begins nothing in a group before the
-group's leader has confirmed that it is no member any more (`moves` tells why).
+A replica of a new partition begins with all its founders as voters. Any other begins empty: it knows no members, does
+not vote, and learns from the leader. A node that lost its disk begins nothing in a group before the group's leader has
+confirmed that it is no member any more (`moves` says why).
 
-Only a tombstone removes data, and it is confirmed when the removal has had time to become durable. A log
-that the store holds is taken up at once. A new one is begun only after the metadata's leader was asked:
-while a node that was away catches up, it passes through assignments that have ended since, and a replica
-with an empty log where there had been another one could vote for what it has forgotten.
+Only a tombstone removes data, and it is confirmed when the removal has had time to become durable. A log that the store
+holds is used at once. A new one is begun only after the metadata's leader was asked: while a node that was away catches
+up, it passes through assignments that have ended since, and a replica with an empty log in place of an earlier one
+could vote against what it has forgotten.
 """
 
 from flotilla.broker.catalog import METADATA_GROUP, Catalog
@@ -25,12 +25,12 @@ from flotilla.replica.replica import ReplicaOptions
 from flotilla.types.errors import FlotillaError, NotFoundError
 from flotilla.types.ids import NO_NODE, GroupId, NodeId
 
-#: A new partition asks for votes this often, and so many times; after that an election timeout decides.
+#: A new partition asks for votes this often and this many times; then the election timeout takes over.
 CAMPAIGN_MS = 30
 CAMPAIGNS_MAX = 20
-#: What the metadata decided longer ago is known here before anything goes from a log: there may be a holder.
+#: Before retention trims a log, this node must know the metadata up to this long ago: there may be a new holder.
 INFORMED_MS = 10_000
-#: How often partitions are told again of transactions that the metadata waits for them to confirm.
+#: Between two reminders of transactions that partitions have to confirm to the metadata.
 CONFIRM_MS = 2_000
 
 
@@ -53,21 +53,21 @@ class Hosting:
         self._describe = describe
         self._options = options
         self._queues = queues
-        #: Records that this node has stored for producers, by topic.
+        #: Records stored for producers, by topic.
         self.produced: dict[str, int] = {}
         self._decisions = Decisions(lambda name: catalog.transactions().get(name), catalog.forward, self.produced)
         self._confirm_ms = 0
         #: Assigned, but without a log here yet.
         self._missing: tuple[GroupId, ...] = ()
         self._is_asking = False
-        #: When the metadata was last asked for the sake of retention, of what was answered.
+        #: When the last answered read of the metadata for retention began.
         self._informed_ms: int | None = None
         self._is_learning = False
-        #: Dropped since the last check: not to be confirmed yet.
+        #: Dropped since the last check: not confirmed yet.
         self._just_dropped: dict[GroupId, None] = {}
 
     def reconcile(self) -> None:
-        """The metadata moved, or something of it could not be done before."""
+        """Follows the metadata, after a change or to retry what failed before."""
         state = self._catalog.machine.state
         missing: list[GroupId] = []
         for group, assignment in state.assignments_to(self._node).items():
@@ -87,10 +87,10 @@ class Hosting:
             self._consensus.read(METADATA_GROUP, DescribeCluster(), lambda result: self._answered(asked, result))
 
     def _answered(self, asked: tuple[GroupId, ...], result: object) -> None:
-        """Everything is applied that was decided before the question: what is still assigned of it may begin."""
+        """Everything decided before the read is applied: groups that are still assigned may begin."""
         self._is_asking = False
         if isinstance(result, FlotillaError):
-            # Tried again at the next check.
+            # Retried at the next check.
             return
         assignments = self._catalog.machine.state.assignments
         for group in asked:
@@ -125,7 +125,7 @@ class Hosting:
             self._campaign(group, CAMPAIGNS_MAX)
 
     def _campaign(self, group: GroupId, left: int) -> None:
-        """Nobody waits for a timeout to lead what is new here. Others may be later to host it: they are asked again."""
+        """Stands for election in a new group without waiting for a timeout; again while others do not host it yet."""
         replica = self._consensus.replica(group)
         if replica is None or replica.raft.leader != NO_NODE or replica.raft.role == CANDIDATE:
             return
@@ -144,14 +144,14 @@ class Hosting:
                 self._just_dropped[tombstone.group] = None
 
     def _gone(self, group: GroupId) -> FlotillaError:
-        """What to tell those who still ask here."""
+        """The error for requests that still come here."""
         assignment = self._catalog.machine.state.assignments.get(group)
         if assignment is None:
             return NotFoundError("the topic was deleted")
         return self._catalog.not_leader(self._catalog.likely_leader(assignment.replicas))
 
     def check(self, now_ms: int) -> None:
-        """What was dropped before the last check is durably gone; what could not be begun is tried again."""
+        """Confirms what was dropped before the last check (it is durable by now); retries what could not begin."""
         self._confirm_removed(now_ms)
         self._just_dropped.clear()
         if self._missing:
@@ -163,9 +163,9 @@ class Hosting:
             self._confirm_transactions()
 
     def _is_informed(self) -> bool:
-        """Whether what was decided until a moment ago is known here; if not, it is asked for.
+        """Whether this node knows the metadata up to INFORMED_MS ago; if not, it asks for them.
 
-        A node that has just started knows what its last snapshot knew, and holders may have come since.
+        A node that has just started knows what its last snapshot knew, and there may be new holders since.
         """
         now_ms = self._outside.steady_ms()
         if self._informed_ms is not None and now_ms - self._informed_ms < INFORMED_MS:
@@ -179,7 +179,7 @@ class Hosting:
         self._is_learning = False
         if not isinstance(result, FlotillaError):
             self._informed_ms = asked_ms
-            # Whoever asked need not wait for the next check, before which much time can pass.
+            # The next check may be far away.
             self._outside.later(0, self._check_hosts)
 
     def _check_hosts(self) -> None:
@@ -187,7 +187,7 @@ class Hosting:
             host.check(self._outside.now_ms())
 
     def _confirm_transactions(self) -> None:
-        """What a partition has confirmed may have been lost on its way, and what it never had it does not look for."""
+        """Reminds partitions: a confirmation may be lost, and a partition without a part does not look for it."""
         waiting: dict[GroupId, list[str]] = {}
         for transaction in self._catalog.transactions().values():
             for group in transaction.waiting:
@@ -197,7 +197,7 @@ class Hosting:
             self.hosts[group].confirm_transactions(transaction_ids)
 
     def _confirm_removed(self, now_ms: int) -> None:
-        """Repeated until the tombstone is gone; who confirms twice is not refused."""
+        """Repeated until the tombstone is gone; a second confirmation is harmless."""
         groups = tuple(
             tombstone.group
             for tombstone in self._catalog.machine.state.tombstones_for(self._node)
@@ -207,6 +207,6 @@ class Hosting:
             self._catalog.forward(ConfirmRemoved(self._node, groups, now_ms))
 
     def close(self, reason: FlotillaError) -> None:
-        """The node stops: nobody waits for new records any longer. What is being stored still gets its answer."""
+        """The node stops: answers waiting fetches. Pending writes still get their answers."""
         for host in self.hosts.values():
             host.release_polls(reason)

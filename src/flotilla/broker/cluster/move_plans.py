@@ -1,8 +1,8 @@
-"""Plans of moves, made by the metadata's leader: what drains is emptied by itself, the rest is evened out when asked.
+"""Plans of moves at the metadata's leader: draining brokers are emptied by itself, rebalancing happens on request.
 
-A plan is a command like any other (metadata/move_commands), so it outlives whoever made it; the leaders of the
-partitions carry it out (moves). Only brokers that can be reached get anything: a plan that waits for a dead node would
-wait for ever. Nobody gets a partition whose earlier data it has not removed yet; that is planned later.
+A plan is a command like any other (metadata/move_commands), so it survives a change of leaders; the leaders of the
+partitions carry it out (moves). Only reachable brokers receive replicas: a plan for a dead node would wait for ever. A
+broker that has not removed earlier data of a partition yet gets it in a later plan.
 """
 
 from collections.abc import Iterable, Mapping
@@ -26,10 +26,10 @@ class MovePlans:
         self._outside = outside
         self._is_planning = False
 
-    # By itself.
+    # Automatic.
 
     def check(self) -> None:
-        """Whoever drains or leaves gets a plan for what it still holds."""
+        """Plans moves away from brokers that drain or leave."""
         state = self._catalog.machine.state
         if self._is_planning:
             return
@@ -40,7 +40,7 @@ class MovePlans:
                 try:
                     self._catalog.propose(self._command(plan), self._planned)
                 except FlotillaError:
-                    self._is_planning = False  # Another one leads by now, and plans.
+                    self._is_planning = False  # Another node leads by now, and plans.
                 return
 
     def _planned(self, _: object) -> None:
@@ -53,7 +53,7 @@ class MovePlans:
         return vacate(placed, node, takers, {taker: state.load(taker) for taker in takers})
 
     def _takers(self) -> list[NodeId]:
-        """Who may get replicas."""
+        """Brokers that may receive replicas."""
         brokers = sorted(self._catalog.brokers().items())
         return [node for node, broker in brokers if broker.state == ACTIVE and self._outside.is_up(node)]
 
@@ -63,10 +63,10 @@ class MovePlans:
             group: target for group, target in plan.items() if all(may_receive(state, group, node) for node in target)
         }
 
-    # When asked.
+    # On request.
 
     def check_vacatable(self, node: NodeId) -> None:
-        """Raises ConfigurationChangeError when others cannot hold what the node holds."""
+        """Raises ConfigurationChangeError when the other brokers cannot take the node's replicas."""
         state = self._catalog.machine.state
         plan = self._vacating(node)
         for group, found in state.assignments_to(node).items():

@@ -1,22 +1,23 @@
-"""What a partition's leader does so that its members become those whom the metadata name.
+"""Moves of replicas: the leader of a partition changes its members to those that the metadata name.
 
-The metadata say who shall hold a partition (metadata/values: `Partition.wanted`); the leader looks at its own
-configuration, takes the one step that leads closer, and looks again. Nothing is remembered between two looks, so a
-leader that is replaced, or a metadata leader that is, costs nothing but time:
+The metadata name the wanted replicas of a partition (metadata/values: `Partition.wanted`); the leader compares its own
+configuration, takes the one step that leads closer, and looks again. Nothing is remembered between two looks, so a new
+leader of the partition or of the metadata costs nothing but time:
 
-    1. who lost its disk is removed from the members, and that is confirmed to the metadata
-    2. who is wanted and is no member becomes a learner, a few at a time
+    1. a node that lost its disk is removed from the members, and that is confirmed to the metadata
+    2. a wanted node that is no member becomes a learner, a few at a time
     3. learners catch up, at a limited rate
-    4. when all have: learners become voters and who is not wanted goes, in one joint change
-    5. when the members are those wanted, the move is finished; others get their tombstones by that
+    4. when all have: learners become voters and unwanted members leave, in one joint change
+    5. when the members are the wanted ones, the move is finished, which gives the others their tombstones
 
 Why a lost disk is safe. A node that lost its disk has forgotten what it voted for and stored. It begins no log of a
 group while it is `lost` there (hosting), and that ends only by step 1: a committed configuration of the group without
-it. From then on no majority of the group counts on what it once promised. What it begins afterwards is empty, and an
-empty log neither votes nor stands; it is a learner first (2), and a voter only after it holds what it needs (4).
+it. From then on no majority of the group relies on its earlier votes. The log that it begins afterwards is empty, and
+an empty log neither votes nor stands for election; the node is a learner first (2), and a voter only after it has
+caught up (4).
 
-Why data is safe. A node loses its data by a tombstone alone; tombstones come of step 5, for the very move that the
-leader has finished (by its number), and name nobody who is a member.
+Why data is safe. Only a tombstone removes data of a node; tombstones come from step 5, for the very move that the
+leader has finished (by its number), and name no member.
 """
 
 from collections.abc import Callable, Mapping
@@ -38,29 +39,29 @@ from flotilla.types.errors import FlotillaError
 from flotilla.types.ids import NO_NODE, GroupId, NodeId
 from flotilla.types.limits import MOVES_TO_NODE_MAX
 
-#: A learner that lacks no more than this has caught up: it gets the rest while it becomes a voter.
+#: A learner that lacks at most this has caught up: it gets the rest while it becomes a voter.
 BEHIND_ENTRIES_MAX = 64
-#: How often learners are allowed to get more: in small pieces, so that nobody who produces waits for a large one.
+#: Between two credits for learners: small pieces, so that producers do not wait for a large one.
 REFILL_MS = 20
-#: What was not used is kept for so many rounds: without other work a leader sends once in a tick.
+#: Unused credit is kept for this many rounds, because an idle leader sends once per tick.
 KEPT_ROUNDS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a leader knows of others, as far as a step depends on it."""
+    """What a step depends on: the state of the other nodes, as the leader knows it."""
 
     node: NodeId
     is_up: Callable[[NodeId], bool]
-    #: Has as good as everything of the log.
+    #: Has nearly all of the log.
     has_caught_up: Callable[[NodeId], bool]
-    #: May get one more partition from here now.
+    #: May receive one more partition from here now.
     may_learn: Callable[[NodeId], bool]
 
 
 @dataclass(frozen=True, slots=True)
 class HandOver:
-    """Leadership goes to `heir`, which goes on."""
+    """Transfer leadership to `heir`, which takes the next step."""
 
     heir: NodeId
 
@@ -68,7 +69,7 @@ class HandOver:
 def next_step(
     configuration: Configuration, place: Partition, around: Surroundings
 ) -> ConfigurationChange | HandOver | None:
-    """What brings the members closer to those wanted; None: nothing can be done now, or nothing is to be done."""
+    """The step that brings the members closer to the wanted ones; None: there is none, or it is not possible now."""
     members = configuration.members()
     lost = [node for node in members if node in place.lost]
     if lost:
@@ -83,7 +84,7 @@ def next_step(
         return None
     leaving = [node for node in members if node not in place.wanted]
     if around.node in leaving:
-        # A leader that hands over first is missed for less time than one that removes itself.
+        # Handing over first makes a shorter gap than a leader that removes itself.
         voters = [node for node in place.wanted if node in configuration.voters]
         heirs = [node for node in voters if around.is_up(node) and around.has_caught_up(node)]
         if heirs:
@@ -93,7 +94,7 @@ def next_step(
 
 
 def is_settled(configuration: Configuration, place: Partition) -> bool:
-    """Whether the members are those wanted, and nobody else."""
+    """Whether the members are exactly the wanted ones."""
     is_plain = not configuration.is_joint and not configuration.learners
     return is_plain and configuration.voters == tuple(sorted(place.wanted))
 
@@ -114,8 +115,8 @@ class ReplicaMoves:
         self._outside = outside
         self._hosts = hosts
         self._bytes_per_second = bytes_per_second
-        #: Groups that are led here and teach somebody, with the size of their log at the last refill.
-        self._teaching: dict[GroupId, int] = {}
+        #: Groups led here that have learners, with the size of their log at the last refill.
+        self._limited: dict[GroupId, int] = {}
         self._stop_refills: Cancel | None = None
 
     def close(self) -> None:
@@ -123,23 +124,23 @@ class ReplicaMoves:
             self._stop_refills()
 
     def check(self) -> None:
-        """Takes the next step for everything that is led here."""
+        """Takes the next step for every partition that is led here."""
         assignments = self._catalog.machine.state.assignments
         for group, host in list(self._hosts.items()):
             replica = host.replica
             assignment = assignments.get(group)
             if replica.raft.role == LEADER and assignment is not None and replica.is_serving():
                 self._look(replica, assignment.place)
-            elif group in self._teaching:
-                self._stop_teaching(group, replica.raft)
+            elif group in self._limited:
+                self._stop_limiting(group, replica.raft)
 
     def _look(self, replica: Replica, place: Partition) -> None:
         raft = replica.raft
         configuration = raft.configuration
         if raft.pending_configuration_index > raft.log.handed or configuration.is_joint:
-            # A change is under way, or the term has just begun: what is in force may not be committed.
+            # A change is in flight, or the term has just begun: the configuration may not be committed.
             return
-        self._limit(replica, is_teaching=bool(configuration.learners))
+        self._limit(replica, is_limited=bool(configuration.learners))
         if place.move is None and not place.lost and is_settled(configuration, place):
             return
         self._confirm(configuration, place)
@@ -147,7 +148,7 @@ class ReplicaMoves:
             self._take_step(replica, place)
 
     def _confirm(self, configuration: Configuration, place: Partition) -> None:
-        """Tells the metadata what has been reached. Repeated until it is seen there."""
+        """Reports finished steps to the metadata. Repeated until they show them."""
         now_ms = self._outside.now_ms()
         brokers = self._catalog.brokers()
         for node in place.lost:
@@ -168,56 +169,56 @@ class ReplicaMoves:
             try:
                 self._consensus.transfer(place.group, step.heir)
             except FlotillaError:
-                pass  # Somebody else leads by now.
+                pass  # Another node leads by now.
         elif step is not None:
             self._consensus.change_members(place.group, step, lambda _: self._changed(place.group))
-            # A learner counts from the moment at which it is proposed.
-            self._limit(replica, is_teaching=bool(raft.configuration.learners))
+            # A learner counts as soon as it is proposed.
+            self._limit(replica, is_limited=bool(raft.configuration.learners))
 
     def _changed(self, group: GroupId) -> None:
-        """A change has been made or refused: there may be a next one. What was refused is tried at the next check."""
+        """A change was made or refused: there may be a next step. A refused one is retried at the next check."""
         host = self._hosts.get(group)
         assignment = self._catalog.machine.state.assignments.get(group)
         if host is not None and assignment is not None and host.replica.is_serving():
-            self._limit(host.replica, is_teaching=bool(host.replica.raft.configuration.learners))
+            self._limit(host.replica, is_limited=bool(host.replica.raft.configuration.learners))
             if assignment.place.lost:
-                # Who waits to begin anew need not wait for the next check.
+                # A lost replica that waits to start again need not wait for the next check.
                 self._look(host.replica, assignment.place)
 
     def _may_learn(self, node: NodeId) -> bool:
         learning = 0
-        for group in self._teaching:
+        for group in self._limited:
             host = self._hosts.get(group)
             learning += host is not None and node in host.replica.raft.configuration.learners
         return learning < MOVES_TO_NODE_MAX
 
-    # The rate.
+    # Rate limit.
 
-    def _limit(self, replica: Replica, *, is_teaching: bool) -> None:
-        if is_teaching and replica.group not in self._teaching:
-            self._teaching[replica.group] = replica.log.size_bytes()
+    def _limit(self, replica: Replica, *, is_limited: bool) -> None:
+        if is_limited and replica.group not in self._limited:
+            self._limited[replica.group] = replica.log.size_bytes()
             replica.raft.learner_credit_bytes = 0
             if self._stop_refills is None:
                 self._refill()
-        elif not is_teaching and replica.group in self._teaching:
-            self._stop_teaching(replica.group, replica.raft)
+        elif not is_limited and replica.group in self._limited:
+            self._stop_limiting(replica.group, replica.raft)
 
-    def _stop_teaching(self, group: GroupId, raft: RaftNode) -> None:
-        del self._teaching[group]
+    def _stop_limiting(self, group: GroupId, raft: RaftNode) -> None:
+        del self._limited[group]
         raft.learner_credit_bytes = UNLIMITED_BYTES
 
     def _refill(self) -> None:
-        """Every learner's group gets its share, and what producers have written since: or nobody ever caught up."""
+        """Gives each group with learners its share, plus what producers wrote: else no learner would catch up."""
         self._stop_refills = None
-        for group in [group for group in self._teaching if group not in self._hosts]:
-            del self._teaching[group]
-        if not self._teaching:
+        for group in [group for group in self._limited if group not in self._hosts]:
+            del self._limited[group]
+        if not self._limited:
             return
-        share = max(1, self._bytes_per_second * REFILL_MS // 1000 // len(self._teaching))
-        for group, before in self._teaching.items():
+        share = max(1, self._bytes_per_second * REFILL_MS // 1000 // len(self._limited))
+        for group, before in self._limited.items():
             replica = self._hosts[group].replica
             size = replica.log.size_bytes()
-            self._teaching[group] = size
+            self._limited[group] = size
             grown = max(0, size - before)
             kept = min(replica.raft.learner_credit_bytes, KEPT_ROUNDS * share)
             replica.raft.learner_credit_bytes = kept + share + grown

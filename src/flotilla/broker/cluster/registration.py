@@ -1,11 +1,11 @@
-"""A node's part in the cluster: how it is registered, whom it is connected to, who comes and who goes.
+"""A node's membership in its cluster: its registration, its links to other brokers, and periodic checks.
 
-Every change of the metadata is followed by the same reconciliation: links to all brokers, what this node
-hosts (`hosting`), and who belongs to what it leads (`moves`). Registration needs no coordinator: a node forwards its
-own row to the metadata's leader until it sees it there. The leader of the metadata admits nodes, makes voters of them
-and lets them go (`members`), and plans what moves (`move_plans`).
+Every change of the metadata triggers the same reconciliation: links to all brokers, the replicas on this node
+(`hosting`), and the members of the partitions that it leads (`moves`). Registration needs no coordinator: a node
+forwards its own row to the metadata's leader until it sees it there. The leader of the metadata admits nodes, promotes
+them to voters and removes them (`controller`), and plans moves (`move_plans`).
 
-A node whose data directory is not the one that the cluster knows it by has been replaced: it takes part in nothing.
+A node whose data directory is not the one that the cluster knows has been replaced: it takes part in nothing.
 """
 
 from random import Random
@@ -33,9 +33,9 @@ from flotilla.types.errors import FlotillaError
 from flotilla.types.ids import NodeId
 from flotilla.types.limits import MOVE_BYTES_PER_SECOND
 
-#: How often registration, promotion, partitions and preferred leaders are looked at.
+#: Between two checks of registration, promotion, partitions and preferred leaders.
 CHECK_MS = 500
-#: The same while this node is not registered: nobody can use it before it is.
+#: The same while this node is not registered: clients cannot use it before that.
 EAGER_CHECK_MS = 50
 
 
@@ -53,7 +53,7 @@ class Membership:
         move_bytes_per_second: int = MOVE_BYTES_PER_SECOND,
     ) -> None:
         self._node = node
-        #: How this node registers, and on which data directory it runs; known once its doors are open.
+        #: This node's registration, and the number of its data directory; known once its listeners are open.
         self._own: commands.RegisterBroker | None = None
         self._incarnation = 0
         self._catalog = catalog
@@ -94,7 +94,7 @@ class Membership:
         self._check()
 
     def close(self, reason: FlotillaError) -> None:
-        """The node stops: nothing is looked at any more, and nobody waits here for new records."""
+        """The node stops: ends all checks and answers all waiting requests."""
         if self._stop_checks is not None:
             self._stop_checks()
         self._moves.close()
@@ -103,12 +103,12 @@ class Membership:
         self.streams.close(reason)
 
     def changed(self) -> None:
-        """The metadata moved: reconcile once, after everything of this turn has been applied."""
+        """The metadata changed: reconciles once, after all entries of this turn have been applied."""
         if not self._is_reconcile_due:
             self._is_reconcile_due = True
             self._outside.later(0, self.reconcile)
 
-    # What every node does.
+    # On every node.
 
     def reconcile(self) -> None:
         self._is_reconcile_due = False
@@ -143,7 +143,7 @@ class Membership:
         self._balance.check(self.hosts)
 
     def _register(self, replica: Replica) -> None:
-        """Only what would be accepted is forwarded: a node that was removed must not fill the log with refusals."""
+        """Forwards only what would be accepted: a removed node must not fill the log with refusals."""
         assert self._own is not None
         if not self._catalog.cluster_id:
             if replica.raft.role == LEADER:
@@ -166,12 +166,12 @@ class Membership:
 
     @property
     def is_replaced(self) -> bool:
-        """Whether the cluster knows this node by another data directory, to which this one's votes have gone."""
+        """Whether the cluster knows this node by another data directory, whose votes count instead of this one's."""
         known = self._catalog.brokers().get(self._node)
         return known is not None and self._incarnation not in (0, known.incarnation) and known.incarnation != 0
 
     def _part(self, replica: Replica) -> None:
-        """Closes the links to nodes that left, once they are no members and have had time to hear of it."""
+        """Closes the links to removed nodes, once they are no members and have had time to learn of it."""
         for node in self._catalog.machine.state.removed_nodes:
             if node != self._node and node not in self._parted and node not in replica.raft.configuration.members():
                 self._parted[node] = None

@@ -1,7 +1,7 @@
-"""Topics and where they live: what clients ask before anything else, and what administrators change.
+"""Operations on topics and group settings, and the metadata that clients ask for first.
 
-Changes are for the metadata's leader; any node describes what it knows. Names, counts and settings are
-judged before anything is proposed, with the words that the state machine would use.
+The metadata's leader makes changes; any node describes what it knows. Names, counts and settings are checked before
+anything is proposed, by the same rules as in the state machine.
 """
 
 from flotilla.broker.catalog import Catalog
@@ -30,10 +30,10 @@ class Topics:
         done(described)
 
     def _create_missing(self, names: list[str]) -> FlotillaError:
-        """Asks the metadata's leader, wherever it is. What to tell the client: whether it helps to ask again."""
+        """Asks the metadata's leader to create them. Returns the error for the client, which may be retryable."""
         missing = [name for name in dict.fromkeys(names) if self._catalog.find_topic(name) is None]
         if not self._settings.auto_create_topics:
-            return NotFoundError(f"there is no topic {missing[0]!r}, and topics are not created on demand here")
+            return NotFoundError(f"there is no topic {missing[0]!r}, and auto_create_topics is off")
         creations = [self._creation(CreateTopic(name)) for name in missing]
         for creation in creations:
             self._catalog.check(creation)
@@ -70,7 +70,7 @@ class Topics:
         self._propose(command, done)
 
     def _resize(self, request: AlterTopic, done: Done) -> None:
-        """The replicas first, then whatever else is to be changed."""
+        """The replicas first, then the other changes."""
         command = ResizeTopic(request.topic, request.replication_factor, self._outside.now_ms())
         rest = AlterTopic(request.topic, request.partitions, request.settings)
         if not rest.partitions and not rest.settings:
@@ -88,7 +88,7 @@ class Topics:
         self._catalog.propose(command, resized)
 
     def alter_group(self, request: AlterGroup, done: Done) -> None:
-        """A setting without a value follows the topic again. Without settings: only tells what is set."""
+        """A setting without a value follows the topic again. Without settings: only returns what is set."""
         catalog = self._catalog
         if not request.settings:
             catalog.leading()
@@ -112,7 +112,7 @@ class Topics:
         catalog.propose(command, answered)
 
     def delete_topic(self, request: DeleteTopic, done: Done) -> None:
-        """The topic that the leader knows now, not one that takes its name before the command is applied."""
+        """Names the topic by its id: another one may have its name when the command is applied."""
         self._catalog.leading()
         topic = self._catalog.topic(request.topic)
         self._propose(commands.DeleteTopic(topic.name, topic.topic_id, self._outside.now_ms()), done)

@@ -1,4 +1,4 @@
-"""Commits and aborts of transactions, as clients ask for them: one entry in the metadata for all partitions."""
+"""Decisions of transactions: a commit or an abort is one entry in the metadata for all partitions."""
 
 from flotilla.broker.catalog import Catalog
 from flotilla.broker.ports import Done, Outside
@@ -47,7 +47,7 @@ class TransactionDecisions:
 
     def _together(self, request: CommitTransaction) -> CommitTogether:
         """Raises NotFoundError and InvalidArgumentError."""
-        # Not `_groups`, which leaves repetitions out: places must stay what they are.
+        # Not `_groups` of all, which drops repetitions: members refer to places in this list.
         groups = [self._groups([partition])[0] for partition in request.partitions]
         members = []
         for transaction_id, places in request.members:

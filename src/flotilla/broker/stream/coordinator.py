@@ -1,13 +1,13 @@
-"""The coordinator of stream groups: the metadata's leader hears from members and tells them what they own.
+"""The coordinator of stream groups, at the metadata's leader: it receives heartbeats and answers with assignments.
 
-Membership and ownership are in the metadata (metadata/stream_groups), so a new leader goes on where the last one was.
-Heartbeats are not: they stay in this node's memory for one term (metadata/stream_sessions), and cost no log entry. A
-heartbeat that has nothing to tell or to be told is parked until it has, a third of a session at most, so that a
-member which is stopped while it waits is missed as soon as any other. One that comes without a partition which its
-member owns releases it, and the next owner, whose heartbeat is parked here, hears of it at once.
+Membership and ownership are in the metadata (metadata/stream_groups), so a new leader continues where the last one
+stopped. Heartbeats are not: they stay in this node's memory for one term (metadata/stream_sessions) and cost no log
+entry. A heartbeat without news is parked until there is some, a third of a session at most, so that a member which
+stops while it waits is missed as soon as any other. A heartbeat without a partition that its member owns releases it,
+and the next owner, whose heartbeat is parked here, is answered at once.
 
-A leader that was replaced without knowing it can mislead members for a moment; it cannot harm: what it tells is an
-earlier generation, and partitions refuse its epochs once they have seen a later one.
+A leader that was replaced unnoticed can mislead members for a moment, without harm: it answers with an earlier
+generation, and partitions refuse its epochs once they have seen a later one.
 """
 
 from collections.abc import Callable
@@ -54,9 +54,9 @@ from flotilla.types.operations.stream import (
     StreamMember,
 )
 
-#: A member that knows what it shall give up, and has not yet, is answered after so long: it may send the next at once.
+#: Parks the heartbeat of a member that knows which partitions to give up and has not done so: it may hurry.
 HURRY_MS: Final = 100
-#: So many heartbeats fit into a session.
+#: Heartbeats in one session.
 HEARTBEATS_PER_SESSION: Final = 3
 _NEVER: Final[Term] = -1
 
@@ -66,26 +66,26 @@ class StreamCoordinator:
         self._catalog = catalog
         self._consensus = consensus
         self._outside = outside
-        #: In which this node leads, or led when it last looked.
+        #: The term in which this node leads, or led at the last look.
         self._term: Term = _NEVER
         self._sessions = StreamSessions(outside.steady_ms())
         self._parked = ParkedHeartbeats(outside, self._answer)
-        #: Groups as they were when those who wait were last looked through.
+        #: Groups with parked heartbeats, as of the last look.
         self._seen: dict[GroupKey, StreamGroup | None] = {}
-        #: Groups that silent members are being taken out of.
+        #: Groups from which silent members are being removed.
         self._removing: dict[GroupKey, None] = {}
 
     @property
     def _table(self) -> StreamGroupTable:
         return self._catalog.machine.state.streams
 
-    # What members ask.
+    # Requests of members.
 
     def join_group(self, request: JoinGroup, done: Done) -> None:
         topic = self._lead(request.topic)
         known = self._table.find(topic.topic_id, request.group)
         if known is not None and known.has_member(request.member):
-            # It repeats itself: nothing is written for that.
+            # A repeated request: nothing to write.
             self._joined(request.member, done, known)
             return
         command = JoinStreamGroup(
@@ -102,7 +102,7 @@ class StreamCoordinator:
     def _joined(self, member: str, done: Done, result: object) -> None:
         if isinstance(result, StreamGroup):
             self._sessions.heard(result, member, self._outside.steady_ms())
-            done(_tell(result, result.assignments()[member]))
+            done(_assigned(result, result.assignments()[member]))
         else:
             done(self._catalog.explain(result))
 
@@ -110,9 +110,9 @@ class StreamCoordinator:
         topic = self._lead(request.topic)
         group = self._table.find(topic.topic_id, request.group)
         if group is None or not group.has_member(request.member):
-            raise _stranger(request)
+            raise _not_a_member(request)
         if request.generation > group.generation:
-            # Somebody has told it what this node does not know: there is a newer leader.
+            # It has heard from a newer leader.
             raise UnavailableError(f"generation {request.generation} of group {request.group!r} is not known here yet")
         now_ms = self._outside.steady_ms()
         self._sessions.heard(group, request.member, now_ms)
@@ -124,10 +124,10 @@ class StreamCoordinator:
         offered = _offered(request, group.assignments()[request.member])
         wait_ms = self._wait_ms(request, group, offered)
         if given_up:
-            # It keeps giving up what only itself shall have: when it is heard after that, it gets it anew.
+            # It gives up partitions that nobody else gets: after that time it gets them back under a new epoch.
             wait_ms = min(wait_ms, renewal_ms)
         if not wait_ms:
-            done(_tell(group, offered))
+            done(_assigned(group, offered))
             return None
         key = (group.topic_id, group.name)
         self._seen.setdefault(key, group)
@@ -138,7 +138,7 @@ class StreamCoordinator:
             if isinstance(result, StreamGroup):
                 done(_answer(request, result))
             elif result is None:
-                done(_stranger(request))
+                done(_not_a_member(request))
             else:
                 done(self._catalog.explain(result))
 
@@ -155,15 +155,15 @@ class StreamCoordinator:
             self._sessions.renewed(group, request.member, self._outside.steady_ms())
 
     def leave_group(self, request: LeaveGroup, done: Done) -> None:
-        """Who is not there has left already."""
+        """A member that is not there has left already."""
         topic = self._lead(request.topic)
         group = self._table.find(topic.topic_id, request.group)
         if group is None or not group.has_member(request.member):
             done(DoneReply())
             return
-        self._remove(group, (request.member,), partial(self._tell_done, done), is_silent=False)
+        self._remove(group, (request.member,), partial(self._answer_done, done), is_silent=False)
 
-    def _tell_done(self, done: Done, result: object) -> None:
+    def _answer_done(self, done: Done, result: object) -> None:
         done(self._catalog.explain(result) if isinstance(result, FlotillaError) else DoneReply())
 
     def _remove(
@@ -178,7 +178,7 @@ class StreamCoordinator:
         )
         self._catalog.propose(command, answered)
 
-    # What people ask.
+    # Requests of administrators.
 
     def describe_stream_group(self, request: DescribeStreamGroup, done: Done) -> None:
         topic = self._lead(request.topic)
@@ -214,28 +214,28 @@ class StreamCoordinator:
         topic = self._lead(request.topic)
 
         def answered(result: object) -> None:
-            done(_tell(result, []) if isinstance(result, StreamGroup) else self._catalog.explain(result))
+            done(_assigned(result, []) if isinstance(result, StreamGroup) else self._catalog.explain(result))
 
         self._catalog.propose(FenceStreamGroup(topic.topic_id, request.group, self._outside.now_ms()), answered)
 
     def forget_group(self, request: ForgetGroup, done: Done) -> None:
         topic = self._lead(request.topic)
         command = ForgetStreamGroup(topic.topic_id, request.group, self._outside.now_ms())
-        self._catalog.propose(command, partial(self._tell_done, done))
+        self._catalog.propose(command, partial(self._answer_done, done))
 
     # Leading.
 
     def _lead(self, topic: str) -> Topic:
-        """The topic that a request is about. Raises what there is to say when this node may not answer."""
+        """The topic of a request. Raises NotLeaderError or UnavailableError when this node may not answer."""
         replica = self._catalog.leading()
         if not self._consensus.is_confirmed(METADATA_GROUP):
-            raise UnavailableError("this node was not running for a while and asks a quorum whether it still leads")
+            raise UnavailableError("this node was paused and is asking a quorum whether it still leads")
         self._begin(replica.raft.term)
         return self._catalog.topic(topic)
 
     def _begin(self, term: Term) -> None:
         if term != self._term:
-            self._send_away(NotLeaderError())
+            self._refuse_parked(NotLeaderError())
             self._term = term
             self._sessions = StreamSessions(self._outside.steady_ms())
 
@@ -243,16 +243,16 @@ class StreamCoordinator:
         replica = self._consensus.replica(METADATA_GROUP)
         return replica is not None and replica.raft.role == LEADER and replica.raft.term == self._term
 
-    def _send_away(self, reason: FlotillaError) -> None:
-        self._parked.send_away(self._catalog.explain(reason))
+    def _refuse_parked(self, reason: FlotillaError) -> None:
+        self._parked.refuse_all(self._catalog.explain(reason))
         self._seen.clear()
 
     def check(self) -> None:
-        """To be called now and then: sends those away who wait for an old leader, and takes silent members out."""
+        """Called periodically: refuses heartbeats parked at an old leader, and removes silent members."""
         replica = self._consensus.replica(METADATA_GROUP)
         if replica is None or not replica.is_serving():
             if self._parked and replica is not None and not self._is_leading():
-                self._send_away(NotLeaderError(replica.raft.leader))
+                self._refuse_parked(NotLeaderError(replica.raft.leader))
             return
         self._begin(replica.raft.term)
         if not self._consensus.is_confirmed(METADATA_GROUP):
@@ -260,11 +260,11 @@ class StreamCoordinator:
         for group, members in self._sessions.silent(self._table.all_groups(), self._outside.steady_ms()):
             key = (group.topic_id, group.name)
             if key not in self._removing:
-                self._take_out(key, group, members)
+                self._remove_silent(key, group, members)
 
-    def _take_out(self, key: GroupKey, group: StreamGroup, members: tuple[str, ...]) -> None:
+    def _remove_silent(self, key: GroupKey, group: StreamGroup, members: tuple[str, ...]) -> None:
         def answered(_: object) -> None:
-            """Done, or tried again at the next check."""
+            """Done, or retried at the next check."""
             self._removing.pop(key, None)
 
         self._removing[key] = None
@@ -274,20 +274,20 @@ class StreamCoordinator:
             answered(None)
 
     def close(self, reason: FlotillaError) -> None:
-        self._send_away(reason)
+        self._refuse_parked(reason)
 
-    # Heartbeats that wait.
+    # Parked heartbeats.
 
     def _wait_ms(self, request: Heartbeat, group: StreamGroup, offered: list[Owned]) -> int:
-        """How long a heartbeat may be parked; 0: there is something to tell."""
+        """How long a heartbeat may be parked; 0: there is news."""
         wait_ms = min(request.wait_ms, HEARTBEAT_WAIT_MS_MAX, group.session_ms // HEARTBEATS_PER_SESSION)
         if not _is_news(request, offered):
             return wait_ms
-        # It has heard of all there is, and is on its way there.
+        # It knows the present generation and is giving up partitions.
         return min(wait_ms, HURRY_MS) if request.generation == group.generation else 0
 
     def look(self) -> None:
-        """The metadata moved: somebody who waits may own something else now."""
+        """The metadata changed: a member whose heartbeat is parked may own other partitions now."""
         if self._parked and not self._is_leading():
             self.check()
         for key in list(self._seen):
@@ -307,24 +307,24 @@ class StreamCoordinator:
             request = parked.request
             assignment = assignments.get(request.member)
             if group is None or assignment is None:
-                self._parked.finish(parked, _stranger(request))
+                self._parked.finish(parked, _not_a_member(request))
                 continue
             offered = _offered(request, assignment)
             recalled = recalls.get(request.member, [])
-            # Somebody waits for what it had given up before: its next word gives that away.
+            # Another member waits for what this one has given up: its next heartbeat releases that.
             is_awaited = len(still_used(recalled, request.generation, request.owned)) < len(recalled)
             if is_awaited or not self._wait_ms(request, group, offered):
-                self._parked.finish(parked, _tell(group, offered))
+                self._parked.finish(parked, _assigned(group, offered))
 
     def _answer(self, key: GroupKey, request: Heartbeat) -> Reply | FlotillaError:
-        """What there is to tell one that has waited long enough."""
+        """The answer to a heartbeat that has waited long enough."""
         group = self._table.find(*key)
-        return _stranger(request) if group is None else _answer(request, group)
+        return _not_a_member(request) if group is None else _answer(request, group)
 
 
 def _answer(request: Heartbeat, group: StreamGroup) -> Reply | FlotillaError:
     assignment = group.assignments().get(request.member)
-    return _stranger(request) if assignment is None else _tell(group, _offered(request, assignment))
+    return _not_a_member(request) if assignment is None else _assigned(group, _offered(request, assignment))
 
 
 def _offered(request: Heartbeat, assignment: list[Owned]) -> list[Owned]:
@@ -332,15 +332,15 @@ def _offered(request: Heartbeat, assignment: list[Owned]) -> list[Owned]:
 
 
 def _is_news(request: Heartbeat, assignment: list[Owned]) -> bool:
-    """Whether the member uses other partitions than it shall, or under an earlier epoch."""
+    """Whether the member uses other partitions than assigned, or under an earlier epoch."""
     if sorted(request.owned) != [owned.partition for owned in assignment]:
         return True
     return any(owned.epoch > request.generation for owned in assignment)
 
 
-def _tell(group: StreamGroup, assignment: list[Owned]) -> GroupAssignment:
+def _assigned(group: StreamGroup, assignment: list[Owned]) -> GroupAssignment:
     return GroupAssignment(group.generation, assignment, group.session_ms)
 
 
-def _stranger(request: Heartbeat) -> StaleGenerationError:
-    return StaleGenerationError(f"{request.member!r} is no member of group {request.group!r}: it may join again")
+def _not_a_member(request: Heartbeat) -> StaleGenerationError:
+    return StaleGenerationError(f"{request.member!r} is not a member of group {request.group!r}: join again")

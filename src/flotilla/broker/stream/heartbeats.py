@@ -1,7 +1,6 @@
-"""Heartbeats of stream groups' members that wait for news: one of each member, answered once or given up.
+"""Parked heartbeats of stream groups: one per member, answered once or given up.
 
-Owns who waits, not what there is to tell: that is asked for when one has waited long enough, or when its member sends
-another one.
+It asks for the answer when a heartbeat has waited long enough, or when its member sends another one.
 """
 
 from collections.abc import Callable
@@ -15,7 +14,7 @@ from flotilla.types.operations.stream import Heartbeat
 
 
 class Parked:
-    """A heartbeat that waits."""
+    """One parked heartbeat."""
 
     __slots__ = ("done", "key", "request", "stop_timer")
 
@@ -59,7 +58,7 @@ class ParkedHeartbeats:
         if self._take(parked):
             parked.done(answer)
 
-    def send_away(self, reason: FlotillaError) -> None:
+    def refuse_all(self, reason: FlotillaError) -> None:
         for key in self.groups():
             for parked in self.of(key):
                 self.finish(parked, reason)
@@ -69,7 +68,7 @@ class ParkedHeartbeats:
             parked.done(self._answer(parked.key, parked.request))
 
     def _take(self, parked: Parked) -> bool:
-        """Whether it was still waiting; from now on it is not."""
+        """False: it was not waiting any more."""
         members = self._groups.get(parked.key, {})
         if members.get(parked.request.member) is not parked:
             return False
