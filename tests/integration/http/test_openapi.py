@@ -89,6 +89,11 @@ def test_the_document_is_whole(http: httpx.Client) -> None:
         assert any(status.startswith("2") for status in operation["responses"]), path
 
 
+def test_the_root_leads_to_the_page(http: httpx.Client) -> None:
+    answer = http.get("/", follow_redirects=False)
+    assert (answer.status_code, answer.headers["location"]) == (302, "/docs")
+
+
 def test_the_page_for_people_needs_nobody_else(http: httpx.Client) -> None:
     page = http.get("/docs")
     assert page.status_code == 200

@@ -1,12 +1,13 @@
-"""The routes of a node's HTTP door, put together: how the node is, and the table of operations with what is made of it.
+"""The routes of a node's or a proxy's HTTP endpoint: its status, and the table of operations with their description.
 
 GET /health          200 while the node works, 503 while its disk fails; of a proxy: 200
-GET /ready           200 when requests should come here, else 503 with the reasons
+GET /ready           200 when the node can take requests, else 503 with the reasons
 GET /metrics         Prometheus' text format, of a node
-GET /openapi.json    everything below, described
-GET /docs            the same for people, with nothing from elsewhere
+GET /openapi.json    the description of all operations
+GET /docs            the same as a page, which loads nothing from other sites
+GET /                redirects to /docs
 
-Translation only: what is said comes from the node's status, or from the cluster through a gateway.
+The answers come from the node's status, or from the cluster through a gateway.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,14 +33,14 @@ from flotilla.frontends.http.framework.response import Response
 from flotilla.frontends.http.framework.router import Router
 from flotilla.gateway.gateway import Gateway
 
-#: Of the page at /docs: it runs its own script and speaks with this node, and with nobody else.
+#: The page at /docs runs its own script and connects to this node only.
 _PAGE_POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'"
 
 
 def make_app(
     status: NodeStatus | None, gateway: Gateway | None = None, now_ms: Callable[[], int] = time_of_day_ms
 ) -> Guard:
-    """Without a status: of a process without data. Without a gateway: of a node that is asked for no more than that."""
+    """`status` is None for a proxy; without a `gateway` only the status pages are served."""
     rows: list[Operation] = []
     if status is not None:
         rows += _status_pages(status)
@@ -52,7 +53,7 @@ def make_app(
 
 
 def operations(gateway: Gateway, now_ms: Callable[[], int] = time_of_day_ms) -> list[Operation]:
-    """The table: one row for each thing that can be asked of the cluster."""
+    """The table: one row for each operation on the cluster."""
     unsettled = Unsettled()
     return [
         *TaskApi(gateway, now_ms).operations(),
@@ -67,7 +68,7 @@ def operations(gateway: Gateway, now_ms: Callable[[], int] = time_of_day_ms) -> 
 
 
 def _page(path: str, handler: Handler) -> Operation:
-    """What is served and stands in no table: it is not asked of the cluster."""
+    """A page that is in no table and in no description."""
     return Operation(path, "GET", path, "", "", handler, answers={200: ANYTHING})
 
 
@@ -110,4 +111,7 @@ def _description_pages(table: Sequence[Operation]) -> list[Operation]:
     async def docs(_: Call) -> Response:
         return Response(page, "text/html; charset=utf-8", headers={"Content-Security-Policy": _PAGE_POLICY})
 
-    return [_page("/openapi.json", openapi), _page("/docs", docs)]
+    async def index(_: Call) -> Response:
+        return Response(b"", "text/plain", 302, headers={"Location": "/docs"})
+
+    return [_page("/openapi.json", openapi), _page("/docs", docs), _page("/", index)]

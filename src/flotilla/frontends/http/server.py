@@ -1,4 +1,4 @@
-"""The HTTP door of a node: listens in the node's own loop, and ends in order."""
+"""The HTTP server of a node or a proxy: listens on its loop, and drains at shutdown."""
 
 import asyncio
 from collections.abc import Callable
@@ -23,7 +23,7 @@ class HttpServer:
         *,
         idle_ms_max: int = IDLE_MS_MAX,
     ) -> None:
-        """Of a node, or of a process that only knows the way to a cluster. `now_ms` is the time of day."""
+        """`status` is None for a proxy. `now_ms` is the time of day."""
         self.app: App = make_app(status, gateway, now_ms)
         self._idle_ms_max = idle_ms_max
         self._open: set[Connection] = set()
@@ -44,14 +44,14 @@ class HttpServer:
 
     @property
     def request_count(self) -> int:
-        """Requests that are being answered."""
+        """Requests in flight."""
         return len(self._tasks())
 
     def _tasks(self) -> list[asyncio.Task[None]]:
         return [connection.task for connection in self._open if connection.task is not None]
 
     async def close(self, drain_ms: int = 0) -> None:
-        """Ends every connection: what is under way may be answered within drain_ms, and is cut off after that."""
+        """Ends every connection. Requests in flight have `drain_ms` to be answered, and are cut off then."""
         if self._listener is not None:
             self._listener.close()
             self._listener = None
@@ -59,17 +59,17 @@ class HttpServer:
             connection.shutdown()
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + drain_ms / 1000
-        # A connection goes away when its answer has left, not when it is merely written.
+        # A connection ends when its answer has left, not when it is only buffered.
         while self._open and loop.time() < deadline_s:
             await asyncio.sleep(_DRAIN_POLL_MS / 1000)
         tasks = self._tasks()
         for task in tasks:
             task.cancel()
-        # Before waiting for the tasks: one of them may wait for a client to read.
+        # Before waiting for the tasks: a task may wait for its client to read.
         for connection in self.connections:
             connection.abort()
         if tasks:
             await asyncio.wait(tasks)
-        # What was aborted is gone in the next turn of the loop.
+        # Aborted connections are gone after the next iteration of the loop.
         while self._open:
             await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""The cluster over HTTP: who is part of it, and where each node listens."""
+"""The cluster over HTTP: its nodes, and where each of them listens."""
 
 from flotilla.frontends.http.framework.operation import FLAG, INTEGER, TEXT, Answer, Call, Operation, obj
 from flotilla.gateway.gateway import Gateway
@@ -7,9 +7,12 @@ _NODE = obj(("node", "client", "http", "is_alive"), node=INTEGER, client=TEXT, h
 _CLUSTER = obj(
     ("cluster_id", "controller", "nodes", "topics"),
     cluster_id=TEXT,
-    controller={"type": "integer", "description": "Who leads the cluster's metadata; 0 while nobody is known to."},
+    controller={
+        "type": "integer",
+        "description": "The leader of the metadata group; 0 while none is known.",
+    },
     nodes={"type": "array", "items": _NODE},
-    topics={"type": "integer", "description": "How many there are."},
+    topics={"type": "integer", "description": "The number of topics."},
 )
 
 

@@ -1,4 +1,4 @@
-"""Dead letters over HTTP: looked at, sent again, thrown away. The work is the client library's."""
+"""Dead letters over HTTP: list, redrive, purge. The client library does the work."""
 
 from base64 import b64encode
 from typing import Any, Final
@@ -21,10 +21,10 @@ from flotilla.frontends.http.framework.parameters import OF_GROUP
 from flotilla.gateway.gateway import Gateway
 from flotilla.types.limits import REASON_BYTES_MAX, TIME_MS_MAX
 
-_REASON = text(0, REASON_BYTES_MAX, "A piece of the reason.")
+_REASON = text(0, REASON_BYTES_MAX, "A part of the reason.")
 _TIMES: Final = {
-    "since_ms": integer(0, TIME_MS_MAX, "Those that died from this time on."),
-    "until_ms": integer(0, TIME_MS_MAX, "Those that died before this time."),
+    "since_ms": integer(0, TIME_MS_MAX, "Only letters that died at or after this time."),
+    "until_ms": integer(0, TIME_MS_MAX, "Only letters that died before this time."),
 }
 _LETTER = obj(
     ("partition", "offset", "payload", "reason", "attempts", "died_ms"),
@@ -32,23 +32,23 @@ _LETTER = obj(
     offset=INTEGER,
     payload={"type": "string", "contentEncoding": "base64"},
     key={"type": "string", "contentEncoding": "base64"},
-    topic={"type": "string", "description": "Where it came from."},
+    topic={"type": "string", "description": "The topic it came from."},
     origin_partition=INTEGER,
     origin_offset=INTEGER,
     reason=TEXT,
     attempts=INTEGER,
     died_ms=INTEGER,
-    redriven={"type": "integer", "description": "How often it was sent again before."},
+    redriven={"type": "integer", "description": "How often it was redriven before."},
 )
 _LETTERS = obj(("dead_letters",), dead_letters={"type": "array", "items": _LETTER})
-_LIMIT = integer(1, 10_000, "At most so many at once.", default=1_000)
+_LIMIT = integer(1, 10_000, "Letters at most.", default=1_000)
 _PURGE = obj(limit=_LIMIT, reason=_REASON, dry_run=flag("Changes nothing, and answers the same."), **_TIMES)
-_REDRIVE = obj(**_PURGE["properties"], force=flag("Also those that were sent again three times before."))
+_REDRIVE = obj(**_PURGE["properties"], force=flag("Also letters that were redriven three times before."))
 _DONE = obj(
     ("done", "refused", "skipped"),
     done=INTEGER,
-    refused={"type": "integer", "description": "Sent again too often before."},
-    skipped={"type": "integer", "description": "Not meant."},
+    refused={"type": "integer", "description": "Redriven too often before."},
+    skipped={"type": "integer", "description": "Not selected by the filter."},
 )
 
 
@@ -65,16 +65,16 @@ class DeadLetterApi:
             *(Parameter(name, schema) for name, schema in _TIMES.items()),
         )
         return [
-            Operation("listDeadLetters", "GET", path, tag, "What a group gave up.", self.list_all, OF_GROUP,
+            Operation("listDeadLetters", "GET", path, tag, "The dead letters of a group.", self.list_all, OF_GROUP,
                       query=query, answers={200: _LETTERS}, errors=(404,)),
-            Operation("redriveDeadLetters", "POST", f"{path}/redrive", tag, "Send dead letters again.", self.redrive,
+            Operation("redriveDeadLetters", "POST", f"{path}/redrive", tag, "Redrive dead letters.", self.redrive,
                       OF_GROUP, body=_REDRIVE, answers={200: _DONE}, errors=(404, 409)),
-            Operation("purgeDeadLetters", "POST", f"{path}/purge", tag, "Throw dead letters away.", self.purge,
+            Operation("purgeDeadLetters", "POST", f"{path}/purge", tag, "Purge dead letters.", self.purge,
                       OF_GROUP, body=_PURGE, answers={200: _DONE}, errors=(404, 409)),
         ]  # fmt: skip
 
     def _client(self) -> AsyncClient:
-        """A client of its own: what is rare need not be kept open, and takes nothing from the others."""
+        """A client for one request: these are rare, and take no place on the gateway's connections."""
         return AsyncClient([str(address) for address in self._gateway.brokers()])
 
     async def list_all(self, call: Call) -> Answer:

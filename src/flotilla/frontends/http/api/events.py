@@ -1,9 +1,9 @@
 """Server-sent events: messages of a queue group as they come, and a partition's log as it grows.
 
-An event has a record in its data. Of a group its id is the lease, and it is settled like any other message, by a
-request of its own; as many as `max_in_flight` are out, and more come when those are settled at this node or their
-leases have run out. Of a log its id is the offset, and a client that comes back with `Last-Event-ID`, as browsers do
-by themselves, goes on behind it. An error is the last event. Silence is broken by a comment now and then.
+The data of an event is a record. In a group's stream the id of an event is its lease, and a request settles it like
+any other message. At most `max_in_flight` messages are unsettled; more come when those are settled at this node or
+their leases expire. In a log's stream the id is the offset, and a client that reconnects with `Last-Event-ID`, as
+browsers do, continues after it. An error is the last event. Comments keep a silent connection alive.
 """
 
 import asyncio
@@ -25,16 +25,16 @@ from flotilla.types.operations import LATEST, Fetch, Fetched, ListOffsets
 from flotilla.types.operations.queue import Pushed, Subscribe
 
 EVENT_TYPE: Final = "text/event-stream"
-#: A comment at least so often, so that whoever is in between keeps the connection, and a dead client is found out.
+#: Interval of comments: proxies keep the connection open, and a dead client is detected.
 _BEAT_MS: Final = 15_000
 _BEAT: Final = b": still here\n\n"
 
 _SUBSCRIBE_QUERY = (
     Parameter("group", GROUP, is_required=True),
     Parameter("member", MEMBER, is_required=True),
-    Parameter("max_in_flight", integer(1, 10_000, "Messages that are out and not settled.", default=16)),
+    Parameter("max_in_flight", integer(1, 10_000, "Unsettled messages at most.", default=16)),
     Parameter("visibility_ms", VISIBILITY),
-    Parameter("at_most_once", flag("Committed as done before it leaves: there is nothing to settle.")),
+    Parameter("at_most_once", flag("Acked before it is sent: there is nothing to settle.")),
 )
 _FOLLOW_QUERY = (Parameter("offset", OFFSET),)
 
@@ -56,8 +56,8 @@ class EventApi:
                 "followRecords", "GET", "/v1/topics/{topic}/partitions/{partition}/follow", "records",
                 "A partition's records as they are stored.", self.follow, OF_PARTITION, query=_FOLLOW_QUERY,
                 answers={200: TEXT}, answer_type=EVENT_TYPE, errors=(404, 416),
-                description="Server-sent events, from an offset on, or from behind the one in Last-Event-ID, or from "
-                "the end. The id of each is its offset, and its data the record as in a fetch.",
+                description="Server-sent events, from an offset, from the record after Last-Event-ID, or from the "
+                "end. The id of each is its offset, and its data the record as in a fetch.",
             ),
         ]  # fmt: skip
 
@@ -86,7 +86,7 @@ class EventApi:
                     continue
                 messages = [message for delivery in pushed.deliveries for message in show_delivery(delivery)]
                 if request.is_auto_ack:
-                    # The socket's own pace is all that bounds it.
+                    # Only the socket's back-pressure bounds it.
                     subscription.add_credit(len(messages))
                 else:
                     window.given([(each["partition"], each["offset"]) for each in messages], pushed.visibility_ms)
@@ -104,13 +104,13 @@ class EventApi:
         last = call.headers.get("last-event-id", "")
         if last:
             if not (last.isascii() and last.isdecimal() and len(last) < 19):
-                raise InvalidArgumentError(f"Last-Event-ID {last[:40]!r} is no offset")
+                raise InvalidArgumentError(f"Last-Event-ID {last[:40]!r} is not an offset")
             offset = int(last) + 1
         elif "offset" in call.query:
             offset = call.query["offset"]
         else:
             offset = (await self._gateway.ask(ListOffsets(topic, partition, LATEST))).offset
-        # Whether it is there at all is told by a status, not by an event.
+        # A missing topic or offset is a status, not an event.
         first = await self._gateway.ask(Fetch(topic, partition, offset, 1 * MIB))
         return _stream(self._records(topic, partition, offset, first))
 
@@ -129,7 +129,7 @@ class EventApi:
 
 
 async def _with_beats(subscription: GatewaySubscription) -> AsyncIterator[Pushed | None]:
-    """What is pushed; None when nothing was for a while."""
+    """The pushes; None after an interval without one."""
     pushing: asyncio.Future[Pushed] | None = None
     try:
         while True:

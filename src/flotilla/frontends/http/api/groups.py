@@ -1,8 +1,8 @@
-"""Groups as people look at them, over HTTP: positions, progress, settings, and where one message is and why.
+"""Administration of groups over HTTP: positions, progress, settings, and the explanation of one message.
 
-What concerns a whole group takes several requests, to its partitions and to the coordinator of stream groups: they are
-the client's (client/admin/groups.py), so a group is moved and deleted here as it is everywhere. Groups work elsewhere:
-queue groups in `messages`, and stream groups not over HTTP.
+An operation on a whole group takes several requests, to its partitions and to the coordinator of stream groups; the
+client library makes them (client/admin/groups.py). Consuming is elsewhere: queue groups in `messages`; stream groups
+are not offered over HTTP.
 """
 
 from dataclasses import asdict
@@ -25,7 +25,7 @@ from flotilla.types.operations import CommitOffset, ReadOffset
 from flotilla.types.operations.queue import AlterGroup, ExplainMessage, GroupDescription
 from flotilla.types.topics import PARTITION_COUNT_MAX
 
-#: Of one group in one partition: all that a leader tells, as it tells it.
+#: One group in one partition, as its leader describes it.
 _NUMBERS: Final = tuple(name for name in GroupDescription.__slots__ if name not in ("kind", "is_paused", "members"))
 _MEMBER = obj(("name", "leased", "last_poll_ms_ago"), name=TEXT, leased=INTEGER, last_poll_ms_ago=INTEGER)
 _PART = obj(
@@ -41,25 +41,25 @@ _STREAM_MEMBER = obj(
     ("name", "client", "partitions", "heard_ms_ago"),
     name=TEXT,
     client=TEXT,
-    partitions={"type": "array", "items": INTEGER, "description": "Those that it owns."},
-    heard_ms_ago={"type": "integer", "description": "Since its last heartbeat, as far as is known."},
+    partitions={"type": "array", "items": INTEGER, "description": "The partitions that the member owns."},
+    heard_ms_ago={"type": "integer", "description": "Since its last heartbeat, as far as the coordinator knows."},
 )
 _STREAM = obj(
     ("generation", "strategy", "session_ms", "members"),
     generation=INTEGER,
     strategy=TEXT,
-    session_ms={"type": "integer", "description": "A member that is silent for so long has left."},
+    session_ms={"type": "integer", "description": "A member without a heartbeat for this long is removed."},
     members={"type": "array", "items": _STREAM_MEMBER},
     rebalanced_ms_ago=INTEGER,
-    cause={"type": "string", "description": "Why partitions were spread anew the last time, for people."},
-    moved={"type": "integer", "description": "How many of them got another owner then."},
+    cause={"type": "string", "description": "Why the last rebalance happened, for people."},
+    moved={"type": "integer", "description": "Partitions that got another owner in the last rebalance."},
 )
 _GROUP = obj(
     ("topic", "group", "kind", "lag", "partitions"),
     topic=TEXT,
     group=TEXT,
-    kind={"type": "string", "description": "queue, stream, or offset for one that only commits offsets."},
-    lag={"type": "integer", "description": "Messages that are not settled, in all partitions."},
+    kind={"type": "string", "description": "queue, stream, or offset for a group that only commits offsets."},
+    lag={"type": "integer", "description": "Unsettled messages in all partitions."},
     partitions={"type": "array", "items": _PART},
     stream={**_STREAM, "description": "Of a stream group."},
 )
@@ -75,8 +75,8 @@ _MOVED = obj(
     ("partitions",),
     partitions={"type": "array", "items": obj(partition=INTEGER, from_offset=INTEGER, to_offset=INTEGER)},
 )
-_WITHOUT_MEMBERS: Final = "A stream group has no members then: while it has some, the answer is `GROUP_IN_USE`."
-_COMMIT = obj(("offset",), offset=OFFSET, reset=flag("Also backwards."))
+_WITHOUT_MEMBERS: Final = "A stream group must have no members: otherwise the answer is `GROUP_IN_USE`."
+_COMMIT = obj(("offset",), offset=OFFSET, reset=flag("Allow to move backwards."))
 _POSITION = obj(("offset",), offset=INTEGER)
 _EXPLAINED = obj(
     ("state", "attempts"),
@@ -106,8 +106,8 @@ class GroupApi:
                       answers={200: _GROUP}, errors=(404,)),
             Operation("alterGroup", "PATCH", path, tag, "Settings of a group.", self.alter, OF_GROUP,
                       body=obj(("settings",), settings=SETTINGS), answers={200: _SET}, errors=(404, 409),
-                      description="An empty text takes a setting back; what is not named stays."),
-            Operation("deleteGroup", "DELETE", path, tag, "Forget a group.", self.delete, OF_GROUP,
+                      description="An empty text removes a setting; settings that are not named stay."),
+            Operation("deleteGroup", "DELETE", path, tag, "Delete a group.", self.delete, OF_GROUP,
                       answers={200: _DELETED}, errors=(404, 409), description=_WITHOUT_MEMBERS),
             Operation("resetGroup", "POST", f"{path}/reset", tag, "Move a group.", self.reset, OF_GROUP,
                       body=_RESET, answers={200: _MOVED}, errors=(404, 409, 416), description=_WITHOUT_MEMBERS),
@@ -116,9 +116,9 @@ class GroupApi:
                       answers={200: _POSITION}, errors=(404,)),
             Operation("commitOffset", "PUT", f"{path}/partitions/{{partition}}/offset", tag, "Commit an offset.",
                       self.commit_offset, part, body=_COMMIT, answers={200: _POSITION}, errors=(404, 409, 416),
-                      description="It never moves back without `reset`; the answer says where the group stands."),
+                      description="Without `reset` it never moves backwards; the answer is the committed offset."),
             Operation("explainMessage", "GET", f"{path}/partitions/{{partition}}/messages/{{offset}}", tag,
-                      "Where a message is for a group, why, and what comes next.", self.explain,
+                      "Explain the state of a message in a group, and what comes next.", self.explain,
                       {**part, "offset": OFFSET}, answers={200: _EXPLAINED}, errors=(404, 416)),
         ]  # fmt: skip
 

@@ -1,6 +1,6 @@
-"""Queue groups at work, over HTTP: polls, and what becomes of the messages that they brought.
+"""Queue groups over HTTP: polls, and the settlement of their messages.
 
-A message comes with its lease, one opaque word that settles it at any node. Nothing is kept here between requests.
+A message comes with its lease, an opaque token that settles it at any node. Nothing is kept between requests.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ from flotilla.types.topics import PARTITION_COUNT_MAX
 
 _YEAR_MS: Final = 365 * 24 * 3_600_000
 _LEASES: Final = array(text(5, 64), 1, 1_024, "As they came with the messages.")
-_REASON: Final = text(0, REASON_BYTES_MAX, "For people, and for whoever looks at dead letters.", default="")
+_REASON: Final = text(0, REASON_BYTES_MAX, "For people; dead letters keep it.", default="")
 _DELAY: Final = integer(0, _YEAR_MS, "Until the next attempt; by default the group's backoff.")
 
 POLL = obj(
@@ -62,7 +62,7 @@ POLL = obj(
     visibility_ms=VISIBILITY,
     wait_ms=WAIT,
     partitions=array(PARTITION, 0, PARTITION_COUNT_MAX, "By default all of them."),
-    at_most_once=flag("Committed as done before it leaves, and never leased."),
+    at_most_once=flag("Acked before it is sent, and never leased."),
     ordered_by_key=flag("Messages of one key one at a time, in order."),
     start=START,
     types=array(text(1, TASK_TYPE_BYTES_MAX), 0, TASK_TYPES_MAX, "Only tasks of these types."),
@@ -82,7 +82,7 @@ _EXTENDED = obj(("expired", "visibility_ms"), expired={"type": "array", "items":
 
 class MessageApi:
     def __init__(self, gateway: Gateway, unsettled: Unsettled) -> None:
-        """`unsettled` is told what ends: streams wait for that."""
+        """`unsettled` gets every settlement: event streams wait for it."""
         self._gateway = gateway
         self._unsettled = unsettled
 
@@ -99,19 +99,19 @@ class MessageApi:
         ends = {200: _SETTLED}
         return [
             Operation(
-                "pollMessages", "POST", f"{path}/poll", tag, "Take messages, under a lease.", self.poll, OF_GROUP,
+                "pollMessages", "POST", f"{path}/poll", tag, "Lease messages.", self.poll, OF_GROUP,
                 body=POLL, answers={200: POLLED}, errors=(404, 409, 416),
-                description="The group springs into being with its first poll.",
+                description="The first poll creates the group.",
             ),
             Operation("ackMessages", "POST", f"{path}/ack", tag, "Messages are done.", self.ack, OF_GROUP,
                       body=acked, answers=ends, errors=(404, 409)),
-            Operation("nackMessages", "POST", f"{path}/nack", tag, "Attempts have failed.", self.nack, OF_GROUP,
+            Operation("nackMessages", "POST", f"{path}/nack", tag, "Attempts failed.", self.nack, OF_GROUP,
                       body=failed, answers=ends, errors=(404, 409)),
             Operation("rejectMessages", "POST", f"{path}/reject", tag, "To the dead letters at once.", self.reject,
                       OF_GROUP, body=rejected, answers=ends, errors=(404, 409)),
-            Operation("releaseMessages", "POST", f"{path}/release", tag, "Give messages back, uncounted.",
+            Operation("releaseMessages", "POST", f"{path}/release", tag, "Release messages: no attempt is counted.",
                       self.release, OF_GROUP, body=released, answers=ends, errors=(404, 409)),
-            Operation("extendLeases", "POST", f"{path}/extend", tag, "More time.", self.extend, OF_GROUP,
+            Operation("extendLeases", "POST", f"{path}/extend", tag, "Extend leases.", self.extend, OF_GROUP,
                       body=extended, answers={200: _EXTENDED}, errors=(404, 409)),
         ]  # fmt: skip
 
@@ -174,10 +174,10 @@ class MessageApi:
     async def _ask_each(
         self, leases: list[str], request: Callable[[int, list[LeaseRange]], Settle | Extend]
     ) -> list[str]:
-        """Asks every partition about its own leases. Those that were refused, as they came."""
+        """Asks every partition about its own leases; returns the refused ones, as they were given."""
         held = held_by_partition(leases)
         asked = [self._gateway.ask(request(partition, runs)) for partition, runs in held.items()]
-        # Leaders number their leases each for itself: one number may stand in several partitions.
+        # Lease ids are per leader: several partitions may use the same one.
         refused = {
             (partition, run.lease_id, offset)
             for partition, settled in zip(held, await asyncio.gather(*asked), strict=True)

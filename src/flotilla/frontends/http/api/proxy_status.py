@@ -1,7 +1,7 @@
-"""How a proxy is: a process without data works as long as it answers, and is ready while the cluster answers it.
+"""Health and readiness of a proxy: it is healthy while it answers, and ready while the cluster answers it.
 
-Asked of the cluster each time, in less time than whoever asks us waits by habit. Brokers come and go without our
-being told, so anything remembered could be wrong.
+The cluster is asked each time, within less time than probes usually wait. Nothing is cached: brokers come and go
+without notice.
 """
 
 from time import monotonic
@@ -12,7 +12,7 @@ from flotilla.gateway.gateway import Gateway
 from flotilla.types.errors import FlotillaError
 from flotilla.types.version import __version__
 
-#: Probes wait for a second unless they are told otherwise.
+#: Probes wait one second by default.
 _ANSWER_MS_MAX: Final = 800
 
 

@@ -1,4 +1,4 @@
-"""Records as JSON, both ways. Bytes are base64; who writes text or JSON may say so and is spared that."""
+"""Records as JSON, in both directions. Bytes are base64; a new record may have text or JSON instead."""
 
 import json
 from base64 import b64decode, b64encode
@@ -31,7 +31,7 @@ def _base64(bytes_max: int, description: str = "") -> dict[str, Any]:
 
 
 HEADER = obj(("name", "value"), name=text(0, RECORD_HEADER_BYTES_MAX), value=_base64(RECORD_HEADER_BYTES_MAX))
-#: What is written: one of the payloads, and at most one of the keys.
+#: A new record: one of the payloads, and at most one of the keys.
 NEW_RECORD = obj(
     payload=_base64(PAYLOAD_BYTES_MAX, "Bytes, in base64."),
     payload_text=text(0, PAYLOAD_BYTES_MAX, "Or text."),
@@ -42,9 +42,9 @@ NEW_RECORD = obj(
     priority=integer(0, PRIORITY_MAX, default=0),
     content_type=integer(0, CONTENT_TYPE_MAX, "By default as the payload says: 0 bytes, 1 text, 2 JSON."),
     timestamp_ms=integer(0, TIME_MS_MAX, "By default now."),
-    delay_ms=integer(0, _YEAR_MS, "Queue groups get it no earlier.", default=0),
+    delay_ms=integer(0, _YEAR_MS, "Queue groups get the message no earlier.", default=0),
     deliver_at_ms=integer(0, TIME_MS_MAX, "The same, as a time.", default=0),
-    ttl_ms=integer(0, TIME_MS_MAX, "Worth nothing this long after its timestamp; 0: for ever.", default=0),
+    ttl_ms=integer(0, TIME_MS_MAX, "The message expires this long after its timestamp; 0: never.", default=0),
     idempotency_key=text(1, IDEMPOTENCY_KEY_BYTES_MAX, "Stored once, however often it is sent."),
     max_deliveries=integer(0, DELIVERY_COUNT_MAX, "0: as the topic says.", default=0),
 )
@@ -72,8 +72,8 @@ MESSAGE = obj(
 
 
 def read_record(given: dict[str, Any], where: str, now_ms: int) -> Record:
-    """What NEW_RECORD has let through. Raises InvalidArgumentError."""
-    value, content_type = _read_payload(given, where)
+    """A record from what NEW_RECORD has checked. Raises InvalidArgumentError."""
+    payload, content_type = _read_payload(given, where)
     if "key" in given and "key_text" in given:
         raise InvalidArgumentError(f"{where} has key or key_text, not both")
     key = given["key_text"].encode() if "key_text" in given else None
@@ -86,7 +86,7 @@ def read_record(given: dict[str, Any], where: str, now_ms: int) -> Record:
         for place, pair in enumerate(given.get("headers", ()))
     )
     return Record(
-        value,
+        payload,
         key,
         headers,
         given.get("timestamp_ms", 0) or now_ms,
@@ -117,7 +117,7 @@ def read_base64(given: str, where: str) -> bytes:
 
 
 def show_record(offset: Offset, record: Record) -> dict[str, Any]:
-    """What says nothing is left out."""
+    """The record without its empty fields."""
     shown: dict[str, Any] = {
         "offset": offset,
         "payload": b64encode(record.payload).decode(),

@@ -1,6 +1,6 @@
 """Records over HTTP: produced, fetched by offset, looked up by time, cancelled; as JSON or as stored batches.
 
-A fetch is paged by the offset that it returns. Whoever wants speed sends and gets batches as they are on disk: the
+A fetch is paged by the offset that it returns. Clients that need speed send and get batches as they are on disk: the
 same bytes as over TCP, in which a producer id and a sequence make repetition harmless.
 """
 
@@ -47,11 +47,11 @@ _RECEIPTS = obj(("receipts",), receipts={"type": "array", "items": _RECEIPT})
 _FETCHED = obj(
     ("records", "next", "log_start", "end"),
     records={"type": "array", "items": RECORD},
-    next={"type": "integer", "description": "The offset to go on with."},
+    next={"type": "integer", "description": "The offset to continue with."},
     log_start={"type": "integer", "description": "The oldest offset that is kept."},
     end={"type": "integer", "description": "Offsets below are committed."},
 )
-_OFFSET = obj(("offset",), offset={"type": "integer", "description": "-1: no record is that young."})
+_OFFSET = obj(("offset",), offset={"type": "integer", "description": "-1: there is no record at or after that time."})
 _STORED = obj(
     ("base_offset", "duplicate"),
     base_offset=INTEGER,
@@ -67,9 +67,9 @@ _CANCEL = obj(
     idempotency_keys=array(text(1, IDEMPOTENCY_KEY_BYTES_MAX), 0, CANCEL_COUNT_MAX),
 )
 _CANCELLED = obj(("offsets",), offsets={"type": "array", "items": INTEGER})
-_BYTES = integer(1, 2**32 - 1, "Of stored batches; one comes in any case.", default=1 * MIB)
+_BYTES = integer(1, 2**32 - 1, "Bytes of stored batches; at least one batch is returned.", default=1 * MIB)
 _FROM = Parameter("offset", OFFSET, is_required=True)
-_LINEARIZABLE = Parameter("linearizable", flag("Sees everything that was acknowledged before."))
+_LINEARIZABLE = Parameter("linearizable", flag("Includes everything that was acknowledged before the request."))
 _FETCH_QUERY = (
     _FROM,
     Parameter("limit", integer(1, _FETCH_MAX, "Records at most.", default=100)),
@@ -82,7 +82,7 @@ _BATCH_QUERY = (_FROM, Parameter("max_bytes", _BYTES), Parameter("wait_ms", WAIT
 
 class RecordApi:
     def __init__(self, gateway: Gateway, now_ms: Callable[[], int]) -> None:
-        """`now_ms` is the time of day, for records that do not say theirs."""
+        """`now_ms` is the time of day, for records without a timestamp."""
         self._gateway = gateway
         self._now_ms = now_ms
 
@@ -106,7 +106,7 @@ class RecordApi:
                 OF_PARTITION, query=(Parameter("timestamp_ms", at),), answers={200: _OFFSET}, errors=(404,),
             ),
             Operation(
-                "cancelRecords", "POST", f"{path}/cancel", tag, "Messages that no group shall get any more.",
+                "cancelRecords", "POST", f"{path}/cancel", tag, "Cancel messages: no group gets them any more.",
                 self.cancel, OF_PARTITION, body=_CANCEL, answers={200: _CANCELLED}, errors=(404, 416),
             ),
             Operation(

@@ -1,7 +1,7 @@
-"""Ends of leases from many requests, gathered: what comes while one settlement is under way shares the next one.
+"""A batcher for settlements: those that arrive while one request is in flight share the next one.
 
-A worker acknowledges one task at a time, and there are many workers: without this, each of them would cost the leader
-a request of its own. Nobody waits for company: the first one leaves at once.
+A worker acks one task at a time, and there are many workers: without batches, each ack would cost the leader a
+request. The first settlement leaves at once and waits for no others.
 """
 
 import asyncio
@@ -12,12 +12,12 @@ from flotilla.types.errors import FlotillaError, InvalidArgumentError, LeaseExpi
 from flotilla.types.ids import Offset
 from flotilla.types.operations.queue import BY_BACKOFF, LeaseRange, Settle
 
-#: Messages of one settlement.
+#: Messages in one request.
 _SETTLE_MAX = 1_024
 
 
-class Verdict(NamedTuple):
-    """What settlements must have in common to travel together."""
+class Settlement(NamedTuple):
+    """Where and how leases end: those that have it in common share a request."""
 
     topic: str
     topic_id: int
@@ -28,85 +28,85 @@ class Verdict(NamedTuple):
     delay_ms: int = BY_BACKOFF
 
 
-class _Waiting(NamedTuple):
+class _Pending(NamedTuple):
     lease_id: int
     offset: Offset
     member: str
     future: "asyncio.Future[FlotillaError | None]"
 
 
-class Settler:
+class SettlementBatcher:
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
-        #: While something is there, a task works it off.
-        self._waiting: dict[Verdict, list[_Waiting]] = {}
+        #: Each list has a task that sends it.
+        self._pending: dict[Settlement, list[_Pending]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def settle(self, verdict: Verdict, offset: Offset, *, lease_id: int, member: str) -> None:
-        """Ends the lease of one message. With lease_id 0: whatever the member holds of it. Raises FlotillaError."""
+    async def settle(self, settlement: Settlement, offset: Offset, *, lease_id: int, member: str) -> None:
+        """Ends the lease of one message; lease_id 0 means the lease of the member. Raises FlotillaError."""
         loop = asyncio.get_running_loop()
-        waiting = _Waiting(lease_id, offset, member, loop.create_future())
-        pile = self._waiting.get(verdict)
-        if pile is None:
-            self._waiting[verdict] = [waiting]
-            task = loop.create_task(self._work_off(verdict))
+        pending = _Pending(lease_id, offset, member, loop.create_future())
+        queue = self._pending.get(settlement)
+        if queue is None:
+            self._pending[settlement] = [pending]
+            task = loop.create_task(self._send_all(settlement))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         else:
-            pile.append(waiting)
-        error = await waiting.future
+            queue.append(pending)
+        error = await pending.future
         if error is not None:
             raise error
 
-    async def _work_off(self, verdict: Verdict) -> None:
-        pile = self._waiting[verdict]
+    async def _send_all(self, settlement: Settlement) -> None:
+        queue = self._pending[settlement]
         try:
-            while pile:
-                batch = pile[:_SETTLE_MAX]
-                del pile[:_SETTLE_MAX]
-                await self._settle(verdict, batch)
+            while queue:
+                batch = queue[:_SETTLE_MAX]
+                del queue[:_SETTLE_MAX]
+                await self._settle(settlement, batch)
         finally:
-            del self._waiting[verdict]
-            for waiting in pile:
-                waiting.future.cancel()
+            del self._pending[settlement]
+            for pending in queue:
+                pending.future.cancel()
 
-    async def _settle(self, verdict: Verdict, batch: list[_Waiting]) -> None:
+    async def _settle(self, settlement: Settlement, batch: list[_Pending]) -> None:
         try:
-            refused = await self._ask(verdict, batch)
+            refused = await self._ask(settlement, batch)
         except InvalidArgumentError as error:
             if len(batch) > 1:
-                # One of them may name what is not there, and the others must not suffer for it.
-                for waiting in batch:
-                    await self._settle(verdict, [waiting])
+                # One of them may be invalid: each is sent alone, so that the others succeed.
+                for pending in batch:
+                    await self._settle(settlement, [pending])
                 return
             _resolve(batch, error)
         except FlotillaError as error:
             _resolve(batch, error)
         else:
             _resolve([each for each in batch if each.offset not in refused], None)
-            _resolve([each for each in batch if each.offset in refused], _EXPIRED)
+            for each in batch:
+                if each.offset in refused:
+                    # An error for each: one that is raised again and again keeps every traceback.
+                    _resolve([each], LeaseExpiredError("the lease has expired, or the task has ended"))
 
-    async def _ask(self, verdict: Verdict, batch: list[_Waiting]) -> set[Offset]:
+    async def _ask(self, settlement: Settlement, batch: list[_Pending]) -> set[Offset]:
         """The offsets that were refused."""
         request = Settle(
-            verdict.topic,
-            verdict.partition,
-            verdict.group,
-            verdict.kind,
+            settlement.topic,
+            settlement.partition,
+            settlement.group,
+            settlement.kind,
             [LeaseRange(each.lease_id, each.offset, each.offset + 1) for each in batch],
-            verdict.reason,
-            verdict.delay_ms,
+            settlement.reason,
+            settlement.delay_ms,
             [each.member for each in batch],
-            verdict.topic_id,
+            settlement.topic_id,
         )
         settled = await self._gateway.ask(request)
         return {offset for run in settled.expired for offset in range(run.first, run.end)}
 
 
-_EXPIRED = LeaseExpiredError("this lease is not held any more: it ran out, or the task has ended")
-
-
-def _resolve(batch: list[_Waiting], error: FlotillaError | None) -> None:
-    for waiting in batch:
-        if not waiting.future.done():
-            waiting.future.set_result(error)
+def _resolve(batch: list[_Pending], error: FlotillaError | None) -> None:
+    for pending in batch:
+        if not pending.future.done():
+            pending.future.set_result(error)

@@ -1,7 +1,7 @@
-"""What streams of this door have given out and nobody has settled here: by it they know when to give more.
+"""Credit of event streams: which of their messages are not settled yet.
 
-A stream cannot be answered, so its credit comes back by the requests that settle its messages, if they come through
-the same door, and when the leases have run out otherwise.
+A client cannot answer on an event stream. So credit comes back with the requests that settle its messages, if they
+come to the same node, and otherwise when the leases expire.
 """
 
 import asyncio
@@ -14,12 +14,12 @@ Place: TypeAlias = tuple[int, Offset]
 
 
 class Window:
-    """Of one stream."""
+    """The unsettled messages of one stream."""
 
     def __init__(self, add_credit: Callable[[int], None], closed: Callable[["Window"], None]) -> None:
         self._add_credit = add_credit
         self._closed = closed
-        #: Partition and offset, with the timer that ends the lease.
+        #: Each with the timer that ends its lease.
         self._out: dict[Place, asyncio.TimerHandle] = {}
 
     def given(self, places: Iterable[Place], visibility_ms: int) -> None:
@@ -28,7 +28,7 @@ class Window:
             self._out[place] = loop.call_later(visibility_ms / 1000, self.settled, place)
 
     def settled(self, place: Place) -> None:
-        """Without effect for what is not out here."""
+        """Without effect for a message of another stream."""
         timer = self._out.pop(place, None)
         if timer is not None:
             timer.cancel()
@@ -47,7 +47,7 @@ class Window:
 
 
 class Unsettled:
-    """Of all streams, by topic and group."""
+    """The unsettled messages of all streams, by topic and group."""
 
     def __init__(self) -> None:
         self._windows: dict[tuple[str, str], dict[Window, None]] = {}

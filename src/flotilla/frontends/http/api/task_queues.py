@@ -1,7 +1,7 @@
-"""Task queues as the topics that they are: found or made at the first use, worked off by one group each.
+"""Task queues: each is a topic with one queue group, created at its first use.
 
-A queue springs into being with its first task or worker, where the cluster lets topics do that. Its group holds
-retention from the beginning: a task that waits for long is not removed because it is old.
+A queue is created with its first task or worker if the cluster creates topics automatically. Its group holds retention
+from the beginning: a task that waits for long is not removed because of its age.
 """
 
 import asyncio
@@ -17,22 +17,22 @@ from flotilla.types.tasks import QUEUE_PREFIX, WORKER_GROUP, topic_of
 
 Result = TypeVar("Result")
 
-#: The member that a door is where it does not speak for a worker.
-DOOR_MEMBER = "flotilla.door"
-#: No task is of this type, so a poll for it takes nothing; but it opens the group.
+#: The member name of requests that are made for no worker.
+ENDPOINT_MEMBER = "flotilla.http"
+#: No task has this type, so a poll for it leases nothing; but it opens the group.
 _NO_TYPE = "\0"
-#: How far a leader may lag behind the metadata before its word counts.
+#: How long a leader may not know a new topic.
 _LAG_MS_MAX = 5_000
 
 
 class Queues:
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
-        #: Queues that are being looked for or made, and those who wait for it.
+        #: Lookups and creations in flight, shared by all requests that wait for the topic.
         self._making: dict[str, asyncio.Task[TopicInfo]] = {}
 
     async def topic(self, queue: str) -> TopicInfo:
-        """The topic of a queue, which comes to be if it is missing. Raises FlotillaError."""
+        """The topic of a queue, created if it is missing. Raises FlotillaError."""
         topic = topic_of(queue)
         known = self._gateway.known_topic(topic)
         if known is not None:
@@ -41,7 +41,7 @@ class Queues:
         if making is None:
             making = self._making[topic] = asyncio.ensure_future(self._find_or_make(topic))
             making.add_done_callback(lambda _: self._making.pop(topic))
-        # Shielded: others may wait for the same.
+        # Shielded: other requests may wait for the same topic.
         return await asyncio.shield(making)
 
     async def _find_or_make(self, topic: str) -> TopicInfo:
@@ -53,28 +53,28 @@ class Queues:
         return await self._gateway.topic(topic)
 
     async def patiently(self, topic: str, work: Callable[[], Awaitable[Result]]) -> Result:
-        """What `work` does with a topic that may be too new for its leader to know it. Raises FlotillaError."""
+        """Retries `work` while the topic is too new for its leader. Raises FlotillaError."""
         deadline_s = time.monotonic() + _LAG_MS_MAX / 1000
         while True:
             try:
                 return await work()
             except NotFoundError:
-                # What the metadata's leader does not know is not there.
+                # Raises NotFoundError if the metadata has no such topic either.
                 await self._gateway.topic(topic)
                 if time.monotonic() > deadline_s:
                     raise
             await asyncio.sleep(_LAG_MS_MAX / 50_000)
 
     async def opened(self, topic: str, work: Callable[[], Awaitable[Result]]) -> Result:
-        """What `work` tells of the group, which is opened if nobody has polled yet. Raises NotFoundError."""
+        """The result of `work`; the group is opened first if it was never polled. Raises NotFoundError."""
         try:
             return await work()
         except NotFoundError:
-            await self._gateway.poll(Poll(topic, WORKER_GROUP, DOOR_MEMBER, types=[_NO_TYPE]))
+            await self._gateway.poll(Poll(topic, WORKER_GROUP, ENDPOINT_MEMBER, types=[_NO_TYPE]))
             return await work()
 
     async def names(self) -> list[str]:
-        """Of all queues, in order."""
+        """The names of all queues, in order."""
         topics = (await self._gateway.metadata()).topics
         return sorted(topic.name.removeprefix(QUEUE_PREFIX) for topic in topics if topic.name.startswith(QUEUE_PREFIX))
 

@@ -1,4 +1,4 @@
-"""What the task API takes and answers, in the words of JSON Schema."""
+"""The JSON Schemas of the task API's requests and answers."""
 
 from typing import Final
 
@@ -25,19 +25,19 @@ _QUEUE = text(
     default=DEFAULT_QUEUE,
     pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]*$",
 )
-_WORKER = text(1, 256, "A name of the worker's own, which stays the same while it holds tasks.")
+_WORKER = text(1, 256, "The worker's name: unique, and unchanged while it holds tasks.")
 _LEASE = text(1, 64, "The task's `lease`, in place of worker_id.")
 _VISIBILITY = integer(100, _HALF_DAY_MS, "How long the lease lasts; by default as the queue says.")
-_TASK_TYPE = text(1, TASK_TYPE_BYTES_MAX, "What kind of task: workers can ask for some only.")
+_TASK_TYPE = text(1, TASK_TYPE_BYTES_MAX, "The type of the task: workers can ask for some types only.")
 
 ENQUEUE = obj(
     ("type",),
     type=_TASK_TYPE,
     payload={"description": "Any JSON.", "default": None},
     priority=integer(0, PRIORITY_MAX, "Higher ones first.", default=0),
-    max_retries=integer(0, MAX_RETRIES_MAX, "Attempts after the first one that failed.", default=MAX_RETRIES_DEFAULT),
-    idempotency_key=text(1, IDEMPOTENCY_KEY_BYTES_MAX, "A repetition is answered with the first task's id."),
-    delay_ms=integer(0, _YEAR_MS, "Not given to workers before.", default=0),
+    max_retries=integer(0, MAX_RETRIES_MAX, "Retries after the first attempt failed.", default=MAX_RETRIES_DEFAULT),
+    idempotency_key=text(1, IDEMPOTENCY_KEY_BYTES_MAX, "A repeated request gets the id of the first task."),
+    delay_ms=integer(0, _YEAR_MS, "Workers get the task no earlier.", default=0),
     queue=_QUEUE,
 )
 ENQUEUED = obj(
@@ -53,7 +53,7 @@ LEASE = obj(
     queue=_QUEUE,
     types=array(_TASK_TYPE, 0, TASK_TYPES_MAX, "Only tasks of these types."),
     max=integer(1, 1_024, "Tasks at once.", default=1),
-    wait_ms=integer(0, 300_000, "How long to wait for the first one.", default=0),
+    wait_ms=integer(0, 300_000, "How long to wait for the first task.", default=0),
     visibility_ms=_VISIBILITY,
 )
 LEASED = obj(

@@ -1,4 +1,4 @@
-"""Tasks as JSON: what their fields mean, and how they follow from records and from what a leader explains."""
+"""Tasks as JSON, made of records and of the leader's explanation of a message."""
 
 import json
 from base64 import b64encode
@@ -13,13 +13,13 @@ from flotilla.types.operations.queue import Delivery, Explanation
 from flotilla.types.records import CONTENT_JSON, Record
 from flotilla.types.tasks import MAX_RETRIES_DEFAULT, TASK_TYPE_HEADER, TaskId
 
-#: What a client sees of a task, by the state of its message (queue/states).
+#: The status of a task, by the state of its message (partition/state).
 STATUSES: Final = ("ready", "leased", "delayed", "done", "dead", "cancelled")
 _STATUS_OF: Final = {
     "ready": "ready",
     "blocked": "ready",
     "leased": "leased",
-    # Its end is on its way to the log, and may yet be refused.
+    # Its settlement is not committed, and may yet be refused.
     "settling": "leased",
     "delayed": "delayed",
     "retrying": "delayed",
@@ -30,7 +30,7 @@ _STATUS_OF: Final = {
     "acked": "done",
     "cancelled": "cancelled",
 }
-#: States in which one attempt more was begun than has failed.
+#: States of a task whose last attempt has not failed.
 _BEGUN: Final = ("leased", "settling", "acked")
 
 ID = text(1, 160, "The task's id.", pattern=r"^[A-Za-z0-9._-]+$")
@@ -56,9 +56,9 @@ TASK = obj(
     **_CONTENTS,
     status={"type": "string", "enum": list(STATUSES)},
     attempts={"type": "integer", "description": "Deliveries so far."},
-    last_error={"type": "string", "description": "Of the attempt that failed last."},
-    worker_id={"type": "string", "description": "Who has it, while it is leased."},
-    leased_until_ms={"type": "integer", "description": "When the lease runs out."},
+    last_error={"type": "string", "description": "The reason of the last failed attempt."},
+    worker_id={"type": "string", "description": "The worker that has the task while it is leased."},
+    leased_until_ms={"type": "integer", "description": "When the lease expires."},
     due_ms={"type": "integer", "description": "When a delay ends, or the next attempt may come."},
     ended_ms={"type": "integer", "description": "When it died."},
 )
@@ -81,7 +81,7 @@ def contents(task: TaskId, record: Record) -> dict[str, Any]:
         except (ValueError, RecursionError):
             found["payload_base64"] = b64encode(record.payload).decode()
     else:
-        # Somebody who does not use this API put it there.
+        # It was not enqueued by this API.
         found["payload_base64"] = b64encode(record.payload).decode()
     found["priority"] = record.priority
     found["max_retries"] = record.max_deliveries - 1 if record.max_deliveries else MAX_RETRIES_DEFAULT
@@ -97,10 +97,10 @@ def task_type(record: Record) -> str:
 
 
 def explained_task(task: TaskId, found: Explanation, now_ms: int) -> dict[str, Any]:
-    """Raises NotFoundError for one of which nothing is known any more."""
+    """Raises NotFoundError for a task that has ended and is no longer in the log."""
     status = _STATUS_OF.get(found.state)
     if status is None or not found.batch:
-        raise NotFoundError(f"task {task} has ended, and is not remembered any more")
+        raise NotFoundError(f"task {task} has ended and was removed")
     shown = contents(task, BatchView(found.batch).record(0))
     shown["status"] = status
     shown["attempts"] = found.attempts + (found.state in _BEGUN)

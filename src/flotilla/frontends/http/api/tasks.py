@@ -1,12 +1,12 @@
-"""The task API: work as a list of things to do, over plain HTTP. Tasks are messages, and nothing is stored twice.
+"""The task API over HTTP. A task is a message of a topic; nothing is stored beside it.
 
-POST /tasks                 enqueue             POST /tasks/lease           take tasks, under a lease
-GET /tasks/{id}             how it is           POST /tasks/{id}/ack        done
-GET /tasks                  what is open        POST /tasks/{id}/nack       failed: again later, or dead
+POST /tasks                 enqueue             POST /tasks/lease           lease tasks
+GET /tasks/{id}             status              POST /tasks/{id}/ack        done
+GET /tasks                  list                POST /tasks/{id}/nack       failed: retry later, or dead
 DELETE /tasks/{id}          cancel              POST /tasks/{id}/extend     more time
 GET /stats                  all queues
 
-An id says where the task is, so each of these is one request to the leader of one partition, whatever else is there.
+An id names the partition and the offset, so each of these is one request to one leader.
 """
 
 import asyncio
@@ -15,8 +15,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from flotilla.frontends.http.api import task_schemas as schemas
-from flotilla.frontends.http.api.settlement_batcher import Settler, Verdict
-from flotilla.frontends.http.api.task_queues import DOOR_MEMBER, Queues
+from flotilla.frontends.http.api.settlement_batcher import Settlement, SettlementBatcher
+from flotilla.frontends.http.api.task_queues import ENDPOINT_MEMBER, Queues
 from flotilla.frontends.http.api.task_view import ID, TASK, explained_task, leased_tasks
 from flotilla.frontends.http.framework.operation import Answer, Call, Operation
 from flotilla.gateway.gateway import Gateway
@@ -53,17 +53,17 @@ from flotilla.types.tasks import (
 )
 
 _ENDED: Final = ("done", "dead", "cancelled")
-#: What is said of an id that names nothing; the last one of a partition that the topic does not have.
+#: Errors for an id that names no message; the last one: the topic has no such partition.
 _ABSENT: Final = (NotFoundError, OffsetOutOfRangeError, InvalidArgumentError)
 
 
 class TaskApi:
     def __init__(self, gateway: Gateway, now_ms: Callable[[], int]) -> None:
-        """`now_ms` is the time of day, for delays and for what is told."""
+        """`now_ms` is the time of day, for delays and for times in answers."""
         self._gateway = gateway
         self._now_ms = now_ms
         self._queues = Queues(gateway)
-        self._settler = Settler(gateway)
+        self._settlements = SettlementBatcher(gateway)
 
     def operations(self) -> list[Operation]:
         task = {"id": ID}
@@ -74,37 +74,37 @@ class TaskApi:
                 description="201 for a new one; 200 for one that was there, under the same idempotency key.",
             ),
             Operation(
-                "leaseTasks", "POST", "/tasks/lease", "tasks", "Take tasks, under a lease.", self.lease,
+                "leaseTasks", "POST", "/tasks/lease", "tasks", "Lease tasks.", self.lease,
                 body=schemas.LEASE, answers={200: schemas.LEASED}, errors=(404, 409),
-                description="Nothing to do is an empty list. With `types`, one request looks at the next 1,024 tasks "
-                "that nobody has looked at for the same types; with `wait_ms` it goes on from there.",
+                description="The list is empty when there is nothing to do. With `types`, one request looks at the "
+                "next 1,024 tasks that were not looked at for the same types; with `wait_ms` it goes on from there.",
             ),
             Operation(
                 "ackTask", "POST", "/tasks/{id}/ack", "tasks", "A task is done.", self.ack, task,
                 body=schemas.ACK_BODY, answers={200: schemas.ACKED}, errors=(404, 409),
             ),
             Operation(
-                "nackTask", "POST", "/tasks/{id}/nack", "tasks", "An attempt has failed.", self.nack, task,
+                "nackTask", "POST", "/tasks/{id}/nack", "tasks", "An attempt failed.", self.nack, task,
                 body=schemas.NACK_BODY, answers={200: schemas.ACKED}, errors=(404, 409),
-                description="It comes again after a backoff; after the last retry it is dead.",
+                description="The task is retried after a backoff; after the last retry it is dead.",
             ),
             Operation(
-                "extendTask", "POST", "/tasks/{id}/extend", "tasks", "More time for a task.", self.extend, task,
+                "extendTask", "POST", "/tasks/{id}/extend", "tasks", "Extend the lease of a task.", self.extend, task,
                 body=schemas.EXTEND_BODY, answers={200: schemas.EXTENDED}, errors=(404, 409),
             ),
             Operation(
                 "cancelTask", "DELETE", "/tasks/{id}", "tasks", "Cancel a task.", self.cancel, task,
                 answers={200: schemas.CANCELLED}, errors=(404, 409),
-                description="Also while somebody has it, who need not know: an ack changes nothing any more.",
+                description="Also while a worker has it: the worker is not notified, and its ack changes nothing.",
             ),
             Operation(
-                "getTask", "GET", "/tasks/{id}", "tasks", "How a task is.", self.status, task,
+                "getTask", "GET", "/tasks/{id}", "tasks", "The status of a task.", self.status, task,
                 answers={200: TASK}, errors=(404,),
             ),
             Operation(
                 "listTasks", "GET", "/tasks", "tasks", "Tasks of a queue, the oldest first.", self.list_tasks,
                 query=schemas.LIST_QUERY, answers={200: schemas.TASKS},
-                description="A queue that nobody has used is an empty one.",
+                description="A queue that was never used is empty.",
             ),
             Operation(
                 "getStats", "GET", "/stats", "tasks", "Tasks of all queues by status.", self.stats,
@@ -120,7 +120,7 @@ class TaskApi:
         topic = await self._queues.topic(queue)
         records = (_record(body, self._now_ms()),)
         receipt = (await self._queues.patiently(topic.name, lambda: self._gateway.produce(topic.name, records)))[0]
-        # It was asked for again if it had been deleted and made again since.
+        # The topic may have been deleted and created again since.
         topic = self._gateway.known_topic(topic.name) or topic
         shown = {
             "id": str(TaskId(queue, topic.topic_id, receipt.partition, receipt.offset)),
@@ -157,7 +157,7 @@ class TaskApi:
         return await self._settle(call, ACK, "", BY_BACKOFF)
 
     async def nack(self, call: Call) -> Answer:
-        # As much of it as the log takes, without half a character at its end.
+        # Cut to what the log takes, not inside a character.
         reason = call.body["reason"].encode()[:REASON_BYTES_MAX].decode("utf-8", "ignore")
         kind = FAIL if call.body["retry"] else REJECT
         return await self._settle(call, kind, reason, call.body.get("delay_ms", BY_BACKOFF))
@@ -165,21 +165,21 @@ class TaskApi:
     async def _settle(self, call: Call, kind: int, reason: str, delay_ms: int) -> Answer:
         task = _task(call)
         lease_id, member = _holder(call, task)
-        verdict = Verdict(task.topic, task.topic_id, task.partition, WORKER_GROUP, kind, reason, delay_ms)
+        settlement = Settlement(task.topic, task.topic_id, task.partition, WORKER_GROUP, kind, reason, delay_ms)
         try:
-            await self._settler.settle(verdict, task.offset, lease_id=lease_id, member=member)
+            await self._settlements.settle(settlement, task.offset, lease_id=lease_id, member=member)
         except _ABSENT as error:
             raise await self._why_not_held(task, error) from None
         return Answer({"id": str(task)})
 
     async def _why_not_held(self, task: TaskId, error: FlotillaError) -> FlotillaError:
-        """Somebody ends or extends a lease where nothing was ever leased: there is no such task, or nobody has it."""
+        """The error for a lease that never was: there is no such task, or no worker has it."""
         try:
             await self._explain(task)
         except NotFoundError as absent:
             return absent
         if isinstance(error, NotFoundError):
-            return LeaseExpiredError(f"task {task} is not held by anybody")
+            return LeaseExpiredError(f"task {task} is not leased")
         return error
 
     async def extend(self, call: Call) -> Answer:
@@ -193,7 +193,7 @@ class TaskApi:
         except _ABSENT as error:
             raise await self._why_not_held(task, error) from None
         if settled.expired:
-            raise LeaseExpiredError(f"task {task} is not held under this lease any more")
+            raise LeaseExpiredError(f"the lease of task {task} has expired")
         return Answer({"id": str(task), "visibility_ms": visibility_ms})
 
     # One task.
@@ -211,7 +211,7 @@ class TaskApi:
             raise _no_task(str(task)) from None
         status = explained_task(task, await self._explain(task), self._now_ms())["status"]
         if status != "cancelled":
-            raise LeaseExpiredError(f"task {task} has ended before: it is {status}")
+            raise LeaseExpiredError(f"task {task} has already ended: it is {status}")
         return Answer({"id": str(task), "status": status})
 
     async def _explain(self, task: TaskId) -> Explanation:
@@ -224,13 +224,13 @@ class TaskApi:
     # Many tasks.
 
     async def list_tasks(self, call: Call) -> Answer:
-        """From partition to partition: where the group has something open, or from the log's start on."""
+        """Partition by partition: from the first unsettled task, or with `all` from the start of the log."""
         query = call.query
         try:
             topic = await self._gateway.topic(topic_of(query["queue"]))
             described = await self._queues.describe(query["queue"])
         except NotFoundError:
-            # A queue comes to be with its first task: before that it is empty, and nothing is wrong with it.
+            # A queue is created with its first task: before that it is empty, which is no error.
             return Answer({"tasks": []})
         partition, offset = map(int, query.get("after", "0.0").split("."))
         room: int = query["limit"]
@@ -256,7 +256,7 @@ class TaskApi:
         try:
             return explained_task(task, await self._explain(task), self._now_ms())
         except NotFoundError:
-            # It ended, and went, since somebody looked how far the log reaches.
+            # The task ended and was removed since the log was described.
             return None
 
     async def stats(self, call: Call) -> Answer:
@@ -269,7 +269,7 @@ class TaskApi:
         try:
             parts = await self._queues.describe(queue)
         except NotFoundError:
-            # It was deleted in between.
+            # The queue was deleted in between.
             return None
         return {"queue": queue, **_counted(parts)}
 
@@ -283,13 +283,13 @@ def _counted(parts: list[GroupDescription]) -> dict[str, int]:
         "dead": sum(part.dead_total for part in parts),
         "cancelled": sum(part.cancelled_total for part in parts),
         "attempts_failed": sum(part.failed_total for part in parts),
-        "workers": len({member.name for part in parts for member in part.members if member.name != DOOR_MEMBER}),
+        "workers": len({member.name for part in parts for member in part.members if member.name != ENDPOINT_MEMBER}),
         "oldest_age_ms": max((part.oldest_age_ms for part in parts), default=0),
     }
 
 
 def _record(body: dict[str, Any], now_ms: int) -> Record:
-    """Raises InvalidArgumentError for texts whose bytes are too many although their characters are not."""
+    """Raises InvalidArgumentError for texts with too many bytes in UTF-8; the schema counts characters."""
     kind = body["type"].encode()
     if len(kind) > TASK_TYPE_BYTES_MAX:
         raise InvalidArgumentError(f"the body.type has at most {TASK_TYPE_BYTES_MAX} bytes in UTF-8")
@@ -321,7 +321,7 @@ def _no_task(text: str) -> NotFoundError:
 
 
 def _holder(call: Call, task: TaskId) -> tuple[int, str]:
-    """Whose lease is meant: its id, or 0 and the name of the worker."""
+    """The lease id, or 0 and the name of the worker that holds the lease."""
     worker: str = call.body.get("worker_id", "")
     if "lease" not in call.body:
         if not worker:
@@ -330,4 +330,4 @@ def _holder(call: Call, task: TaskId) -> tuple[int, str]:
     partition, lease_id, offset = read_lease_token(call.body["lease"])
     if (partition, offset) != (task.partition, task.offset):
         raise InvalidArgumentError("the body.lease is of another task")
-    return lease_id, worker or DOOR_MEMBER
+    return lease_id, worker or ENDPOINT_MEMBER

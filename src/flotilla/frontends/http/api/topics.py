@@ -1,4 +1,4 @@
-"""Topics over HTTP: what there is, how it is set, and who leads it."""
+"""Topics over HTTP: their settings, partitions and leaders."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ from flotilla.types.topics import PARTITION_COUNT_MAX, REPLICATION_FACTOR_MAX
 _PARTITION = obj(
     ("number", "leader", "replicas"),
     number=INTEGER,
-    leader={"type": "integer", "description": "0 while nobody is known to lead."},
+    leader={"type": "integer", "description": "0 while no leader is known."},
     replicas={"type": "array", "items": INTEGER},
 )
 SHOWN_TOPIC = obj(
@@ -29,9 +29,7 @@ SHOWN_TOPIC = obj(
     settings={"type": "object", "additionalProperties": TEXT},
 )
 _TOPICS = obj(("topics",), topics={"type": "array", "items": SHOWN_TOPIC})
-_PARTITIONS = integer(
-    0, PARTITION_COUNT_MAX, "0: the cluster's default; when altered, as many as there are.", default=0
-)
+_PARTITIONS = integer(0, PARTITION_COUNT_MAX, "0: the cluster's default; when altering, no change.", default=0)
 _CREATE = obj(
     ("topic",),
     topic=TOPIC,
@@ -54,7 +52,7 @@ class TopicApi:
         return [
             Operation("listTopics", "GET", "/v1/topics", tag, "All topics.", self.list_all, answers={200: _TOPICS}),
             Operation(
-                "createTopic", "POST", "/v1/topics", tag, "Make a topic.", self.create,
+                "createTopic", "POST", "/v1/topics", tag, "Create a topic.", self.create,
                 body=_CREATE, answers={201: SHOWN_TOPIC}, errors=(409,),
             ),
             Operation(
@@ -66,12 +64,12 @@ class TopicApi:
                 body=_ALTER, answers={200: SHOWN_TOPIC}, errors=(404, 409),
             ),
             Operation(
-                "deleteTopic", "DELETE", path, tag, "Remove a topic and all that is in it.", self.delete, OF_TOPIC,
-                answers={200: SHOWN_TOPIC}, errors=(404,), description="Answered with the topic as it was.",
+                "deleteTopic", "DELETE", path, tag, "Delete a topic with all its messages.", self.delete, OF_TOPIC,
+                answers={200: SHOWN_TOPIC}, errors=(404,), description="The answer is the topic as it was.",
             ),
             Operation(
                 "transferLeadership", "POST", f"{path}/partitions/{{partition}}/transfer", tag,
-                "Have another replica lead a partition.", self.transfer, OF_PARTITION,
+                "Transfer the leadership of a partition to another replica.", self.transfer, OF_PARTITION,
                 body=_TRANSFER, answers={202: _STARTED}, errors=(404, 409),
             ),
         ]  # fmt: skip

@@ -1,10 +1,10 @@
-"""The one shape of an error over HTTP, whatever went wrong: {"code", "message", "retryable"}.
+"""The one shape of an error over HTTP: {"code", "message", "retryable"}.
 
-Codes and statuses come from the table of errors. Where HTTP is more particular than the table (a method that
-a path does not have, a body that is too large) the status is HTTP's and the code the table's nearest.
+Codes and statuses come from the table of errors. Where HTTP is more specific than the table (a method that a path does
+not have, a body that is too large), the status is HTTP's and the code the table's nearest.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from flotilla.frontends.http.framework.response import JSON_TYPE, Response, json_response
 from flotilla.frontends.http.http1.asgi import Scope
@@ -18,12 +18,12 @@ from flotilla.types.errors import (
     FlotillaError,
 )
 
-#: How much of a path an error repeats.
+#: How much of a path an error quotes.
 _PATH_CHARS_MAX = 200
 
 
 class UnsupportedMediaError(Exception):
-    """A body of another kind than the operation takes. HTTP's own: no other door has kinds of bodies."""
+    """A body of another media type than the operation takes. Only HTTP has media types."""
 
 
 def error_response(
@@ -36,17 +36,21 @@ def error_response(
 
 def refusal(error: FlotillaError) -> Response:
     if isinstance(error, ConnectionClosedError):
-        # This door's own connections, not the client's: another node can do it.
+        # The gateway's own connections are closed, not the client's: another node can answer.
         return error_response(UNAVAILABLE, "the node is stopping")
     headers = {"Retry-After": str(-(-error.retry_after_ms // 1000))} if error.retry_after_ms else None
     return error_response(error.row, str(error), headers=headers)
 
 
-def unrouted(scope: Scope, status: int, what: str, headers: Mapping[str, str] | None = None) -> Response:
-    """No such path, or no such method there."""
-    row = NOT_FOUND if status == 404 else INVALID_ARGUMENT
-    message = f"{what}: {scope['method']} {scope['path'][:_PATH_CHARS_MAX]}"
-    return error_response(row, message, status=status, headers=headers)
+def not_found(scope: Scope) -> Response:
+    return error_response(NOT_FOUND, f"there is nothing at {scope['path'][:_PATH_CHARS_MAX]}")
+
+
+def not_allowed(scope: Scope, methods: Iterable[str]) -> Response:
+    """The path has other methods only."""
+    allowed = ", ".join(methods)
+    message = f"{scope['method']} is not allowed at {scope['path'][:_PATH_CHARS_MAX]}; allowed: {allowed}"
+    return error_response(INVALID_ARGUMENT, message, status=405, headers={"Allow": allowed})
 
 
 def malformed(reason: str) -> tuple[str, bytes]:
@@ -57,5 +61,5 @@ def malformed(reason: str) -> tuple[str, bytes]:
 
 
 def fault_response() -> Response:
-    """The program is wrong: that is reported elsewhere, and the client learns no more."""
-    return error_response(UNKNOWN, "an internal error; the node's log has more")
+    """A fault of the program: it is logged, and the client gets no details."""
+    return error_response(UNKNOWN, "internal error; the log of the node has the details")

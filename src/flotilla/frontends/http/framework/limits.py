@@ -1,7 +1,7 @@
-"""What holds for every request and answer, whichever route: bodies are bounded, answers dated.
+"""A layer around the routes that bounds every body and dates every answer.
 
-A plain ASGI layer around the routes. It counts a body while it is read, so that a client which does not say
-how much it sends is bounded as well; what no route reads is never in memory.
+It counts a body while it is read, so a body without a Content-Length is bounded as well. A body that no route reads is
+never in memory.
 """
 
 import time
@@ -13,12 +13,12 @@ from flotilla.frontends.http.http1.asgi import App, Message, Receive, Scope, Sen
 from flotilla.types.errors import INVALID_ARGUMENT
 from flotilla.types.limits import CLIENT_FRAME_BYTES_MAX
 
-#: The body of one request; room for any batch.
+#: Any batch fits.
 BODY_BYTES_MAX = CLIENT_FRAME_BYTES_MAX
 
 
 class _TooLargeError(Exception):
-    """Ends a request; never leaves this module."""
+    """Ends a request; is caught in this module."""
 
 
 class Guard:
@@ -27,7 +27,7 @@ class Guard:
         self._body_bytes_max = body_bytes_max
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        assert scope["type"] == "http", "neither websockets nor a lifespan are served"
+        assert scope["type"] == "http", "only HTTP is served, neither websockets nor a lifespan"
         received_bytes = 0
         has_answered = False
 
@@ -50,7 +50,7 @@ class Guard:
             await self._app(scope, counted, dated)
         except _TooLargeError as error:
             if not has_answered:
-                # The rest of the request is not worth reading.
+                # The rest of the body is not read.
                 headers = {"Connection": "close"}
                 refusal = error_response(INVALID_ARGUMENT, str(error), status=413, headers=headers)
                 await refusal.send(dated)
@@ -61,7 +61,7 @@ class Guard:
 
 
 def _announced_bytes(scope: Scope) -> int:
-    """What the client says its body has; the protocol underneath has checked that it is one number."""
+    """The Content-Length, which the protocol below has checked; 0 without one."""
     return next((int(value) for name, value in scope["headers"] if name == b"content-length"), 0)
 
 
@@ -74,5 +74,5 @@ def _complete(headers: list[tuple[bytes, bytes]]) -> None:
 
 @lru_cache(maxsize=2)
 def _date(time_s: int) -> bytes:
-    """Made once a second."""
+    """Formatted once a second."""
     return formatdate(time_s, usegmt=True).encode()

@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document, made from the table of operations: what is served is what is described."""
+"""The OpenAPI 3.1 document, made from the table of operations."""
 
 import re
 from collections.abc import Sequence
@@ -9,35 +9,35 @@ from flotilla.frontends.http.framework.response import JSON_TYPE
 from flotilla.types.errors import ALL_ERRORS
 from flotilla.types.version import __version__
 
-#: Every operation can be refused in these ways, whatever it is.
+#: Errors that every operation can return.
 _COMMON_ERRORS: Final = (400, 429, 431, 500, 503, 504, 507)
-#: And every one with a body in these.
+#: Errors that every operation with a body can return, too.
 _BODY_ERRORS: Final = (413, 415)
 _REASONS: Final = {
-    400: "The request is not well formed, or outside of a bound.",
-    404: "There is no such thing.",
-    409: "Not possible as things are.",
+    400: "The request is malformed, or a value is out of bounds.",
+    404: "Not found.",
+    409: "The state does not allow it.",
     413: "The body is too large.",
-    415: "The body is of another kind.",
+    415: "The body has another media type.",
     416: "There is no such offset.",
     421: "Another node leads.",
-    429: "Too much at once; try again.",
+    429: "Too many requests; retry later.",
     431: "The head of the request is too large.",
-    500: "Stored data or this node are damaged; see the code.",
+    500: "Corrupt data or a fault of the node; see the code.",
     501: "Not offered by this version.",
-    503: "Not at the moment; try again.",
-    504: "Not done in time, and nothing has happened.",
-    507: "No room on a disk.",
+    503: "Not available now; retry later.",
+    504: "Not done in time; nothing has changed.",
+    507: "A disk is full.",
 }
 _ERROR: Final = {"$ref": "#/components/schemas/Error"}
 _TAGS: Final = {
-    "tasks": "Work to be done, by whoever is free.",
+    "tasks": "Work for workers, one queue per topic.",
     "topics": "Topics and their partitions.",
     "records": "Producing and reading by offset.",
-    "messages": "Queue groups at work: polls, and ends of leases.",
-    "groups": "Groups as people look at them.",
-    "dead letters": "What failed for the last time.",
-    "cluster": "Nodes.",
+    "messages": "Queue groups: polls and settlements.",
+    "groups": "Administration of groups.",
+    "dead letters": "Messages that failed too often.",
+    "cluster": "The nodes of the cluster.",
 }
 
 
@@ -45,17 +45,17 @@ def make_document(operations: Sequence[Operation]) -> dict[str, Any]:
     paths: dict[str, dict[str, Any]] = {}
     for operation in operations:
         methods = paths.setdefault(operation.path, {})
-        assert operation.method.lower() not in methods, f"{operation.method} {operation.path} is there twice"
+        assert operation.method.lower() not in methods, f"{operation.method} {operation.path} is defined twice"
         methods[operation.method.lower()] = _describe(operation)
     names = [operation.name for operation in operations]
-    assert len(set(names)) == len(names), "an operationId is there twice"
+    assert len(set(names)) == len(names), "an operationId is used twice"
     used = dict.fromkeys(operation.tag for operation in operations)
     return {
         "openapi": "3.1.0",
         "info": {
             "title": "Flotilla",
             "version": __version__,
-            "description": "Any node answers everything: it asks whoever leads. Times are milliseconds since 1970.",
+            "description": "Any node answers every request: it asks the leader. Times are milliseconds since 1970.",
         },
         "tags": [{"name": tag, "description": _TAGS[tag]} for tag in used],
         "paths": paths,

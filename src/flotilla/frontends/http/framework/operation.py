@@ -1,7 +1,7 @@
-"""One operation of the HTTP door: a row from which its route, its checks and its place in OpenAPI are made.
+"""One operation of the HTTP endpoint: a row from which its route, its checks and its OpenAPI entry are made.
 
-Whoever answers gets a Call in which everything has been checked against the row, and returns an Answer. So a field
-that is read is a field that is documented, and the other way round.
+The handler gets a Call that was checked against the row, and returns an Answer. So every field that is read is
+documented, and every documented field is read.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -13,13 +13,13 @@ from flotilla.frontends.http.framework.schema import Checker, Schema
 
 
 class Call(NamedTuple):
-    """A request, read and checked."""
+    """A request, parsed and checked."""
 
     path: dict[str, Any]
     query: dict[str, Any]
-    #: With defaults; None for an operation without a body. Bytes where the row says so.
+    #: With defaults filled in; None for an operation without a body; bytes if the body is not JSON.
     body: Any
-    #: With names in small letters.
+    #: Names in lower case.
     headers: dict[str, str]
 
 
@@ -47,16 +47,16 @@ class Operation:
     tag: str
     summary: str
     handler: Handler
-    #: Of each parameter in the path.
+    #: The schema of each parameter in the path.
     path_schemas: Mapping[str, Schema] = field(default_factory=dict)
     query: tuple[Parameter, ...] = ()
     body: Schema | None = None
-    #: Of the body, if it is not JSON.
+    #: Media type of the body.
     body_type: str = JSON_TYPE
-    #: What comes back when all is well, by status.
+    #: Schemas of successful answers, by status.
     answers: Mapping[int, Schema] = field(default_factory=dict)
     answer_type: str = JSON_TYPE
-    #: Statuses of errors beside those that every operation can have.
+    #: Statuses of errors, beside those that every operation can return.
     errors: tuple[int, ...] = ()
     description: str = ""
 
@@ -117,7 +117,7 @@ def _described(schema: dict[str, Any], description: str, default: object) -> dic
     return schema
 
 
-#: Of answers, where bounds would say nothing.
+#: For answers, which need no bounds.
 INTEGER: Final[Schema] = {"type": "integer"}
 TEXT: Final[Schema] = {"type": "string"}
 FLAG: Final[Schema] = {"type": "boolean"}

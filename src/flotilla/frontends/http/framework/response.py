@@ -1,4 +1,4 @@
-"""What an operation answers, as it goes out: a status, headers, and a body that is there or comes bit by bit."""
+"""Responses: a status, headers, and a body that is bytes or a stream."""
 
 import json
 from collections.abc import AsyncIterator, Mapping

@@ -1,8 +1,8 @@
-"""From the table of operations to answers: a request finds its row, is read and checked by it, and is answered.
+"""The router: finds the operation of a request, parses and checks the request by it, and sends the answer.
 
-A plain ASGI application, because what a framework does on top of that cost more than the task API itself. Paths
-without parameters are one look-up; the others are compared segment by segment with those of as many segments.
-Whatever goes wrong ends as the one shape of an error.
+A plain ASGI application: a framework on top cost more time than the task API itself. Paths without parameters are one
+look-up; the others are compared segment by segment with the patterns of the same length. Every failure has the one
+shape of an error.
 """
 
 import asyncio
@@ -14,8 +14,9 @@ from flotilla.frontends.http.framework.errors import (
     UnsupportedMediaError,
     error_response,
     fault_response,
+    not_allowed,
+    not_found,
     refusal,
-    unrouted,
 )
 from flotilla.frontends.http.framework.operation import Answer, Call, Operation
 from flotilla.frontends.http.framework.response import Response, json_response
@@ -25,15 +26,15 @@ from flotilla.types.errors import INVALID_ARGUMENT, FlotillaError, InvalidArgume
 
 
 class _Place(NamedTuple):
-    """One path, with what can be done there."""
+    """One path with its operations."""
 
-    #: None where a parameter stands, whose name is in `names`.
+    #: None for a parameter, whose name is in `names`.
     segments: tuple[str | None, ...]
     names: tuple[str, ...]
     by_method: dict[str, Operation]
 
     def match(self, segments: list[str]) -> dict[str, str] | None:
-        """The parameters; None if it is another path."""
+        """The parameters; None: the path does not match."""
         values = []
         for expected, found in zip(self.segments, segments, strict=True):
             if expected is None:
@@ -48,7 +49,7 @@ class _Place(NamedTuple):
 class Router:
     def __init__(self, operations: Iterable[Operation]) -> None:
         self._plain: dict[str, _Place] = {}
-        #: By the number of segments.
+        #: Patterns by the number of their segments.
         self._others: dict[int, list[_Place]] = {}
         for operation in operations:
             self._place(operation.path).by_method[operation.method] = operation
@@ -74,13 +75,13 @@ class Router:
         try:
             found = self._find(scope)
             if found is None:
-                return unrouted(scope, 404, "there is nothing here")
+                return not_found(scope)
             place, parameters = found
-            # A HEAD is a GET whose body the protocol underneath leaves out.
+            # A HEAD is a GET whose body the protocol below leaves out.
             method = "GET" if scope["method"] == "HEAD" else scope["method"]
             operation = place.by_method.get(method)
             if operation is None:
-                return unrouted(scope, 405, "not so", {"Allow": ", ".join(place.by_method)})
+                return not_allowed(scope, place.by_method)
             answer = await operation.handler(await _read(operation, parameters, scope, receive))
             return json_response(answer.body, answer.status) if isinstance(answer, Answer) else answer
         except FlotillaError as error:
@@ -106,9 +107,9 @@ class Router:
 
 
 def _decoded(raw_path: bytes) -> list[str]:
-    """The segments of a path, cut before they are decoded: a slash inside of a name is no border.
+    """The segments of a path, split before they are decoded: an encoded slash belongs to a name.
 
-    None at all of one that is no text: nothing has such a name.
+    Empty for a path that is not UTF-8: nothing has such a name.
     """
     try:
         return [unquote(segment, errors="strict") for segment in raw_path.decode("ascii").split("/")]
@@ -126,7 +127,7 @@ async def _read(operation: Operation, parameters: dict[str, str], scope: Scope, 
 
 
 def _read_query(operation: Operation, text: bytes) -> dict[str, Any]:
-    """Each parameter once, and none that does not exist: a mistyped one must not be passed over in silence."""
+    """The query's parameters. Unknown and repeated ones are refused: a mistyped name must not be ignored."""
     found: dict[str, Any] = {}
     if text:
         known = operation.query_checks
@@ -136,14 +137,14 @@ def _read_query(operation: Operation, text: bytes) -> dict[str, Any]:
             raise InvalidArgumentError(f"the query cannot be read: {error}") from None
         for name, value in given:
             if name not in known:
-                raise InvalidArgumentError(f"there is no parameter {name[:60]!r} here")
+                raise InvalidArgumentError(f"there is no parameter {name[:60]!r}")
             if name in found:
                 raise InvalidArgumentError(f"the parameter {name} is given more than once")
             found[name] = known[name].parse(value)
     for parameter in operation.query:
         if parameter.name not in found:
             if parameter.is_required:
-                raise InvalidArgumentError(f"the parameter {parameter.name} is needed")
+                raise InvalidArgumentError(f"the parameter {parameter.name} is required")
             if "default" in parameter.schema:
                 found[parameter.name] = parameter.schema["default"]
     return found
@@ -156,8 +157,8 @@ async def _read_body(operation: Operation, headers: dict[str, str], receive: Rec
         message = await receive()
         body += message.get("body", b"")
     kind = headers.get("content-type", "")
-    # A form that some other page sends to this port by a browser is never JSON.
+    # A form that another site makes a browser send is never JSON.
     if kind.partition(";")[0].strip().lower() != operation.body_type and (body or kind):
-        raise UnsupportedMediaError(f"the body is {operation.body_type}, and its Content-Type says so")
+        raise UnsupportedMediaError(f"the Content-Type of the body must be {operation.body_type}")
     check = operation.body_check
     return body if check is None else check.check(read_json(body or b"{}"))

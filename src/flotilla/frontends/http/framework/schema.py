@@ -1,9 +1,9 @@
-"""JSON as it comes in: read strictly, and held against the very schemas that the OpenAPI document shows.
+"""Strict reading of JSON, checked against the schemas that the OpenAPI document shows.
 
 A schema is a plain dict in the words of JSON Schema, of which a dozen are understood here. `Checker` compiles one
 into functions when the routes are made, and refuses a word that it does not understand. It fills in `default` for
-what a client left out. A violation says where it is and what was expected there, and is INVALID_ARGUMENT. Strings are
-proper Unicode, numbers are finite, and no object names a field twice.
+missing fields. A violation is INVALID_ARGUMENT and names the place and what is expected there. Strings are proper
+Unicode, numbers are finite, and no object names a field twice.
 """
 
 import json
@@ -19,15 +19,15 @@ Schema: TypeAlias = Mapping[str, Any]
 #: Returns the value with its defaults. Raises _ViolationError.
 _Check: TypeAlias = Callable[[Any], Any]
 
-#: Words that constrain a value, and behind them those that only describe it.
+#: Words that constrain a value, and after them those that only describe it.
 _WORDS: Final = frozenset((
     "type", "enum", "minimum", "maximum", "minLength", "maxLength", "pattern", "items", "minItems", "maxItems",
     "properties", "required", "additionalProperties", "maxProperties",
     "description", "default", "example", "title", "format", "contentEncoding",
 ))  # fmt: skip
-#: How much of a wrong value a message repeats.
+#: How much of a wrong value an error quotes.
 _SHOWN_CHARS_MAX: Final = 60
-#: Only with these in it can JSON text make a string that is no Unicode.
+#: Only JSON text with one of these can make a string that is not Unicode.
 _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 _INTEGER: Final = re.compile(r"-?[0-9]{1,20}", re.ASCII)
 
@@ -39,7 +39,7 @@ def read_json(body: bytes) -> Any:
         if _SURROGATE.search(body) is not None:
             json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        raise InvalidArgumentError("the body holds half of a surrogate pair, which is no character") from None
+        raise InvalidArgumentError("the body has half of a surrogate pair, which is no character") from None
     except RecursionError:
         raise InvalidArgumentError("the body is nested too deeply") from None
     except ValueError as error:
@@ -64,7 +64,7 @@ _DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant, object_pairs
 
 
 class _ViolationError(Exception):
-    """Gathers where it is on its way out; never leaves this module."""
+    """Gathers its place while it is raised through the schema; is caught in this module."""
 
     def __init__(self, expected: str) -> None:
         self.expected = expected
@@ -205,7 +205,7 @@ def _compile_integer(schema: Schema) -> _Check:
     low, high = schema.get("minimum", -inf), schema.get("maximum", inf)
 
     def check(value: Any) -> int:
-        # A bool is an int to Python and a mistake to everybody else.
+        # A bool is an int in Python, but not in JSON.
         if not isinstance(value, int) or isinstance(value, bool):
             _fail("is an integer", value)
         if not low <= value <= high:

@@ -1,10 +1,9 @@
-"""One HTTP/1.1 connection: requests in, one after the other, answers out, within bounds of size and time.
+"""One HTTP/1.1 connection of a server: requests in, one after the other, answers out, within bounds of size and time.
 
-A protocol of asyncio with an ASGI application behind it. Heads and bodies are parsed elsewhere (`head`, `body`); here
-is who waits for what. A request is read when the one before it has been answered, so what a client sends ahead waits
-in a bounded buffer. An answer that is known whole leaves in one write. A connection that has not sent a whole head in
-time is closed, whatever it does meanwhile; so is one that does not read its answer, and one too many. A request whose
-client has gone away is cancelled: nobody waits on behalf of nobody.
+An asyncio protocol that calls an ASGI application. `head` and `body` parse; this module schedules. A request is read
+when the one before it is answered, so pipelined requests wait in a bounded buffer. An answer that is known as a whole
+leaves in one write. A connection is closed if its request's head is not complete in time, if its client does not read
+the answer in time, or if there are too many. A request whose client has disconnected is cancelled.
 """
 
 import asyncio
@@ -16,13 +15,13 @@ from flotilla.frontends.http.http1.asgi import App, Message
 from flotilla.frontends.http.http1.body import Body
 from flotilla.frontends.http.http1.head import BadRequestError, Head, parse_head
 
-#: Clients of HTTP that are connected to one node.
+#: Connections to one server.
 CONNECTION_COUNT_MAX = 1_024
-#: How long a connection may be without a request, or be sending the head of one, or not read its answer.
+#: Time without a request, for sending a head, and without reading the answer.
 IDLE_MS_MAX = 30_000
 #: Request line and headers of one request.
 HEAD_BYTES_MAX: Final = 32 * 1024
-#: What may wait to be understood; then nothing more is read for the moment.
+#: Unparsed bytes to buffer before reading pauses.
 _BUFFER_BYTES_MAX: Final = 256 * 1024
 
 _HEAD_END: Final = b"\r\n\r\n"
@@ -48,7 +47,7 @@ class Connection(asyncio.Protocol):
         idle_ms_max: int = IDLE_MS_MAX,
         refuse: Refuse = plain_refusal,
     ) -> None:
-        """Enters `connections` when it is made, and leaves them when it is gone."""
+        """Adds itself to `connections` when it is made, and removes itself at its end."""
         self._app = app
         self._refusal = refuse
         self._connections = connections
@@ -57,18 +56,18 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport = cast(asyncio.Transport, None)
         self._buffer = bytearray()
         self._exchange: Exchange | None = None
-        #: What works on the request under way.
+        #: Answers the request in flight.
         self.task: asyncio.Task[None] | None = None
-        #: When the next request must be here, and until when the client must read what waits for it.
+        #: Fires when the next head is late, and when the client has not read its answer in time.
         self._deadline: asyncio.TimerHandle | None = None
         self._stall: asyncio.TimerHandle | None = None
-        #: Clear while the client does not read.
+        #: Clear while the transport's buffer is full.
         self._may_write = asyncio.Event()
         self._may_write.set()
-        #: No request is taken any more.
+        #: No further request is read.
         self._is_ending = False
 
-    # What the loop tells.
+    # Called by the loop.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # Not checked: uvloop's transports do not derive from asyncio's, though they behave like them.
@@ -110,7 +109,7 @@ class Connection(asyncio.Protocol):
     # Requests.
 
     def _read(self) -> None:
-        """Gets as far as the buffer reaches."""
+        """Parses as much as the buffer has."""
         try:
             while not self._transport.is_closing():
                 if self._exchange is not None:
@@ -122,8 +121,8 @@ class Connection(asyncio.Protocol):
             self._refuse(400, str(error))
 
     def _begin(self) -> bool:
-        """Whether a whole head was there."""
-        # Empty lines in front of a request are tolerated, as the standard asks for.
+        """True: a whole head was read, and its request started."""
+        # RFC 9112, 2.2: empty lines in front of a request are skipped.
         while self._buffer.startswith(b"\r\n"):
             del self._buffer[:2]
         end = self._buffer.find(_HEAD_END, 0, HEAD_BYTES_MAX + len(_HEAD_END))
@@ -147,7 +146,7 @@ class Connection(asyncio.Protocol):
             if not self._transport.is_closing():
                 raise
         except Exception as error:
-            # In the middle of an answer, or it would be one: all that can be said is that it ends here.
+            # The answer has begun, so its status is sent: the client sees that it breaks off.
             is_whole = False
             what = f"the answer to {exchange.head.method} {exchange.head.path} broke off"
             self._loop.call_exception_handler({"message": what, "exception": error})
@@ -158,17 +157,17 @@ class Connection(asyncio.Protocol):
         elif exchange.is_body_over:
             self._finish()
         else:
-            # The rest of the body is passed over, as long as it comes in time.
+            # The rest of the body is skipped, if it comes in time.
             self._expect_request()
             self.resume_reading()
 
     def body_ended(self) -> None:
-        """All of the body has come; if it is answered already, the next request may begin."""
+        """The body is complete; if the request is answered already, the next one may begin."""
         if self._exchange is not None and self._exchange.is_answered and self.task is None:
             self._loop.call_soon(self._finish)
 
     def _finish(self) -> None:
-        """A request is answered and over."""
+        """The request is answered and its body complete."""
         exchange, self._exchange = self._exchange, None
         if exchange is None:
             return
@@ -190,11 +189,11 @@ class Connection(asyncio.Protocol):
     def _end(self) -> None:
         self._transport.close()
         if self._transport.get_write_buffer_size():
-            # The client had all this time to read its answer; closing alone would wait for it.
+            # The client had time to read its answer; `close` alone would wait for it.
             self._transport.abort()
 
     def _refuse(self, status: int, message: str) -> None:
-        """Garbage in place of a request, or in the middle of a body whose answer may be on its way."""
+        """Ends the connection, with an error if no answer has begun."""
         self._is_ending = True
         self._buffer.clear()
         if self._exchange is None or not self._exchange.is_begun:
@@ -205,14 +204,14 @@ class Connection(asyncio.Protocol):
             self.task.cancel()
         self._transport.close()
 
-    # What exchanges need.
+    # Called by exchanges.
 
     def resume_reading(self) -> None:
         self._transport.resume_reading()
         self._read()
 
     async def write(self, data: bytes) -> None:
-        """Waits while the client does not read. What a client that is gone would have got is dropped."""
+        """Writes when the transport has room; drops the data if the client has disconnected."""
         if not self._may_write.is_set():
             await self._may_write.wait()
         if not self._transport.is_closing():
@@ -221,7 +220,7 @@ class Connection(asyncio.Protocol):
     # The end.
 
     def shutdown(self) -> None:
-        """The server closes: the request under way may be answered, and no other one begins."""
+        """The server closes: the request in flight is answered, and no other one begins."""
         self._is_ending = True
         if self._exchange is None:
             self._transport.close()
@@ -231,7 +230,7 @@ class Connection(asyncio.Protocol):
 
 
 class Exchange:
-    """One request and its answer, as an ASGI application sees them."""
+    """One request and its answer, for an ASGI application."""
 
     __slots__ = (
         "_body",
@@ -250,9 +249,9 @@ class Exchange:
         self.head = head
         self._body = Body(head.body_bytes)
         self._received = bytearray()
-        #: More of the body has come.
+        #: Set when more of the body has come.
         self._news: asyncio.Event | None = None
-        #: Of the answer, until its body is known, too.
+        #: The head of the answer, which leaves with the first bytes of its body.
         self._start = b""
         self._is_chunked = False
         self.is_begun = False
@@ -276,12 +275,12 @@ class Exchange:
         return self._body.is_over
 
     def read(self, buffer: bytearray) -> None:
-        """Takes what is there, unless the application has enough to do. Raises BadRequestError."""
+        """Takes body bytes, unless the application is behind. Raises BadRequestError."""
         if self.is_body_over or (len(self._received) > _BUFFER_BYTES_MAX and not self.is_answered):
             return
         piece = self._body.take(buffer)
         if not self.is_answered:
-            # What nobody has read when it is answered is passed over.
+            # The body of an answered request is skipped.
             self._received += piece
         if self._news is not None and (piece or self._body.is_over):
             self._news.set()
@@ -289,17 +288,17 @@ class Exchange:
             self._connection.body_ended()
 
     def _is_short(self) -> bool:
-        """More of it has to come first."""
+        """More of the body must come first."""
         return not self._received and not self._body.is_over
 
     async def receive(self) -> Message:
-        """A piece of the body. Whoever asks for more than there is waits until it is cancelled."""
+        """A piece of the body. After its end, waits until the request is cancelled."""
         if self._is_short() and self.head.expects_continue and not self.is_begun:
             self.head.expects_continue = False
             await self._connection.write(_CONTINUE)
         while self._is_short():
             self._news = asyncio.Event()
-            # What waits in the buffer may be more of it.
+            # The buffer may have more of it.
             self._connection.resume_reading()
             await self._news.wait()
         piece = bytes(self._received)

@@ -1,8 +1,7 @@
 """The head of an HTTP/1.1 request, read strictly: bytes in, a value or a refusal out.
 
-What could be understood in two ways is refused, because whoever stands in front of this node might understand it in
-the other one: a length that is said twice or in two ways, a name with a space behind it, a folded line, a control
-character. Bounded by whoever hands the bytes in.
+What could be read in two ways is refused, because a proxy in front might read it in the other way: a length that is
+given twice or in two forms, a space after a name, a folded line, a control character. The caller bounds the size.
 """
 
 import re
@@ -16,40 +15,40 @@ _REQUEST: Final = re.compile(rb"(" + _TOKEN + rb") ([\x21-\x7e]+) HTTP/1\.([01])
 _FIELD: Final = re.compile(rb"(" + _TOKEN + rb"):[ \t]*([^\x00-\x08\x0a-\x1f\x7f]*?)[ \t]*")
 _LENGTH: Final = re.compile(rb"[0-9]{1,15}")
 _ABSOLUTE: Final = re.compile(rb"https?://[^/?#]*", re.IGNORECASE)
-#: Headers that are short enough to be remembered.
+#: Longer header lines are not cached.
 _KNOWN_BYTES_MAX: Final = 128
-#: Of the body: nobody knows until it has come.
+#: The length of a chunked body.
 CHUNKED: Final = -1
 
 
 class BadRequestError(Exception):
-    """The bytes are no request. Nothing that follows on the connection can be understood."""
+    """The bytes are no request. What follows on the connection cannot be parsed either."""
 
 
 @dataclass(slots=True)
 class Head:
     method: str
-    #: As it came, without the query, and decoded.
+    #: Without the query: as received, and decoded.
     raw_path: bytes
     path: str
     query: bytes
-    #: In their order, with names in small letters.
+    #: In order, with names in lower case.
     headers: list[tuple[bytes, bytes]]
     #: Bytes of the body, or CHUNKED.
     body_bytes: int
     is_kept_alive: bool
-    #: HTTP/1.0 knows no chunks.
+    #: HTTP/1.0, which has no chunks.
     is_old: bool
-    #: The client sends the body when it is told to go on.
+    #: The client waits for 100 Continue before it sends the body.
     expects_continue: bool
 
 
 def parse_head(data: bytes) -> Head:
-    """Everything up to the empty line, which is not part of it. Raises BadRequestError."""
+    """Parses the bytes before the empty line. Raises BadRequestError."""
     first, *lines = data.split(b"\r\n")
     request = _REQUEST.fullmatch(first)
     if request is None:
-        raise BadRequestError("this is no HTTP request")
+        raise BadRequestError("the request line is not HTTP/1.1")
     headers: list[tuple[bytes, bytes]] = []
     for line in lines:
         headers.append(_known_field(line) if len(line) <= _KNOWN_BYTES_MAX else parse_field(line))
@@ -57,7 +56,7 @@ def parse_head(data: bytes) -> Head:
     is_old = request[3] == b"0"
     words = _words(headers, b"connection")
     if not is_old and len(_values(headers, b"host")) != 1:
-        raise BadRequestError("a request says its host, once")
+        raise BadRequestError("a request has exactly one Host header")
     return Head(
         method=request[1].decode("ascii"),
         raw_path=raw_path,
@@ -72,14 +71,14 @@ def parse_head(data: bytes) -> Head:
 
 
 def parse_field(line: bytes) -> tuple[bytes, bytes]:
-    """Name, in small letters, and value of one header line. Raises BadRequestError."""
+    """Name, in lower case, and value of a header line. Raises BadRequestError."""
     field = _FIELD.fullmatch(line)
     if field is None:
-        raise BadRequestError("a header cannot be read")
+        raise BadRequestError("a header line is malformed")
     return field[1].lower(), field[2]
 
 
-#: A client says the same in every request.
+#: A client sends the same lines with every request.
 _known_field = lru_cache(maxsize=1_024)(parse_field)
 
 
@@ -107,10 +106,10 @@ def _body_bytes(headers: list[tuple[bytes, bytes]], *, is_old: bool) -> int:
     lengths = _values(headers, b"content-length")
     if codings:
         if lengths or is_old or codings != [b"chunked"]:
-            raise BadRequestError("how long the body is cannot be told")
+            raise BadRequestError("the length of the body is ambiguous")
         return CHUNKED
     if not lengths:
         return 0
     if len(lengths) > 1 or _LENGTH.fullmatch(lengths[0]) is None:
-        raise BadRequestError("the length of the body is not one number")
+        raise BadRequestError("the Content-Length is not one number")
     return int(lengths[0])
