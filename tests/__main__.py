@@ -17,7 +17,7 @@ PARTS = {
     "all others": ["-n", "2", "--dist", "loadgroup", "--ignore", "tests/integration/spark"],
 }
 
-#: What can stand in pytest's closing line, in the order in which pytest prints it.
+#: The outcomes of pytest's closing line, in its order.
 OUTCOMES = ("failed", "passed", "skipped", "deselected", "xfailed", "xpassed", "warning", "error")
 CLOSING = re.compile(r"^=* ?((?:\d+ [a-z]+(?:, )?)+) in [\d.]+s\b", re.MULTILINE)
 NOT_PASSED = re.compile(r"^(?:FAILED|ERROR) .*$", re.MULTILINE)

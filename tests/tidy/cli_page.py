@@ -1,4 +1,4 @@
-"""The reference page of the command, made from its verbs: `REWRITE=1 pytest tests/tidy/test_cli_docs.py`."""
+"""The reference page of the command, generated from its verbs: `REWRITE=1 pytest tests/tidy/test_cli_docs.py`."""
 
 from collections.abc import Callable
 from enum import Enum
@@ -68,7 +68,7 @@ def options(function: Callable[..., None]) -> list[Option]:
     for name, parameter in signature(function, eval_str=True).parameters.items():
         kind, info = get_args(parameter.annotation)[:2]
         if isinstance(info, OptionInfo) and name not in (*SETTINGS, "config"):
-            # Inside of Annotated, typer keeps the first flag where a default would stand.
+            # Inside of Annotated, typer keeps the first flag in the place of a default.
             first = [info.default] if isinstance(info.default, str) else []
             flags = [*first, *(info.param_decls or ())] or [f"--{name.replace('_', '-')}"]
             text = " ".join((info.help or "").split())
@@ -156,7 +156,7 @@ def _extra(name: str) -> str:
         forms = {
             Format.TEXT: "the payload as a line; on a terminal, what is not printable is shown escaped",
             Format.LONG: "the same after partition:offset, time, key and headers",
-            Format.JSON: "one object per line; bytes that are no UTF-8 text stand under `payload_base64`",
+            Format.JSON: "one object per line; bytes that are not UTF-8 are in `payload_base64`",
             Format.HEX: "partition:offset and the payload in hexadecimal",
             Format.RAW: "the payload and nothing else, also no end of line",
         }

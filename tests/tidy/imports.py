@@ -1,7 +1,7 @@
-"""Who may import whom: the table of layers, and the check of one module against it.
+"""The table of layers, and the check of one module against it.
 
-Imports go downward only. THINK before adding a name to a row: a new arrow lets two parts that could
-be understood apart be understood only together.
+Imports go downward only. THINK before adding a name to a row: a new arrow joins two parts that could be understood
+alone.
 """
 
 import ast
@@ -74,9 +74,9 @@ FOREIGN: dict[str, tuple[str, ...]] = {
     "zstandard": ("codec",),
 }
 
-#: All of the standard library that has no door: no clock, chance, file, socket, thread or log.
-#: What is not named is outside, and what is new stays there until somebody has thought about it.
-DOORLESS = (
+#: Modules of the standard library without a clock, randomness, file, socket, thread or log.
+#: A module that is not listed counts as outside, also a new one.
+PURE_MODULES = (
     "abc",
     "array",
     "bisect",
@@ -97,8 +97,8 @@ DOORLESS = (
     "typing",
     "zlib",
 )
-#: What may be taken from the rest all the same: a type that is handed in by the caller, facts that never change.
-#: A module that is named here may be imported for those of its names that are here too.
+#: Allowed names of other modules: a type that the caller passes in, facts that never change.
+#: A module that is listed may be imported for its listed names.
 HARMLESS = (
     "random.Random",
     "sys",
@@ -109,14 +109,13 @@ HARMLESS = (
 )
 #: Built-in functions that reach outside, or differ from one process to the next.
 OUTSIDE_CALLS = ("breakpoint", "exec", "eval", "hash", "id", "input", "open", "print")
-#: What reads a clock, whatever way it came in.
+#: Calls that read a clock, however they were imported.
 CLOCKS = ("date.today", "datetime.now", "datetime.utcnow")
 
-#: What must replay from a seed: the simulator and all that it may import. It may do nothing but be given a disk,
-#: a clock or a random.
+#: Code that replays from a seed: the simulator and all that it may import. Disk, clock and randomness are passed in.
 REPLAYED = ("sim", *ALLOWED["sim"])
-#: Modules among them that are the outside: the real disk, and the processes of a swarm.
-DOORS = ("storage.posix", "storage.system_calls", "sim.swarm")
+#: Exceptions, which are the outside: the real disk, and the processes of a swarm.
+OUTSIDE_MODULES = ("storage.posix", "storage.system_calls", "sim.swarm")
 
 
 class Import(NamedTuple):
@@ -128,7 +127,7 @@ def imports(module: Module, packages: frozenset[str]) -> Iterator[Import]:
     """Full dotted names of everything a module imports, wherever in the file it does.
 
     A name taken from a package counts as the module of that name, one from a module as that module,
-    unless the module has doors: then it matters which one is taken.
+    unless the module reaches outside: then the single name matters.
     """
     for node in module.nodes:
         if isinstance(node, ast.Import):
@@ -137,8 +136,8 @@ def imports(module: Module, packages: frozenset[str]) -> Iterator[Import]:
         elif isinstance(node, ast.ImportFrom):
             base = _absolute(module, node)
             for alias in node.names:
-                is_told_apart = base in packages or _has_doors(base)
-                yield Import(f"{base}.{alias.name}" if is_told_apart else base, node.lineno)
+                is_named_apart = base in packages or _reaches_outside(base)
+                yield Import(f"{base}.{alias.name}" if is_named_apart else base, node.lineno)
 
 
 def _absolute(module: Module, node: ast.ImportFrom) -> str:
@@ -192,16 +191,16 @@ def is_replayed(module: Module) -> bool:
     return _is_among(module.name, REPLAYED)
 
 
-def _has_doors(name: str) -> bool:
+def _reaches_outside(name: str) -> bool:
     top = name.partition(".")[0]
-    return top in sys.stdlib_module_names and top not in DOORLESS
+    return top in sys.stdlib_module_names and top not in PURE_MODULES
 
 
 def purity_violations(module: Module, packages: frozenset[str]) -> list[str]:
-    """Doors to the outside in a module that must not have any."""
+    """Uses of the outside in a module that must be pure."""
     found = []
     for target, line in imports(module, packages):
-        if _has_doors(target) and target not in HARMLESS:
+        if _reaches_outside(target) and target not in HARMLESS:
             found.append(f"{module.path}:{line}: imports {target}")
     for node in module.nodes:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in OUTSIDE_CALLS:

@@ -1,4 +1,4 @@
-"""The reference page of metrics, made from the table: `REWRITE=1 pytest tests/tidy/test_metrics_docs.py`."""
+"""The reference page of metrics, generated from the table: `REWRITE=1 pytest tests/tidy/test_metrics_docs.py`."""
 
 from flotilla.raft.roles import ROLE_NAMES
 from flotilla.runtime.observability.metrics import METRICS, STATE_DAMAGED, Metric

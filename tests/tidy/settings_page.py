@@ -1,4 +1,4 @@
-"""The reference page of settings, made from the table: `REWRITE=1 pytest tests/tidy/test_settings_docs.py`."""
+"""The reference page of settings, generated from the table: `REWRITE=1 pytest tests/tidy/test_settings_docs.py`."""
 
 from flotilla.cli.config import toml_line
 from flotilla.types.setting_table import Scope, Setting

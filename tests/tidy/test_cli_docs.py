@@ -1,4 +1,4 @@
-"""The reference page of the command is what the verbs say. REWRITE=1 writes it anew; read the difference."""
+"""The reference page of the command line is generated from the code. REWRITE=1 writes it again; read the diff."""
 
 import os
 import re

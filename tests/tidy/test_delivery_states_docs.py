@@ -1,4 +1,4 @@
-"""The reference page of delivery states is what the table says. REWRITE=1 writes it anew; read the difference."""
+"""The reference page of delivery states is generated from the code. REWRITE=1 writes it again; read the diff."""
 
 import os
 import re

@@ -6,8 +6,8 @@ import pytest
 
 from tests.tidy.imports import (
     ALLOWED,
-    DOORS,
     FOREIGN,
+    OUTSIDE_MODULES,
     is_replayed,
     layer_violations,
     order_violations,
@@ -31,13 +31,13 @@ def test_imports_go_downward(module: Module) -> None:
 @pytest.mark.parametrize(
     "module", [module for module in package_modules() if is_replayed(module)], ids=lambda module: module.path
 )
-def test_what_is_replayed_has_no_door_to_the_outside(module: Module) -> None:
-    if module.name not in DOORS:
+def test_replayed_code_does_not_reach_outside(module: Module) -> None:
+    if module.name not in OUTSIDE_MODULES:
         assert purity_violations(module, PACKAGES) == []
     assert order_violations(module) == []
 
 
-def test_the_simulator_is_imported_by_nobody_who_ships() -> None:
+def test_only_the_sim_verb_imports_the_simulator() -> None:
     rows = [row for row, allowed in ALLOWED.items() if "sim" in allowed]
     assert rows == ["cli.sim"]
 

@@ -1,4 +1,4 @@
-"""The examples of docs/grpc.md work as they stand there, with nothing of ours but the .proto."""
+"""The examples of docs/grpc.md work as written, with nothing of Flotilla but the .proto."""
 
 import re
 import subprocess
@@ -19,7 +19,7 @@ EXPECTED = [PRINTED, "sent mail 0\nsent mail 1\nsent mail 2\n"]
 
 @pytest.fixture(scope="module")
 def stubs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with what the docs say to generate, and no way to the package."""
+    """A folder with the generated stubs that the guide describes, without the package."""
     pytest.importorskip("grpc_tools", reason="grpcio-tools, part of the dev extra, makes the stubs")
     folder = tmp_path_factory.mktemp("stubs")
     out = [f"--python_out={folder}", f"--grpc_python_out={folder}"]

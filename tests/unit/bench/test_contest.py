@@ -1,4 +1,4 @@
-"""Who takes part, and what is said of those who do not."""
+"""The contestants of a round, and the reasons of the absent ones."""
 
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -52,9 +52,9 @@ def test_what_is_not_installed_or_fails_is_told_and_the_others_go_on(
     monkeypatch.setattr(area, "FlotillaPeer", BrokenPeer)
     monkeypatch.setattr("bench.contest.course.probes", lambda options: iter(()))
     found = area.measure(BenchOptions(tmp_path, contest_rounds=1))
-    told = [(each.name, each.reason, each.note) for each in found if isinstance(each, Absence)]
+    absent = [(each.name, each.reason, each.note) for each in found if isinstance(each, Absence)]
     failed = ("broken", "failed in round 1", "OSError: does not start")
-    assert told == [failed, ("absent", "not installed: skipped", "absent needs absent-server"), failed]
+    assert absent == [failed, ("absent", "not installed: skipped", "absent needs absent-server"), failed]
     assert [path for path in tmp_path.iterdir() if path.is_dir()] == []
 
 

@@ -1,4 +1,4 @@
-"""Who is compared with whom, and which way is better."""
+"""Comparisons of contestants, and which way is better."""
 
 import pytest
 
