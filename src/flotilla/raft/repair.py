@@ -1,20 +1,20 @@
-"""Repair: a replica whose disk lost the bodies of some entries fetches them again before it serves.
+"""Repair: a replica whose disk lost the data of some entries fetches them again before it serves.
 
-Index and term of each damaged entry are still known, and (index, term) names its content, so an intact copy of any
-member will do. Meanwhile the replica neither stands for election nor accepts appends, since both rest on entries that
-it does not have. It does vote: a vote rests on term, last index and last term alone, and without its vote the only
-intact replica might never lead. Other members may be repairing too; they still serve each other what is intact.
+Index and term of each damaged entry are still known, and (index, term) identifies its content, so an intact copy of
+any member will do. Meanwhile the replica neither stands for election nor accepts appends, since both depend on entries
+that it does not have. It does vote: a vote depends on term, last index and last term alone, and without its vote the
+only intact replica might never lead. Other members may be repairing too; they still serve each other intact entries.
 
-Requests follow answers: a member that answered is asked for the next piece at once, so repair runs at the speed of the
-network and of several members. Pieces that stay unanswered are asked of all members again.
+Requests follow replies: a member that replied is asked for the next piece at once, so repair runs at the speed of the
+network and of several members. All members are asked again for pieces without a reply.
 
-If no member has a copy, the leader's answer decides:
+If no member has a copy, the leader's reply decides:
   absent     its log has another entry there, or none: by leader completeness ours never committed, and it is dropped
   compacted  the entry lies before the leader's log: a snapshot comes instead. Our intact suffix stays, unless it
              conflicts with the snapshot's last entry, which is committed: then it never committed, and it is dropped
 
-A replica whose own snapshot is unreadable has lost what came before its log. That is the range from 0 on, and only a
-snapshot of the leader mends it.
+A replica whose own snapshot is unreadable has lost the state before its log. That is the range from 0 on, and only a
+snapshot of the leader repairs it.
 """
 
 from dataclasses import replace
@@ -39,7 +39,7 @@ from flotilla.raft.roles import FOLLOWER, LEADER
 from flotilla.raft.state import RaftState
 from flotilla.types.ids import NO_NODE, Index, NodeId
 
-#: Without an answer for this long, all members are asked again.
+#: Without a reply for this long, all members are asked again.
 _RETRY_TICKS = 3
 #: Ranges that all members are asked for at a time.
 _RANGES_MAX = 8
@@ -48,9 +48,9 @@ _PIECE_ENTRIES_MAX = 1024
 
 
 def begin(node: RaftState) -> None:
-    """Reading met damage: stop serving, and ask for the entries.
+    """A read found damage: stop serving, and request the entries.
 
-    The request of a leader tells its followers that it has stepped down; see `leader_asks`.
+    The request of a leader shows its followers that it has stepped down; see `leader_asks`.
     """
     for low, high in node.log.found_damage:
         node.damaged = _joined([*node.damaged, (low, high)])
@@ -89,7 +89,7 @@ def _ask_all(node: RaftState) -> None:
 
 
 def _ask_for_next(node: RaftState, peer: NodeId) -> None:
-    """Asks a member that has answered for the first damage that no other member was asked for."""
+    """Asks a member that has replied for the first damage that no other member was asked for."""
     taken = sorted(node.repair_asked.values())
     for damaged_low, high in node.damaged:
         low = damaged_low
@@ -143,7 +143,7 @@ def leader_asks(node: RaftState) -> None:
 
 
 def step(node: RaftState, message: Message) -> None:
-    """Messages of a damaged replica, but for requests: votes and repairs of others are served as always."""
+    """Handles the messages to a damaged replica, except requests for votes and repairs, which it serves as always."""
     if not isinstance(message, RepairReply) and message.sender not in node.configuration.members():
         low, high = node.damaged[0]
         node.messages.append(RepairRequest(node.id, message.sender, 0, low, high))
@@ -169,13 +169,13 @@ def _on_reply(node: RaftState, reply: RepairReply) -> None:
     if reply.absent and speaks_for_term and _is_news(node, reply):
         _drop_from(node, reply.low)
     for entry in reply.entries:
-        if not _mend(node, entry, authoritative=speaks_for_term):
+        if not _repair(node, entry, authoritative=speaks_for_term):
             break
     if not node.damaged:
         node.election_elapsed = 0
         node.repair_asked.clear()
     elif reply.entries and node.repair_asked.get(reply.sender, (reply.low,))[0] == reply.low:
-        # An answer to a request of `_ask_all` while another one is pending adds nothing.
+        # A reply to a request of `_ask_all` while another one is pending adds nothing.
         node.repair_asked.pop(reply.sender, None)
         node.repair_ticks = 0
         _ask_for_next(node, reply.sender)
@@ -187,7 +187,7 @@ def _is_news(node: RaftState, reply: RepairReply) -> bool:
     return is_damaged and node.log.term(reply.low) < reply.term
 
 
-def _mend(node: RaftState, entry: Entry, *, authoritative: bool) -> bool:
+def _repair(node: RaftState, entry: Entry, *, authoritative: bool) -> bool:
     """Takes an entry whose data is lost here. False: the entry there is another one, so the rest does not fit."""
     found = [damage for damage in node.damaged if 0 < damage[0] <= entry.index < damage[1]]
     if not found:
@@ -217,7 +217,7 @@ def _drop_from(node: RaftState, index: Index) -> None:
 
 
 def _on_snapshot_chunk(node: RaftState, chunk: SnapshotChunk) -> None:
-    """A snapshot from the leader mends all damage up to its log index; the rest must have been mended before."""
+    """A snapshot of the leader repairs all damage up to its log index; the rest must have been repaired before."""
     log = node.log
     meta = chunk.meta
     if meta.log_index < log.base <= meta.index:

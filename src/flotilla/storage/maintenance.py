@@ -123,7 +123,7 @@ class GroupFlush:
         index = max(old.first_index, self._base + 1)
         writer = self._create(index)
         try:
-            for head, body in self._mended(old, index):
+            for head, body in self._repaired_frames(old, index):
                 writer.append(head, body)
             segment = writer.finish()
         finally:
@@ -131,7 +131,7 @@ class GroupFlush:
         segment.is_closed = True
         self.replaced.append((old.number, segment))
 
-    def _mended(self, old: Segment, low: Index) -> list[tuple[Buffer, Buffer]]:
+    def _repaired_frames(self, old: Segment, low: Index) -> list[tuple[Buffer, Buffer]]:
         frames: list[tuple[Buffer, Buffer]] = []
         index = low
         for found_head, found_body, found_index in self._intact(old, low):

@@ -36,7 +36,7 @@ def find_synced_write_flag(descriptor: int) -> int:
 
 
 def sync_method(synced_write_flag: int) -> str:
-    """How writes become durable, for people."""
+    """How writes become durable, as a text for operators."""
     if synced_write_flag:
         return "RWF_DSYNC"
     if hasattr(fcntl, "F_FULLFSYNC"):
@@ -71,7 +71,7 @@ def sync_data(descriptor: int) -> None:
 
 
 def reserve(descriptor: int, size: int) -> None:
-    """Makes the file this long, with its space reserved where the file system can."""
+    """Extends the file to this size, with its space reserved where the file system can."""
     try:
         if hasattr(os, "posix_fallocate"):
             os.posix_fallocate(descriptor, 0, size)

@@ -5,7 +5,7 @@ pieces outside of protobuf. Kinds that come by the thousand (heartbeats, appends
 travel as rows in packed arrays, the rare ones as protobuf messages; runs in the envelope keep their
 order, so that a frame decodes to exactly the messages it was made of. Sender and target are said
 once per frame and cannot differ between its messages. The two kinds that travel alone when there is
-little to do need no envelope (peer_lone.py).
+little to do need no envelope (short_frames.py).
 
 Decoding is total. Whatever the bytes, it gives messages or raises InvalidArgumentError: the checksum
 finds damage, and a frame whose checksum holds but whose numbers lie is refused as well. What it
@@ -57,9 +57,9 @@ def encode_frame(messages: Sequence[tuple[GroupId, Message]]) -> list[Buffer]:
     target = first.to
     assert sender != NO_NODE
     assert target != NO_NODE
-    lone = encode_short(group, first) if len(messages) == 1 else None
-    if lone is not None:
-        rest = _NO_ENVELOPE + lone
+    short = encode_short(group, first) if len(messages) == 1 else None
+    if short is not None:
+        rest = _NO_ENVELOPE + short
         return [_CHECKSUM.pack(crc32c(rest)) + rest]
     outgoing = Outgoing()
     runs = _write_runs(outgoing, messages, sender, target)

@@ -20,7 +20,7 @@ HISTOGRAM = "histogram"
 _EXPONENTS = range(4, 25)
 _BOUNDS = tuple((exponent, f"{(1 << exponent) / 1e6:.6f}") for exponent in _EXPONENTS)
 
-#: flotilla_raft_state of a replica that repairs its log, and neither votes nor serves until that is done.
+#: flotilla_raft_state of a replica that repairs its log, and serves nothing until that is done.
 STATE_DAMAGED = 0
 _STATES = ", ".join(f"{number} {name}" for number, name in {STATE_DAMAGED: "damaged", **ROLE_NAMES}.items())
 
