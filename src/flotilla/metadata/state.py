@@ -61,7 +61,7 @@ class ClusterState:
         self.cluster = _NO_CLUSTER
         self.brokers: dict[NodeId, Broker] = {}
         #: Brokers that left, and when. Their ids are not used again: a node with an empty disk and a known id could
-        #: vote against entries that it has lost.
+        #: vote for a leader without entries that it had stored.
         self.removed_nodes: dict[NodeId, int] = {}
         #: By id, which is also the order of creation: altering replaces in place.
         self.topics: dict[int, Topic] = {}

@@ -82,7 +82,7 @@ class Partition:
     def may_found(self, node: NodeId) -> bool:
         """Whether `node` may start as one of the first voters, with an empty log and a vote at once.
 
-        Only a node that never held data of the group may: another could vote against entries that it has lost.
+        Only a node that never held data of the group may: another could vote for a leader without entries that it had.
         """
         return node in self.founders and node not in self.latecomers
 
