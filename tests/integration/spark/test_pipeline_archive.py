@@ -13,7 +13,7 @@ from flotilla.spark.lake.manifest import Span
 from flotilla.spark.pipelines import archive as archive_module
 from flotilla.spark.pipelines.archive import ArchiveOptions, archive, unnamed_files, verify_lake
 from flotilla.spark.pipelines.compaction import CompactionRules
-from flotilla.spark.pipelines.retention_hold import Hold
+from flotilla.spark.pipelines.retention_hold import RetentionHold
 from flotilla.spark.pipelines.session import prepare
 from flotilla.spark.pipelines.streaming_run import RunOptions
 from flotilla.types.errors import CorruptionError, FlotillaError
@@ -88,8 +88,8 @@ def test_a_driver_that_dies_at_any_stage_leaves_each_record_once(
         elif stage == "commit":
             broken.setattr(Lake, "commit", die)
         else:
-            real = Hold.move
-            broken.setattr(Hold, "move", lambda self, spans: real(self, spans) if not spans else die())
+            real = RetentionHold.move
+            broken.setattr(RetentionHold, "move", lambda self, spans: real(self, spans) if not spans else die())
         with pytest.raises(FlotillaError, match="the driver dies here"):
             archive(spark, said)
     assert client.committed_offset(said.topics[0], "archive", 0) == 0, "the hold moves last"

@@ -68,7 +68,7 @@ def test_every_kind_of_finding_and_no_other(spark: Any) -> None:
     assert {kind: sorted(rows) for kind, rows in by_kind.items()} == expected
     details = {row.finding: row.detail for row in found if row.topic in ("gap", "mixed")}
     assert details["hole"] == "offsets up to 10"
-    assert details["reordered"] == "sequence 1 of p stands behind 2"
+    assert details["reordered"] == "sequence 1 of p is stored after 2"
 
 
 def test_log_lake_and_consumers_against_the_ledger(

@@ -61,7 +61,7 @@ def test_triage_and_a_redrive_that_is_repeated_and_broken(
     page = read_page(write_report(found, tmp_path / "page.html"))
     assert (page.links, page.tags["svg"], page.tags["b"] == 4) == ([], 2, True), "the reason is text, not markup"
 
-    with pytest.raises(InvalidArgumentError, match="there are the columns"):
+    with pytest.raises(InvalidArgumentError, match="the columns are"):
         chosen_letters(letters, "colour = 'red'")
     chosen = chosen_letters(letters, f"fingerprint = '{fingerprint_of(REASONS[1].format(number=1))}'")
     options = RedriveOptions(servers, str(tmp_path / "redrive"), rows_per_second=100.0)

@@ -1,4 +1,4 @@
-"""The archive on disk: Parquet files and the manifests that say which of them count.
+"""The archive on disk: Parquet files, and the manifests that list them.
 
-Pipelines that write and read it live in `spark/pipelines`.
+The pipelines that write and read it are in `spark/pipelines`.
 """

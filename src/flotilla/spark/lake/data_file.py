@@ -1,8 +1,7 @@
-"""One Parquet file of a lake: how it is written, and how it is read back to see that it is whole.
+"""The writer and the verifier of one Parquet file of a lake.
 
-Runs inside of Python tasks: rows go from Arrow to Parquet without a detour over the JVM. Rows of a file are sorted by
-partition and offset; statistics of partition, offset and timestamp let a reader pass over what it does not need. The
-topic is said by the folder.
+Runs in Python tasks: rows go from Arrow to Parquet without the JVM. Rows of a file are sorted by partition and offset;
+statistics of partition, offset and timestamp let a reader skip rows. The folder names the topic.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,9 +21,9 @@ from flotilla.spark.lake.store import CheckedFile
 from flotilla.types.errors import CorruptionError
 from flotilla.types.limits import MIB
 
-#: In the order in which they stand in a file.
+#: In the order of a file.
 STORED_COLUMNS: Final = ("key", "value", "partition", "offset", "timestamp", "headers", "priority", "content_type")
-#: A row group is written when it has so much.
+#: A row group is written at either size.
 GROUP_ROWS: Final = 131_072
 GROUP_BYTES: Final = 64 * MIB
 COMPRESSION: Final = "zstd"
@@ -38,7 +37,7 @@ def folder_of(topic: str, day: date) -> str:
 
 
 class FileWriter:
-    """Writes one file; `done` says what became of it. Rows come sorted."""
+    """Writes one file of sorted rows; `done` describes it."""
 
     def __init__(self, path: str, topic: str, file: CheckedFile, schema: "pa.Schema") -> None:
         self._path = path
@@ -54,18 +53,18 @@ class FileWriter:
             sorting_columns=[pq.SortingColumn(schema.get_field_index(name)) for name in _MEASURED[:2]],
         )
         self._schema = schema
-        self._waiting: list[pa.RecordBatch] = []
-        self._waiting_rows = self._waiting_bytes = 0
+        self._pending: list[pa.RecordBatch] = []
+        self._pending_rows = self._pending_bytes = 0
         self._runs: list[Run] = []
         self._times_ms: list[int] = []
 
     def write(self, batch: "pa.RecordBatch") -> None:
         if not batch.num_rows:
             return
-        self._waiting.append(batch)
-        self._waiting_rows += batch.num_rows
-        self._waiting_bytes += batch.nbytes
-        if self._waiting_rows >= GROUP_ROWS or self._waiting_bytes >= GROUP_BYTES:
+        self._pending.append(batch)
+        self._pending_rows += batch.num_rows
+        self._pending_bytes += batch.nbytes
+        if self._pending_rows >= GROUP_ROWS or self._pending_bytes >= GROUP_BYTES:
             self._flush()
 
     def close(self) -> None:
@@ -73,11 +72,11 @@ class FileWriter:
         self._writer.close()
 
     def end(self) -> None:
-        """Whatever happened: a Parquet writer must be closed before its file is."""
+        """Also after an error: a Parquet writer must be closed before its file is."""
         self._writer.close()
 
     def done(self) -> DataFile:
-        """After it was closed."""
+        """The description of the file, after `close`."""
         return DataFile(
             path=self._path,
             topic=self._topic,
@@ -89,10 +88,10 @@ class FileWriter:
         )
 
     def _flush(self) -> None:
-        if not self._waiting:
+        if not self._pending:
             return
-        table = pa.Table.from_batches(self._waiting, self._schema)
-        self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
+        table = pa.Table.from_batches(self._pending, self._schema)
+        self._pending, self._pending_rows, self._pending_bytes = [], 0, 0
         self._writer.write_table(table, row_group_size=max(table.num_rows, 1))
         self._runs = _appended(self._runs, runs_of(table))
         bounds = pc.min_max(table["timestamp"].cast(pa.int64()))
@@ -100,7 +99,7 @@ class FileWriter:
 
 
 def write_days(lake: Lake, topic: str, name: str, batches: "Iterable[pa.RecordBatch]") -> list[DataFile]:
-    """Writes rows of one topic, a file for each day of their times. What fails leaves no file behind."""
+    """Writes rows of one topic, a file for each day of their times. An error leaves no file."""
     writers: dict[date, FileWriter] = {}
     with ExitStack() as files:
         for batch in batches:
@@ -128,7 +127,7 @@ def _by_day(batch: "pa.RecordBatch") -> "list[tuple[date, pa.RecordBatch]]":
 
 
 def runs_of(table: Any) -> list[Run]:
-    """The offsets of rows that are sorted by partition and offset."""
+    """The runs of offsets of rows that are sorted by partition and offset."""
     partitions = _numbers(table["partition"])
     offsets = _numbers(table["offset"])
     if not len(offsets):
@@ -147,14 +146,14 @@ def _numbers(column: Any) -> Any:
 
 
 def _appended(runs: list[Run], more: Sequence[Run]) -> list[Run]:
-    """Runs of rows that stand behind others."""
+    """Appends runs, and joins the first with the last one if they are adjacent."""
     if runs and more and runs[-1].partition == more[0].partition and runs[-1].end == more[0].first:
         return [*runs[:-1], runs[-1]._replace(end=more[0].end), *more[1:]]
     return [*runs, *more]
 
 
 def verify(lake: Lake, file: DataFile) -> None:
-    """Reads a file back: its bytes, its rows, its offsets. Raises CorruptionError when something is not as written."""
+    """Reads a file back: its bytes, rows and offsets. Raises CorruptionError when it is not as written."""
     try:
         checksum, size_bytes = lake.checksum(file.path)
         if (checksum, size_bytes) != (file.checksum, file.size_bytes):

@@ -1,11 +1,10 @@
-"""A lake: a store of Parquet files, and the manifests that say which of them count.
+"""A lake: a store of Parquet files, and the manifests that list them.
 
     <lake>/topic=orders/date=2030-01-31/<partition>-<first offset>-<token>.parquet
     <lake>/_manifest/00000000000000000007.json
 
-Owns the names; what a manifest means is `manifest.py`'s. A new version never takes the place of one that is there, so
-of two archives that write at once one is told; where a store cannot do that, one archive per lake is a rule for its
-operator.
+Owns the names of files; `manifest.py` owns the meaning of a manifest. A new version never replaces an existing one, so
+the second of two concurrent archives fails. A store that cannot guarantee that allows one archive per lake.
 """
 
 from typing import Final
@@ -15,14 +14,14 @@ from flotilla.spark.lake.store import Store
 from flotilla.types.errors import CorruptionError
 
 MANIFEST_FOLDER: Final = "_manifest"
-#: Versions of the manifest that stay, for readers that began a while ago.
+#: For readers that began with an older version.
 VERSIONS_KEPT: Final = 32
 _SUFFIX: Final = ".json"
 
 
 class Lake(Store):
     def latest(self) -> Manifest:
-        """The newest one; an empty one when there is none. Raises CorruptionError when it is damaged."""
+        """The newest manifest; an empty one if there is none. Raises CorruptionError."""
         versions = self._versions()
         if not versions:
             return Manifest()
@@ -35,12 +34,12 @@ class Lake(Store):
         return manifest
 
     def commit(self, manifest: Manifest) -> None:
-        """Makes it the newest one. Raises AlreadyExistsError when its version was taken."""
+        """Makes it the newest manifest. Raises AlreadyExistsError when the version exists."""
         self.put(_path(manifest.version), encode(manifest), is_new=True)
         self.remove(map(_path, self._versions()[:-VERSIONS_KEPT]))
 
     def list_files(self) -> list[str]:
-        """Every data file in the folder, whether a manifest names it or not."""
+        """Every data file in the folder, whether a manifest lists it or not."""
         return list(self.list(suffix=".parquet"))
 
     def _versions(self) -> list[int]:

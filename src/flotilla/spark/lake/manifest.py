@@ -1,10 +1,10 @@
-"""What a lake holds: one value that names every file, and what follows from it.
+"""The manifest of a lake: one value that lists every file.
 
-Pure. A file that no manifest names does not exist for readers, whatever lies in the folder. A manifest changes only by
-becoming the next version, and every file in it was read back from the lake before. Its invariants:
+Pure. A file that no manifest lists does not exist for readers. A manifest changes only by becoming the next version,
+and every file in it was read back from the lake before. Its invariants:
 
 1. for each partition the offsets of all files together are one dense range, no offset twice;
-2. that range only grows at its end: what comes next begins where the last one ended;
+2. that range grows only at its end: the next batch begins where the last one ended;
 3. a (query, batch) is in it once: repeating it changes nothing;
 4. compaction changes files, never offsets.
 """
@@ -46,12 +46,12 @@ class DataFile:
     #: Below the lake.
     path: str
     topic: str
-    #: Sorted, and as long as they can be.
+    #: Sorted, and as long as possible.
     runs: tuple[Run, ...]
     size_bytes: int
-    #: BLAKE2b of the bytes that were written.
+    #: BLAKE2b of the written bytes.
     checksum: str
-    #: Of the records' own times.
+    #: Of the records' timestamps.
     time_ms_min: int
     time_ms_max: int
 
@@ -75,7 +75,7 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True)
 class Retired:
-    """A file that a later one has replaced, and since when; readers of older manifests may still be at it."""
+    """A replaced file, and since when; readers of older manifests may still use it."""
 
     path: str
     since_ms: int
@@ -85,7 +85,7 @@ class Retired:
 class Manifest:
     version: int = 0
     files: tuple[DataFile, ...] = ()
-    #: For each query the last batch that is in the lake.
+    #: For each query its last batch in the lake.
     batches: Mapping[str, int] = field(default_factory=dict)
     retired: tuple[Retired, ...] = ()
 
@@ -104,20 +104,20 @@ class Manifest:
         return batch_id <= self.batches.get(query_id, -1)
 
     def spans(self) -> dict[Partition, Span]:
-        """For each partition what the lake has of it. Raises CorruptionError when that is not one dense range."""
+        """The offsets of each partition in the lake. Raises CorruptionError when they are not one dense range."""
         found = {}
         for topic in self.topics:
             for number, runs in _by_partition(self.files_of(topic)).items():
                 joined = join_runs(runs)
                 if len(joined) != 1:
-                    raise CorruptionError(f"the manifest has {_shown(topic, joined)}: that is not one range")
+                    raise CorruptionError(f"the manifest has {_shown(topic, joined)}: not one range")
                 found[topic, number] = Span(joined[0].first, joined[0].end)
         return found
 
     def with_batch(self, query_id: str, batch_id: int, files: Sequence[DataFile]) -> "Manifest":
         """The next version, with the files of one batch. Raises InvalidArgumentError when they do not fit.
 
-        Whoever calls has looked at `has_batch`, and has read the files back.
+        The caller has checked `has_batch`, and has read the files back.
         """
         assert not self.has_batch(query_id, batch_id), "a batch is in the lake once"
         spans = self.spans()
@@ -128,9 +128,9 @@ class Manifest:
         return replace(self, version=self.version + 1, files=(*self.files, *files), batches=batches)
 
     def compacted(self, old: Iterable[DataFile], new: Sequence[DataFile], now_ms: int) -> "Manifest":
-        """The next version, in which `new` stands for `old`. Raises InvalidArgumentError unless the rows are the same.
+        """The next version, with `new` in place of `old`. Raises InvalidArgumentError unless the rows are the same.
 
-        Old files stay in the lake until their grace is over.
+        Old files stay in the lake for the grace period.
         """
         gone = {file.path: file for file in old}
         kept = tuple(file for file in self.files if file.path not in gone)
@@ -142,18 +142,18 @@ class Manifest:
         return replace(self, version=self.version + 1, files=(*kept, *new), retired=retired)
 
     def expired(self, grace_ms: int, now_ms: int) -> list[str]:
-        """Files that nobody can be reading any more."""
+        """Retired files whose grace period is over."""
         return [each.path for each in self.retired if now_ms - each.since_ms >= grace_ms]
 
     def forgetting(self, paths: Iterable[str]) -> "Manifest":
-        """The next version, without these among the retired."""
+        """The next version, without these retired files."""
         gone = set(paths)
         retired = tuple(each for each in self.retired if each.path not in gone)
         return replace(self, version=self.version + 1, retired=retired)
 
 
 def join_runs(runs: Iterable[Run]) -> list[Run]:
-    """The same offsets in as few runs as possible. Raises CorruptionError when one stands there twice."""
+    """The same offsets in as few runs as possible. Raises CorruptionError when an offset occurs twice."""
     joined: list[Run] = []
     for run in sorted(runs):
         last = joined[-1] if joined else None
@@ -175,7 +175,7 @@ def _by_partition(files: Iterable[DataFile]) -> dict[int, list[Run]]:
 
 
 def _content(files: Iterable[DataFile]) -> list[tuple[str, list[Run]]]:
-    """Which offsets of which topic are in these files."""
+    """The runs of each topic in these files."""
     kept = list(files)
     topics = sorted({file.topic for file in kept})
     return [(topic, join_runs(run for file in kept if file.topic == topic for run in file.runs)) for topic in topics]
@@ -195,11 +195,11 @@ def _shown(topic: str, runs: Iterable[Run]) -> str:
     return ", ".join(f"{topic}/{run.partition} [{run.first}, {run.end})" for run in runs)
 
 
-# As it is stored.
+# The stored form.
 
 
 def encode(manifest: Manifest) -> bytes:
-    """JSON with a digest of its content, so that what was cut off or changed is noticed."""
+    """JSON with a digest of its content, which detects truncation and changes."""
     content: dict[str, Any] = {
         "format": FORMAT,
         "version": manifest.version,

@@ -1,7 +1,6 @@
-"""A folder that may be anywhere: a path of this machine, or any address that `pyarrow.fs` knows.
+"""A folder of files: a path of this machine, or any URI that `pyarrow.fs` knows.
 
-Owns bytes and durability: what was put is on disk, whole or not at all. A store travels to the executors by its
-address alone.
+Owns bytes and durability: a file that was put is on disk, whole or not at all. A store is pickled as its address.
 """
 
 import os
@@ -22,12 +21,12 @@ _CHECKSUM_BYTES: Final = 16
 
 class Store:
     def __init__(self, address: str) -> None:
-        """Raises InvalidArgumentError when nothing can be there."""
+        """Raises InvalidArgumentError for an address that is no folder."""
         self.address = address if "://" in address else str(Path(address).expanduser().resolve())
         try:
             self._files, self._root = pafs.FileSystem.from_uri(self.address)
         except (ValueError, OSError) as error:
-            raise InvalidArgumentError(f"{address!r} is no place for files: {error}") from None
+            raise InvalidArgumentError(f"{address!r} is no path or URI of a folder: {error}") from None
         self._root = self._root.rstrip("/")
         self._is_local = isinstance(self._files, pafs.LocalFileSystem)
 
@@ -35,13 +34,13 @@ class Store:
         return type(self), (self.address,)
 
     def address_of(self, path: str) -> str:
-        """Of something below, as Spark takes it."""
+        """The address of a path in the store, as Spark reads it."""
         return f"{self.address.rstrip('/')}/{path}"
 
-    # Small files, whole.
+    # Small files.
 
     def read(self, path: str) -> bytes | None:
-        """None: it is not there."""
+        """None: there is no such file."""
         try:
             with self._files.open_input_stream(self._full(path)) as stream:
                 data: bytes = stream.read()
@@ -50,10 +49,9 @@ class Store:
         return data
 
     def put(self, path: str, data: bytes, *, is_new: bool = False) -> None:
-        """In one step. With `is_new`, raises AlreadyExistsError when it is there; else it takes its place.
+        """Writes a file atomically. With `is_new`, raises AlreadyExistsError when it exists; else replaces it.
 
-        A store that is not a file system of this machine looks before it writes: there, two who write a new file of
-        one name at the same moment are not told apart.
+        A remote store checks before it writes: there, two concurrent writers of one new file are not detected.
         """
         full = self._full(path)
         self._files.create_dir(full.rpartition("/")[0], recursive=True)
@@ -65,11 +63,11 @@ class Store:
         with self._files.open_output_stream(full) as stream:
             stream.write(data)
 
-    # Large ones.
+    # Large files.
 
     @contextmanager
     def writing(self, path: str) -> Iterator["CheckedFile"]:
-        """A new file, which is on disk when this ends well and gone when it does not."""
+        """A new file, which is on disk when the block succeeds and removed when it fails."""
         full = self._full(path)
         self._files.create_dir(full.rpartition("/")[0], recursive=True)
         file = CheckedFile(self._files.open_output_stream(full))
@@ -89,7 +87,7 @@ class Store:
         return self._files.open_input_file(self._full(path))
 
     def checksum(self, path: str) -> tuple[str, int]:
-        """Of the bytes as they are there now, and how many they are. Raises OSError."""
+        """The checksum and the size of the stored bytes. Raises OSError."""
         digest, size_bytes = blake2b(digest_size=_CHECKSUM_BYTES), 0
         with self._files.open_input_stream(self._full(path)) as stream:
             while data := stream.read(_READ_BYTES):
@@ -97,10 +95,10 @@ class Store:
                 size_bytes += len(data)
         return digest.hexdigest(), size_bytes
 
-    # All of them.
+    # Folders.
 
     def list(self, folder: str = "", *, suffix: str) -> Iterable[str]:
-        """Paths of all files below a folder whose names end like this, in order."""
+        """Paths of all files in a folder tree with this suffix, sorted."""
         top = self._full(folder) if folder else self._root
         selector = pafs.FileSelector(top, allow_not_found=True, recursive=True)
         below = len(self._root) + 1
@@ -108,7 +106,7 @@ class Store:
         return sorted(path for path in found if path.endswith(suffix))
 
     def remove(self, paths: Iterable[str]) -> None:
-        """What is not there is fine."""
+        """Removes files; missing ones are ignored."""
         for path in paths:
             with suppress(FileNotFoundError):
                 self._files.delete_file(self._full(path))
@@ -118,7 +116,7 @@ class Store:
 
 
 class CheckedFile:
-    """What a Parquet writer writes into: the bytes go to the store, and into a checksum on their way."""
+    """A file for a Parquet writer that computes the checksum of what is written."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -166,7 +164,7 @@ def _put_local(full: str, data: bytes, *, is_new: bool) -> None:
             file.flush()
             os.fsync(file.fileno())
         if is_new:
-            # Unlike a rename, a link never takes the place of what is there.
+            # Unlike a rename, a link never replaces an existing file.
             os.link(beside, full)
         else:
             os.replace(beside, full)
@@ -179,7 +177,7 @@ def _put_local(full: str, data: bytes, *, is_new: bool) -> None:
 
 
 def _taken(full: str) -> AlreadyExistsError:
-    return AlreadyExistsError(f"{full} is there already: somebody else writes there too")
+    return AlreadyExistsError(f"{full} exists already: another archive writes to this lake")
 
 
 def _sync(full: str) -> None:
@@ -189,7 +187,7 @@ def _sync(full: str) -> None:
 
 
 def _sync_folders(full: str) -> None:
-    """A new name is on disk when its folder is; and so are folders that were made on the way."""
+    """A new name is durable when its folder is synced, and so are new parent folders."""
     folder = full.rpartition("/")[0]
     for _ in range(3):
         handle = os.open(folder or "/", os.O_RDONLY)

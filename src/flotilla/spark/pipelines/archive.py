@@ -1,9 +1,9 @@
-"""`flotilla pipeline archive`: topics into a lake, each record once, and held in the log until it is safely there.
+"""`flotilla pipeline archive`: copies topics into a lake, each record once, and holds retention until it is there.
 
 For each micro-batch: tasks write files and describe them; other tasks read the files back; one version of the manifest
-names them, under the query's id and the batch's number; then the hold on retention moves. Whatever fails in between
-leaves files that no manifest names and a hold that is too far back, and the next run mends both. The checkpoint says
-how far Spark has come, the manifest what the lake has; if they do not belong together, nothing is written.
+lists them, under the query's id and the batch's number; then the retention hold moves. A failure in between leaves
+unlisted files and a hold that is too far back; the next run repairs both. The checkpoint has Spark's position, the
+manifest the lake's; if they do not match, nothing is written.
 """
 
 import json
@@ -22,8 +22,8 @@ from flotilla.spark.lake.manifest import DataFile, Manifest, Partition, Span
 from flotilla.spark.pipelines.archive_source import NAME, file_text, read_file_text
 from flotilla.spark.pipelines.compaction import CompactionRules, compact
 from flotilla.spark.pipelines.executor_jobs import run_executor_jobs
-from flotilla.spark.pipelines.retention_hold import Hold
-from flotilla.spark.pipelines.streaming_run import RunOptions, Tell, run_query
+from flotilla.spark.pipelines.retention_hold import RetentionHold
+from flotilla.spark.pipelines.streaming_run import ReportProgress, RunOptions, run_query
 from flotilla.types.errors import CorruptionError
 
 GROUP_DEFAULT: Final = "archive"
@@ -35,20 +35,20 @@ class ArchiveOptions:
     topics: Sequence[str]
     lake: str
     run: RunOptions
-    #: Whose committed offset holds retention.
+    #: The group whose committed offset holds retention.
     group: str = GROUP_DEFAULT
-    #: Records of one micro-batch, and so of one version of the manifest.
+    #: Records of one micro-batch, and so of one manifest version.
     batch_rows: int = 2_000_000
     compaction: CompactionRules = field(default_factory=CompactionRules)
 
 
 @dataclass(frozen=True, slots=True)
 class Archived:
-    """What a run has done, and what there is now."""
+    """The result of a run, and the totals of the lake."""
 
     rows: int
     files: int
-    #: In the whole lake.
+    #: Of the whole lake.
     rows_total: int
     files_total: int
     version: int
@@ -56,26 +56,26 @@ class Archived:
 
 
 class Archive:
-    def __init__(self, spark: SparkSession, options: ArchiveOptions, tell: Tell) -> None:
+    def __init__(self, spark: SparkSession, options: ArchiveOptions, progress: ReportProgress) -> None:
         self._spark = spark
         self._options = options
-        self._tell = tell
+        self._progress = progress
         self._lake = Lake(options.lake)
         self._manifest = self._lake.latest()
         self._rows = self._files = self._compacted = 0
 
     def run(self) -> Archived:
-        """Until everything that is there is in the lake, or for ever, as the options say."""
+        """Runs until the lake has everything, or for ever, by the options."""
         options = self._options
         with Client(options.servers, name="archive") as client:
-            hold = Hold(client, options.group, options.topics)
+            hold = RetentionHold(client, options.group, options.topics)
             hold.begin(self._manifest.spans())
             query = (
                 self._source(client)
                 .writeStream.foreachBatch(partial(self._take, hold))
                 .queryName(f"archive {', '.join(options.topics)}")
             )
-            run_query(query, options.run, self._tell)
+            run_query(query, options.run, self._progress)
             self._compact()
         manifest = self._manifest
         return Archived(self._rows, self._files, manifest.rows, len(manifest.files), manifest.version, self._compacted)
@@ -88,20 +88,20 @@ class Archive:
             "subscribe": ",".join(options.topics),
             "lake": self._lake.address,
             "maxOffsetsPerTrigger": str(options.batch_rows),
-            # For a checkpoint that is new: one that was used before goes on where it was.
+            # For a new checkpoint only: a used one has its own position.
             "startingOffsets": json.dumps(starting_offsets(client, options.topics, self._manifest.spans())),
         }.items():
             reader = reader.option(name, value)
         return reader.load()
 
-    def _take(self, hold: Hold, files: DataFrame, batch_id: int) -> None:
-        """One micro-batch. The query waits for it."""
+    def _take(self, hold: RetentionHold, files: DataFrame, batch_id: int) -> None:
+        """Takes one micro-batch; the query waits for it."""
         described = [read_file_text(row.file) for row in files.collect()]
         query_id = self._spark.sparkContext.getLocalProperty("sql.streaming.queryId")
-        assert query_id is not None, "a micro-batch is one of a query"
+        assert query_id is not None, "a micro-batch belongs to a query"
         manifest = self._lake.latest()
         if manifest.has_batch(query_id, batch_id):
-            # The driver died between the manifest and Spark's own note of the batch.
+            # The driver died between the manifest and Spark's commit of the batch.
             self._lake.remove(file.path for file in described)
         elif described:
             verify_files(self._spark, self._lake, described)
@@ -111,7 +111,9 @@ class Archive:
             self._files += len(described)
         self._manifest = manifest
         hold.move(manifest.spans())
-        self._tell(f"batch {batch_id}: {self._rows:,} rows in {self._files:,} files; the lake has {manifest.rows:,}")
+        self._progress(
+            f"batch {batch_id}: {self._rows:,} rows in {self._files:,} files; the lake has {manifest.rows:,}"
+        )
         if not self._options.run.is_once and batch_id % self._options.compaction.every_batches == 0:
             self._compact()
 
@@ -122,23 +124,23 @@ class Archive:
         self._compacted += len(self._manifest.retired) - len(before.retired)
 
     def _remove_expired(self) -> None:
-        """Files that were replaced long enough ago."""
+        """Removes retired files whose grace period is over."""
         paths = self._manifest.expired(self._options.compaction.grace_ms, time.time_ns() // 1_000_000)
         if paths:
-            # Forgotten first: a file that stays by mistake costs room, one that is missing costs a reader.
+            # The manifest first: a leftover file costs space, a missing one breaks a reader.
             manifest = self._manifest.forgetting(paths)
             self._lake.commit(manifest)
             self._manifest = manifest
             self._lake.remove(paths)
 
 
-def archive(spark: SparkSession, options: ArchiveOptions, tell: Tell = lambda _: None) -> Archived:
-    """Brings topics into a lake. Raises CorruptionError when a file cannot be read back as it was written."""
-    return Archive(spark, options, tell).run()
+def archive(spark: SparkSession, options: ArchiveOptions, progress: ReportProgress = lambda _: None) -> Archived:
+    """Copies topics into a lake. Raises CorruptionError when a file cannot be read back as written."""
+    return Archive(spark, options, progress).run()
 
 
 def starting_offsets(client: Client, topics: Sequence[str], spans: dict[Partition, Span]) -> dict[str, dict[str, int]]:
-    """For each partition where the lake ends, or -2 for the oldest record."""
+    """For each partition the end of the lake, or -2 for the oldest record."""
     return {
         topic: {
             str(part.number): spans[topic, part.number].end if (topic, part.number) in spans else -2
@@ -149,7 +151,7 @@ def starting_offsets(client: Client, topics: Sequence[str], spans: dict[Partitio
 
 
 def verify_files(spark: SparkSession, lake: Lake, files: Sequence[DataFile]) -> None:
-    """Has tasks read files back. Raises CorruptionError."""
+    """Reads files back in tasks. Raises CorruptionError."""
     problems = [text for text in run_executor_jobs(spark, [file_text(file) for file in files], _verifier(lake)) if text]
     if problems:
         raise CorruptionError(f"{len(problems)} of {len(files)} files are not as they were written: {problems[0]}")
@@ -175,6 +177,6 @@ def verify_lake(spark: SparkSession, lake: Lake) -> Manifest:
 
 
 def unnamed_files(lake: Lake, manifest: Manifest) -> list[Any]:
-    """Files in the folder that count for nobody: left by attempts that failed."""
+    """Files that no manifest lists: leftovers of failed attempts."""
     named = {file.path for file in manifest.files} | {each.path for each in manifest.retired}
     return [path for path in lake.list_files() if path not in named]

@@ -1,8 +1,8 @@
 """The data source `flotilla_archive`: a stream of topics whose tasks write Parquet, and whose rows describe the files.
 
-It plans, limits and reads as `flotilla` does. But what a task has read goes straight into the lake, from Arrow to
-Parquet; Spark's rows are one for each file. Passing every record through the JVM instead takes three to five times as
-long. A task that is repeated writes files of its own; those of the other attempt are in no manifest.
+It plans, limits and reads like `flotilla`, but a task writes its records directly into the lake, from Arrow to Parquet,
+and returns one row for each file. Passing every record through the JVM takes three to five times as long. A repeated
+task writes new files; no manifest lists those of the other attempt.
 """
 
 import json
@@ -24,7 +24,7 @@ from flotilla.spark.stream_reader import FlotillaStreamReader
 
 NAME: Final = "flotilla_archive"
 _LAKE: Final = "lake"
-#: One file, as `file_text` has it.
+#: One file, in the form of `file_text`.
 _SCHEMA: Final = StructType([StructField("file", StringType())])
 
 
@@ -35,7 +35,7 @@ class ArchiveSource(DataSource):
         given = {name: value for name, value in options.items() if name.lower() != _LAKE}
         lakes = [value for name, value in options.items() if name.lower() == _LAKE]
         if not lakes:
-            raise OptionError("where files go is said by the option lake")
+            raise OptionError("the option lake is missing: the folder for files")
         self._lake = lakes[0]
         self._given = {**given, "includeheaders": "true"}
         self._options = read_options(self._given)

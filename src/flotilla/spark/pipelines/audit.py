@@ -1,20 +1,20 @@
-"""`flotilla pipeline audit`: what producers were promised against what is there, exactly, however much it is.
+"""`flotilla pipeline audit`: compares a ledger of acknowledged records with the log, the lake and consumers.
 
-A ledger has one line for each acknowledged record: topic, partition, offset, and the SHA-256 of its value as `digest`;
-if it also has `producer` and `sequence`, order is checked. It is compared with the log and the lake, each read as a
-whole; and, if there is one, with a ledger of what consumers have handled. Everything is joined by Spark; what comes to
-the driver is how many there are of each finding, and the findings themselves go into files.
+A ledger has one line for each acknowledged record: topic, partition, offset, and the SHA-256 of its payload as
+`digest`; with `producer` and `sequence`, order is checked too. It is compared with the whole log and lake and, if
+given, with a ledger of handled records. Spark joins them; the driver gets the number of each finding, and the findings
+go into files.
 
 | finding | meaning |
 | --- | --- |
 | missing | acknowledged, and neither in the log nor in the lake at its place |
 | doubled | stored at more places than it was acknowledged, or at one place twice |
-| different | the log and the lake have something else at one place |
-| reordered | behind a later one of the same producer |
-| hole | offsets that are not there, between others that are |
+| different | the log and the lake differ at one place |
+| reordered | stored after a later record of the same producer |
+| hole | missing offsets between existing ones |
 | unconsumed | acknowledged, and not in the ledger of consumers |
-| consumed_again | there more than once; at-least-once allows it, so it is told and is no fault |
-| consumed_late | handled behind a later one of the same partition by the same consumer |
+| consumed_again | handled more than once; at-least-once allows it, so it is no fault |
+| consumed_late | handled after a later record of the same partition by the same consumer |
 """
 
 from collections.abc import Sequence
@@ -32,9 +32,9 @@ from flotilla.spark.lake.store import Store
 from flotilla.spark.pipelines.ranges import lake_rows
 from flotilla.types.errors import InvalidArgumentError, NotFoundError
 
-#: What must not be.
+#: Findings that fail an audit.
 FAULTS: Final = ("missing", "doubled", "different", "reordered", "hole", "unconsumed", "consumed_late")
-#: What may be, and is worth knowing.
+#: Findings that do not.
 NOTES: Final = ("consumed_again",)
 FINDINGS: Final = "findings"
 _PLACE: Final = ("topic", "partition", "offset")
@@ -46,7 +46,7 @@ _CONSUMED: Final = "topic string, partition int, offset long, consumer string, p
 class AuditOptions:
     servers: str
     ledger: str
-    #: Where findings go.
+    #: The folder for findings.
     out: str
     lake: str | None = None
     consumed: str | None = None
@@ -55,7 +55,7 @@ class AuditOptions:
 @dataclass(frozen=True, slots=True)
 class Audited:
     acknowledged: int
-    #: Places that are in the log, and in the lake.
+    #: Records in the log, and in the lake.
     in_log: int
     in_lake: int
     counts: dict[str, int] = field(default_factory=dict)
@@ -85,7 +85,7 @@ def audit(spark: SparkSession, options: AuditOptions) -> Audited:
 
 
 def read_ledger(spark: SparkSession, path: str, schema: str) -> DataFrame:
-    """Parquet, or one JSON object a line. Columns that are not there are null."""
+    """Reads Parquet, or one JSON object a line. Missing columns are null. Raises InvalidArgumentError."""
     reader = spark.read.schema(schema)
     address = Store(path).address
     try:
@@ -99,7 +99,7 @@ def read_ledger(spark: SparkSession, path: str, schema: str) -> DataFrame:
 
 
 def stored_places(spark: SparkSession, options: AuditOptions, topics: Sequence[str]) -> DataFrame:
-    """Every place of these topics, in the log and in the lake: a row for each, with the digest of what is there."""
+    """One row for every record of these topics, in the log and in the lake, with its digest."""
     digest = f.sha2("value", 256).alias("digest")
     parts = [spark.createDataFrame([], "topic string, partition int, offset long, digest string, home string")]
     existing = _existing(options.servers, topics)
@@ -131,7 +131,7 @@ def _existing(servers: str, topics: Sequence[str]) -> list[str]:
 
 
 def findings(ledger: DataFrame, stored: DataFrame, consumed: DataFrame | None = None) -> DataFrame:
-    """All findings as rows: finding, topic, partition, offset, digest, detail. Pure Spark: tables in, table out."""
+    """All findings as rows: finding, topic, partition, offset, digest, detail."""
     parts = [
         _missing(ledger, stored),
         _doubled(ledger, stored),
@@ -145,13 +145,13 @@ def findings(ledger: DataFrame, stored: DataFrame, consumed: DataFrame | None = 
     return reduce(lambda left, right: left.unionByName(right), parts)
 
 
-def _told(rows: DataFrame, finding: str, detail: str = "''") -> DataFrame:
+def _finding(rows: DataFrame, finding: str, detail: str = "''") -> DataFrame:
     digest = f.col("digest") if "digest" in rows.columns else f.lit(None).cast("string").alias("digest")
     return rows.select(f.lit(finding).alias("finding"), *_PLACE, digest, f.expr(f"CAST({detail} AS string) AS detail"))
 
 
 def _missing(ledger: DataFrame, stored: DataFrame) -> DataFrame:
-    """A place that holds something else does not hold what was promised; no digest means that any content is fine."""
+    """A place with other content counts as missing; without a digest any content is fine."""
     there = stored.select(*_PLACE, f.col("digest").alias("found")).distinct()
     joined = ledger.join(there, list(_PLACE), "left")
     kept = f.max(
@@ -161,33 +161,33 @@ def _missing(ledger: DataFrame, stored: DataFrame) -> DataFrame:
     )
     by_place = joined.groupBy(*_PLACE, "digest").agg(kept.alias("is_kept"), f.max("found").alias("found"))
     lost = by_place.where(~f.col("is_kept"))
-    return _told(lost, "missing", "IF(found IS NULL, 'nothing is there', concat('there is ', found))")
+    return _finding(lost, "missing", "IF(found IS NULL, 'nothing is there', concat('there is ', found))")
 
 
 def _doubled(ledger: DataFrame, stored: DataFrame) -> DataFrame:
-    """By content: stored at more places of its topic than it was acknowledged at."""
-    promised = ledger.where("digest IS NOT NULL").groupBy("topic", "digest").agg(
-        f.countDistinct("partition", "offset").alias("promised")
+    """By content: stored at more places of its topic than it was acknowledged."""
+    acknowledged = ledger.where("digest IS NOT NULL").groupBy("topic", "digest").agg(
+        f.countDistinct("partition", "offset").alias("acknowledged")
     )  # fmt: skip
     places = stored.select(*_PLACE, "digest").distinct()
     counted = places.groupBy("topic", "digest").agg(f.count("*").alias("stored"))
-    more = counted.join(promised, ["topic", "digest"]).where("stored > promised")
-    detail = "concat('stored ', stored, ' times, acknowledged ', promised, ' times')"
+    more = counted.join(acknowledged, ["topic", "digest"]).where("stored > acknowledged")
+    detail = "concat('stored ', stored, ' times, acknowledged ', acknowledged, ' times')"
     extra = places.join(more, ["topic", "digest"]).join(ledger.select(*_PLACE), list(_PLACE), "left_anti")
-    return _told(extra, "doubled", detail)
+    return _finding(extra, "doubled", detail)
 
 
 def _doubled_places(stored: DataFrame) -> DataFrame:
-    """One home has two rows of one offset."""
+    """The log or the lake has one offset twice."""
     counted = stored.groupBy(*_PLACE, "home").agg(f.count("*").alias("n"), f.max("digest").alias("digest"))
-    return _told(counted.where("n > 1"), "doubled", "concat('the ', home, ' has it ', n, ' times')")
+    return _finding(counted.where("n > 1"), "doubled", "concat('the ', home, ' has it ', n, ' times')")
 
 
 def _different(stored: DataFrame) -> DataFrame:
     counted = stored.groupBy(*_PLACE).agg(
         f.countDistinct("digest").alias("n"), f.min("digest").alias("digest"), f.max("digest").alias("other")
     )  # fmt: skip
-    return _told(counted.where("n > 1"), "different", "concat('and ', other)")
+    return _finding(counted.where("n > 1"), "different", "concat('and ', other)")
 
 
 def _reordered(ledger: DataFrame) -> DataFrame:
@@ -196,8 +196,8 @@ def _reordered(ledger: DataFrame) -> DataFrame:
     )  # fmt: skip
     numbered = ledger.where("producer IS NOT NULL AND sequence IS NOT NULL")
     late = numbered.withColumn("highest", f.max("sequence").over(before)).where("highest > sequence")
-    detail = "concat('sequence ', sequence, ' of ', producer, ' stands behind ', highest)"
-    return _told(late, "reordered", detail)
+    detail = "concat('sequence ', sequence, ' of ', producer, ' is stored after ', highest)"
+    return _finding(late, "reordered", detail)
 
 
 def _holes(stored: DataFrame) -> DataFrame:
@@ -208,30 +208,30 @@ def _holes(stored: DataFrame) -> DataFrame:
         .withColumn("end", f.col("offset"))
         .withColumn("offset", f.expr("before + 1"))
     )
-    return _told(gaps, "hole", "concat('offsets up to ', end - 1)")
+    return _finding(gaps, "hole", "concat('offsets up to ', end - 1)")
 
 
 def _unconsumed(ledger: DataFrame, consumed: DataFrame) -> DataFrame:
-    return _told(ledger.join(consumed.select(*_PLACE), list(_PLACE), "left_anti"), "unconsumed")
+    return _finding(ledger.join(consumed.select(*_PLACE), list(_PLACE), "left_anti"), "unconsumed")
 
 
 def _consumed_again(consumed: DataFrame) -> DataFrame:
     counted = consumed.groupBy(*_PLACE).count().where("count > 1")
-    return _told(counted, "consumed_again", "concat(count, ' times')")
+    return _finding(counted, "consumed_again", "concat(count, ' times')")
 
 
 def _consumed_late(consumed: DataFrame) -> DataFrame:
-    """Only where a ledger says in which order a consumer has worked."""
+    """Only for ledgers with the order in which a consumer handled records."""
     before = Window.partitionBy("topic", "partition", "consumer").orderBy("position").rowsBetween(
         Window.unboundedPreceding, -1
     )  # fmt: skip
     ordered = consumed.where("position IS NOT NULL")
     late = ordered.withColumn("highest", f.max("offset").over(before)).where("highest > offset")
-    return _told(late, "consumed_late", "concat('after ', highest)")
+    return _finding(late, "consumed_late", "concat('after ', highest)")
 
 
 def _counted(spark: SparkSession, out: str) -> dict[str, int]:
-    """Of what was written, so that counts and files agree."""
+    """Counts the written findings, so that counts and files agree."""
     if not list(Store(out).list(FINDINGS, suffix=".json")):
         return {}
     schema = "topic string, partition int, offset long, digest string, detail string, finding string"

@@ -1,7 +1,7 @@
-"""Small files into large ones: the same rows, another version of the manifest.
+"""The compaction of small files into large ones: the same rows, another version of the manifest.
 
-Files of one topic and day are joined, over all partitions, sorted by partition and offset. New files are read back
-before a manifest names them; old ones stay for a grace, because somebody may be reading an older version.
+Files of one topic and day are joined over all partitions, sorted by partition and offset. New files are read back
+before a manifest lists them; old ones stay for a grace period, for readers of older versions.
 """
 
 import json
@@ -27,18 +27,18 @@ _HOUR_MS: Final = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class CompactionRules:
-    #: A file below this is small, and what is made of small ones is about as large.
+    #: Smaller files are compacted, into files of about this size.
     target_bytes: int = 128 * MIB
-    #: So many small files of a topic and day are worth the work.
+    #: Fewer small files of a topic and day are left alone.
     files_min: int = 16
-    #: How long a file stays that was replaced.
+    #: How long a replaced file stays.
     grace_ms: int = _HOUR_MS
-    #: How often a continuous archive looks.
+    #: How often a continuous archive checks.
     every_batches: int = 50
 
 
 def plan_compaction(files: Sequence[DataFile], rules: CompactionRules) -> list[list[DataFile]]:
-    """Which files become one, by topic and day. Each is in one lot at most, and no lot has only one."""
+    """Lots of files to join, each of one topic and day. A file is in at most one lot, and a lot has two or more."""
     folders: dict[str, list[DataFile]] = {}
     for file in files:
         if file.size_bytes < rules.target_bytes:
@@ -63,12 +63,12 @@ def _lots(files: Sequence[DataFile], rules: CompactionRules) -> list[list[DataFi
 
 
 def compact(spark: SparkSession, lake: Lake, manifest: Manifest, rules: CompactionRules) -> Manifest:
-    """The manifest after it; the same one if nothing is worth the work. Raises CorruptionError."""
+    """The next manifest; the same one if there is nothing to compact. Raises CorruptionError."""
     lots = plan_compaction(manifest.files, rules)
     if not lots:
         return manifest
-    errands = [json.dumps([file_text(file) for file in lot]) for lot in lots]
-    made = [read_file_text(text) for text in run_executor_jobs(spark, errands, _joiner(lake))]
+    jobs = [json.dumps([file_text(file) for file in lot]) for lot in lots]
+    made = [read_file_text(text) for text in run_executor_jobs(spark, jobs, _joiner(lake))]
     old = [file for lot in lots for file in lot]
     following = manifest.compacted(old, made, time.time_ns() // 1_000_000)
     lake.commit(following)
@@ -84,7 +84,7 @@ def _joiner(lake: Lake) -> Callable[[str], str]:
 
 def join_files(lake: Lake, lot: Sequence[DataFile]) -> DataFile:
     """One file with the rows of several, read back. Raises CorruptionError."""
-    assert len({file.folder for file in lot}) == 1, "a file is of one topic and day"
+    assert len({file.folder for file in lot}) == 1, "a file has one topic and day"
     made = write_days(lake, lot[0].topic, "compacted", _sorted_rows(lake, lot))
     if len(made) != 1:
         raise CorruptionError(f"files in {lot[0].folder} have rows of other days")
@@ -93,7 +93,7 @@ def join_files(lake: Lake, lot: Sequence[DataFile]) -> DataFile:
 
 
 def _sorted_rows(lake: Lake, lot: Sequence[DataFile]) -> Iterator[Any]:
-    """All rows by partition and offset. A lot is about as large as one file should be, so it fits into memory."""
+    """All rows by partition and offset. A lot has about the size of one file, so it fits into memory."""
     tables = []
     for file in lot:
         with lake.reading(file.path) as source:

@@ -1,7 +1,7 @@
-"""`flotilla pipeline dead-letters`: failures grouped by what went wrong, with samples; and back again, by a condition.
+"""`flotilla pipeline dead-letters`: dead letters grouped by reason, with samples.
 
-Triage reads dead-letter topics as they are and changes nothing. Reasons are grouped by fingerprint where the rows are;
-only groups come to the driver, never letters.
+Reads dead-letter topics and changes nothing; `redrive.py` sends letters back. The executors group reasons by
+fingerprint; only groups come to the driver, never letters.
 """
 
 from collections.abc import Sequence
@@ -21,19 +21,19 @@ from flotilla.spark.pipelines.report import Report
 from flotilla.types.dead_letters import HEADER_PREFIX, PREFIX, dead_letter_topic
 from flotilla.types.errors import InvalidArgumentError
 
-#: Groups of failures that are told; the rest is counted.
+#: Groups in a report; the rest is only counted.
 GROUPS_MAX: Final = 100
-#: Into so many parts the time is cut in which letters died.
+#: Steps of the time line.
 MOMENTS: Final = 60
 _SAMPLE_CHARS: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Failures:
-    """One group: the same thing went wrong in the same place."""
+    """One group: the same reason in the same topic and group."""
 
     fingerprint: str
-    #: The reason with what differs taken out, and one reason as it was.
+    #: The reason without its variable parts, and one original reason.
     shape: str
     sample_reason: str
     topic: str
@@ -42,7 +42,7 @@ class Failures:
     attempts_max: int
     first_died: str
     last_died: str
-    #: Of the youngest: where it is in its dead-letter topic, and the beginning of its payload.
+    #: Of the youngest letter: its place in the dead-letter topic, and the beginning of its payload.
     sample_place: str
     sample_payload: str
 
@@ -51,7 +51,7 @@ class Failures:
 class Triage:
     letters: int
     groups: tuple[Failures, ...]
-    #: When letters died, in steps, and how many of each of the largest groups in each step.
+    #: Steps of time, and the letters of the largest groups in each step.
     moments: tuple[str, ...]
     series: tuple[tuple[str, tuple[float, ...]], ...]
 
@@ -59,9 +59,9 @@ class Triage:
 def letters_table(
     spark: SparkSession, *, servers: str, topic: str | None = None, group: str | None = None
 ) -> DataFrame:
-    """Every dead letter as a row that says what happened to it; of all topics and groups, unless some are named.
+    """Every dead letter as a row with its history; of all topics and groups, or only the given ones.
 
-    `topic`, `partition` and `offset` say where it was first, `dlq`, `dlq_partition` and `dlq_offset` where it is.
+    `topic`, `partition` and `offset` are its original place, `dlq`, `dlq_partition` and `dlq_offset` its present one.
     """
     reader = spark.read.format("flotilla").option("servers", servers).option("includeHeaders", "true")
     if topic is not None and group is not None:
@@ -97,7 +97,7 @@ def letters_table(
 
 
 def _header(name: str) -> Column:
-    """The last one of that name, as text."""
+    """The last header of that name, as text."""
     found = f.filter(f.col("headers"), lambda header: header["key"] == name)
     return f.try_element_at(found, f.lit(-1))["value"].cast("string")
 
@@ -115,13 +115,13 @@ def _number(name: str) -> Column:
 
 
 def chosen_letters(letters: DataFrame, where: str) -> DataFrame:
-    """Those for which a condition of SQL holds. Raises InvalidArgumentError when it is none."""
+    """The letters for which an SQL condition holds. Raises InvalidArgumentError."""
     try:
         return letters.where(where)
     except (ParseException, AnalysisException) as error:
         columns = ", ".join(letters.columns)
         raise InvalidArgumentError(
-            f"--where {where!r} is no condition: {str(error).splitlines()[0]}; there are the columns {columns}"
+            f"--where {where!r} is no condition: {str(error).splitlines()[0]}; the columns are {columns}"
         ) from None
 
 
@@ -129,7 +129,7 @@ def chosen_letters(letters: DataFrame, where: str) -> DataFrame:
 
 
 def triage(letters: DataFrame) -> Triage:
-    """What is there, in groups."""
+    """Groups letters by reason."""
     kept = letters.select(
         "dlq", "dlq_partition", "dlq_offset", "topic", "group", "reason", "shape", "fingerprint", "attempts", "died_at",
         f.substring("value", 1, _SAMPLE_CHARS).alias("payload"),
@@ -197,7 +197,7 @@ def _over_time(
 
 
 def _moment(moment: datetime) -> str:
-    """In UTC; what Spark gives out is the time of this machine's zone."""
+    """A time in UTC; Spark returns local times."""
     return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
@@ -212,7 +212,7 @@ def write_report(found: Triage, path: Path) -> Path:
         ]
     )
     if found.groups:
-        report.heading("What goes wrong most")
+        report.heading("Most frequent reasons")
         report.picture(bars([(f"{each.shape} ({each.topic})", each.count) for each in found.groups[:12]]))
         report.heading("When they died")
         report.picture(lines(found.moments, found.series))

@@ -1,7 +1,7 @@
-"""Small jobs for the executors: one text in, one text out, for each of a list.
+"""Jobs for the executors that take a text and return a text.
 
-What tasks do with files needs no rows in Spark: they are told which files, and answer what they found. Only such
-descriptions come back to the driver, never data.
+Work on files needs no rows in Spark: a job gets the description of files and returns a description. No data comes to
+the driver.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -10,22 +10,22 @@ from typing import Any
 import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
-_ANSWERS = pa.schema([("answer", pa.string())])
+_RESULTS = pa.schema([("result", pa.string())])
 
 
-def run_executor_jobs(spark: SparkSession, errands: Sequence[str], work: Callable[[str], str]) -> list[str]:
-    """Has `work` done for each of them by a task of its own, and returns the answers, in no order."""
-    if not errands:
+def run_executor_jobs(spark: SparkSession, jobs: Sequence[str], work: Callable[[str], str]) -> list[str]:
+    """Runs `work` for each job in its own task. The results have no order."""
+    if not jobs:
         return []
-    asked = spark.createDataFrame([(each,) for each in errands], "errand string").repartition(len(errands), "errand")
-    answered = asked.mapInArrow(_worker(work), "answer string")
-    return [row.answer for row in answered.collect()]
+    planned = spark.createDataFrame([(each,) for each in jobs], "job string").repartition(len(jobs), "job")
+    done = planned.mapInArrow(_worker(work), "result string")
+    return [row.result for row in done.collect()]
 
 
 def _worker(work: Callable[[str], str]) -> Callable[[Any], Iterator[Any]]:
     def run(batches: Any) -> Iterator[Any]:
         for batch in batches:
-            answers = [work(each) for each in batch["errand"].to_pylist()]
-            yield pa.RecordBatch.from_arrays([pa.array(answers, pa.string())], schema=_ANSWERS)
+            results = [work(each) for each in batch["job"].to_pylist()]
+            yield pa.RecordBatch.from_arrays([pa.array(results, pa.string())], schema=_RESULTS)
 
     return run

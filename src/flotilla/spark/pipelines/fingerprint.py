@@ -1,7 +1,7 @@
-"""Reasons that differ only in numbers, ids and quoted texts are one reason: its shape, and a short name for it.
+"""The fingerprint of a failure's reason: the same for reasons that differ only in numbers, ids and quoted texts.
 
-Pure: a table of patterns, in a notation that Java and Python read alike, applied one after the other. Spark applies
-them where the rows are; `shape_of` does the same for one text.
+A table of regular expressions that Java and Python read alike turns a reason into its shape. Spark applies them on the
+executors; `shape_of` does the same for one text.
 """
 
 import re
@@ -12,7 +12,7 @@ from pyspark.sql import Column, functions
 
 NAME_LENGTH: Final = 12
 
-#: What is found, and what stands for it. Earlier rows take what later ones would take apart.
+#: Patterns and replacements, in order: earlier rows match what later ones would split.
 RULES: Final[tuple[tuple[str, str], ...]] = (
     (r"\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b", "<id>"),
     # Quotes around something, not the apostrophe of a word.
@@ -45,5 +45,5 @@ def shape_column(reason: Column) -> Column:
 
 
 def fingerprint_column(shape: Column) -> Column:
-    """Of a shape."""
+    """The fingerprint of a shape."""
     return functions.substring(functions.sha2(shape, 256), 1, NAME_LENGTH)

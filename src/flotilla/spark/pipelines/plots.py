@@ -1,6 +1,6 @@
-"""Plots as SVG, made by hand: bars and lines, small enough to stand inside of a page that needs nothing else.
+"""Bar and line plots as SVG for a self-contained page.
 
-Pure: numbers in, text out. Colours are those of the page, by class, so that a page may be dark.
+Pure functions. Colours are classes of the page, which may be dark.
 """
 
 from collections.abc import Sequence
@@ -16,12 +16,12 @@ _PLOT_HEIGHT: Final = 180
 _MARGIN_LEFT: Final = 64
 _MARGIN_BOTTOM: Final = 28
 _TICKS: Final = 4
-#: As many as can be told apart.
+#: More colours cannot be distinguished.
 SERIES_MAX: Final = 6
 
 
 def bars(rows: Sequence[tuple[str, float]]) -> str:
-    """Horizontal bars, one for each row, with what they count."""
+    """Horizontal bars with labels and values."""
     height = _BAR_HEIGHT * len(rows)
     top = max((value for _, value in rows), default=0) or 1
     room = WIDTH - _LABEL_WIDTH - _VALUE_WIDTH
@@ -39,7 +39,7 @@ def bars(rows: Sequence[tuple[str, float]]) -> str:
 
 
 def lines(moments: Sequence[str], series: Sequence[tuple[str, Sequence[float | None]]]) -> str:
-    """Lines over the same moments, at most SERIES_MAX of them; None is a gap. The names stand below."""
+    """At most SERIES_MAX lines over the same moments, with a legend; None is a gap."""
     shown = series[:SERIES_MAX]
     values = [value for _, row in shown for value in row if value is not None]
     top = max(values, default=0) or 1
@@ -69,7 +69,7 @@ def lines(moments: Sequence[str], series: Sequence[tuple[str, Sequence[float | N
 
 
 def number(value: float) -> str:
-    """To three digits or so."""
+    """A number with three digits and a unit."""
     for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if value >= size:
             return f"{value / size:.3g} {unit}"

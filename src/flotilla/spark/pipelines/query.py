@@ -1,8 +1,7 @@
-"""`flotilla pipeline query`: the live log and the archive as one table, with no gap and no double between them.
+"""`flotilla pipeline query`: the archive and the live log as one table, without gaps or duplicates.
 
-The seam is the manifest's: below its end for a partition, rows come from the lake; from there on, from the log.
-Retention cannot pass that end, because the archive holds the log up to it; and if the log begins behind it all the
-same, the read fails and names what is gone instead of leaving it out.
+Rows before the end of a partition in the manifest come from the lake, later ones from the log. Retention cannot pass
+that end, because the archive holds it; if the log begins later all the same, the read fails and names the lost offsets.
 """
 
 import json
@@ -20,7 +19,7 @@ from flotilla.spark.pipelines.ranges import lake_rows
 from flotilla.spark.schema import COLUMNS
 from flotilla.types.errors import InvalidArgumentError, NotFoundError
 
-#: The schema of the views, and of the names that a query is searched for.
+#: Names of topics in a query.
 _NAME: Final = re.compile(r"\bflotilla\s*\.\s*(?:`((?:[^`]|``)+)`|([A-Za-z0-9_]+))", re.IGNORECASE)
 _OLDEST: Final = -2
 
@@ -28,10 +27,10 @@ _OLDEST: Final = -2
 def flotilla_table(
     spark: SparkSession, topic: str, *, servers: str = "localhost:7600", lake: str | None = None
 ) -> DataFrame:
-    """A topic as one table: what the lake has of it, and the log behind that. Raises NotFoundError.
+    """A topic as one table: the rows of the lake, then those of the log. Raises NotFoundError.
 
-    All columns of the source are there, `headers` too. Without a lake it is the log alone. The rows are those that were
-    there when this was called, and the log's end is looked up when the table is read.
+    It has all columns of the source, `headers` too. Without a lake it is the log alone. The manifest is read now, the
+    end of the log when the table is read.
     """
     if lake is None:
         with Client(servers, name="query") as client:
@@ -46,14 +45,14 @@ def flotilla_table(
         except NotFoundError:
             if archived is None:
                 raise
-            # A topic that was removed is still in the lake.
+            # A deleted topic is still in the lake.
             return archived
     log = _log(spark, topic, servers, seams(manifest, topic, partitions))
     return log if archived is None else archived.unionByName(log)
 
 
 def seams(manifest: Manifest, topic: str, partitions: int) -> dict[int, int]:
-    """For each partition the first offset that the lake does not have; -2, the oldest one, where it has none."""
+    """For each partition the end of the lake; -2, the oldest offset, without one."""
     spans = manifest.spans()
     places: list[Partition] = [(topic, number) for number in range(partitions)]
     return {number: spans[topic, number].end if (topic, number) in spans else _OLDEST for _, number in places}
@@ -68,18 +67,18 @@ def _log(spark: SparkSession, topic: str, servers: str, starts: Mapping[int, int
 
 
 def named_topics(sql: str) -> list[str]:
-    """Every topic that a query may mean: whatever stands behind `flotilla.`, in comments and texts as well.
+    """Every topic that a query may name: all words after `flotilla.`, in comments and strings too.
 
-    What is found too much costs a view; which names the query really has, Spark itself decides.
+    A false match costs only a view.
     """
     found = (match[1].replace("``", "`") if match[1] else match[2] for match in _NAME.finditer(sql))
     return list(dict.fromkeys(found))
 
 
 def register_views(spark: SparkSession, topics: Iterable[str], *, servers: str, lake: str | None = None) -> list[str]:
-    """Makes each topic a view in the session's schema for temporary views, `flotilla` in sessions of the command line.
+    """Makes each topic a global temporary view, in the schema `flotilla` in sessions of the command line.
 
-    Names that are no topic are left out; those that are, are returned.
+    Returns the names that are topics.
     """
     known = []
     for topic in topics:
@@ -94,9 +93,9 @@ def register_views(spark: SparkSession, topics: Iterable[str], *, servers: str, 
 
 
 def query(spark: SparkSession, sql: str, *, servers: str, lake: str | None = None) -> DataFrame:
-    """The result of a query over `flotilla.<topic>`; names with dots or dashes stand in backquotes.
+    """The result of a query over `flotilla.<topic>`; names with dots or dashes need backquotes.
 
-    Raises InvalidArgumentError for a query that Spark does not understand, NotFoundError for a topic that is nowhere.
+    Raises InvalidArgumentError for an invalid query, NotFoundError for an unknown topic.
     """
     named = named_topics(sql)
     known = register_views(spark, named, servers=servers, lake=lake)
@@ -110,5 +109,5 @@ def query(spark: SparkSession, sql: str, *, servers: str, lake: str | None = Non
 
 
 def first_rows(found: DataFrame, count: int) -> list[tuple[Any, ...]]:
-    """So many rows of a result, for people: the rest stays where it is."""
+    """The first rows of a result; the rest is not fetched."""
     return [tuple(row) for row in found.limit(count).toLocalIterator()]

@@ -1,4 +1,4 @@
-"""Rows of a topic by offsets, wherever they are: from the lake as far as it goes, from the log behind that."""
+"""Rows of a topic by offsets: from the lake up to its end, from the log after that."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -15,9 +15,9 @@ from flotilla.types.errors import InvalidArgumentError
 
 
 def split_at_seam(wanted: Mapping[int, Span], archived: Mapping[int, Span]) -> tuple[list[Run], list[Run]]:
-    """What of these offsets the lake has, and what the log must have. Raises InvalidArgumentError for what nobody has.
+    """The offsets to read from the lake and from the log. Raises InvalidArgumentError for offsets that neither has.
 
-    Below what the lake has there is nothing: an archive begins with the oldest record that there was.
+    Nothing precedes the lake: an archive begins with the oldest record of the log.
     """
     lake, log = [], []
     for number, span in sorted(wanted.items()):
@@ -68,7 +68,7 @@ def _from_lake(spark: SparkSession, topic: str, runs: list[Run], lake: Lake, man
 
 
 def lake_rows(spark: SparkSession, topic: str, files: Sequence[DataFile], lake: Lake) -> DataFrame:
-    """All rows of some files. Each is named: what else lies in the folders does not count."""
+    """All rows of the given files; other files in the folders are ignored."""
     stored = StructType([StructField(name, kind) for name, kind in COLUMNS.items() if name != "topic"])
     rows = spark.read.schema(stored).parquet(*[lake.address_of(file.path) for file in files])
     return rows.withColumn("topic", functions.lit(topic)).select(*COLUMNS)

@@ -1,9 +1,9 @@
-"""Dead letters back to where they came from: exactly those of a condition, each once.
+"""The redrive of dead letters: exactly those of a condition, each once.
 
-A run first writes down which letters it will send, whole, into its checkpoint; that list never changes. Then it sends
-them under the list's name, by which each comes once; then it cancels them in their dead-letter topic, so that
-`flotilla dlq` shows them no more. A run that died is finished by the next one with the same checkpoint, before that
-looks for more. Letters that somebody else has dealt with meanwhile are left out when the list is made.
+A run first writes the letters to send into its checkpoint, as a list that never changes. It sends them under the list's
+name, so that each is sent once, and then cancels them in their dead-letter topic, so that `flotilla dlq` lists them no
+more. The next run with the same checkpoint first finishes the list of a run that died. Letters that were redriven or
+purged meanwhile are not listed.
 """
 
 import json
@@ -22,15 +22,16 @@ from flotilla.client.admin.dead_letters import REDRIVEN_MAX
 from flotilla.client.client import Client
 from flotilla.spark.lake.store import Store
 from flotilla.spark.pipelines.sending import BLOCK_ROWS, send_rows
-from flotilla.spark.pipelines.streaming_run import Tell
+from flotilla.spark.pipelines.streaming_run import ReportProgress
 from flotilla.types.dead_letters import REDRIVE_GROUP
 from flotilla.types.errors import NotFoundError
 
 _LISTS: Final = "lists"
 _DONE: Final = "done.json"
 _NAMED: Final = "named.json"
-#: Of a letter that nobody has dealt with; the names are those of the delivery states.
-_OPEN_STATES: Final = ("delayed", "ready", "blocked", "leased", "retrying")
+_PLACE: Final = ("dlq", "dlq_partition", "dlq_offset")
+#: Delivery states of an unsettled letter.
+_UNSETTLED_STATES: Final = ("delayed", "ready", "blocked", "leased", "retrying")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,23 +39,25 @@ class RedriveOptions:
     servers: str
     checkpoint: str
     rows_per_second: float | None = None
-    #: Also letters that were sent again too often already.
+    #: Includes letters that were redriven too often.
     is_forced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Redriven:
-    #: Sent by this run, and what a run before it had left to do.
+    #: Letters of this run, and of earlier runs that this one finished.
     sent: int
     finished: int
 
 
-def redrive(spark: SparkSession, letters: DataFrame, options: RedriveOptions, tell: Tell = lambda _: None) -> Redriven:
-    """Sends letters back, as `dead_letters.letters_table` has them."""
+def redrive(
+    spark: SparkSession, letters: DataFrame, options: RedriveOptions, progress: ReportProgress = lambda _: None
+) -> Redriven:
+    """Sends letters of `dead_letters.letters_table` back."""
     checkpoint = Store(options.checkpoint)
-    finished = sum(_finish(spark, checkpoint, name, options, tell) for name in _unfinished(checkpoint))
+    finished = sum(_finish(spark, checkpoint, name, options, progress) for name in _unfinished(checkpoint))
     name = _make_list(spark, letters, checkpoint, options)
-    return Redriven(_finish(spark, checkpoint, name, options, tell) if name else 0, finished)
+    return Redriven(_finish(spark, checkpoint, name, options, progress) if name else 0, finished)
 
 
 def _unfinished(checkpoint: Store) -> list[str]:
@@ -66,33 +69,33 @@ def _unfinished(checkpoint: Store) -> list[str]:
 
 
 def _make_list(spark: SparkSession, letters: DataFrame, checkpoint: Store, options: RedriveOptions) -> str:
-    """Writes down what will be sent; its name, or none if that is nothing."""
+    """Writes the list of letters to send. Returns its name; empty: there are none."""
     if not options.is_forced:
         letters = letters.where(f.col("redriven") < REDRIVEN_MAX)
     for before in {path.split("/")[1]: None for path in checkpoint.list(_LISTS, suffix=_NAMED)}:
         listed = spark.read.parquet(checkpoint.address_of(f"{_LISTS}/{before}/letters"))
-        letters = letters.join(listed, ["dlq", "dlq_partition", "dlq_offset"], "left_anti")
+        letters = letters.join(listed, list(_PLACE), "left_anti")
     _open_groups(letters, options.servers)
-    still_open = letters.mapInArrow(_asking(options.servers), letters.schema)
+    unsettled = letters.mapInArrow(_asking(options.servers), letters.schema)
     name = f"redrive-{token_hex(12)}"
     folder = f"{_LISTS}/{name}"
-    still_open.write.parquet(checkpoint.address_of(f"{folder}/letters"))
+    unsettled.write.parquet(checkpoint.address_of(f"{folder}/letters"))
     count = spark.read.parquet(checkpoint.address_of(f"{folder}/letters")).count()
     if not count:
         return ""
-    # From here on the list stands, whatever happens.
+    # From here on the list is final.
     checkpoint.put(f"{folder}/{_NAMED}", json.dumps(_named(count, options)).encode(), is_new=True)
     return name
 
 
 def _named(count: int, options: RedriveOptions) -> dict[str, int]:
-    """What stands for a list. How it is cut into blocks stays as it is, or a block would be another one later."""
+    """The description of a list. It fixes the size of blocks, because a block must be the same in every run."""
     rate = options.rows_per_second
     return {"letters": count, "block_rows": BLOCK_ROWS if rate is None else max(min(int(rate), BLOCK_ROWS), 1)}
 
 
 def _open_groups(letters: DataFrame, servers: str) -> None:
-    """The group that redrives must be there in order to be asked what it has settled."""
+    """Opens the redriving group, so that it can be asked what it has settled."""
     topics = [row.dlq for row in letters.select("dlq").distinct().collect()]
     with Client(servers, name="redrive") as client:
         for topic in topics:
@@ -101,35 +104,36 @@ def _open_groups(letters: DataFrame, servers: str) -> None:
 
 
 def _asking(servers: str) -> Callable[[Any], Iterator[Any]]:
-    """In tasks: leaves out what was dealt with already, by whomever."""
+    """A function for tasks that drops settled letters."""
 
     def ask(batches: Any) -> Iterator[Any]:
         with Client(servers, name="redrive") as client:
             for batch in batches:
-                names = ("dlq", "dlq_partition", "dlq_offset")
-                places = zip(*(batch[name].to_pylist() for name in names), strict=True)
-                yield batch.filter(_mask([_is_open(client, *place) for place in places]))
+                flags = [_is_unsettled(client, *place) for place in _places(batch)]
+                yield batch.filter(pa.array(flags, pa.bool_()))
 
     return ask
 
 
-def _mask(flags: list[bool]) -> Any:
-    return pa.array(flags, pa.bool_())
+def _places(batch: Any) -> Iterator[tuple[str, int, int]]:
+    return zip(*(batch[name].to_pylist() for name in _PLACE), strict=True)
 
 
-def _is_open(client: Client, topic: str, partition: int, offset: int) -> bool:
+def _is_unsettled(client: Client, topic: str, partition: int, offset: int) -> bool:
     try:
-        return client.explain(topic, REDRIVE_GROUP, partition, offset, history=False).state in _OPEN_STATES
+        return client.explain(topic, REDRIVE_GROUP, partition, offset, history=False).state in _UNSETTLED_STATES
     except NotFoundError:
-        # A partition that the group has never polled has settled nothing.
+        # The group has never polled this partition, and so settled nothing.
         return True
 
 
 # Sending.
 
 
-def _finish(spark: SparkSession, checkpoint: Store, name: str, options: RedriveOptions, tell: Tell) -> int:
-    """Sends everything of a list that is not sent yet, and notes that it is done."""
+def _finish(
+    spark: SparkSession, checkpoint: Store, name: str, options: RedriveOptions, progress: ReportProgress
+) -> int:
+    """Sends the unsent letters of a list, and marks it as done."""
     made = json.loads(checkpoint.read(f"{_LISTS}/{name}/{_NAMED}") or b"")
     letters = spark.read.parquet(checkpoint.address_of(f"{_LISTS}/{name}/letters"))
     partitions = letters.select("dlq", "dlq_partition").distinct().count()
@@ -141,8 +145,8 @@ def _finish(spark: SparkSession, checkpoint: Store, name: str, options: RedriveO
         rows_per_second=options.rows_per_second,
         partitions=partitions,
     )
-    tell(f"{sent:,} letters are back where they came from")
-    places = letters.select("dlq", "dlq_partition", "dlq_offset")
+    progress(f"{sent:,} letters are redriven")
+    places = letters.select(*_PLACE)
     places.mapInArrow(_cancelling(options.servers), places.schema).write.format("noop").mode("overwrite").save()
     checkpoint.put(f"{_LISTS}/{name}/{_DONE}", json.dumps({"letters": sent}).encode())
     return sent
@@ -167,13 +171,12 @@ def _as_sent(letters: DataFrame) -> DataFrame:
 
 
 def _cancelling(servers: str) -> Callable[[Any], Iterator[Any]]:
-    """In tasks: nobody will be shown these again. What is cancelled stays so, so doing it twice changes nothing."""
+    """A function for tasks that cancels letters. Idempotent."""
 
     def cancel(batches: Any) -> Iterator[Any]:
         with Client(servers, name="redrive") as client:
             for batch in batches:
-                names = ("dlq", "dlq_partition", "dlq_offset")
-                for topic, partition, offset in zip(*(batch[name].to_pylist() for name in names), strict=True):
+                for topic, partition, offset in _places(batch):
                     with suppress(NotFoundError):
                         client.cancel(topic, partition, offset=offset)
                 yield batch

@@ -1,11 +1,11 @@
-"""`flotilla pipeline replay`: rows of a topic once more, from the archive or the log, into a topic or a shadow group.
+"""`flotilla pipeline replay`: sends rows of a topic again, from the archive or the log, into a topic or a shadow group.
 
-First the plan: which offsets, and a name for the whole; it is kept in the checkpoint. Then lot after lot, each a job
-of Spark, and in it blocks of rows, each a transaction under the plan's name and its number. Whoever runs it again with
-the same checkpoint goes on with the same plan, so every row comes once; so does whoever runs it with the same bounds
-and without a checkpoint, because the name follows from the plan.
+The plan has the offsets and a name; the checkpoint keeps it. Each lot of the plan is a Spark job, and each block of
+rows in it a transaction under the plan's name and the block's number. A run with the same checkpoint continues the same
+plan, so every row is sent once. So does a run with the same bounds and no checkpoint, because the name derives from the
+plan.
 
-A shadow group gets the rows in a topic of its own, `shadow.<group>.<topic>`: nobody else who reads the topic sees them.
+A shadow group reads the rows from its own topic, `shadow.<group>.<topic>`, so other readers do not see them.
 """
 
 import json
@@ -23,16 +23,16 @@ from flotilla.spark.lake.manifest import Manifest, Span
 from flotilla.spark.lake.store import Store
 from flotilla.spark.pipelines.ranges import rows_in
 from flotilla.spark.pipelines.sending import BLOCK_ROWS, send_rows
-from flotilla.spark.pipelines.streaming_run import Tell
+from flotilla.spark.pipelines.streaming_run import ReportProgress
 from flotilla.types.errors import InvalidArgumentError, NotFoundError
 
-#: Says where a row was first.
+#: The original place of a row.
 ORIGIN_HEADER: Final = "flotilla-replayed-from"
 _PLAN: Final = "plan.json"
 _PROGRESS: Final = "progress.json"
 #: Blocks of each partition in one lot.
 LOT_BLOCKS: Final = 40
-#: With a rate, a block is what is due in this time.
+#: With a rate, a block has the rows of this time.
 _BLOCK_S: Final = 1.0
 
 
@@ -40,15 +40,15 @@ _BLOCK_S: Final = 1.0
 class ReplayOptions:
     servers: str
     topic: str
-    #: One of the two says where rows go.
+    #: The target: exactly one of the two.
     into_topic: str = ""
     into_group: str = ""
     lake: str | None = None
     checkpoint: str | None = None
-    #: Rows whose own time is in [since, until).
+    #: Timestamps [since, until).
     since_ms: int | None = None
     until_ms: int | None = None
-    #: Offsets [first, end), of every partition that is meant.
+    #: Offsets [first, end) of every selected partition.
     first_offset: int | None = None
     end_offset: int | None = None
     partitions: Sequence[int] | None = None
@@ -61,7 +61,7 @@ class ReplayOptions:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is sent, whoever sends it."""
+    """The rows to send, independent of the run."""
 
     topic: str
     target: str
@@ -70,12 +70,12 @@ class Plan:
     since_ms: int | None
     until_ms: int | None
     block_rows: int
-    #: The target has as many partitions, so a row goes to the one of its number.
+    #: The target has as many partitions, so a row keeps its partition number.
     keeps_partitions: bool
 
     @property
     def name(self) -> str:
-        """The same for the same plan, and for no other."""
+        """A digest of the plan."""
         text = json.dumps(asdict(self), sort_keys=True)
         return f"replay-{blake2b(text.encode(), digest_size=16).hexdigest()}"
 
@@ -84,7 +84,7 @@ class Plan:
         return max([-(-(end - self._base(first)) // self._lot_rows) for _, first, end in self.ranges], default=0)
 
     def lot(self, number: int) -> dict[int, Span]:
-        """The offsets of one lot, by partition. It ends where a block ends: none is sent in two parts."""
+        """The offsets of one lot, by partition. It ends with a block, so that no block is split."""
         found = {}
         for partition, first, end in self.ranges:
             begin = self._base(first) + number * self._lot_rows
@@ -98,7 +98,7 @@ class Plan:
         return self.block_rows * LOT_BLOCKS
 
     def _base(self, first: int) -> int:
-        """Where the block begins that holds an offset."""
+        """The first offset of the block with an offset."""
         return first - first % self.block_rows
 
 
@@ -106,21 +106,21 @@ class Plan:
 class Replayed:
     name: str
     target: str
-    #: Of the lots that this run went through; what a run before had sent is among them, but was not sent again.
+    #: Of the lots of this run, including rows that an earlier run had sent.
     rows: int
     lots: int
-    #: Lots that an earlier run had done.
+    #: Lots of earlier runs.
     lots_before: int
 
 
-def replay(spark: SparkSession, options: ReplayOptions, tell: Tell = lambda _: None) -> Replayed:
-    """Raises InvalidArgumentError when what is asked for makes no sense, NotFoundError when it is not there."""
+def replay(spark: SparkSession, options: ReplayOptions, progress: ReportProgress = lambda _: None) -> Replayed:
+    """Raises InvalidArgumentError for invalid options, NotFoundError when the topic is nowhere."""
     check_options(options)
     lake = Lake(options.lake) if options.lake else None
     manifest = None if lake is None else lake.latest()
     checkpoint = Store(options.checkpoint) if options.checkpoint else None
     plan = _planned(options, manifest, checkpoint)
-    tell(f"{plan.name}: offsets of {len(plan.ranges)} partitions into {plan.target}, in {plan.lots} lots")
+    progress(f"{plan.name}: offsets of {len(plan.ranges)} partitions into {plan.target}, in {plan.lots} lots")
     begun = _read_progress(checkpoint, plan)
     rows_sent = 0
     for number in range(begun, plan.lots):
@@ -134,17 +134,17 @@ def replay(spark: SparkSession, options: ReplayOptions, tell: Tell = lambda _: N
         )
         if checkpoint is not None:
             checkpoint.put(_PROGRESS, json.dumps({"name": plan.name, "lots": number + 1}).encode())
-        tell(f"lot {number + 1} of {plan.lots}: {rows_sent:,} rows are in {plan.target}")
+        progress(f"lot {number + 1} of {plan.lots}: {rows_sent:,} rows are in {plan.target}")
     return Replayed(plan.name, plan.target, rows_sent, plan.lots, begun)
 
 
 def check_options(options: ReplayOptions) -> None:
     if bool(options.into_topic) == bool(options.into_group):
-        raise InvalidArgumentError("say where rows go: into a topic or into a shadow group")
+        raise InvalidArgumentError("give the target: a topic or a shadow group")
     if options.into_topic == options.topic:
-        raise InvalidArgumentError("a topic is not replayed into itself: it would never end")
+        raise InvalidArgumentError("a topic cannot be replayed into itself: that would never end")
     if options.rows_per_second is not None and options.rows_per_second <= 0:
-        raise InvalidArgumentError("the rate is above 0")
+        raise InvalidArgumentError("the rate must be above 0")
 
 
 # The plan.
@@ -155,7 +155,7 @@ def _planned(options: ReplayOptions, manifest: Manifest | None, checkpoint: Stor
     if kept is not None:
         plan = _read_plan(kept)
         if (plan.topic, plan.target) != (options.topic, options.target):
-            raise InvalidArgumentError(f"the checkpoint is that of a replay of {plan.topic} into {plan.target}")
+            raise InvalidArgumentError(f"the checkpoint belongs to a replay of {plan.topic} into {plan.target}")
         return plan
     plan = _new_plan(options, manifest)
     if checkpoint is not None:
@@ -186,7 +186,7 @@ def _new_plan(options: ReplayOptions, manifest: Manifest | None) -> Plan:
 
 
 def _bounds(client: Client, options: ReplayOptions, archived: dict[int, Span]) -> dict[int, Span]:
-    """For each partition what is there of what is asked for. Raises NotFoundError when the topic is nowhere."""
+    """The requested offsets of each partition that exist. Raises NotFoundError when the topic is nowhere."""
     try:
         numbers = [part.number for part in client.describe_topic(options.topic).partitions]
         logs = {
@@ -208,7 +208,7 @@ def _bounds(client: Client, options: ReplayOptions, archived: dict[int, Span]) -
 
 
 def _prepare_target(client: Client, target: str, partitions: int) -> bool:
-    """Makes the topic if it is not there. Whether it has as many partitions."""
+    """Creates the topic if it does not exist. Returns whether it has as many partitions."""
     try:
         described = client.describe_topic(target)
     except NotFoundError:
@@ -217,7 +217,7 @@ def _prepare_target(client: Client, target: str, partitions: int) -> bool:
 
 
 def _read_progress(checkpoint: Store | None, plan: Plan) -> int:
-    """How many lots are done. Losing this costs time, nothing else."""
+    """The number of finished lots. Losing it costs only time."""
     data = checkpoint.read(_PROGRESS) if checkpoint is not None else None
     content = json.loads(data) if data is not None else {}
     return int(content["lots"]) if content.get("name") == plan.name else 0
@@ -241,7 +241,7 @@ def _lot_rows(
         rows = rows.where(f.col("timestamp") < f.timestamp_millis(f.lit(plan.until_ms)))
     origin = f.concat_ws("/", f.col("topic"), f.col("partition"), f.col("offset"))
     added = f.array(f.struct(f.lit(ORIGIN_HEADER).alias("key"), f.encode(origin, "UTF-8").alias("value")))
-    # The first place is the one that counts: a row that was replayed before says where it came from.
+    # A row that was replayed before keeps its first origin.
     is_marked = f.exists(f.col("headers"), lambda header: header["key"] == ORIGIN_HEADER)
     partition = f.col("partition") if plan.keeps_partitions else f.lit(None).cast("int")
     return rows.select(

@@ -1,6 +1,6 @@
-"""A report: one HTML file with everything in it, that opens anywhere and asks nobody for anything.
+"""A report as one self-contained HTML file.
 
-Whatever comes from messages is data: it is escaped here, and the page runs no script.
+Content of messages is escaped here, and the page has no script.
 """
 
 import os
@@ -36,14 +36,14 @@ _PALETTE: Final = "".join(
 
 
 class Report:
-    """Parts are added in the order in which they are read."""
+    """Parts are added from top to bottom."""
 
     def __init__(self, title: str, subtitle: str) -> None:
         self._title = title
         self._parts = [f"<h1>{escape(title)}</h1>", f'<p class="dim">{escape(subtitle)}</p>']
 
     def numbers(self, rows: Iterable[tuple[str, object]]) -> None:
-        """A few figures that say the most."""
+        """Key figures."""
         cells = "".join(f"<li><b>{escape(_shown(value))}</b>{escape(name)}</li>" for name, value in rows)
         self._parts.append(f'<ul class="numbers">{cells}</ul>')
 
@@ -54,7 +54,7 @@ class Report:
         self._parts.append(f'<p class="dim">{escape(text)}</p>')
 
     def picture(self, svg: str) -> None:
-        """From `plots`, which escapes what it is given."""
+        """Adds a plot from `plots`, which escapes its input."""
         self._parts.append(svg)
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -71,7 +71,7 @@ class Report:
         )
 
     def write(self, path: Path) -> Path:
-        """In one step: who looks at it sees the old one or the new one."""
+        """Writes the file atomically."""
         path.parent.mkdir(parents=True, exist_ok=True)
         beside = path.with_name(f"{path.name}.{token_hex(4)}.new")
         beside.write_text(self.html(), "utf-8")

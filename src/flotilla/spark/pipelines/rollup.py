@@ -1,14 +1,12 @@
-"""`flotilla pipeline rollup`: what happens in topics, window by window, as rows, as messages and as a page.
+"""`flotilla pipeline rollup`: statistics of topics by window, as Parquet, as messages and as an HTML page.
 
-A streaming query with a watermark: a window is told once, when nothing that belongs to it is expected any more, and
-what comes later still is left out. State is kept by RocksDB, on disk. Each micro-batch writes its windows as one folder
-of Parquet under its number and, if a topic is named, as one transaction under the query's id and that number: so
-whatever is repeated, a window is there once.
+A streaming query with a watermark: a window is written once, when no more of its records are expected; later records
+are dropped. RocksDB keeps the state on disk. Each micro-batch writes its windows as one folder of Parquet under its
+number and, with a target topic, as one transaction under the query's id and that number, so repetitions change nothing.
 
-Latency is the time between two clocks, and which ones is the caller's choice. With a header that carries when the
-event began, in milliseconds since 1970, it is the record's own time minus that: how long the event took to get here.
-Without, it is the time of the micro-batch minus the record's own time: how old records are when this query reads them,
-which says something while it keeps up and nothing when it reads what is old.
+Latency is the record's timestamp minus the start of the event in a header, in milliseconds since 1970. Without a
+header it is the time of the micro-batch minus the record's timestamp: the age of records when they are read, which is
+meaningless for old records.
 """
 
 from collections.abc import Sequence
@@ -24,12 +22,12 @@ from pyspark.sql import functions as f
 from flotilla.spark.lake.store import Store
 from flotilla.spark.pipelines.plots import bars, lines
 from flotilla.spark.pipelines.report import Report
-from flotilla.spark.pipelines.streaming_run import RunOptions, Tell, run_query
+from flotilla.spark.pipelines.streaming_run import ReportProgress, RunOptions, run_query
 
 WINDOWS: Final = "windows"
 _QUANTILES: Final = (0.5, 0.95, 0.99)
 _NAMES: Final = ("p50", "p95", "p99")
-#: A page shows so many windows of each topic, the youngest.
+#: The youngest windows of each topic on a page.
 WINDOWS_SHOWN: Final = 240
 _TOPICS_SHOWN: Final = 12
 
@@ -38,28 +36,28 @@ _TOPICS_SHOWN: Final = 12
 class RollupOptions:
     servers: str
     topics: Sequence[str]
-    #: Where Parquet goes.
+    #: The folder for Parquet.
     out: str
     run: RunOptions
     window: str = "1 minute"
-    #: How late a record may be and still count.
+    #: How late a record may arrive.
     late: str = "1 minute"
     into_topic: str = ""
     latency_header: str = ""
     top_keys: int = 5
-    #: Where a query begins that has no checkpoint yet.
+    #: The start of a query without a checkpoint.
     starting: str = "earliest"
 
 
 @dataclass(frozen=True, slots=True)
 class RolledUp:
-    #: In all that this query has written, now and before.
+    #: Totals of all runs.
     windows: int
     rows: int
     size_bytes: int
 
 
-def rollup(spark: SparkSession, options: RollupOptions, tell: Tell = lambda _: None) -> RolledUp:
+def rollup(spark: SparkSession, options: RollupOptions, progress: ReportProgress = lambda _: None) -> RolledUp:
     reader = spark.readStream.format("flotilla").option("servers", options.servers)
     reader = reader.option("subscribe", ",".join(options.topics)).option("startingOffsets", options.starting)
     if options.latency_header:
@@ -70,12 +68,12 @@ def rollup(spark: SparkSession, options: RollupOptions, tell: Tell = lambda _: N
         .foreachBatch(partial(_take, options))
         .queryName(f"rollup {', '.join(options.topics)}")
     )
-    run_query(writer, options.run, tell)
+    run_query(writer, options.run, progress)
     return totals(spark, options.out)
 
 
 def windows_of(rows: DataFrame, options: RollupOptions) -> DataFrame:
-    """One row for each topic and window, with counts, sizes, latencies and the keys that come most often."""
+    """One row for each topic and window, with counts, sizes, latencies and the most frequent keys."""
     size = f.octet_length("value") + f.coalesce(f.octet_length("key"), f.lit(0))
     measured = rows.select(
         "topic", "timestamp", size.alias("size"), _key_text().alias("key"), _latency_ms(options).alias("latency_ms")
@@ -102,7 +100,7 @@ def windows_of(rows: DataFrame, options: RollupOptions) -> DataFrame:
 
 
 def _key_text() -> Column:
-    """A key as people read it: as text where it is some, else in hexadecimal."""
+    """A key as text if it is UTF-8, else in hexadecimal."""
     text = f.col("key").cast("string")
     return f.when(f.is_valid_utf8(text), text).otherwise(f.hex("key"))
 
@@ -116,10 +114,10 @@ def _latency_ms(options: RollupOptions) -> Column:
 
 
 def _take(options: RollupOptions, windows: DataFrame, batch_id: int) -> None:
-    """One micro-batch, perhaps for the second time."""
+    """Writes one micro-batch, perhaps for the second time."""
     spark = windows.sparkSession
     query_id = spark.sparkContext.getLocalProperty("sql.streaming.queryId")
-    assert query_id is not None, "a micro-batch is one of a query"
+    assert query_id is not None, "a micro-batch belongs to a query"
     path = Store(options.out).address_of(f"{WINDOWS}/query={query_id}/batch={batch_id:012}")
     windows.write.mode("overwrite").parquet(path)
     if options.into_topic:
@@ -131,7 +129,7 @@ def _take(options: RollupOptions, windows: DataFrame, batch_id: int) -> None:
             f.encode(f.to_json(f.struct(*written.columns)), "UTF-8").alias("value"),
         )
         sink = rows.write.format("flotilla").option("servers", options.servers)
-        # Numbered from 1 on: 0 is what an application has committed that never did.
+        # From 1: an application that has committed nothing is at 0.
         sink = sink.option("applicationId", f"rollup-{query_id}").option("version", str(batch_id + 1))
         sink.mode("append").save()
 
@@ -157,7 +155,7 @@ def totals(spark: SparkSession, out: str) -> RolledUp:
 
 
 def write_report(spark: SparkSession, options: RollupOptions, path: Path) -> Path:
-    """Of the youngest windows. Rows are one for each topic and window, so few come to the driver."""
+    """A page of the youngest windows, one row for each topic and window."""
     done = totals(spark, options.out)
     report = Report("Topics over time", f"windows of {options.window}, of {', '.join(options.topics)}")
     report.numbers(list(asdict(done).items()))
@@ -183,7 +181,7 @@ def _add_topic(report: Report, topic: str, rows: Sequence[Any], options: RollupO
     report.text(
         f"The record's own time minus the header {options.latency_header}."
         if options.latency_header
-        else "The time of the micro-batch minus the record's own time: how old records were when they were read."
+        else "The time of the micro-batch minus the record's own time: the age of records when they were read."
     )
     report.picture(lines(moments, [(name, [_float(row[f"latency_{name}_ms"]) for row in rows]) for name in _NAMES]))
     counts: dict[str, int] = {}
@@ -191,7 +189,7 @@ def _add_topic(report: Report, topic: str, rows: Sequence[Any], options: RollupO
         for each in row.top_keys or ():
             counts[each["item"]] = counts.get(each["item"], 0) + each["count"]
     if counts:
-        report.heading(f"{topic}: keys that come most often")
+        report.heading(f"{topic}: most frequent keys")
         ordered = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[: 2 * options.top_keys]
         report.picture(bars([(name, float(count)) for name, count in ordered]))
 

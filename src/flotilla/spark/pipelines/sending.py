@@ -1,9 +1,8 @@
-"""Rows back into topics: each once, in the order of the partition that they come from, whatever their priorities.
+"""The sending of rows into topics: each once, in the order of their original partition, whatever their priorities.
 
-Rows of one partition are sent by one task, block after block of offsets, and each block is a transaction under a name
-and a number that follow from where the rows come from. A block that was committed before is not committed again,
-whoever did it: so a task, a job or the whole pipeline may be run again from anywhere. The sink of Spark would be
-quicker, but it sorts rows by priority; here they stay as they were.
+One task sends the rows of one partition, block by block of offsets. Each block is a transaction under a name and a
+number derived from the origin of its rows, so a block is committed once: a task, a job or the whole pipeline may run
+again from anywhere. The sink of Spark would be faster, but it sorts rows by priority.
 """
 
 import time
@@ -19,9 +18,9 @@ from pyspark.sql import functions as f
 from flotilla.client.client import Client
 from flotilla.types.records import Record
 
-#: Offsets of one block, and so rows that come at once. Each may need a batch of its own, which a transaction allows.
+#: Offsets of one block. Each row may need its own batch, which a transaction allows.
 BLOCK_ROWS: Final = 5_000
-#: What rows must have: where they come from, where they go (a partition, or null for that of their key), what they are.
+#: Origin, target (a null partition: that of the key) and content of a row.
 COLUMNS: Final = (
     "from_topic",
     "from_partition",
@@ -47,10 +46,10 @@ def send_rows(
     rows_per_second: float | None = None,
     partitions: int = 1,
 ) -> int:
-    """Sends rows once under this name, and says how many there are, whether they were sent now or before.
+    """Sends rows once under this name, and returns their number, whether they were sent now or before.
 
-    All rows of one block of offsets must be there, or none: a block is never sent in two parts. The rate is shared
-    out among the partitions that rows come from.
+    All rows of a block of offsets must be present, or none: a block is never sent in two parts. The origin partitions
+    share the rate.
     """
     places = ("from_topic", "from_partition")
     ordered = rows.select(*COLUMNS).withColumn("timestamp", f.unix_millis("timestamp"))
@@ -75,7 +74,7 @@ def _sender(servers: str, name: str, block_rows: int, rate: float | None) -> Cal
 
 
 def application_id(name: str, topic: str, partition: int) -> str:
-    """Whose blocks are numbered: the rows of one partition, sent for one purpose."""
+    """The application whose blocks are numbered: the rows of one partition under one name."""
     digest = blake2b(topic.encode(), digest_size=8).hexdigest()
     return f"{name}/{digest}/{partition}"
 
@@ -94,7 +93,7 @@ def _send_block(client: Client, rows: list[tuple[Any, ...]], application: str, b
     txn = client.transaction()
     for (topic, partition), found in groupby(rows, lambda row: (row[3], row[4])):
         txn.stage(topic, [_record(row) for row in found], partition=partition)
-    # Numbered from 1 on: 0 is where an application stands that has committed nothing.
+    # From 1: an application that has committed nothing is at 0.
     txn.commit(application_id=application, version=block + 1)
     return len(rows)
 
@@ -106,7 +105,7 @@ def _record(row: tuple[Any, ...]) -> Record:
 
 
 class _Pace:
-    """Keeps a task from being quicker than it may be; what comes at once is a block."""
+    """The rate limit of a task, in steps of blocks."""
 
     def __init__(self, rate: float | None) -> None:
         self._rate = rate
@@ -114,7 +113,7 @@ class _Pace:
         self._rows = 0
 
     def wait(self, rows: int) -> None:
-        """After so many rows more: until they are due."""
+        """Waits until these rows are due."""
         self._rows += rows
         if self._rate is not None:
             time.sleep(max(self._began + self._rows / self._rate - time.monotonic(), 0))

@@ -1,7 +1,7 @@
-"""The Spark session that a pipeline runs in, and what is missing when there can be none.
+"""The Spark session of the command line, and the check for its requirements.
 
-Pipelines take any session; this is the one that the command line makes. The schema `flotilla` is the session's place
-for views that no catalog keeps, so `flotilla.orders` is a name in SQL and needs no rewriting.
+Pipelines run in any session. The schema of global temporary views is `flotilla` here, so `flotilla.orders` is a name in
+SQL without rewriting.
 """
 
 import os
@@ -20,12 +20,12 @@ from flotilla.types.errors import UnsupportedError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Where views of topics are, as SQL spells it.
+#: The schema of views of topics in SQL.
 SCHEMA: Final = "flotilla"
-#: Stateful queries keep their state on disk, so that it may be larger than memory.
+#: Keeps state on disk, so that it may exceed the memory.
 _STATE_STORE: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _LOCAL: Final = "local"
-#: What one machine needs; a cluster has settings of its own.
+#: For one machine; a Spark cluster has its own settings.
 _LOCAL_SETTINGS: Final = {
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": str(max(os.cpu_count() or 1, 2)),
@@ -40,12 +40,12 @@ _SETTINGS: Final = {
     "spark.ui.showConsoleProgress": "false",
 }
 _LOG_SETTINGS: Final = Path(__file__).with_name("log4j2.properties")
-#: Only the quick compiler and the simple collector: half of the time for what is over in a minute.
+#: The quick compiler and the serial collector halve the time of a run of less than a minute.
 _BRIEF: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def missing_parts() -> str:
-    """What has to be installed before a session can be made; empty: nothing."""
+    """What must be installed for a session; empty: nothing."""
     try:
         import pyarrow  # type: ignore[import-untyped]  # noqa: F401
         import pyspark  # noqa: F401
@@ -66,10 +66,10 @@ def check_parts() -> None:
 
 @contextmanager
 def open_session(name: str, master: str = "local[*]", *, is_brief: bool = False) -> Iterator["SparkSession"]:
-    """A session that is stopped at the end, unless the process had one: then that is it, and it goes on.
+    """A session that is stopped at the end; if the process has one already, that one, which is left running.
 
-    Raises UnsupportedError when something is not installed, and what Spark raises as an error of ours. `is_brief` is
-    for what is over soon.
+    Raises UnsupportedError when a requirement is missing, and errors of Spark as FlotillaError. `is_brief` is for short
+    runs.
     """
     check_parts()
     from pyspark import SparkContext
@@ -79,15 +79,15 @@ def open_session(name: str, master: str = "local[*]", *, is_brief: bool = False)
     is_own = SparkContext._active_spark_context is None
     is_local = master.startswith(_LOCAL)
     if is_local:
-        # Spark would take the first Python of the path, which need not have this package.
+        # Spark would use the first Python on the path, which may lack this package.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    # Said by PySpark itself of what nothing here uses.
+    # PySpark warns of a feature that is not used here.
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     with TemporaryDirectory(prefix="flotilla-spark-", ignore_cleanup_errors=True) as folder:
         java = f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}{f' {_BRIEF}' if is_brief else ''}"
         settings = {**_SETTINGS, "spark.driver.extraJavaOptions": java}
         if is_local:
-            # Spark makes this folder wherever it is started, and nothing here uses it.
+            # Spark would create this unused folder in the working directory.
             settings |= {**_LOCAL_SETTINGS, "spark.sql.warehouse.dir": folder}
         builder = SparkSession.builder.appName(f"flotilla {name}").master(master)
         for key, value in settings.items():
@@ -104,7 +104,7 @@ def open_session(name: str, master: str = "local[*]", *, is_brief: bool = False)
 
 
 def prepare(spark: "SparkSession") -> None:
-    """Makes topics and lakes known to a session, whoever made it. Doing it again changes nothing."""
+    """Registers topics and lakes with any session. Idempotent."""
     from flotilla.spark import register
     from flotilla.spark.pipelines.archive_source import ArchiveSource
 

@@ -1,4 +1,4 @@
-"""How a streaming query of a pipeline runs: to the end of what is there, or for ever; and what is told meanwhile."""
+"""The run of a pipeline's streaming query: to the present end of its topics, or for ever; with progress and errors."""
 
 import re
 from collections.abc import Callable
@@ -12,58 +12,58 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-#: Told what happened, in one line.
-Tell: TypeAlias = Callable[[str], None]
+#: Receives one line of progress.
+ReportProgress: TypeAlias = Callable[[str], None]
 
-_LOOK_S: Final = 1
+_POLL_S: Final = 1
 #: The last line of a traceback.
 _RAISED: Final = re.compile(r"([A-Za-z_][\w.]*(?:Error|Exception|Warning)): (.+)")
 _JAVA: Final = ("org.", "java.", "py4j.")
-#: Errors of ours by name; those that are made of more than a text are left out.
+#: Flotilla's errors by name, without those that take more than a text.
 _OURS: Final = {error.__name__: error for error in ALL_ERRORS if error is not NotLeaderError}
 
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    #: Where Spark keeps how far it has come.
+    #: Spark's checkpoint.
     checkpoint: str
-    #: Ends when everything is done that was there at the beginning.
+    #: Ends when everything that existed at the start is processed.
     is_once: bool = True
-    #: Between the beginnings of two micro-batches of a query that goes on.
+    #: The interval between micro-batches of a continuous query.
     every: str = "5 seconds"
 
 
-def run_query(writer: "DataStreamWriter", options: RunOptions, tell: Tell) -> None:
-    """Starts a query and stays with it. Interrupted, it stops in order. Raises what ended it."""
-    # Whole, because a relative path would begin where the JVM was started, which need not be here.
+def run_query(writer: "DataStreamWriter", options: RunOptions, report: ReportProgress) -> None:
+    """Runs a query to its end. An interrupt stops it in order. Raises its error."""
+    # Absolute, because the JVM may have another working directory.
     writer = writer.option("checkpointLocation", Store(options.checkpoint).address)
     if options.is_once:
         query = writer.trigger(availableNow=True).start()
     else:
         query = writer.trigger(processingTime=options.every).start()
     try:
-        _watch(query, tell)
+        _watch(query, report)
     except KeyboardInterrupt:
-        tell("stopping after this batch")
+        report("stopping after this batch")
         query.stop()
     except BaseException:
         query.stop()
         raise
 
 
-def _watch(query: "StreamingQuery", tell: Tell) -> None:
+def _watch(query: "StreamingQuery", report: ReportProgress) -> None:
     from pyspark.errors import StreamingQueryException
 
-    told = -1
+    reported = -1
     while True:
         try:
-            is_over = query.awaitTermination(_LOOK_S)
+            is_over = query.awaitTermination(_POLL_S)
         except StreamingQueryException as error:
             raise typed_error(error) from error
         progress = query.lastProgress
-        if progress is not None and progress.batchId != told:
-            told = progress.batchId
-            tell(_shown(progress))
+        if progress is not None and progress.batchId != reported:
+            reported = progress.batchId
+            report(_shown(progress))
         if is_over:
             return
 
@@ -74,10 +74,10 @@ def _shown(progress: Any) -> str:
 
 
 def typed_error(error: BaseException) -> FlotillaError:
-    """What Spark raised as one of our errors: the very one that was raised inside of a task or a batch, if any was."""
+    """An error of Spark as one of Flotilla: the one that a task or a batch raised, if any."""
     lines = [line.strip() for line in str(error).splitlines()]
     raised = [found for line in lines if (found := _RAISED.match(line)) and not found[1].startswith(_JAVA)]
-    # Errors of ours tell more than what was made of them on the way; the last one is the innermost.
+    # Flotilla's errors say more than their wrappers; the last one is the innermost.
     for found in reversed(raised):
         if found[1].startswith("flotilla."):
             return _OURS.get(found[1].rpartition(".")[2], UnavailableError)(found[2])
