@@ -175,7 +175,7 @@ class BrokerCluster:
             return all(self._is_complete(view) for view in found.values())
 
         await wait_for(self.views, "a complete cluster", is_enough=is_complete)
-        return await wait_for(client.metadata, "a complete cluster", is_enough=self._is_complete)
+        return await wait_for(client.admin.metadata, "a complete cluster", is_enough=self._is_complete)
 
     def _is_complete(self, view: Metadata) -> bool:
         alive = {broker.node for broker in view.brokers if broker.is_alive}

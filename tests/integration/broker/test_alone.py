@@ -33,7 +33,7 @@ async def serving(folder: Path, node: int, **settings: Any) -> AsyncIterator[Ser
 
 async def members(server: Server, count: int) -> list[int]:
     async with AsyncClient(server.client_address, timeout_ms=20_000) as client:
-        found = await wait_for(client.metadata, "members", is_enough=lambda each: len(each.brokers) == count)
+        found = await wait_for(client.admin.metadata, "members", is_enough=lambda each: len(each.brokers) == count)
     return [broker.node for broker in found.brokers]
 
 

@@ -106,7 +106,7 @@ def test_a_node_that_is_lost_for_good_is_replaced_by_another_and_nothing_is_lost
             await cluster.wait_ready(client)
             await client.admin.remove_node(lost.node)
             await wait_for(
-                client.metadata,
+                client.admin.metadata,
                 "the lost node to be replaced",
                 is_enough=lambda found: all(broker.node != lost.node for broker in found.brokers),
             )
@@ -143,7 +143,7 @@ def test_partitions_spread_over_a_new_node_while_leaders_die(own_cluster: Broker
             controller = cluster[(await client.admin.metadata()).controller]
             await controller.kill()
             await wait_for(
-                client.metadata, "another controller", is_enough=lambda found: found.controller in cluster.running
+                client.admin.metadata, "another controller", is_enough=lambda found: found.controller in cluster.running
             )
             controller.start()
             await cluster.wait_ready(client)
@@ -168,7 +168,7 @@ def test_partitions_spread_over_a_new_node_while_leaders_die(own_cluster: Broker
                 await traffic.wait_acks(20)
             # Replicas were added one partition after the other; the whole is made even when somebody asks for it. What
             # a node has not removed yet cannot come back to it: then some of it is planned when it is asked for again.
-            await wait_for(client.rebalance, "nothing left to be planned", is_enough=lambda planned: not planned)
+            await wait_for(client.admin.rebalance, "nothing left to be planned", is_enough=lambda planned: not planned)
             await wait_still(cluster)
             assert await client.admin.rebalance() == []
             assert await client.admin.cancel_moves() == []
