@@ -22,6 +22,7 @@ from flotilla.cli.terminal.stop_signals import StopSignals
 from flotilla.runtime.observability.logs import configure_logs, get_logger, remove_logs
 from flotilla.runtime.process import tune_process
 from flotilla.types.address import Address
+from flotilla.types.errors import FlotillaError
 from flotilla.types.settings import LoadedSettings, NodeSettings
 
 if TYPE_CHECKING:
@@ -70,6 +71,8 @@ async def _run(settings: NodeSettings, signals: StopSignals, *, stop_with_stdin:
         return FAILED.code
     try:
         await server.start()
+    except FlotillaError:
+        raise
     except OSError as error:
         reason = _reason(settings, error)
         await _stop(server)

@@ -40,6 +40,9 @@ class TaskClient:
         for _ in range(len(self._doors) + (self._connection is not None)):
             try:
                 return self._ask(method, path, body, wait_ms)
+            except FlotillaError:
+                # The endpoint has answered; some of these are OSErrors, too.
+                raise
             except (OSError, HTTPException) as failure:
                 error = failure
                 self.close()

@@ -24,14 +24,12 @@ class Run(Protocol):
 def blocking(
     coroutine: Callable[Concatenate[Any, P], Coroutine[Any, Any, Result]],
 ) -> Callable[Concatenate[Any, P], Result]:
-    """The blocking twin of a coroutine method; its class has `_inner`, which has the coroutine, and `_run`."""
-    name = coroutine.__name__
+    """The blocking twin of a coroutine method; its class has `_run`, and in `_inner` the coroutine's object."""
 
     @wraps(coroutine)
     def method(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> Result:
         run: Run = self._run
-        work: Coroutine[Any, Any, Result] = getattr(self._inner, name)(*args, **kwargs)
-        return run(work)
+        return run(coroutine(self._inner, *args, **kwargs))
 
     return method
 

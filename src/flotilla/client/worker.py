@@ -19,6 +19,7 @@ from typing import TypeAlias, Unpack, cast
 from flotilla.client._core.loop_thread import new_loop
 from flotilla.client.async_client import AsyncClient
 from flotilla.client.queue.aio import AsyncQueueConsumer, AsyncQueueMessage
+from flotilla.client.queue.message import with_owner
 from flotilla.client.queue.options import QueueSettings
 from flotilla.client.queue.outcome import Outcome, is_decision, outcome_of
 from flotilla.client.queue.sync import QueueMessage
@@ -177,7 +178,7 @@ class Worker:
     async def _call(self, message: AsyncQueueMessage, bridge: "_Bridge", threads: ThreadPoolExecutor) -> None:
         handler = cast("Callable[[QueueMessage], object]", self._handler)
         # The same message, with methods that a thread can call.
-        blocking = QueueMessage(message.payload, message.offset, message.lease, bridge, *message[4:])
+        blocking = with_owner(message, QueueMessage, bridge)
         await asyncio.get_running_loop().run_in_executor(threads, handler, blocking)
 
     async def _handle(self, message: AsyncQueueMessage, work: Coroutine[None, None, None]) -> None:
@@ -192,7 +193,7 @@ class Worker:
             place = f"{message.topic}/{message.partition}@{message.offset}"
             _LOG.warning("%s, attempt %d, failed: %r", place, message.attempt, error)
         if not message.is_settled:
-            await message.owner.settle((message,), outcome_of(error), wait=False)
+            await message._owner.settle((message,), outcome_of(error), wait=False)
         if error is not None and not isinstance(error, Exception):
             raise error
 

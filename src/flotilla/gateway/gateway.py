@@ -206,6 +206,9 @@ class Gateway:
             async with asyncio.timeout(timeout_ms / 1000):
                 sent = await self.send(topic, records, partition=partition)
                 return await sent.receipts()
+        except FlotillaError:
+            # DeadlineError is a TimeoutError, too.
+            raise
         except TimeoutError:
             raise outcome_unknown(None) from None
 

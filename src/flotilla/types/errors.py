@@ -28,6 +28,10 @@
     |- UnsupportedError         this version does not offer it (client)
     `- UnknownError             an error or a reply of a newer version that this one does not know
 
+InvalidArgumentError is a ValueError as well, UnavailableError a ConnectionError, NotFoundError a LookupError and
+DeadlineError a TimeoutError. WrongTypeError, for a payload that is not bytes, is an InvalidArgumentError and a
+TypeError.
+
 The code is protocol and never changes; the name may. `retryable` says whether the same call can
 succeed later without a repair. HTTP and gRPC statuses stand here so that no endpoint invents its
 own.
@@ -116,11 +120,15 @@ class ConfigurationChangeError(FlotillaError):
     row = CONFIGURATION_CHANGE
 
 
-class InvalidArgumentError(FlotillaError):
+class InvalidArgumentError(FlotillaError, ValueError):
     row = INVALID_ARGUMENT
 
 
-class UnavailableError(FlotillaError):
+class WrongTypeError(InvalidArgumentError, TypeError):
+    """An argument of a wrong type; raised by the client, where a broker would answer InvalidArgumentError."""
+
+
+class UnavailableError(FlotillaError, ConnectionError):
     row = UNAVAILABLE
 
 
@@ -144,7 +152,7 @@ class StorageFailedError(FlotillaError):
     row = STORAGE_FAILED
 
 
-class NotFoundError(FlotillaError):
+class NotFoundError(FlotillaError, LookupError):
     row = NOT_FOUND
 
 
@@ -192,7 +200,7 @@ class GroupInUseError(FlotillaError):
     row = GROUP_IN_USE
 
 
-class DeadlineError(FlotillaError):
+class DeadlineError(FlotillaError, TimeoutError):
     row = DEADLINE
 
 

@@ -6,9 +6,10 @@ A record is a named tuple rather than a dataclass because clients make one per m
 """
 
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Final, NamedTuple, TypeAlias
 
-from flotilla.types.errors import InvalidArgumentError
+from flotilla.types.errors import InvalidArgumentError, WrongTypeError
 from flotilla.types.limits import (
     BATCH_RECORD_COUNT_MAX,
     DELIVERY_COUNT_MAX,
@@ -25,7 +26,19 @@ from flotilla.types.limits import (
 #: Ordered; a name may occur more than once.
 Headers: TypeAlias = tuple[tuple[str, bytes], ...]
 
-#: Content types that every SDK knows by code. Codes from 128 on belong to the user.
+
+class ContentType(IntEnum):
+    """Content types that every SDK knows by code. Codes from 128 on belong to the user."""
+
+    BYTES = 0
+    TEXT = 1
+    JSON = 2
+    PROTOBUF = 3
+    AVRO = 4
+    ARROW = 5
+
+
+#: Plain numbers, because a record of the most common type must not cost the look-up of an enum's member.
 CONTENT_BYTES: Final = 0
 CONTENT_TEXT: Final = 1
 CONTENT_JSON: Final = 2
@@ -91,11 +104,11 @@ def check_record(record: Record, limits: RecordLimits = DEFAULT_LIMITS) -> None:
     For producers, so that a bad record fails alone and not with the batch it would have travelled in.
     """
     if not isinstance(record.payload, bytes):
-        raise InvalidArgumentError(f"a payload is bytes, not {type(record.payload).__name__}")
+        raise WrongTypeError(f"a payload is bytes, not {type(record.payload).__name__}")
     if record.key is not None and not isinstance(record.key, bytes):
-        raise InvalidArgumentError(f"a key is bytes or None, not {type(record.key).__name__}")
+        raise WrongTypeError(f"a key is bytes or None, not {type(record.key).__name__}")
     if not isinstance(record.idempotency_key, bytes):
-        raise InvalidArgumentError(f"an idempotency key is bytes, not {type(record.idempotency_key).__name__}")
+        raise WrongTypeError(f"an idempotency key is bytes, not {type(record.idempotency_key).__name__}")
     if len(record.payload) > limits.payload_bytes_max:
         raise InvalidArgumentError(
             f"a payload of {len(record.payload)} bytes is above {limits.payload_bytes_max}{PAYLOAD_SETTING}"
@@ -117,9 +130,9 @@ def _check_headers(headers: Headers, limits: RecordLimits) -> None:
     size_bytes = 0
     for name, value in headers:
         if not isinstance(name, str):
-            raise InvalidArgumentError(f"the name of a header is str, not {type(name).__name__}")
+            raise WrongTypeError(f"the name of a header is str, not {type(name).__name__}")
         if not isinstance(value, bytes):
-            raise InvalidArgumentError(f"the value of a header is bytes, not {type(value).__name__}")
+            raise WrongTypeError(f"the value of a header is bytes, not {type(value).__name__}")
         try:
             size_bytes += len(name.encode()) + len(value)
         except UnicodeEncodeError as error:

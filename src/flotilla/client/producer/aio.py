@@ -18,7 +18,7 @@ from flotilla.client.producer._record_buffer import RecordBuffer, buffer_full, r
 from flotilla.client.producer.options import ProducerOptions
 from flotilla.client.producer.receipt import Receipt
 from flotilla.client.producer.record_fields import RecordFields, as_records, make_record, plain_values
-from flotilla.types.errors import ConnectionClosedError
+from flotilla.types.errors import ConnectionClosedError, FlotillaError
 from flotilla.types.records import Record
 
 
@@ -112,6 +112,8 @@ class AsyncProducer:
         self._wake_waiters()
         try:
             await self.flush(timeout_ms=timeout_ms)
+        except FlotillaError:
+            raise
         except TimeoutError:
             pass
         finally:

@@ -353,8 +353,8 @@ class QueueCore(Generic[Message]):
             return
         waiting = self._drain(len(self.ready))
         late = dict.fromkeys(due)
-        self._release([message for message in waiting if message.lease in late])
-        self.ready.extend([message for message in waiting if message.lease not in late])
+        self._release([message for message in waiting if message._lease in late])
+        self.ready.extend([message for message in waiting if message._lease not in late])
         self._renewal.renew([lease for lease in due if lease.unsettled])
         self._settlements.flush()
         self.notify()

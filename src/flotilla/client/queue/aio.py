@@ -1,4 +1,4 @@
-"""A member of a queue group for coroutines: messages under leases, each to be settled."""
+"""A queue consumer for coroutines: messages under leases, each to be settled."""
 
 from collections.abc import Callable, Iterable
 from types import TracebackType
@@ -15,33 +15,36 @@ from flotilla.client.queue.outcome import ACKED, Outcome, failed, is_decision, o
 
 
 class AsyncQueueMessage(Leased["AsyncQueueConsumer"]):
-    """A message under a lease. As a context manager it is acknowledged at the end, or has failed with an exception."""
+    """A message under a lease. `with` acknowledges it at the end of the block, or fails it by an exception.
+
+    The first outcome counts: settling a message again changes nothing, and raises nothing.
+    """
 
     __slots__ = ()
 
     async def ack(self, *, wait: bool = True) -> None:
-        """It is done, and never delivered to the group again. Raises LeaseExpiredError when it is somebody else's.
+        """Acknowledges the message: the group never gets it again. The first outcome of a message counts.
 
-        Returns when that is on disk at a majority; with `wait=False` at once, and the consumer's next call raises
-        what went wrong.
+        Returns when that is on disk at a majority; with `wait=False` at once, and the consumer's next call raises the
+        error. Raises LeaseExpiredError when the lease has expired and another consumer has the message.
         """
-        await self.owner.settle((self,), ACKED, wait=wait)
+        await self._owner.settle((self,), ACKED, wait=wait)
 
-    async def nack(self, *, reason: str = "", delay_ms: int | None = None, wait: bool = True) -> None:
-        """It failed: counted as an attempt, and delivered again after `delay_ms`, or the group's backoff."""
-        await self.owner.settle((self,), failed(reason, delay_ms), wait=wait)
+    async def nack(self, *, reason: str = "", delay_ms: Duration | None = None, wait: bool = True) -> None:
+        """Fails the message: counts as an attempt, and delivers it again after `delay_ms`, or the group's backoff."""
+        await self._owner.settle((self,), failed(reason, delay_ms), wait=wait)
 
-    async def release(self, *, delay_ms: int = 0, wait: bool = True) -> None:
-        """Gives it back uncounted, for somebody else."""
-        await self.owner.settle((self,), released(delay_ms), wait=wait)
+    async def release(self, *, delay_ms: Duration = 0, wait: bool = True) -> None:
+        """Gives the message back, to be delivered again after `delay_ms`. Does not count as an attempt."""
+        await self._owner.settle((self,), released(delay_ms), wait=wait)
 
     async def reject(self, *, reason: str = "", wait: bool = True) -> None:
-        """It is no good: to the dead letters at once."""
-        await self.owner.settle((self,), rejected(reason), wait=wait)
+        """Makes the message a dead letter at once, because it can never succeed."""
+        await self._owner.settle((self,), rejected(reason), wait=wait)
 
-    async def extend(self, visibility_ms: int) -> None:
-        """Has the lease last so long from now on. Raises LeaseExpiredError."""
-        await self.owner.extend(self, visibility_ms)
+    async def extend(self, visibility_ms: Duration) -> None:
+        """Sets the lease to end `visibility_ms` from now. Raises LeaseExpiredError."""
+        await self._owner.extend(self, visibility_ms)
 
     async def __aenter__(self) -> Self:
         return self
@@ -50,12 +53,12 @@ class AsyncQueueMessage(Leased["AsyncQueueConsumer"]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
         if not self.is_settled:
-            await self.owner.settle((self,), outcome_of(error), wait=False)
+            await self._owner.settle((self,), outcome_of(error), wait=False)
         return error is not None and is_decision(error)
 
 
 class AsyncQueueConsumer:
-    """Made by `AsyncClient.queue`: iterate it, or poll it. It has no end but `close`."""
+    """Made by `AsyncClient.queue`: iterate it, or poll it. It never ends by itself."""
 
     def __init__(
         self,
@@ -73,16 +76,16 @@ class AsyncQueueConsumer:
 
     @property
     def member(self) -> str:
-        """The name under which its leases stand."""
+        """The name of this consumer in the group."""
         return self._feed.member
 
-    async def poll(self, max_messages: int = 16, *, wait_ms: int = 20_000) -> list[AsyncQueueMessage]:
-        """Leases messages, up to so many; waits for the first one, and returns none if none comes in time."""
+    async def poll(self, max_messages: int = 16, *, wait_ms: Duration = 20_000) -> list[AsyncQueueMessage]:
+        """Leases up to `max_messages` messages; waits up to `wait_ms` for the first one. Returns [] if none comes."""
         feed = self._feed
         feed.check_open()
         feed.raise_error()
         if not self._ready:
-            await feed.fetch(max_messages, wait_ms)
+            await feed.fetch(max_messages, milliseconds(wait_ms))
         messages = feed.reader.take(max_messages)
         if not messages:
             feed.check_open()
@@ -90,30 +93,30 @@ class AsyncQueueConsumer:
         return messages
 
     async def ack(self, messages: Iterable[AsyncQueueMessage], *, wait: bool = True) -> None:
-        """Acknowledges many at once, and returns when that is on disk at a majority. Raises LeaseExpiredError.
+        """Acknowledges messages, and returns when that is on disk at a majority. Raises LeaseExpiredError.
 
-        With `wait=False` it returns at once, and the consumer's next call raises what went wrong.
+        With `wait=False` it returns at once, and the consumer's next call raises the error.
         """
         await self.settle(messages, ACKED, wait=wait)
 
     async def nack(
-        self, messages: Iterable[AsyncQueueMessage], *, reason: str = "", delay_ms: int | None = None
+        self, messages: Iterable[AsyncQueueMessage], *, reason: str = "", delay_ms: Duration | None = None
     ) -> None:
-        """Says of many that they failed."""
+        """Fails messages: see `nack` of a message."""
         await self.settle(messages, failed(reason, delay_ms))
 
-    async def release(self, messages: Iterable[AsyncQueueMessage], *, delay_ms: int = 0) -> None:
-        """Gives many back uncounted."""
+    async def release(self, messages: Iterable[AsyncQueueMessage], *, delay_ms: Duration = 0) -> None:
+        """Gives messages back: see `release` of a message."""
         await self.settle(messages, released(delay_ms))
 
     async def flush(self) -> None:
-        """Waits until everything that was settled without waiting is done. Raises the first error of it."""
+        """Waits until everything settled with `wait=False` has its answer. Raises the first error."""
         await self._feed.flush()
 
     async def close(self, *, drain_ms: Duration = 0, timeout_ms: Duration | None = None) -> None:
-        """Takes nothing more, waits up to `drain_ms` for messages that are not settled, and gives the rest back.
+        """Leases nothing more, waits up to `drain_ms` for unsettled messages, and gives the rest back.
 
-        Raises the first error of what was settled without waiting, and OutcomeUnknownError when answers are missing
+        Raises the first error of messages settled with `wait=False`, and OutcomeUnknownError when answers are missing
         after `timeout_ms`.
         """
         if not self._feed.reader.is_closed:
@@ -160,6 +163,6 @@ class AsyncQueueConsumer:
         if self._feed.is_crowded:
             await self._feed.make_room()
 
-    async def extend(self, message: Leased[Any], visibility_ms: int) -> None:
-        """Has the lease of one message last so long from now on. Raises LeaseExpiredError."""
-        await self._feed.extend(message.lease, message.lease.bit(message.offset), visibility_ms)
+    async def extend(self, message: Leased[Any], visibility_ms: Duration) -> None:
+        """Sets the lease of one message to end `visibility_ms` from now. Raises LeaseExpiredError."""
+        await self._feed.extend(message._lease, message._lease.bit(message.offset), milliseconds(visibility_ms))

@@ -1,17 +1,19 @@
-"""Outcomes of leases: how a message is settled, and the exceptions by which a handler decides it.
+"""Outcomes of leases, and the exceptions by which a handler chooses one.
 
-Any other exception of a handler is a failure: it counts as an attempt, and its text is the reason.
+`Reject`, `Retry` and `Release` are decisions of the handler. Any other exception is a failure: it counts as an attempt,
+and its text is the reason.
 """
 
 from typing import NamedTuple
 
+from flotilla.client._duration import Duration, milliseconds
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.limits import REASON_BYTES_MAX
 from flotilla.types.operations.queue import ACK, BY_BACKOFF, FAIL, REJECT, RELEASE
 
 
 class Reject(Exception):  # noqa: N818 - a decision of the handler, not an error.
-    """The message can never be handled: it becomes a dead letter at once."""
+    """Raised by a handler: the message can never succeed, and becomes a dead letter at once, as by `reject`."""
 
     def __init__(self, reason: str = "") -> None:
         super().__init__(reason)
@@ -19,17 +21,30 @@ class Reject(Exception):  # noqa: N818 - a decision of the handler, not an error
 
 
 class Retry(Exception):  # noqa: N818
-    """The message is delivered again later. It counts as an attempt, unless `is_counted` is False."""
+    """Raised by a handler: deliver the message again after `delay_ms`, or the group's backoff, as by `nack`.
 
-    def __init__(self, delay_ms: int = BY_BACKOFF, *, reason: str = "", is_counted: bool = True) -> None:
+    It counts as an attempt.
+    """
+
+    def __init__(self, delay_ms: Duration | None = None, *, reason: str = "") -> None:
         super().__init__(reason)
-        self.delay_ms = delay_ms
+        self.delay_ms = checked_delay(delay_ms)
         self.reason = reason
-        self.is_counted = is_counted
+
+
+class Release(Exception):  # noqa: N818
+    """Raised by a handler: deliver the message again after `delay_ms`, as by `release`.
+
+    It does not count as an attempt.
+    """
+
+    def __init__(self, delay_ms: Duration = 0) -> None:
+        super().__init__()
+        self.delay_ms = checked_delay(delay_ms)
 
 
 class Outcome(NamedTuple):
-    """How a lease is settled."""
+    """How a lease ends."""
 
     kind: int
     reason: str = ""
@@ -37,40 +52,41 @@ class Outcome(NamedTuple):
 
 
 ACKED = Outcome(ACK)
-#: Does not count as an attempt, and is delivered again at once.
+#: Delivered again at once; does not count as an attempt.
 RELEASED = Outcome(RELEASE, "", 0)
 
 
 def outcome_of(error: BaseException | None) -> Outcome:
-    """The outcome of a message whose handler ended with `error`."""
+    """The outcome of a message whose handler ended with this exception, or (None) without any."""
     if error is None:
         return ACKED
     if isinstance(error, Reject):
         return Outcome(REJECT, cut_reason(error.reason))
     if isinstance(error, Retry):
-        return Outcome(FAIL if error.is_counted else RELEASE, cut_reason(error.reason), error.delay_ms)
+        return Outcome(FAIL, cut_reason(error.reason), error.delay_ms)
+    if isinstance(error, Release):
+        return Outcome(RELEASE, "", error.delay_ms)
     if isinstance(error, Exception):
         return Outcome(FAIL, cut_reason(f"{type(error).__name__}: {error}"))
-    # The handler was interrupted from outside; the message is not the cause.
+    # Interrupted from outside: not a failure of the message.
     return RELEASED
 
 
 def is_decision(error: BaseException | None) -> bool:
-    """Whether the exception is a decision of the handler."""
-    return isinstance(error, Reject | Retry)
+    """Whether the handler chose the outcome."""
+    return isinstance(error, Reject | Retry | Release)
 
 
 def cut_reason(reason: str) -> str:
-    """The reason, at most as many characters as a broker stores bytes."""
+    """The reason, cut to the length that a broker keeps."""
     return reason if len(reason) <= REASON_BYTES_MAX else reason[: REASON_BYTES_MAX - 1] + "…"
 
 
-def failed(reason: str, delay_ms: int | None) -> Outcome:
-    """The outcome of `nack`."""
+def failed(reason: str, delay_ms: Duration | None) -> Outcome:
     return Outcome(FAIL, cut_reason(reason), checked_delay(delay_ms))
 
 
-def released(delay_ms: int) -> Outcome:
+def released(delay_ms: Duration) -> Outcome:
     return Outcome(RELEASE, "", checked_delay(delay_ms))
 
 
@@ -78,9 +94,10 @@ def rejected(reason: str) -> Outcome:
     return Outcome(REJECT, cut_reason(reason))
 
 
-def checked_delay(delay_ms: int | None) -> int:
+def checked_delay(delay_ms: Duration | None) -> int:
     if delay_ms is None:
         return BY_BACKOFF
-    if delay_ms < 0:
-        raise InvalidArgumentError(f"delay_ms counts from now on and cannot be {delay_ms}")
-    return delay_ms
+    found_ms = milliseconds(delay_ms)
+    if found_ms < 0:
+        raise InvalidArgumentError(f"delay_ms is at least 0, not {found_ms}")
+    return found_ms

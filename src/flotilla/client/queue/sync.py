@@ -1,7 +1,7 @@
-"""A member of a queue group for threads: messages under leases, each to be settled.
+"""A queue consumer for threads: messages under leases, each to be settled.
 
-Messages are taken in the caller's thread; everything else happens in the client's, so leases are renewed also while a
-handler blocks. Any number of threads may iterate one consumer, each getting other messages.
+Messages are taken in the caller's thread. Everything else happens in the client's thread, so leases are renewed while a
+handler blocks. Any number of threads may iterate one consumer; each message goes to one of them.
 """
 
 from collections import deque
@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, Protocol, Self
 
+from flotilla.client._blocking import documented_by
 from flotilla.client._core.asyncio_network import Network
 from flotilla.client._core.closing import TimeLimit, leaving
 from flotilla.client._core.loop_thread import Gate, LoopThread
 from flotilla.client._duration import Duration, milliseconds
 from flotilla.client._options import Subscription
 from flotilla.client.queue._loop import QueueLoop, consumer_closed
+from flotilla.client.queue.aio import AsyncQueueConsumer, AsyncQueueMessage
 from flotilla.client.queue.message import Leased, masks_of
 from flotilla.client.queue.options import QueueOptions
 from flotilla.client.queue.outcome import ACKED, Outcome, failed, is_decision, outcome_of, rejected, released
@@ -22,41 +24,40 @@ from flotilla.types.errors import FlotillaError
 
 
 class Settler(Protocol):
-    """Who settles messages for threads."""
+    """Settles messages for threads: a consumer, or a worker."""
 
     def settle(self, messages: Iterable["QueueMessage"], outcome: Outcome, *, wait: bool = True) -> None: ...
 
-    def extend(self, message: "QueueMessage", visibility_ms: int) -> None: ...
+    def extend(self, message: "QueueMessage", visibility_ms: Duration) -> None: ...
 
 
 class QueueMessage(Leased[Settler]):
-    """A message under a lease. As a context manager it is acknowledged at the end, or has failed with an exception."""
+    """A message under a lease. `with` acknowledges it at the end of the block, or fails it by an exception.
+
+    The first outcome counts: settling a message again changes nothing, and raises nothing.
+    """
 
     __slots__ = ()
 
+    @documented_by(AsyncQueueMessage.ack)
     def ack(self, *, wait: bool = True) -> None:
-        """It is done, and never delivered to the group again. Raises LeaseExpiredError when it is somebody else's.
+        self._owner.settle((self,), ACKED, wait=wait)
 
-        Returns when that is on disk at a majority; with `wait=False` at once, and the consumer's next call raises
-        what went wrong.
-        """
-        self.owner.settle((self,), ACKED, wait=wait)
+    @documented_by(AsyncQueueMessage.nack)
+    def nack(self, *, reason: str = "", delay_ms: Duration | None = None, wait: bool = True) -> None:
+        self._owner.settle((self,), failed(reason, delay_ms), wait=wait)
 
-    def nack(self, *, reason: str = "", delay_ms: int | None = None, wait: bool = True) -> None:
-        """It failed: counted as an attempt, and delivered again after `delay_ms`, or the group's backoff."""
-        self.owner.settle((self,), failed(reason, delay_ms), wait=wait)
+    @documented_by(AsyncQueueMessage.release)
+    def release(self, *, delay_ms: Duration = 0, wait: bool = True) -> None:
+        self._owner.settle((self,), released(delay_ms), wait=wait)
 
-    def release(self, *, delay_ms: int = 0, wait: bool = True) -> None:
-        """Gives it back uncounted, for somebody else."""
-        self.owner.settle((self,), released(delay_ms), wait=wait)
-
+    @documented_by(AsyncQueueMessage.reject)
     def reject(self, *, reason: str = "", wait: bool = True) -> None:
-        """It is no good: to the dead letters at once."""
-        self.owner.settle((self,), rejected(reason), wait=wait)
+        self._owner.settle((self,), rejected(reason), wait=wait)
 
-    def extend(self, visibility_ms: int) -> None:
-        """Has the lease last so long from now on. Raises LeaseExpiredError."""
-        self.owner.extend(self, visibility_ms)
+    @documented_by(AsyncQueueMessage.extend)
+    def extend(self, visibility_ms: Duration) -> None:
+        self._owner.extend(self, visibility_ms)
 
     def __enter__(self) -> Self:
         return self
@@ -65,12 +66,12 @@ class QueueMessage(Leased[Settler]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
         if not self.is_settled:
-            self.owner.settle((self,), outcome_of(error), wait=False)
+            self._owner.settle((self,), outcome_of(error), wait=False)
         return error is not None and is_decision(error)
 
 
 class QueueConsumer:
-    """Made by `Client.queue`: iterate it, or poll it. It has no end but `close`."""
+    """Made by `Client.queue`: iterate it, or poll it. It never ends by itself."""
 
     def __init__(
         self,
@@ -87,53 +88,46 @@ class QueueConsumer:
         self._feed = QueueLoop(network, topic, group, options, QueueMessage, self)
         self._ready = self._feed.reader.ready
         self._errors = self._feed.reader.errors
-        #: What was settled and is not with the loop yet, in order, because the first verdict on a message counts.
+        #: Outcomes that the loop has not taken yet, in order, because the first outcome of a message counts.
         self._outbox: deque[tuple[tuple[QueueMessage, ...], Outcome, _Answer | None]] = deque()
         self._is_posted = False
 
     @property
     def member(self) -> str:
-        """The name under which its leases stand."""
+        """The name of this consumer in the group."""
         return self._feed.member
 
-    def poll(self, max_messages: int = 16, *, wait_ms: int = 20_000) -> list[QueueMessage]:
-        """Leases messages, up to so many; waits for the first one, and returns none if none comes in time."""
+    @documented_by(AsyncQueueConsumer.poll)
+    def poll(self, max_messages: int = 16, *, wait_ms: Duration = 20_000) -> list[QueueMessage]:
         feed = self._feed
         self._check_open()
         feed.raise_error()
         if not self._ready:
-            self._thread.run(feed.fetch(max_messages, wait_ms))
+            self._thread.run(feed.fetch(max_messages, milliseconds(wait_ms)))
         messages = feed.reader.take(max_messages)
         if not messages:
             self._check_open()
             feed.raise_error()
         return messages
 
+    @documented_by(AsyncQueueConsumer.ack)
     def ack(self, messages: Iterable[QueueMessage], *, wait: bool = True) -> None:
-        """Acknowledges many at once, and returns when that is on disk at a majority. Raises LeaseExpiredError.
-
-        With `wait=False` it returns at once, and the consumer's next call raises what went wrong.
-        """
         self.settle(messages, ACKED, wait=wait)
 
-    def nack(self, messages: Iterable[QueueMessage], *, reason: str = "", delay_ms: int | None = None) -> None:
-        """Says of many that they failed."""
+    @documented_by(AsyncQueueConsumer.nack)
+    def nack(self, messages: Iterable[QueueMessage], *, reason: str = "", delay_ms: Duration | None = None) -> None:
         self.settle(messages, failed(reason, delay_ms))
 
-    def release(self, messages: Iterable[QueueMessage], *, delay_ms: int = 0) -> None:
-        """Gives many back uncounted."""
+    @documented_by(AsyncQueueConsumer.release)
+    def release(self, messages: Iterable[QueueMessage], *, delay_ms: Duration = 0) -> None:
         self.settle(messages, released(delay_ms))
 
+    @documented_by(AsyncQueueConsumer.flush)
     def flush(self) -> None:
-        """Waits until everything that was settled without waiting is done. Raises the first error of it."""
         self._thread.run(self._flush())
 
+    @documented_by(AsyncQueueConsumer.close)
     def close(self, *, drain_ms: Duration = 0, timeout_ms: Duration | None = None) -> None:
-        """Takes nothing more, waits up to `drain_ms` for messages that are not settled, and gives the rest back.
-
-        Raises the first error of what was settled without waiting, and OutcomeUnknownError when answers are missing
-        after `timeout_ms`.
-        """
         if self._feed.reader.is_closed:
             return
         try:
@@ -175,7 +169,7 @@ class QueueConsumer:
     def settle(self, messages: Iterable[QueueMessage], outcome: Outcome, *, wait: bool = True) -> None:
         self._thread.check()
         answer = _Answer() if wait else None
-        # What threads have gathered by the time that the loop gets to it costs one change of threads.
+        # Outcomes gathered until the loop takes them cost one switch of threads.
         self._outbox.append((tuple(messages), outcome, answer))
         is_first = not self._is_posted
         if is_first:
@@ -188,9 +182,11 @@ class QueueConsumer:
         elif is_first and self._feed.is_crowded:
             self._thread.run(self._feed.make_room())
 
-    def extend(self, message: Leased[Any], visibility_ms: int) -> None:
-        """Has the lease of one message last so long from now on. Raises LeaseExpiredError."""
-        self._thread.run(self._feed.extend(message.lease, message.lease.bit(message.offset), visibility_ms))
+    @documented_by(AsyncQueueConsumer.extend)
+    def extend(self, message: Leased[Any], visibility_ms: Duration) -> None:
+        self._thread.run(
+            self._feed.extend(message._lease, message._lease.bit(message.offset), milliseconds(visibility_ms))
+        )
 
     def _check_open(self) -> None:
         self._feed.check_open()
@@ -229,7 +225,7 @@ class QueueConsumer:
 
 
 class _Answer:
-    """What a thread waits for: None, or what went wrong."""
+    """The answer that a thread waits for: None, or the error."""
 
     __slots__ = ("error", "gate")
 

@@ -1,12 +1,14 @@
-"""A reader for coroutines: messages from an offset or a time on, committed when the application says so."""
+"""A reader for coroutines: messages from an offset or a time on, committed by the application."""
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
-from flotilla.client._core.asyncio_network import Network
+from flotilla.client._core.asyncio_network import Network, now_ms
 from flotilla.client._core.positions import Start
+from flotilla.client._duration import Duration, milliseconds
 from flotilla.client._options import Subscription
 from flotilla.client.reader._core import ReaderCore
 from flotilla.client.reader._loop import ReaderLoop
@@ -17,51 +19,53 @@ from flotilla.types.ids import Offset
 
 
 class AsyncReader:
-    """Made by `AsyncClient.reader`. For one task at a time: iterate it, or poll it. It has no end but `close`."""
+    """Made by `AsyncClient.reader`. For one task at a time: iterate it, or poll it. It never ends by itself."""
 
     def __init__(
         self,
         network: Network,
         plan: Subscription[ReaderPlan],
         closed: Callable[["AsyncReader"], None],
+        arrived: Callable[[], None] | None = None,
     ) -> None:
+        """`arrived` is called on the loop when there is something to take, instead of waking a task."""
         topic, group, chosen = plan
         self.topic = topic
         self._start = (chosen.partitions, chosen.offset, chosen.timestamp_ms)
         self._options = chosen.options
         self._closed = closed
         self._reader: ReaderCore | None = None
-        #: Set when something has arrived since it was last looked at.
+        #: Set when something has arrived since the last look.
         self._news = asyncio.Event()
-        self._feed = ReaderLoop(network, topic, group, chosen.timeout_ms, self._news.set, chosen.options.read_from)
+        self._feed = ReaderLoop(
+            network, topic, group, chosen.timeout_ms, arrived or self._news.set, chosen.options.read_from
+        )
         self._is_closed = False
 
-    async def poll(self, max_messages: int = 500, *, wait_ms: int = 1_000) -> list[Message]:
-        """Messages that have arrived, up to so many; waits for the first one, and returns none if none comes in time.
+    async def poll(self, max_messages: int = 500, *, wait_ms: Duration = 1_000) -> list[Message]:
+        """Up to `max_messages` messages; waits up to `wait_ms` for the first one, and returns [] if none comes.
 
-        The next ones are fetched while the application works. Raises what makes it impossible to go on, when
-        everything before that was handed out.
+        The next messages are fetched while the application works. An error that ends the reading is raised when
+        everything before it was returned.
         """
         reader = await self._opened()
-        try:
-            async with asyncio.timeout(wait_ms / 1000):
-                while True:
-                    self._news.clear()
-                    messages = reader.take(max_messages)
-                    if reader.may_want:
-                        self._feed.fetch(reader, reader.wanted())
-                    if messages:
-                        return messages
-                    await self._wait()
-        except TimeoutError:
-            return []
+        deadline_ms = now_ms() + milliseconds(wait_ms)
+        while True:
+            self._news.clear()
+            messages = reader.take(max_messages)
+            if reader.may_want:
+                self._feed.fetch(reader, reader.wanted())
+            remaining_ms = deadline_ms - now_ms()
+            if messages or remaining_ms <= 0:
+                return messages
+            await self._wait(remaining_ms)
 
     async def seek(
         self, offset: Start | None = None, *, timestamp_ms: int | None = None, partition: int | None = None
     ) -> None:
-        """Goes on at an offset, at `earliest` or `latest`, or at the first record at or after a time.
+        """Moves to an offset, to "earliest" or "latest", or to the first record at or after a time.
 
-        In one partition or in all that are read. Reading again what was read is a seek backwards.
+        Moves one partition, or all that are read. A seek backwards reads messages again.
         """
         reader = await self._opened()
         partitions = list(reader.positions) if partition is None else [partition]
@@ -70,21 +74,21 @@ class AsyncReader:
             reader.seek(number, position)
 
     async def positions(self) -> dict[int, Offset]:
-        """For each partition the offset of the message that comes next."""
+        """The offset of the next message, by partition."""
         return (await self._opened()).positions
 
     async def commit(self) -> dict[int, Offset]:
-        """Remembers the positions for the group, and says where it stands: ahead, if it stood there already."""
+        """Commits the positions for the group. Returns its committed offsets; they never move backwards."""
         reader = await self._opened()
         return await self._feed.commit(reader.positions)
 
     async def committed(self) -> dict[int, Offset | None]:
-        """For each partition where the group stands; None where it never committed."""
+        """The committed offset of the group, by partition; None: it never committed there."""
         reader = await self._opened()
         return await self._feed.committed(list(reader.positions))
 
     async def close(self) -> None:
-        """Ends it; whoever waits for a message is told so."""
+        """Ends the reader; a pending `poll` raises ConnectionClosedError."""
         if not self._is_closed:
             self._is_closed = True
             self._feed.close()
@@ -121,8 +125,11 @@ class AsyncReader:
             self._reader = ReaderCore(self.topic, positions, self._options)
         return self._reader
 
-    async def _wait(self) -> None:
-        await self._news.wait()
+    async def _wait(self, wait_ms: int | None = None) -> None:
+        """Until there are news, or a while; the caller looks again."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(None if wait_ms is None else wait_ms / 1000):
+                await self._news.wait()
         self._check_open()
 
     def _check_open(self) -> None:

@@ -1,4 +1,4 @@
-"""What a reader gets: messages, made from stored batches in bulk.
+"""Messages of readers and streams, made from stored batches in bulk.
 
 A message is a tuple with names, as a record is, because one is made for each: all loops over the columns of
 a batch run inside built-in functions.
@@ -9,15 +9,14 @@ from functools import partial
 from itertools import count, repeat
 from typing import Final, NamedTuple
 
+from flotilla.client.message import AnyMessage
 from flotilla.codec.batch.records import headers_of, keys_of
 from flotilla.codec.batch.view import BatchView
 from flotilla.types.ids import Offset
 from flotilla.types.records import CONTENT_BYTES, Headers
 
 
-class Message(NamedTuple):
-    """One record as it is stored. (topic, partition, offset) names it for ever."""
-
+class _Fields(NamedTuple):
     topic: str
     partition: int
     offset: Offset
@@ -29,6 +28,12 @@ class Message(NamedTuple):
     timestamp_ms: int = 0
     priority: int = 0
     content_type: int = CONTENT_BYTES
+
+
+class Message(_Fields, AnyMessage):
+    """One record as it is stored."""
+
+    __slots__ = ()
 
 
 _MESSAGE: Final[Callable[[Iterable[object]], Message]] = partial(tuple.__new__, Message)

@@ -1,7 +1,7 @@
-"""A reader for threads: messages from an offset or a time on, committed when the application says so.
+"""A reader for threads: messages from an offset or a time on, committed by the application.
 
-Messages are decoded in the caller's thread; fetches are made by the client's thread, also while the
-application works.
+Messages are decoded in the caller's thread. An AsyncReader on the client's thread fetches, also while the application
+works, and does everything else.
 """
 
 import threading
@@ -9,20 +9,19 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
+from flotilla.client._blocking import blocking, documented_by
 from flotilla.client._core.asyncio_network import Network, now_ms
 from flotilla.client._core.loop_thread import WAIT_MS_MAX, LoopThread
-from flotilla.client._core.positions import Start
+from flotilla.client._duration import Duration, milliseconds
 from flotilla.client._options import Subscription
 from flotilla.client.reader._core import ReaderCore
-from flotilla.client.reader._loop import ReaderLoop
+from flotilla.client.reader.aio import AsyncReader
 from flotilla.client.reader.message import Message
 from flotilla.client.reader.options import ReaderPlan
-from flotilla.types.errors import ConnectionClosedError
-from flotilla.types.ids import Offset
 
 
 class Reader:
-    """Made by `Client.reader`. For one thread at a time: iterate it, or poll it. It has no end but `close`."""
+    """Made by `Client.reader`. For one thread at a time: iterate it, or poll it. It never ends by itself."""
 
     def __init__(
         self,
@@ -31,26 +30,18 @@ class Reader:
         plan: Subscription[ReaderPlan],
         closed: Callable[["Reader"], None],
     ) -> None:
-        topic, group, chosen = plan
-        self.topic = topic
+        self.topic = plan.topic
         self._thread = thread
-        self._start = (chosen.partitions, chosen.offset, chosen.timestamp_ms)
-        self._options = chosen.options
+        self._run = thread.run
         self._closed = closed
-        self._reader: ReaderCore | None = None
-        #: Set when something has arrived since it was last looked at.
+        #: Set when something has arrived since the last look.
         self._news = threading.Event()
-        self._feed = ReaderLoop(network, topic, group, chosen.timeout_ms, self._news.set, chosen.options.read_from)
-        self._is_closed = False
+        self._inner = AsyncReader(network, plan, lambda _: None, self._news.set)
 
-    def poll(self, max_messages: int = 500, *, wait_ms: int = 1_000) -> list[Message]:
-        """Messages that have arrived, up to so many; waits for the first one, and returns none if none comes in time.
-
-        The next ones are fetched while the application works. Raises what makes it impossible to go on, when
-        everything before that was handed out.
-        """
+    @documented_by(AsyncReader.poll)
+    def poll(self, max_messages: int = 500, *, wait_ms: Duration = 1_000) -> list[Message]:
         reader = self._opened()
-        deadline_ms = now_ms() + wait_ms
+        deadline_ms = now_ms() + milliseconds(wait_ms)
         while True:
             self._news.clear()
             messages = reader.take(max_messages)
@@ -61,39 +52,19 @@ class Reader:
                 return messages
             self._wait(remaining_ms)
 
-    def seek(
-        self, offset: Start | None = None, *, timestamp_ms: int | None = None, partition: int | None = None
-    ) -> None:
-        """Goes on at an offset, at `earliest` or `latest`, or at the first record at or after a time.
+    seek = blocking(AsyncReader.seek)
+    positions = blocking(AsyncReader.positions)
+    commit = blocking(AsyncReader.commit)
+    committed = blocking(AsyncReader.committed)
 
-        In one partition or in all that are read. Reading again what was read is a seek backwards.
-        """
-        reader = self._opened()
-        partitions = list(reader.positions) if partition is None else [partition]
-        found = self._thread.run(self._feed.find(partitions, offset, timestamp_ms))
-        for number, position in found.items():
-            reader.seek(number, position)
-
-    def positions(self) -> dict[int, Offset]:
-        """For each partition the offset of the message that comes next."""
-        return self._opened().positions
-
-    def commit(self) -> dict[int, Offset]:
-        """Remembers the positions for the group, and says where it stands: ahead, if it stood there already."""
-        return self._thread.run(self._feed.commit(self._opened().positions))
-
-    def committed(self) -> dict[int, Offset | None]:
-        """For each partition where the group stands; None where it never committed."""
-        return self._thread.run(self._feed.committed(list(self._opened().positions)))
-
+    @documented_by(AsyncReader.close)
     def close(self) -> None:
-        """Ends it; whoever waits for a message is told so."""
-        if not self._is_closed:
-            self._is_closed = True
+        if not self._inner._is_closed:
+            self._inner._is_closed = True
             self._closed(self)
             self._news.set()
             if not self._thread.is_foreign:
-                self._thread.post(self._feed.close)
+                self._thread.post(self._inner._feed.close)
 
     def __iter__(self) -> Self:
         return self
@@ -119,15 +90,12 @@ class Reader:
 
     def _opened(self) -> ReaderCore:
         self._check_open()
-        if self._reader is None:
-            positions = self._thread.run(self._feed.begin(*self._start))
-            self._reader = ReaderCore(self.topic, positions, self._options)
-        return self._reader
+        return self._inner._reader or self._run(self._inner._opened())
 
     def _fetch(self, reader: ReaderCore) -> None:
         wanted = reader.wanted()
         if wanted:
-            self._thread.post(self._feed.fetch, reader, wanted)
+            self._thread.post(self._inner._feed.fetch, reader, wanted)
 
     def _wait(self, wait_ms: int) -> None:
         """Until there are news, or a while; the caller looks again."""
@@ -135,6 +103,5 @@ class Reader:
         self._check_open()
 
     def _check_open(self) -> None:
-        if self._is_closed:
-            raise ConnectionClosedError("the reader is closed")
+        self._inner._check_open()
         self._thread.check()

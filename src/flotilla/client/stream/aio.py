@@ -1,4 +1,4 @@
-"""A member of a stream group for coroutines: messages of the partitions that are its own at the moment.
+"""A stream consumer for coroutines: reads the partitions that its group has assigned to it.
 
 Partitions come and go between two messages, in the task that asks for the next one: callbacks run there.
 """
@@ -13,37 +13,39 @@ from typing import Any, Self
 from flotilla.client._core.asyncio_network import Network, now_ms
 from flotilla.client._core.closing import TimeLimit, leaving
 from flotilla.client._core.positions import Start
-from flotilla.client._duration import Duration
+from flotilla.client._duration import Duration, milliseconds
 from flotilla.client._options import Subscription
 from flotilla.client.reader.message import Message
 from flotilla.client.stream._core import Recall
 from flotilla.client.stream._loop import StreamLoop
-from flotilla.client.stream._progress import StreamProgress
+from flotilla.client.stream._progress import Mark, StreamProgress
 from flotilla.client.stream.options import StreamOptions
 from flotilla.types.errors import ConnectionClosedError, FlotillaError, StaleGenerationError
 from flotilla.types.ids import Offset
 
-#: So often an iteration that never has to wait lets the loop do something else: heartbeats, for one thing.
+#: An iteration that never waits yields to the loop after this many messages, for heartbeats.
 _TURN_MESSAGES = 64
 
 
 class AsyncStreamConsumer:
-    """Made by `AsyncClient.stream`. For one task at a time: iterate it, or poll it. It has no end but `close`."""
+    """Made by `AsyncClient.stream`. For one task at a time: iterate it, or poll it. It never ends by itself."""
 
     def __init__(
         self,
         network: Network,
         subscription: Subscription[StreamOptions],
         closed: Callable[["AsyncStreamConsumer"], None],
+        happened: Callable[[], None] | None = None,
     ) -> None:
+        """`happened` is called on the loop when there is something to look at, instead of waking a task."""
         topic, group, options = subscription
         self.topic = topic
         self.group = group
         self._options = options
         self._closed = closed
-        #: Set when something has happened since it was last looked at.
+        #: Set when something has happened since the last look.
         self._news = asyncio.Event()
-        self._feed = StreamLoop(network, topic, group, options, self._news.set)
+        self._feed = StreamLoop(network, topic, group, options, happened or self._news.set)
         self._reading = StreamProgress(topic, options.reader)
         self._commit_due_ms = 0
         #: Messages handed out by iteration.
@@ -53,21 +55,21 @@ class AsyncStreamConsumer:
 
     @property
     def member(self) -> str:
-        """The name under which the group knows it."""
+        """The name of this member in the group."""
         return self._feed.member.name
 
     @property
     def assignment(self) -> list[int]:
-        """The partitions that it reads at the moment."""
+        """The partitions that this member reads now."""
         return sorted(self._reading.epochs)
 
-    async def poll(self, max_messages: int = 500, *, wait_ms: int = 1_000) -> list[Message]:
-        """Messages of its partitions, up to so many; waits for the first one, and returns none if none comes in time.
+    async def poll(self, max_messages: int = 500, *, wait_ms: Duration = 1_000) -> list[Message]:
+        """Up to `max_messages` messages; waits up to `wait_ms` for the first one, and returns [] if none comes.
 
-        Asking for more says that everything before was handled. The first call joins the group.
+        A poll says that all messages before it were handled. The first call joins the group.
         """
         self._enter()
-        deadline_ms = now_ms() + wait_ms
+        deadline_ms = now_ms() + milliseconds(wait_ms)
         while True:
             await self._catch_up()
             messages = self._reading.take(max_messages)
@@ -78,41 +80,37 @@ class AsyncStreamConsumer:
             await self._wait(remaining_ms)
 
     async def commit(self, offsets: Mapping[int, Offset] | None = None, *, wait: bool = True) -> dict[int, Offset]:
-        """Remembers for the group that everything handed out is done, or other offsets, by partition.
+        """Commits everything that was returned so far, or the given offsets, by partition.
 
-        Returns where the group stands in the partitions that were committed, when that is on disk at a majority; with
-        `wait=False` at once, and the next call raises what went wrong. Raises StaleGenerationError when a partition
-        belongs to somebody else by now.
+        Returns the committed offsets of the group when they are on disk at a majority; with `wait=False` at once, and
+        the next call raises the error. Raises StaleGenerationError when another member has the partition by now.
         """
-        self._check_open()
-        reading = self._reading
-        reading.note(self._feed.confirmed)
-        marks = reading.taken() if offsets is None else reading.marks(offsets)
+        marks = self._marks(offsets)
         if wait:
             return await self._feed.commit(marks)
         self._feed.commit_soon(marks, is_automatic=False)
         return {partition: mark.offset for partition, mark in marks.items()}
 
     async def committed(self) -> dict[int, Offset | None]:
-        """For each of its partitions where the group stands; None where it never committed."""
+        """The committed offset of the group, by partition of this member; None: it never committed there."""
         self._check_open()
         return await self._feed.committed(self.assignment)
 
     async def positions(self) -> dict[int, Offset]:
-        """For each of its partitions the offset of the message that comes next."""
+        """The offset of the next message, by partition of this member."""
         return self._reading.reader.positions
 
     async def lag(self) -> dict[int, int]:
-        """For each of its partitions how many messages are still to come."""
+        """How many messages are still to be read, by partition of this member."""
         self._check_open()
         return await self._feed.lag(self._reading.reader.positions)
 
     async def seek(
         self, offset: Start | None = None, *, timestamp_ms: int | None = None, partition: int | None = None
     ) -> None:
-        """Goes on at an offset, at `earliest` or `latest`, or at the first record at or after a time.
+        """Moves to an offset, to "earliest" or "latest", or to the first record at or after a time.
 
-        In one of its partitions or in all of them.
+        Moves one partition of this member, or all of them.
         """
         self._check_open()
         partitions = self.assignment if partition is None else [partition]
@@ -120,17 +118,17 @@ class AsyncStreamConsumer:
             self._reading.seek(number, position)
 
     async def pause(self, partitions: Iterable[int] | None = None) -> None:
-        """Hands out nothing of these, or of all its partitions, until they are resumed. They stay its own."""
+        """Returns no messages of these partitions, or of all, until they are resumed. This member keeps them."""
         for partition in self.assignment if partitions is None else partitions:
             self._reading.reader.pause(partition)
 
     async def resume(self, partitions: Iterable[int] | None = None) -> None:
-        """Goes on with these, or with all that are paused."""
+        """Goes on with these partitions, or with all that are paused."""
         for partition in self._reading.reader.paused if partitions is None else partitions:
             self._reading.reader.resume(partition)
 
     async def close(self, *, timeout_ms: Duration | None = None) -> None:
-        """Gives up its partitions, as if everything handed out were handled, and leaves the group."""
+        """Counts everything that was returned as handled, gives up the partitions, and leaves the group."""
         await self._close(timeout_ms, is_handled=True)
 
     def __aiter__(self) -> Self:
@@ -156,7 +154,7 @@ class AsyncStreamConsumer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         with leaving(error, f"a consumer of {self.topic}") as limit_ms:
-            # What was in hand when something went wrong is not done.
+            # The messages in hand when the block failed are not handled.
             await self._close(limit_ms, is_handled=error is None)
 
     # Inside.
@@ -173,7 +171,7 @@ class AsyncStreamConsumer:
             self._feed.fetch(reader, reader.wanted())
 
     async def _catch_up(self) -> None:
-        """What has happened to the group and to commits since this was last called."""
+        """Takes in changes of the group, and errors of commits, since the last call."""
         member = self._feed.member
         while member.changes and not self._is_closing:
             change = member.take_change()
@@ -202,15 +200,21 @@ class AsyncStreamConsumer:
             reading.remove(reading.owned(recall.partitions))
             self._feed.gave_up(recall.partitions)
 
+    def _marks(self, offsets: Mapping[int, Offset] | None) -> dict[int, Mark]:
+        self._check_open()
+        reading = self._reading
+        reading.note(self._feed.confirmed)
+        return reading.taken() if offsets is None else reading.marks(offsets)
+
     async def _save(self, partitions: list[int], timeout_ms: int | None) -> None:
-        """Commits what was handled, where that happens by itself."""
+        """Commits what was handled, if commits are automatic."""
         if not self._options.auto_commit_ms:
             return
         self._reading.note(self._feed.confirmed)
         try:
             await self._feed.commit(self._reading.unsaved(partitions), timeout_ms)
         except StaleGenerationError:
-            # Somebody else is further, or begins where the last commit was.
+            # Another member is further, or begins at the last commit.
             return
         except FlotillaError as error:
             self._feed.member.errors.append(error)

@@ -1,32 +1,32 @@
-"""A member of a stream group for threads: messages of the partitions that are its own at the moment.
+"""A stream consumer for threads: reads the partitions that its group has assigned to it.
 
-Partitions come and go between two messages, in the thread that asks for the next one: callbacks run there. Fetches
-and heartbeats are made by the client's thread, also while the application works.
+Partitions come and go between two messages, in the thread that asks for the next one: callbacks run there. An
+AsyncStreamConsumer on the client's thread fetches and sends heartbeats, also while the application works.
 """
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from types import TracebackType
 from typing import Self
 
+from flotilla.client._blocking import blocking, documented_by
 from flotilla.client._core.asyncio_network import Network, now_ms
 from flotilla.client._core.closing import TimeLimit, leaving
 from flotilla.client._core.loop_thread import WAIT_MS_MAX, LoopThread
-from flotilla.client._core.positions import Start
-from flotilla.client._duration import Duration
+from flotilla.client._duration import Duration, milliseconds
 from flotilla.client._options import Subscription
 from flotilla.client.reader.message import Message
 from flotilla.client.stream._core import Recall
-from flotilla.client.stream._loop import StreamLoop
-from flotilla.client.stream._progress import Mark, StreamProgress
+from flotilla.client.stream._progress import Mark
+from flotilla.client.stream.aio import AsyncStreamConsumer
 from flotilla.client.stream.options import StreamOptions
-from flotilla.types.errors import ConnectionClosedError, FlotillaError, StaleGenerationError
+from flotilla.types.errors import ConnectionClosedError
 from flotilla.types.ids import Offset
 
 
 class StreamConsumer:
-    """Made by `Client.stream`. For one thread at a time: iterate it, or poll it. It has no end but `close`."""
+    """Made by `Client.stream`. For one thread at a time: iterate it, or poll it. It never ends by itself."""
 
     def __init__(
         self,
@@ -35,37 +35,32 @@ class StreamConsumer:
         subscription: Subscription[StreamOptions],
         closed: Callable[["StreamConsumer"], None],
     ) -> None:
-        topic, group, options = subscription
-        self.topic = topic
-        self.group = group
+        self.topic, self.group, self._options = subscription
         self._thread = thread
-        self._options = options
+        self._run = thread.run
         self._closed = closed
-        #: Set when something has happened since it was last looked at.
+        #: Set when something has happened since the last look.
         self._news = threading.Event()
-        self._feed = StreamLoop(network, topic, group, options, self._news.set)
-        self._reading = StreamProgress(topic, options.reader)
+        self._inner = AsyncStreamConsumer(network, subscription, lambda _: None, self._news.set)
+        self._feed = self._inner._feed
+        self._reading = self._inner._reading
         self._commit_due_ms = 0
         self._is_closing = False
-        self._is_closed = False
 
     @property
     def member(self) -> str:
-        """The name under which the group knows it."""
-        return self._feed.member.name
+        """The name of this member in the group."""
+        return self._inner.member
 
     @property
     def assignment(self) -> list[int]:
-        """The partitions that it reads at the moment."""
-        return sorted(self._reading.epochs)
+        """The partitions that this member reads now."""
+        return self._inner.assignment
 
-    def poll(self, max_messages: int = 500, *, wait_ms: int = 1_000) -> list[Message]:
-        """Messages of its partitions, up to so many; waits for the first one, and returns none if none comes in time.
-
-        Asking for more says that everything before was handled. The first call joins the group.
-        """
+    @documented_by(AsyncStreamConsumer.poll)
+    def poll(self, max_messages: int = 500, *, wait_ms: Duration = 1_000) -> list[Message]:
         self._enter()
-        deadline_ms = now_ms() + wait_ms
+        deadline_ms = now_ms() + milliseconds(wait_ms)
         while True:
             self._catch_up()
             messages = self._reading.take(max_messages)
@@ -75,61 +70,23 @@ class StreamConsumer:
                 return messages
             self._wait(remaining_ms)
 
+    @documented_by(AsyncStreamConsumer.commit)
     def commit(self, offsets: Mapping[int, Offset] | None = None, *, wait: bool = True) -> dict[int, Offset]:
-        """Remembers for the group that everything handed out is done, or other offsets, by partition.
-
-        Returns where the group stands in the partitions that were committed, when that is on disk at a majority; with
-        `wait=False` at once, and the next call raises what went wrong. Raises StaleGenerationError when a partition
-        belongs to somebody else by now.
-        """
-        self._check_open()
-        reading = self._reading
-        reading.note(self._feed.confirmed)
-        marks = reading.taken() if offsets is None else reading.marks(offsets)
+        marks = self._inner._marks(offsets)
         if wait:
-            return self._thread.run(self._feed.commit(marks))
+            return self._run(self._feed.commit(marks))
         self._commit_soon(marks, is_automatic=False)
         return {partition: mark.offset for partition, mark in marks.items()}
 
-    def committed(self) -> dict[int, Offset | None]:
-        """For each of its partitions where the group stands; None where it never committed."""
-        self._check_open()
-        return self._thread.run(self._feed.committed(self.assignment))
+    committed = blocking(AsyncStreamConsumer.committed)
+    positions = blocking(AsyncStreamConsumer.positions)
+    lag = blocking(AsyncStreamConsumer.lag)
+    seek = blocking(AsyncStreamConsumer.seek)
+    pause = blocking(AsyncStreamConsumer.pause)
+    resume = blocking(AsyncStreamConsumer.resume)
 
-    def positions(self) -> dict[int, Offset]:
-        """For each of its partitions the offset of the message that comes next."""
-        return self._reading.reader.positions
-
-    def lag(self) -> dict[int, int]:
-        """For each of its partitions how many messages are still to come."""
-        self._check_open()
-        return self._thread.run(self._feed.lag(self._reading.reader.positions))
-
-    def seek(
-        self, offset: Start | None = None, *, timestamp_ms: int | None = None, partition: int | None = None
-    ) -> None:
-        """Goes on at an offset, at `earliest` or `latest`, or at the first record at or after a time.
-
-        In one of its partitions or in all of them.
-        """
-        self._check_open()
-        partitions = self.assignment if partition is None else [partition]
-        found = self._thread.run(self._feed.find(partitions, offset, timestamp_ms))
-        for number, position in found.items():
-            self._reading.seek(number, position)
-
-    def pause(self, partitions: Iterable[int] | None = None) -> None:
-        """Hands out nothing of these, or of all its partitions, until they are resumed. They stay its own."""
-        for partition in self.assignment if partitions is None else partitions:
-            self._reading.reader.pause(partition)
-
-    def resume(self, partitions: Iterable[int] | None = None) -> None:
-        """Goes on with these, or with all that are paused."""
-        for partition in self._reading.reader.paused if partitions is None else partitions:
-            self._reading.reader.resume(partition)
-
+    @documented_by(AsyncStreamConsumer.close)
     def close(self, *, timeout_ms: Duration | None = None) -> None:
-        """Gives up its partitions, as if everything handed out were handled, and leaves the group."""
         self._close(timeout_ms, is_handled=True)
 
     def __iter__(self) -> Self:
@@ -152,7 +109,7 @@ class StreamConsumer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         with leaving(error, f"a consumer of {self.topic}") as limit_ms:
-            # What was in hand when something went wrong is not done.
+            # The messages in hand when the block failed are not handled.
             self._close(limit_ms, is_handled=error is None)
 
     # Inside.
@@ -173,7 +130,7 @@ class StreamConsumer:
                 self._thread.post(self._feed.fetch, reader, wanted)
 
     def _catch_up(self) -> None:
-        """What has happened to the group and to commits since this was last called."""
+        """Takes in changes of the group, and errors of commits, since the last call."""
         member = self._feed.member
         while member.changes and not self._is_closing:
             change = member.take_change()
@@ -199,30 +156,17 @@ class StreamConsumer:
                 if self._options.on_revoke is not None:
                     self._options.on_revoke(partitions, recall.is_lost)
                 if not recall.is_lost:
-                    self._save(partitions, timeout_ms)
+                    self._run(self._inner._save(partitions, timeout_ms))
         finally:
             reading.remove(reading.owned(recall.partitions))
             self._thread.post(self._feed.gave_up, recall.partitions)
-
-    def _save(self, partitions: list[int], timeout_ms: int | None) -> None:
-        """Commits what was handled, where that happens by itself."""
-        if not self._options.auto_commit_ms:
-            return
-        self._reading.note(self._feed.confirmed)
-        try:
-            self._thread.run(self._feed.commit(self._reading.unsaved(partitions), timeout_ms))
-        except StaleGenerationError:
-            # Somebody else is further, or begins where the last commit was.
-            return
-        except FlotillaError as error:
-            self._feed.member.errors.append(error)
 
     def _close(self, timeout_ms: Duration | None, *, is_handled: bool) -> None:
         if self._is_closing:
             return
         self._is_closing = True
         if not self._thread.is_usable:
-            self._is_closed = True
+            self._inner._is_closed = True
             self._closed(self)
             return
         self._news.set()
@@ -236,11 +180,11 @@ class StreamConsumer:
                 if isinstance(change, Recall):
                     self._give_up(change, limit.left_ms)
             self._give_up(Recall(dict(self._reading.epochs), is_lost=False), limit.left_ms)
-            self._thread.run(self._feed.flush(limit.left_ms))
+            self._run(self._feed.flush(limit.left_ms))
         finally:
-            self._is_closed = True
+            self._inner._is_closed = True
             self._closed(self)
-            self._thread.run(self._feed.close(limit.left_ms))
+            self._run(self._feed.close(limit.left_ms))
         self._feed.raise_error()
 
     def _commit_soon(self, marks: Mapping[int, Mark], *, is_automatic: bool) -> None:
@@ -253,7 +197,3 @@ class StreamConsumer:
         if self._is_closing:
             raise ConnectionClosedError("the consumer is closed")
         self._thread.check()
-
-    def _check_open(self) -> None:
-        if self._is_closed:
-            raise ConnectionClosedError("the consumer is closed")

@@ -114,7 +114,7 @@ class TransactionBuffer:
 
     def add_ack(self, message: Leased[Any]) -> None:
         """Raises LeaseExpiredError for a message whose lease is over."""
-        lease = message.lease
+        lease = message._lease
         if message.is_settled:
             raise lease_expired(lease, lease.bit(message.offset))
         place = (lease.topic, lease.partition)

@@ -74,5 +74,7 @@ def _zstd(packed: memoryview, body_bytes: int) -> bytes:
             raise InvalidArgumentError(f"the zstd frame does not declare {body_bytes} bytes")
         opener = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES_MAX)
         return opener.decompress(packed, max_output_size=body_bytes, allow_extra_data=False)
+    except InvalidArgumentError:
+        raise
     except (zstandard.ZstdError, ValueError) as error:
         raise InvalidArgumentError(f"the batch is no zstd frame: {error}") from error

@@ -106,6 +106,8 @@ def encode_batch(
             producer_epoch=producer_epoch,
             sequence=sequence,
         )
+    except InvalidArgumentError:
+        raise
     except (TypeError, ValueError, OverflowError, struct.error) as error:
         raise InvalidArgumentError(f"a record does not fit into a batch: {error}") from error
     return header + rest
@@ -159,8 +161,10 @@ def encode_values(
             producer_epoch=producer_epoch,
             sequence=sequence,
         )
+    except InvalidArgumentError:
+        raise
     except (TypeError, ValueError, OverflowError, struct.error) as error:
-        raise InvalidArgumentError(f"a value does not fit into a batch: {error}") from error
+        raise InvalidArgumentError(f"a payload does not fit into a batch: {error}") from error
     return header + rest
 
 

@@ -125,6 +125,8 @@ def _encode(envelope: Any, row: Row, value: Any, envelope_bytes_max: int) -> Buf
     try:
         attachment = row.write(body, value)
         data: bytes = envelope.SerializeToString()
+    except InvalidArgumentError:
+        raise
     except (TypeError, ValueError) as error:
         raise InvalidArgumentError(f"{row.kind.__name__} cannot be sent: {error}") from error
     if len(data) > envelope_bytes_max:

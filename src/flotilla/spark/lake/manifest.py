@@ -227,6 +227,8 @@ def decode(data: bytes) -> Manifest:
             batches=content["batches"],
             retired=tuple(Retired(*each) for each in content["retired"]),
         )
+    except InvalidArgumentError:
+        raise
     except (ValueError, KeyError, TypeError) as error:
         raise CorruptionError(f"a manifest is damaged: {error}") from error
 

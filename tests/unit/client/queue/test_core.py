@@ -274,13 +274,13 @@ def test_a_lease_extended_by_hand_is_not_shortened_by_renewals():
     consumer = world.consumer(lease_ms_max=4_000)
     first, second = consumer.poll()
     results = []
-    consumer.reader.extend(first.lease, first.lease.bit(first.offset), 60_000, results.append)
+    consumer.reader.extend(first._lease, first._lease.bit(first.offset), 60_000, results.append)
     world.run()
     assert results == [None]
     world.pass_ms(20_000)
     assert [message.offset for message in world.consumer("two").poll()] == [second.offset]
     assert consumer.ack([first]) is None
-    consumer.reader.extend(second.lease, second.lease.bit(second.offset), 1_000, results.append)
+    consumer.reader.extend(second._lease, second._lease.bit(second.offset), 1_000, results.append)
     world.run()
     assert isinstance(results[-1], LeaseExpiredError)
 

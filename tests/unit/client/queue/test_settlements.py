@@ -15,7 +15,7 @@ from tests.unit.client.queue_world import QueueWorld
 def acknowledge_unawaited(consumer, messages):
     """One after the other, each in a turn of its own."""
     for message in messages:
-        consumer.reader.settle({message.lease: message.lease.bit(message.offset)}, ACKED, None)
+        consumer.reader.settle({message._lease: message._lease.bit(message.offset)}, ACKED, None)
         consumer.pump()
 
 
@@ -96,7 +96,7 @@ def test_who_shares_a_request_is_told_only_of_what_it_asked_for():
     assert len(world.consumer("two").poll(2)) == 2
     before = len(world.requests(Settle))
     results = [consumer.settle([message]) for message in messages[1:]]
-    consumer.reader.settle({messages[0].lease: 1}, ACKED, None)
+    consumer.reader.settle({messages[0]._lease: 1}, ACKED, None)
     consumer.pump()
     assert len(world.requests(Settle)) == before + 1
     assert [type(result) for (result,) in results] == [LeaseExpiredError, NoneType, NoneType]
@@ -163,7 +163,7 @@ def test_what_nobody_waits_for_is_one_request_and_its_errors_are_told_once():
     assert len(world.consumer("two").poll(3)) == 3
     before = len(world.requests(Settle))
     for message in messages:
-        consumer.reader.settle({message.lease: message.lease.bit(message.offset)}, ACKED, None)
+        consumer.reader.settle({message._lease: message._lease.bit(message.offset)}, ACKED, None)
         assert message.is_settled
     assert consumer.reader.unconfirmed == 5
     consumer.pump()
@@ -181,7 +181,7 @@ def test_errors_that_nobody_waits_for_are_kept():
     (message,) = consumer.poll()
     world.pass_ms(2_000)
     assert world.consumer("two").poll()
-    consumer.reader.settle({message.lease: message.lease.full}, ACKED, None)
+    consumer.reader.settle({message._lease: message._lease.full}, ACKED, None)
     consumer.pump()
     world.pass_ms(LINGER_MS)
     (error,) = consumer.reader.errors
