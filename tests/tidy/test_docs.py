@@ -62,7 +62,7 @@ def error_classes() -> list[type[FlotillaError]]:
     return [
         value
         for value in vars(errors).values()
-        if isinstance(value, type) and issubclass(value, FlotillaError) and value is not FlotillaError
+        if isinstance(value, type) and issubclass(value, FlotillaError) and "row" in vars(value)
     ]
 
 
