@@ -17,15 +17,14 @@ from flotilla.broker.cluster.registration import Membership
 from flotilla.broker.observability.event_log import LOOK_MS, EventLog
 from flotilla.broker.observability.request_metrics import MeteredService
 from flotilla.broker.observability.status import NodeStatus
-from flotilla.broker.ports import Cancel, Done
-from flotilla.client._core.asyncio_network import Network
-from flotilla.client._options import new_session, read_addresses
+from flotilla.broker.ports import Cancel
 from flotilla.client.async_client import AsyncClient
 from flotilla.codec.batch.facts import facts_of
 from flotilla.codec.batch.header import span_of
 from flotilla.frontends.grpc.server import GrpcServer
 from flotilla.frontends.http.server import HttpServer
 from flotilla.frontends.tcp.server import TcpServer
+from flotilla.gateway.elsewhere import ClusterElsewhere
 from flotilla.gateway.gateway import Gateway
 from flotilla.metadata.commands import RegisterBroker
 from flotilla.node import Node, NodeParts
@@ -42,7 +41,6 @@ from flotilla.types.address import Address, parse_address
 from flotilla.types.errors import FlotillaError, InvalidArgumentError, UnavailableError
 from flotilla.types.ids import GroupId, NodeId
 from flotilla.types.limits import THRIFTY_BYTES_MAX
-from flotilla.types.operations import REPEATABLE, Request
 from flotilla.types.settings import NodeSettings
 from flotilla.types.version import __version__
 
@@ -53,8 +51,6 @@ DRAIN_MS = 2_000
 JOIN_RETRY_MS = 500
 #: For a cluster to admit a node, before it is asked again.
 JOIN_MS = 10_000
-#: For an answer of another node.
-ELSEWHERE_MS = 10_000
 
 
 class LoopConsensus:
@@ -103,33 +99,6 @@ class LoopOutside:
         self._node.network.remove_peer(node)
 
 
-class ClusterElsewhere:
-    """Implements broker.ports.Elsewhere: a client of this node's own cluster, connected when first needed."""
-
-    def __init__(self, catalog: Catalog) -> None:
-        self._catalog = catalog
-        self._network: Network | None = None
-
-    def ask(self, request: Request, done: Done) -> None:
-        network = self._connected()
-        if network is None:
-            done(UnavailableError("no broker of this cluster is known yet"))
-            return
-        # Also an operation that is not: the callers treat "it exists already" as done.
-        network.submit(request, ELSEWHERE_MS, done, effect=REPEATABLE)
-
-    def _connected(self) -> Network | None:
-        if self._network is None:
-            addresses = [broker.client_address for broker in self._catalog.brokers().values()]
-            if addresses:
-                self._network = Network(new_session(read_addresses(addresses), "broker"))
-        return self._network
-
-    async def close(self) -> None:
-        if self._network is not None:
-            await self._network.close()
-
-
 def _replica_options(settings: NodeSettings) -> ReplicaOptions:
     return ReplicaOptions(
         raft=RaftOptions(
@@ -173,7 +142,7 @@ class Server:
         self._consensus = LoopConsensus(self.node)
         self._outside = LoopOutside(self.node, clock or LoopClock())
         self.catalog = Catalog(self._machine, self._consensus, self._outside)
-        self._elsewhere = ClusterElsewhere(self.catalog)
+        self._elsewhere = ClusterElsewhere(self._broker_addresses)
         keeps_log = replace(self._replica_options, keeps_log=True)
         self.membership = Membership(
             settings.node_id,
@@ -197,7 +166,7 @@ class Server:
         #: The whole cluster, for endpoints that any node serves. It connects to this node first.
         self.gateway = Gateway(self._own_addresses, clock=self._outside.now_ms, local=self.local_endpoint)
         self._grpc = GrpcServer(self.gateway, self.status.is_member)
-        self._http = HttpServer(self.status, self.gateway, self._outside.now_ms)
+        self._http = HttpServer(self.status, self.gateway)
         #: Where this node reaches its own endpoint.
         self._own_endpoint: Address | None = None
         #: This node's registration; known once its listeners are open.
@@ -206,6 +175,9 @@ class Server:
         driver = self.node.runtime.driver
         self._event_log = EventLog(settings.node_id, self.catalog, driver.replicas, driver.repaired)
         self._stop_looking: Cancel | None = None
+
+    def _broker_addresses(self) -> list[Address]:
+        return [parse_address(broker.client_address) for broker in self.catalog.brokers().values()]
 
     async def start(self) -> None:
         """Listens to clients and peers, and continues in its cluster, founds or joins one."""

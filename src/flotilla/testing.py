@@ -21,10 +21,9 @@ from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Any, Final, Self
 
-from flotilla.client._core.broker_clock import CLOCKS_HERE
-from flotilla.client._core.loop_thread import LoopThread
 from flotilla.client.async_client import AsyncClient
 from flotilla.client.client import Client
+from flotilla.client.in_process import CLOCKS_HERE, LoopThread
 from flotilla.runtime.clock import TurnedClock
 from flotilla.server import Server
 from flotilla.types.address import Address, parse_address

@@ -3,7 +3,8 @@
 import asyncio
 
 from flotilla.client._core.connection import ClientConnection
-from flotilla.client._core.local_link import Answers, LocalConnection
+from flotilla.client._core.local_link import LocalConnection
+from flotilla.codec.client.handover import Answers
 from flotilla.server import Server
 from flotilla.types.address import parse_address
 from flotilla.types.errors import FlotillaError

@@ -57,6 +57,9 @@ ALLOWED: dict[str, tuple[str, ...]] = {
 #: Rows whose own part of the package is their folder alone: it could be taken out and used elsewhere.
 APART = ("frontends.http.http1",)
 
+#: The folders whose private modules (`_name`) only these folders may import.
+PRIVATE: dict[str, tuple[str, ...]] = {"client": ("client", "gateway")}
+
 #: Foreign packages and the folders that may import them.
 FOREIGN: dict[str, tuple[str, ...]] = {
     "crc32c": ("codec", "storage", "client"),
@@ -159,11 +162,18 @@ def layer_violations(module: Module, packages: frozenset[str]) -> list[str]:
         if top == "flotilla":
             if not _is_allowed(below, row):
                 found.append(f"{module.path}:{line}: {row or 'the root'} must not import {target}")
+            elif _is_private(below) and module.folder not in PRIVATE[below.partition(".")[0]]:
+                found.append(f"{module.path}:{line}: {target} is private")
         elif top not in sys.stdlib_module_names and module.folder not in FOREIGN.get(top, ()):
             found.append(f"{module.path}:{line}: {module.folder} must not import {top}")
         if target.startswith("flotilla.codec.generated") and module.folder != "codec":
             found.append(f"{module.path}:{line}: only codec imports generated code")
     return found
+
+
+def _is_private(target: str) -> bool:
+    top, *below = target.split(".")
+    return top in PRIVATE and any(part.startswith("_") for part in below)
 
 
 def _row(name: str) -> str | None:

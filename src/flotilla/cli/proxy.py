@@ -73,16 +73,16 @@ def read_listener(flag: str, text: str) -> Address | None:
 
 async def _run(servers: str, listeners: dict[str, Address | None], *, stop_with_stdin: bool) -> int:
     # Imported late: the endpoints take longer to load than `--help` should.
-    from flotilla.client._options import read_addresses
     from flotilla.frontends.grpc.server import GrpcServer
     from flotilla.frontends.http.server import HttpServer
     from flotilla.gateway.gateway import Gateway
+    from flotilla.types.address import read_addresses
 
     addresses = read_addresses(servers)
     gateway = Gateway(lambda: addresses, "proxy")
     opened: dict[str, GrpcServer | HttpServer] = {
         "--grpc-listen": GrpcServer(gateway),
-        "--http-listen": HttpServer(None, gateway, gateway.now_ms),
+        "--http-listen": HttpServer(None, gateway),
     }
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -12,12 +12,11 @@ from flotilla.client._core.asyncio_network import now_ms
 from flotilla.client._core.session import Session
 from flotilla.client._core.session_options import SessionOptions
 from flotilla.client._duration import Duration, milliseconds
-from flotilla.types.address import Address, parse_address
+from flotilla.types.address import Address
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.limits import TIME_MS_MAX
 from flotilla.types.version import __version__
 
-PORT_DEFAULT = 7600
 TIMEOUT_MS_DEFAULT = 30_000
 
 P = ParamSpec("P")
@@ -57,20 +56,6 @@ def takes(
         return method
 
     return decorate
-
-
-def read_addresses(given: str | Sequence[str]) -> list[Address]:
-    """Addresses as people write them: `host`, `host:port`, several by commas or as a list."""
-    texts = given.split(",") if isinstance(given, str) else given
-    addresses = []
-    for text in map(str.strip, texts):
-        try:
-            addresses.append(parse_address(text if ":" in text else f"{text}:{PORT_DEFAULT}"))
-        except ValueError as error:
-            raise InvalidArgumentError(f"{text!r} is no address of a broker: {error}") from error
-    if not addresses:
-        raise InvalidArgumentError("a client needs the address of at least one broker")
-    return addresses
 
 
 def full_name(name: str) -> str:

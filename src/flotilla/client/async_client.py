@@ -16,7 +16,6 @@ from flotilla.client._options import (
     Subscription,
     TopicOptions,
     new_session,
-    read_addresses,
     read_settings,
     read_timeout,
     takes,
@@ -39,6 +38,7 @@ from flotilla.client.stream.aio import AsyncStreamConsumer
 from flotilla.client.stream.options import StreamOptions, stream_parameters
 from flotilla.client.transaction._core import Committed
 from flotilla.client.transaction.aio import AsyncTransaction, abort_transaction, commit_together, commit_transaction
+from flotilla.types.address import read_addresses
 from flotilla.types.errors import AlreadyExistsError, ConnectionClosedError, InvalidArgumentError
 from flotilla.types.ids import Offset
 from flotilla.types.operations import (

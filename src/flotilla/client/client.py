@@ -12,16 +12,11 @@ from typing import Any, Self, TypeVar, Unpack
 
 from flotilla.client._blocking import blocking, documented_by
 from flotilla.client._core.asyncio_network import Network
+from flotilla.client._core.call_channel import CallChannel
 from flotilla.client._core.closing import TimeLimit, leaving
 from flotilla.client._core.loop_thread import LoopThread
 from flotilla.client._duration import Duration
-from flotilla.client._options import (
-    TIMEOUT_MS_DEFAULT,
-    Subscription,
-    full_name,
-    read_timeout,
-    takes,
-)
+from flotilla.client._options import TIMEOUT_MS_DEFAULT, Subscription, full_name, read_timeout, takes
 from flotilla.client.admin.cluster import Admin
 from flotilla.client.admin.dead_letters import DeadLetters
 from flotilla.client.async_client import AsyncClient
@@ -232,6 +227,10 @@ class Client:
                 # Must not know the client, which could never be collected then. Runs at exit too.
                 self._finalizer = weakref.finalize(self, thread.stop, network.close)
             return self._open
+
+    def _channel(self) -> CallChannel:
+        """For `client.bulk`."""
+        return CallChannel(*self._opened())
 
     def _run(self, work: Coroutine[Any, Any, Result]) -> Result:
         try:

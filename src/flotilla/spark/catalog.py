@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Self
 
-from flotilla.client._core.positions import Start
-from flotilla.client.bulk.offsets import list_all
+from flotilla.client.bulk.offsets import Start, list_all
 from flotilla.client.bulk.stored_batches import StoredBatches
 from flotilla.client.client import Client
 from flotilla.codec.batch.header import parse_header

@@ -1,11 +1,11 @@
 """The writer of one task: sorts rows, cuts them into batches, encodes and sends them."""
 
+import time
 from secrets import token_hex
 from typing import Final
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from flotilla.client._core.asyncio_network import time_of_day_ms
 from flotilla.client.bulk.batch_sender import BatchSender
 from flotilla.client.client import Client
 from flotilla.codec.batch.compression import NAMES
@@ -38,7 +38,7 @@ class TaskWriter:
         self._member = ""
         self._member_bytes = 0
         self._is_transactional = options.delivery_guarantee == TRANSACTIONAL
-        self._now_ms = time_of_day_ms()
+        self._now_ms = time.time_ns() // 1_000_000
 
     def add(self, batch: pa.RecordBatch) -> None:
         for lane, rows in self._sorter.sort(batch):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from flotilla.client._core.broker_clock import CLOCKS_HERE
+from flotilla.client.in_process import CLOCKS_HERE
 
 
 @pytest.fixture

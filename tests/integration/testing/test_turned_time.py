@@ -7,7 +7,7 @@ import grpc
 import pytest
 
 from flotilla import AsyncClient, Client
-from flotilla.client._core.broker_clock import CLOCKS_HERE
+from flotilla.client.in_process import CLOCKS_HERE
 from flotilla.codec.generated import flotilla_pb2 as pb
 from flotilla.codec.generated.flotilla_pb2_grpc import FlotillaStub
 from flotilla.testing import DAY_MS, HOUR_MS, LocalBroker

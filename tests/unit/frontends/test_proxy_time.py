@@ -9,13 +9,13 @@ import grpc
 import httpx
 import pytest
 
-from flotilla.client._options import read_addresses
 from flotilla.codec.batch.view import BatchView
 from flotilla.codec.generated import flotilla_pb2 as pb
 from flotilla.codec.generated.flotilla_pb2_grpc import FlotillaStub
 from flotilla.frontends.grpc.server import GrpcServer
 from flotilla.frontends.http.server import HttpServer
 from flotilla.gateway.gateway import Gateway
+from flotilla.types.address import read_addresses
 from tests.unit.client.shells import Doors as Endpoints
 
 HOUR_MS = 3_600_000
@@ -33,7 +33,7 @@ def endpoints() -> Iterator[Endpoints]:
 
 
 async def by_http(gateway: Gateway) -> None:
-    server = HttpServer(None, gateway, gateway.now_ms)
+    server = HttpServer(None, gateway)
     port = await server.start("127.0.0.1", 0)
     try:
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=SECONDS_MAX) as client:

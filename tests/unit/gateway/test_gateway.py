@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from flotilla.client._options import read_addresses
 from flotilla.codec.batch.records import encode_batch
 from flotilla.codec.batch.view import BatchView
 from flotilla.gateway import long_poll_connections as trunks
@@ -15,6 +14,7 @@ from flotilla.gateway import poll as gateway_poll
 from flotilla.gateway import subscription as gateway_subscription
 from flotilla.gateway.gateway import Gateway
 from flotilla.gateway.long_poll_connections import LONG_POLLS_MAX
+from flotilla.types.address import read_addresses
 from flotilla.types.errors import InvalidArgumentError, NotFoundError, OutcomeUnknownError, UnavailableError
 from flotilla.types.operations import CreateTopic, Fetch, Produce, Produced
 from flotilla.types.operations.queue import (

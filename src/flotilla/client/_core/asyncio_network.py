@@ -15,8 +15,9 @@ from flotilla.client._core.answer import Answer
 from flotilla.client._core.broker_clock import AGREED, BrokerTime, ClockDifference, difference_here, difference_of
 from flotilla.client._core.calls import CallResult, ClientCall
 from flotilla.client._core.links import Close, Dial, LinkId, Write
-from flotilla.client._core.local_link import Answers, LocalConnection, LocalEndpoint, LocalTransport
+from flotilla.client._core.local_link import LocalConnection, LocalEndpoint, LocalTransport
 from flotilla.client._core.session import Session
+from flotilla.codec.client.handover import Answers
 from flotilla.types.address import Address
 from flotilla.types.limits import KIB
 from flotilla.types.operations import Effect, Reply, Request, Route

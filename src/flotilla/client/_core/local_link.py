@@ -5,16 +5,12 @@ connection; a pair of correlation id and value takes the place of a frame (`code
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 from flotilla.client._core.connection import HELLO_ID, ClientConnection, Token, hello
-from flotilla.codec.client.frames import Answer
-from flotilla.codec.client.handover import hand_over_request
+from flotilla.codec.client.handover import Answers, hand_over_request
 from flotilla.types.errors import FlotillaError
 from flotilla.types.operations import Reply, Request
-
-#: Answers in the order in which the broker gave them, each with the id of its request.
-Answers: TypeAlias = list[tuple[int, Answer]]
 
 
 class LocalTransport(Protocol):

@@ -1,1 +1,1 @@
-"""Whole batches and many partitions at once, for bulk readers and writers such as Spark."""
+"""Encoded batches and offsets of many partitions at once, for bulk readers and writers such as Spark."""

@@ -1,8 +1,8 @@
-"""Batches that are encoded already, on their way to their partitions: for bulk writers that have columns, not records.
+"""A sender of encoded batches, for bulk writers that have columns instead of records.
 
-Belongs to one thread. Batches of one partition go one after the other, so they keep their order whatever is repeated;
-partitions go side by side. What waits is bounded by bytes: `send` blocks while there is too much of it. Every request
-must be one that can be repeated: a stage, or a batch with a producer's number.
+It belongs to one thread. Batches of one partition are sent one after the other, so retries keep their order; partitions
+are written in parallel. Pending bytes are bounded: `send` blocks while there are too many. Every request must be
+repeatable: a stage, or a batch with a producer's sequence number.
 """
 
 import threading
@@ -13,39 +13,45 @@ from typing import Final
 
 from flotilla.client._core.asyncio_network import now_ms
 from flotilla.client._core.calls import CallResult
+from flotilla.client.bulk.offsets import Partition
 from flotilla.client.client import Client
 from flotilla.types.errors import DeadlineError, FlotillaError
 from flotilla.types.limits import MIB
-from flotilla.types.operations import REPEATABLE, Produce, Route, Stage
+from flotilla.types.operations import Produce, Stage
 
-#: What may wait and be under way. Enough for a batch to each of many partitions.
+#: Of pending batches and those in flight: enough for a batch to each of many partitions.
 BUFFERED_BYTES_MAX: Final = 16 * MIB
-#: Beyond the time limit of a call, which ends by itself.
+#: Beyond the time limit of a call, which then ends by itself.
 _GRACE_MS: Final = 5_000
 
 
 class BatchSender:
     def __init__(self, client: Client, *, timeout_ms: int) -> None:
-        """`timeout_ms` is for each batch, from the moment it leaves."""
-        self._thread, self._network = client._opened()
+        """`timeout_ms` is for each batch, from the moment it is sent."""
+        self._channel = client._channel()
         self._timeout_ms = timeout_ms
-        #: On the loop: what each partition has before it; the first one is under way.
-        self._lanes: dict[Route, deque[Produce | Stage]] = {}
-        #: Guards what follows.
+        #: Guards the fields below.
         self._changed = threading.Condition()
+        #: The batches of each partition; the first one is in flight.
+        self._lanes: dict[Partition, deque[Produce | Stage]] = {}
         self._waiting_bytes = 0
         self._error: FlotillaError | None = None
 
     def send(self, request: Produce | Stage) -> None:
-        """Returns when there is room for it. Raises the error of any batch before it."""
+        """Returns when there is room for the batch. Raises the error of an earlier one."""
         size_bytes = len(request.batch)
         self._wait(lambda: not self._waiting_bytes or self._waiting_bytes + size_bytes <= BUFFERED_BYTES_MAX)
+        place = (request.topic, request.partition)
         with self._changed:
             self._waiting_bytes += size_bytes
-        self._thread.post(self._enqueue, request)
+            lane = self._lanes.setdefault(place, deque())
+            lane.append(request)
+            is_first = len(lane) == 1
+        if is_first:
+            self._submit(place, request)
 
     def finish(self) -> None:
-        """Waits until the brokers have everything. Raises the first error that there was."""
+        """Waits until every batch is answered. Raises the first error."""
         self._wait(lambda: not self._waiting_bytes)
 
     def _wait(self, is_enough: Callable[[], bool]) -> None:
@@ -61,28 +67,20 @@ class BatchSender:
             if self._error is not None:
                 raise self._error
 
-    # On the loop.
+    def _submit(self, place: Partition, request: Produce | Stage) -> None:
+        self._channel.submit(request, self._timeout_ms, partial(self._answered, place))
 
-    def _enqueue(self, request: Produce | Stage) -> None:
-        route = Route(request.topic, request.partition)
-        lane = self._lanes.setdefault(route, deque())
-        lane.append(request)
-        if len(lane) == 1:
-            self._submit(route, request)
-
-    def _submit(self, route: Route, request: Produce | Stage) -> None:
-        done = partial(self._answered, route)
-        self._network.submit(request, self._timeout_ms, done, route=route, effect=REPEATABLE)
-
-    def _answered(self, route: Route, result: CallResult) -> None:
-        lane = self._lanes[route]
-        done = lane.popleft()
+    def _answered(self, place: Partition, result: CallResult) -> None:
+        """On the loop."""
+        following = None
         with self._changed:
-            self._waiting_bytes -= len(done.batch)
+            lane = self._lanes[place]
+            self._waiting_bytes -= len(lane.popleft().batch)
             if isinstance(result, FlotillaError) and self._error is None:
-                result.add_note(f"while writing to partition {route.partition} of topic {route.topic}")
+                result.add_note(f"while writing to partition {place[1]} of topic {place[0]}")
                 self._error = result
-            is_over = self._error is not None
+            if lane and self._error is None:
+                following = lane[0]
             self._changed.notify()
-        if lane and not is_over:
-            self._submit(route, lane[0])
+        if following is not None:
+            self._submit(place, following)

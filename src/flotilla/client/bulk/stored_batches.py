@@ -1,12 +1,11 @@
-"""Stored batches of a range of offsets, as bytes: for bulk readers that have columns to fill and no use for messages.
+"""Stored batches of a range of offsets, as bytes, for bulk readers that fill columns instead of messages.
 
-Belongs to one thread, which iterates it. While it works on one answer the next one is on its way; nothing more is
-kept. Every wait ends by the client's time limit, and leaders are found like everywhere else in the client.
+It belongs to the thread that iterates it. While that works on one answer the next fetch is in flight; nothing more is
+buffered. Every wait is bounded by the time limit, and leaders are found as everywhere in the client.
 """
 
 from collections.abc import Iterator
 from concurrent.futures import Future
-from functools import partial
 from typing import Final
 
 from flotilla.client._core.asyncio_network import now_ms
@@ -18,18 +17,18 @@ from flotilla.types.ids import Offset
 from flotilla.types.limits import MIB
 from flotilla.types.operations import Fetch, Fetched, Route
 
-#: How long a broker waits for what it should have already, having just become the leader.
+#: How long a broker that has just become the leader may wait for records that it should have.
 _WAIT_MS: Final = 1_000
-#: Beyond the time limit of a call, which ends by itself.
+#: Beyond the time limit of a call, which then ends by itself.
 _GRACE_MS: Final = 5_000
 
 
 class StoredBatches:
     """Iterates over the batches that hold [first, end) of one partition, in order.
 
-    The first one may begin before, and the last one end behind the range. Raises OffsetOutOfRangeError when retention
-    has removed what comes next, CorruptionError for what cannot be a batch, and DeadlineError when no leader gives
-    the next batch within `timeout_ms`.
+    The first one may begin before the range, and the last one end after it. Raises OffsetOutOfRangeError when retention
+    has removed the next offset, CorruptionError for a malformed batch, and DeadlineError when no leader returns the
+    next batch within `timeout_ms`.
     """
 
     def __init__(
@@ -43,12 +42,12 @@ class StoredBatches:
         fetch_bytes: int = 4 * MIB,
         timeout_ms: int = 60_000,
     ) -> None:
-        self._thread, self._network = client._opened()
+        self._channel = client._channel()
         self._route = Route(topic, partition)
         self._end = end
         self._fetch_bytes = fetch_bytes
         self._timeout_ms = timeout_ms
-        #: Of the record that comes next.
+        #: The offset of the next record.
         self.position = first
 
     def __iter__(self) -> Iterator[bytes | memoryview]:
@@ -75,8 +74,7 @@ class StoredBatches:
     def _fetch(self, offset: Offset) -> "Future[CallResult]":
         answer: Future[CallResult] = Future()
         request = Fetch(self._route.topic, self._route.partition, offset, self._fetch_bytes, _WAIT_MS)
-        submit = partial(self._network.submit, route=self._route)
-        self._thread.post(submit, request, self._timeout_ms, answer.set_result)
+        self._channel.submit(request, self._timeout_ms, answer.set_result)
         return answer
 
     def _taken(self, answer: "Future[CallResult]") -> Fetched:

@@ -7,7 +7,7 @@ exactly as it would over a socket, or is refused with the same error.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 from flotilla.codec.client.frames import (
     NO_CORRELATION,
@@ -22,6 +22,9 @@ from flotilla.codec.client.frames import (
 from flotilla.types.limits import ENTRY_BYTES_MAX, REASON_BYTES_MAX
 from flotilla.types.operations import Fetched, Hello, Produce, Produced, Request
 from flotilla.types.operations.queue import Extend, LeaseRange, Poll, Polled, Pushed, Settle, Settled
+
+#: Answers in the order in which the broker gave them, each with the id of its request.
+Answers: TypeAlias = list[tuple[int, Answer]]
 
 _U32_MAX = 2**32 - 1
 _U63_MAX = 2**63 - 1

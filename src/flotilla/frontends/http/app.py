@@ -10,12 +10,11 @@ GET /                redirects to /docs
 The answers come from the node's status, or from the cluster through a gateway.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from importlib import resources
 
 from flotilla.broker.observability.status import METRICS_TYPE, NodeStatus, Reason
-from flotilla.client._core.asyncio_network import time_of_day_ms
 from flotilla.frontends.http.api.cluster import ClusterApi
 from flotilla.frontends.http.api.dead_letters import DeadLetterApi
 from flotilla.frontends.http.api.events import EventApi
@@ -37,9 +36,7 @@ from flotilla.gateway.gateway import Gateway
 _PAGE_POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'"
 
 
-def make_app(
-    status: NodeStatus | None, gateway: Gateway | None = None, now_ms: Callable[[], int] = time_of_day_ms
-) -> Guard:
+def make_app(status: NodeStatus | None, gateway: Gateway | None = None) -> Guard:
     """`status` is None for a proxy; without a `gateway` only the status pages are served."""
     rows: list[Operation] = []
     if status is not None:
@@ -47,18 +44,18 @@ def make_app(
     elif gateway is not None:
         rows += _proxy_pages(ProxyStatus(gateway))
     if gateway is not None:
-        table = operations(gateway, now_ms)
+        table = operations(gateway)
         rows += [*table, *_description_pages(table)]
     return Guard(Router(rows))
 
 
-def operations(gateway: Gateway, now_ms: Callable[[], int] = time_of_day_ms) -> list[Operation]:
+def operations(gateway: Gateway) -> list[Operation]:
     """The table: one row for each operation on the cluster."""
     unsettled = Unsettled()
     return [
-        *TaskApi(gateway, now_ms).operations(),
+        *TaskApi(gateway).operations(),
         *TopicApi(gateway).operations(),
-        *RecordApi(gateway, now_ms).operations(),
+        *RecordApi(gateway).operations(),
         *MessageApi(gateway, unsettled).operations(),
         *EventApi(gateway, unsettled).operations(),
         *GroupApi(gateway).operations(),

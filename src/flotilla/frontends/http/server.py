@@ -1,10 +1,8 @@
 """The HTTP server of a node or a proxy: listens on its loop, and drains at shutdown."""
 
 import asyncio
-from collections.abc import Callable
 
 from flotilla.broker.observability.status import NodeStatus
-from flotilla.client._core.asyncio_network import time_of_day_ms
 from flotilla.frontends.http.app import make_app
 from flotilla.frontends.http.framework.errors import malformed
 from flotilla.frontends.http.http1.asgi import App
@@ -19,12 +17,11 @@ class HttpServer:
         self,
         status: NodeStatus | None,
         gateway: Gateway | None = None,
-        now_ms: Callable[[], int] = time_of_day_ms,
         *,
         idle_ms_max: int = IDLE_MS_MAX,
     ) -> None:
-        """`status` is None for a proxy. `now_ms` is the time of day."""
-        self.app: App = make_app(status, gateway, now_ms)
+        """`status` is None for a proxy."""
+        self.app: App = make_app(status, gateway)
         self._idle_ms_max = idle_ms_max
         self._open: set[Connection] = set()
         self._listener: asyncio.Server | None = None

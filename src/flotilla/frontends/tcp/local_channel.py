@@ -11,9 +11,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, cast
 
-from flotilla.client._core.local_link import Answers
 from flotilla.codec.client.frames import Answer, Incoming
-from flotilla.codec.client.handover import hand_over_answer, size_of
+from flotilla.codec.client.handover import Answers, hand_over_answer, size_of
 from flotilla.frontends.tcp.connection import CLOSING, OPEN, WITH_BATCH, Connection
 from flotilla.types.errors import InvalidArgumentError
 

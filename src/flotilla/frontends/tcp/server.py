@@ -11,7 +11,7 @@ from functools import partial
 from typing import TypeAlias
 
 from flotilla.broker.ports import Service
-from flotilla.client._core.local_link import Answers
+from flotilla.codec.client.handover import Answers
 from flotilla.frontends.tcp.channel import Channel
 from flotilla.frontends.tcp.connection import TICK_MS, Budgets, Connection, ConnectionLimits, RequestTicket
 from flotilla.frontends.tcp.local_channel import LocalBrokerConnection, LocalChannel

@@ -7,11 +7,10 @@ import pytest
 
 from flotilla import Record
 from flotilla.client._core.broker_clock import CLOCKS_HERE, BrokerTime, ClockDifference, difference_here, difference_of
-from flotilla.client._options import read_addresses
 from flotilla.client.producer.record_fields import as_records, make_record
 from flotilla.codec.batch.view import BatchView
 from flotilla.gateway.gateway import Gateway
-from flotilla.types.address import Address
+from flotilla.types.address import Address, read_addresses
 from flotilla.types.limits import TIME_MS_MAX
 from flotilla.types.operations import InitCluster
 from flotilla.types.operations.request import ANY

@@ -4,7 +4,6 @@ A fetch is paged by the offset that it returns. Clients that need speed send and
 same bytes as over TCP, in which a producer id and a sequence make repetition harmless.
 """
 
-from collections.abc import Callable
 from typing import Any, Final
 
 from flotilla.frontends.http.api.record_view import NEW_RECORD, RECORD, read_record, show_batch
@@ -81,10 +80,9 @@ _BATCH_QUERY = (_FROM, Parameter("max_bytes", _BYTES), Parameter("wait_ms", WAIT
 
 
 class RecordApi:
-    def __init__(self, gateway: Gateway, now_ms: Callable[[], int]) -> None:
-        """`now_ms` is the time of day, for records without a timestamp."""
+    def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
-        self._now_ms = now_ms
+        self._now_ms = gateway.now_ms
 
     def operations(self) -> list[Operation]:
         tag = "records"

@@ -11,7 +11,6 @@ An id names the partition and the offset, so each of these is one request to one
 
 import asyncio
 import json
-from collections.abc import Callable
 from typing import Any, Final
 
 from flotilla.frontends.http.api import task_schemas as schemas
@@ -58,10 +57,9 @@ _ABSENT: Final = (NotFoundError, OffsetOutOfRangeError, InvalidArgumentError)
 
 
 class TaskApi:
-    def __init__(self, gateway: Gateway, now_ms: Callable[[], int]) -> None:
-        """`now_ms` is the time of day, for delays and for times in answers."""
+    def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
-        self._now_ms = now_ms
+        self._now_ms = gateway.now_ms
         self._queues = Queues(gateway)
         self._settlements = SettlementBatcher(gateway)
 
