@@ -3,6 +3,7 @@
     rebalance  the fewest moves after which no broker holds two replicas more than another, nor leads two more
     vacate     moves all replicas of one broker, and no others
     resize     more replicas of a partition, or fewer
+    fill       more replicas of all partitions that have fewer than they should
 
 A replica that moves is replaced in its place, so that a partition keeps a preferred leader that stays. Ties go to the
 lower id, of groups and of nodes: every planner computes the same plan. Why the first plan is the shortest: of two
@@ -156,3 +157,18 @@ def resize(placed: Placed, brokers: Sequence[NodeId], load: Mapping[NodeId, Load
         # First replicas on brokers that leave, then on those with the most.
         replicas.remove(max(replicas[1:], key=lambda node: (node not in brokers, load.get(node, _IDLE).replicas, node)))
     return tuple(replicas)
+
+
+def fill(
+    partitions: Sequence[Placed], brokers: Sequence[NodeId], load: Mapping[NodeId, Load]
+) -> dict[GroupId, Replicas]:
+    """New replicas for partitions that have fewer than they should, as far as there are brokers for them."""
+    loads = dict(load)
+    plan: dict[GroupId, Replicas] = {}
+    for placed in partitions:
+        replicas = resize(placed, brokers, loads) if len(placed.replicas) < placed.width else placed.replicas
+        if replicas != placed.replicas:
+            plan[placed.group] = replicas
+            for node in replicas[len(placed.replicas) :]:
+                loads[node] = loads.get(node, _IDLE).plus_replica()
+    return plan

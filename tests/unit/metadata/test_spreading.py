@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flotilla.metadata.placement import Load, place
-from flotilla.metadata.spreading import Placed, rebalance, resize, vacate
+from flotilla.metadata.spreading import Placed, fill, rebalance, resize, vacate
 
 
 @st.composite
@@ -144,3 +144,22 @@ def test_a_partition_that_is_wider_than_it_should_be_loses_the_leaver_only():
 def test_resizing(replicas, width, brokers, expected):
     load = {1: Load(9), 2: Load(4), 3: Load(5), 4: Load(1)}
     assert resize(Placed(16, replicas, width), brokers, load) == expected
+
+
+@given(clusters(), st.integers(1, 5))
+def test_filled_partitions_are_as_wide_as_the_brokers_allow(cluster, width):
+    brokers, partitions = cluster
+    wider = [Placed(placed.group, placed.replicas, width) for placed in partitions]
+    held = Counter(node for placed in partitions for node in placed.replicas)
+    plan = fill(wider, brokers, {node: Load(held[node]) for node in brokers})
+    places = after(partitions, plan)
+    for placed in partitions:
+        replicas = places[placed.group]
+        assert replicas[: len(placed.replicas)] == placed.replicas, "nothing moves"
+        assert len(set(replicas)) == len(replicas) == max(len(placed.replicas), min(width, len(brokers)))
+    assert fill([Placed(group, replicas, width) for group, replicas in places.items()], brokers, {}) == {}
+
+
+def test_missing_replicas_go_to_the_brokers_with_the_fewest():
+    lacking = [Placed(16, (1,), 2), Placed(17, (1,), 2), Placed(18, (1, 2, 3), 2)]
+    assert fill(lacking, [1, 2, 3], {1: Load(3), 2: Load(2), 3: Load(1)}) == {16: (1, 3), 17: (1, 2)}

@@ -1,4 +1,6 @@
-"""Plans of moves at the metadata's leader: draining brokers are emptied by itself, rebalancing happens on request.
+"""Plans of moves at the metadata's leader. Draining brokers are emptied and missing replicas are added automatically.
+
+Rebalancing happens on request.
 
 A plan is a command like any other (metadata/move_commands), so it survives a change of leaders; the leaders of the
 partitions carry it out (moves). Only reachable brokers receive replicas: a plan for a dead node would wait for ever. A
@@ -12,7 +14,7 @@ from flotilla.broker.ports import Done, Outside
 from flotilla.metadata.commands import SetBrokerState
 from flotilla.metadata.move_commands import PlanMoves
 from flotilla.metadata.move_rules import may_receive
-from flotilla.metadata.spreading import Placed, rebalance, vacate
+from flotilla.metadata.spreading import Placed, fill, rebalance, vacate
 from flotilla.metadata.values import ACTIVE, DRAINING, Partition, Topic
 from flotilla.types.errors import ConfigurationChangeError, FlotillaError
 from flotilla.types.ids import GroupId, NodeId
@@ -29,19 +31,18 @@ class MovePlans:
     # Automatic.
 
     def check(self) -> None:
-        """Plans moves away from brokers that drain or leave."""
-        state = self._catalog.machine.state
+        """Plans moves away from brokers that drain or leave, then replicas that partitions lack."""
         if self._is_planning:
             return
-        for node, broker in sorted(state.brokers.items()):
-            plan = self._allowed(self._vacating(node)) if broker.state != ACTIVE else {}
-            if plan:
-                self._is_planning = True
-                try:
-                    self._catalog.propose(self._command(plan), self._planned)
-                except FlotillaError:
-                    self._is_planning = False  # Another node leads by now, and plans.
-                return
+        brokers = sorted(self._catalog.machine.state.brokers.items())
+        plans = (self._vacating(node) for node, broker in brokers if broker.state != ACTIVE)
+        plan = next(filter(None, map(self._allowed, plans)), None) or self._allowed(self._filling())
+        if plan:
+            self._is_planning = True
+            try:
+                self._catalog.propose(self._command(plan), self._planned)
+            except FlotillaError:
+                self._is_planning = False  # Another node leads by now, and plans.
 
     def _planned(self, _: object) -> None:
         self._is_planning = False
@@ -51,6 +52,17 @@ class MovePlans:
         placed = [_placed(state.topics[found.topic_id], found.place) for found in state.assignments_to(node).values()]
         takers = self._takers()
         return vacate(placed, node, takers, {taker: state.load(taker) for taker in takers})
+
+    def _filling(self) -> dict[GroupId, tuple[NodeId, ...]]:
+        state = self._catalog.machine.state
+        lacking = [
+            _placed(topic, place)
+            for topic in self._catalog.topics()
+            for place in topic.partitions
+            if place.move is None and len(place.replicas) < topic.replication_factor
+        ]
+        takers = self._takers() if lacking else []
+        return fill(lacking, takers, {taker: state.load(taker) for taker in takers})
 
     def _takers(self) -> list[NodeId]:
         """Brokers that may receive replicas."""

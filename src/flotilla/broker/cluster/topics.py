@@ -9,7 +9,7 @@ from flotilla.broker.ports import Done, Outside
 from flotilla.metadata import commands
 from flotilla.metadata.move_commands import ResizeTopic
 from flotilla.metadata.values import Topic
-from flotilla.types.errors import FlotillaError, NotFoundError, UnavailableError
+from flotilla.types.errors import FlotillaError, InvalidArgumentError, NotFoundError, UnavailableError
 from flotilla.types.group_settings import GROUP_SETTINGS
 from flotilla.types.operations import AlterTopic, CreateTopic, DeleteTopic, GetMetadata, TopicReply
 from flotilla.types.operations.queue import AlterGroup, GroupReply
@@ -52,7 +52,17 @@ class Topics:
         )
 
     def create_topic(self, request: CreateTopic, done: Done) -> None:
+        self._check_brokers(request.replication_factor)
         self._propose(self._creation(request), done)
+
+    def _check_brokers(self, replication_factor: int) -> None:
+        """A replication factor that was asked for by name is kept or refused. Founders count before they register."""
+        state = self._catalog.machine.state
+        known = {*state.brokers, *state.cluster.founders} - state.removed_nodes.keys()
+        if replication_factor > len(known):
+            raise InvalidArgumentError(
+                f"a replication factor of {replication_factor} needs as many brokers, and the cluster has {len(known)}"
+            )
 
     def alter_topic(self, request: AlterTopic, done: Done) -> None:
         """A setting without a value goes back to its default."""

@@ -203,10 +203,12 @@ class DeadLetters:
     def _create_topic(self, group: str) -> None:
         topic = self._source.topic
         shown = show_settings(topic.settings)
+        width = len(topic.partitions[0].replicas)
         request = CreateTopic(
             dead_letter_topic(group, topic.name),
             partitions=1,
-            replication_factor=topic.replication_factor,
+            # Of a topic that lacks brokers itself the factor would be refused; the default is filled up like the topic.
+            replication_factor=topic.replication_factor if width >= topic.replication_factor else 0,
             settings={name: shown[name] for name in _INHERITED},
         )
 

@@ -188,6 +188,21 @@ def test_the_leader_itself_moves() -> None:
     books.check(least=15)
 
 
+def test_missing_replicas_are_added_when_brokers_join() -> None:
+    fleet = Fleet(1).form()
+    fleet.create("t")
+    books = Books(fleet, "t")
+    books.produce(10)
+    assert place(fleet).replicas == (1,)
+    for node in (2, 3):
+        fleet.add(node)
+        fleet.let_in(node)
+    fleet.wait(lambda: len(place(fleet).replicas) == 3 and is_still(fleet), LONG_MS)
+    assert voters(fleet) == (1, 2, 3)
+    books.produce(5)
+    books.check(least=15)
+
+
 def test_a_partition_of_one_moves() -> None:
     fleet = Fleet(2).form()
     fleet.controller().call(CreateTopic("t", 1, 1))

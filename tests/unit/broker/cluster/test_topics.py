@@ -51,6 +51,7 @@ def node() -> Node:
         (CreateTopic("t", partitions=2**32 - 1), "INVALID_ARGUMENT"),
         (CreateTopic("t", partitions=-1), "INVALID_ARGUMENT"),
         (CreateTopic("t", replication_factor=8), "INVALID_ARGUMENT"),
+        (CreateTopic("t", replication_factor=2), "INVALID_ARGUMENT"),
         (CreateTopic("t", settings={"nothing": "1"}), "INVALID_ARGUMENT"),
         (CreateTopic("t", settings={"retention_ms": "soon"}), "INVALID_ARGUMENT"),
         (CreateTopic("t", settings={"max_deliveries": "0"}), "INVALID_ARGUMENT"),
