@@ -152,9 +152,11 @@ class FrameReader:
                 if start == here:
                     return frames
             self.put(view[start:])
-        while (frame := self.take()) is not None:
-            frames.append(frame)
-        self.keep()
+        try:
+            while (frame := self.take()) is not None:
+                frames.append(frame)
+        finally:
+            self.keep()
         return frames
 
     def _gather(self, frame: bytearray) -> None:

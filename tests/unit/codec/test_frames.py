@@ -146,6 +146,16 @@ def test_the_header_is_big_endian():
 # Frames with memory of their own, when the caller reuses the memory of its chunks.
 
 
+def test_a_refused_stream_stays_refused_when_its_chunk_is_overwritten():
+    scratch = bytearray(frame_header(11))
+    reader = FrameReader(10, bytes)
+    with pytest.raises(InvalidArgumentError):
+        reader.feed(scratch)
+    scratch[:] = frame_header(0)
+    with pytest.raises(InvalidArgumentError):
+        reader.feed(scratch)
+
+
 @given(st.lists(SIZES, max_size=8), st.sampled_from([1, 1_000, 4_099, 65_536, 10_000_000]))
 @settings(max_examples=60, deadline=None)
 def test_copied_frames_outlive_the_chunk(lengths, piece_bytes):
