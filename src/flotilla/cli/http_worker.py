@@ -1,8 +1,8 @@
-"""Runs a handler for tasks that are leased over HTTP: as many threads as tasks may be worked on at a time.
+"""A worker that leases tasks over HTTP, with one thread for each task that may run at a time.
 
-Each thread has a connection of its own, leases one task, and renews its lease while the handler runs. A door that is
-gone is left for another one; what is held stays held, because a lease belongs to the worker and not to a connection.
-When it is stopped, handlers end, and nothing is leased any more.
+Each thread has its own connection, leases one task, and renews its lease while the handler runs. When an endpoint
+fails, the thread uses another one; leases survive that, because they belong to the worker and not to a connection.
+After `stop` running handlers finish, and nothing more is leased.
 """
 
 import logging
@@ -18,16 +18,16 @@ from flotilla.types.errors import FlotillaError, LeaseExpiredError, NotFoundErro
 from flotilla.types.operations.queue import BY_BACKOFF
 
 _LOG = logging.getLogger(__name__)
-#: Of one lease that waits: short, so that stopping does not take long.
+#: The wait of one lease request: short, so that stopping is quick.
 _WAIT_MS: Final = 2_000
 _TIMEOUT_MS: Final = 10_000
-#: After an error of the cluster, before tasks are asked for again.
+#: The delay before the next request after an error of the cluster.
 _PAUSE_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What a handler gets."""
+    """The argument of a handler."""
 
     id: str
     queue: str
@@ -62,7 +62,7 @@ class HttpWorker:
         self.running_count = 0
         self.handled_count = 0
         self.failed_count = 0
-        # What is wrong with the addresses is told before anything is begun.
+        # Raises InvalidArgumentError for a wrong URL before anything runs.
         TaskClient(urls, _TIMEOUT_MS).close()
 
     def run(self) -> None:
@@ -70,7 +70,7 @@ class HttpWorker:
         for thread in threads:
             thread.start()
         for thread in threads:
-            # In pieces: a signal handler runs in between.
+            # In short waits: signal handlers run in between.
             while thread.is_alive():
                 thread.join(0.2)
 
@@ -85,31 +85,31 @@ class HttpWorker:
                 body = {**self._lease, "worker_id": worker_id}
                 leased = client.ask("POST", "/tasks/lease", body, wait_ms=_WAIT_MS)
             except FlotillaError as error:
-                _LOG.warning("no tasks can be leased: %s: %s", error.code, error)
+                _LOG.warning("cannot lease tasks: %s: %s", error.code, error)
                 self._stopping.wait(_PAUSE_S)
                 continue
             for task in leased["tasks"]:
                 self._handle(client, worker_id, task)
         client.close()
 
-    def _handle(self, client: TaskClient, worker_id: str, told: dict[str, Any]) -> None:
+    def _handle(self, client: TaskClient, worker_id: str, leased: dict[str, Any]) -> None:
         task = Task(
-            told["id"],
-            told["queue"],
-            told["type"],
-            told.get("payload"),
-            told["attempt"],
-            told["max_retries"],
-            told["priority"],
+            leased["id"],
+            leased["queue"],
+            leased["type"],
+            leased.get("payload"),
+            leased["attempt"],
+            leased["max_retries"],
+            leased["priority"],
         )
-        proof = {"worker_id": worker_id, "lease": told["lease"]}
+        proof = {"worker_id": worker_id, "lease": leased["lease"]}
         self._count(running=1)
         renewal = _Renewal(self._urls, task.id, proof, self._visibility_ms)
         try:
             verb, body = "ack", proof
             self._handler(task)
         except Exception as error:
-            verb, body = "nack", {**proof, **_verdict(error)}
+            verb, body = "nack", {**proof, **_nack_fields(error)}
             self._count(failed=1)
             _LOG.warning("task %s of type %s, attempt %d, failed: %r", task.id, task.type, task.attempt, error)
         finally:
@@ -130,7 +130,7 @@ class HttpWorker:
 
 
 class _Renewal:
-    """Extends a lease while its task is worked on; a thread only once that takes long."""
+    """Extends a lease while its handler runs, in a thread that starts after a third of the lease."""
 
     def __init__(self, urls: str, task_id: str, proof: dict[str, str], visibility_ms: int) -> None:
         self._urls = urls
@@ -148,10 +148,10 @@ class _Renewal:
             try:
                 client.ask("POST", self._path, self._body)
             except (LeaseExpiredError, NotFoundError):
-                # Somebody else has it, or will have: its handler ends for nothing.
+                # The task is redelivered; the handler's result will not count.
                 break
             except FlotillaError as error:
-                _LOG.warning("a lease cannot be renewed at the moment: %s: %s", error.code, error)
+                _LOG.warning("cannot renew a lease: %s: %s", error.code, error)
             self._is_over.wait(self._every_s)
         client.close()
 
@@ -160,7 +160,7 @@ class _Renewal:
         self._timer.cancel()
 
 
-def _verdict(error: Exception) -> dict[str, object]:
+def _nack_fields(error: Exception) -> dict[str, object]:
     if isinstance(error, Reject):
         return {"reason": cut_reason(error.reason), "retry": False}
     if isinstance(error, Retry):

@@ -27,10 +27,9 @@ pipeline_app = typer.Typer(
 )
 
 LAKE_DEFAULT = "flotilla-lake"
-#: Below it each pipeline keeps how far it has come.
+#: The folder of checkpoints.
 FOLDER_DEFAULT = "flotilla-pipelines"
 MASTER_DEFAULT = "local[*]"
-#: A query may have any number of rows; people read so many.
 _ROWS_SHOWN = 1_000
 
 Topics: TypeAlias = Annotated[list[str], typer.Argument(metavar="TOPIC...", show_default=False)]
@@ -42,19 +41,19 @@ Checkpoint: TypeAlias = Annotated[
     typer.Option(
         "--checkpoint",
         metavar="PATH",
-        help="Where it keeps how far it has come; run again with it, it goes on there.",
+        help="The folder of its progress; the next run with it continues there.",
         show_default=f"below {FOLDER_DEFAULT}",
     ),
 ]
-Once: TypeAlias = Annotated[bool, typer.Option("--once", help="End when everything is done that is there now.")]
+Once: TypeAlias = Annotated[bool, typer.Option("--once", help="Stop at the present end of the topics.")]
 Every: TypeAlias = Annotated[
-    str, typer.Option("--every", metavar="DURATION", help="From one micro-batch to the next, without --once.")
+    str, typer.Option("--every", metavar="DURATION", help="Interval between micro-batches, without --once.")
 ]
 ReportAt: TypeAlias = Annotated[
     Path | None, typer.Option("--report", metavar="FILE", help="Write an HTML page with plots.", show_default=False)
 ]
 Rate: TypeAlias = Annotated[
-    float | None, typer.Option("--rate", metavar="PER_SECOND", help="Not quicker than this.", show_default=False)
+    float | None, typer.Option("--rate", metavar="PER_SECOND", help="Maximum rate.", show_default=False)
 ]
 Since: TypeAlias = Annotated[
     str | None,
@@ -88,7 +87,7 @@ def _pipeline(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]
 def archive(
     topics: Topics,
     lake: LakeAt = LAKE_DEFAULT,
-    group: Annotated[str, typer.Option("--group", "-g", help="Whose position holds retention.")] = "archive",
+    group: Annotated[str, typer.Option("--group", "-g", help="The group whose offset holds retention.")] = "archive",
     batch_rows: Annotated[int, typer.Option("--batch-rows", min=1, help="Rows of one micro-batch.")] = 2_000_000,
     once: Once = False,
     every: Every = "30s",
@@ -97,9 +96,11 @@ def archive(
     as_json: AsJson = False,
     servers: Servers = DEFAULT_SERVERS,
 ) -> None:
-    """Bring topics into a lake of Parquet files, each record once.
+    """Copy topics into a lake of Parquet files, each record once.
 
-    Retention keeps in the log whatever is not safely in the lake: files are read back before it may go.
+    Retention keeps records in the log until their files in the lake were read back.
+
+    Example: `flotilla pipeline archive orders --lake s3://bucket/lake --once`
     """
     from flotilla.spark.pipelines.archive import ArchiveOptions, archive
     from flotilla.spark.pipelines.streaming_run import RunOptions
@@ -107,8 +108,8 @@ def archive(
     _check_topics(topics)
     run = RunOptions(_checkpoint(checkpoint, "archive", *topics), once, _seconds(every))
     options = ArchiveOptions(servers, topics, lake, run, group, batch_rows)
-    with _session("archive", master) as (spark, tell):
-        done = archive(spark, options, tell)
+    with _session("archive", master) as (spark, progress):
+        done = archive(spark, options, progress)
     _print_result(asdict(done) | {"lake": lake}, as_json=as_json)
 
 
@@ -116,12 +117,15 @@ def archive(
 def verify(
     lake: LakeAt = LAKE_DEFAULT,
     remove_unnamed: Annotated[
-        bool, typer.Option("--remove-unnamed", help="Remove files that attempts left which failed. No archive may run.")
+        bool, typer.Option("--remove-unnamed", help="Remove leftovers of failed attempts. No archive may run.")
     ] = False,
     master: Master = MASTER_DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """Read a whole lake back: checksums, rows, and that no offset is missing or there twice."""
+    """Read a whole lake back and check checksums, rows and offsets.
+
+    Example: `flotilla pipeline verify --lake flotilla-lake`
+    """
     from flotilla.spark.lake.lake import Lake
     from flotilla.spark.pipelines.archive import unnamed_files, verify_lake
 
@@ -139,18 +143,21 @@ def verify(
 def query(
     sql: Annotated[str, typer.Argument(metavar="SQL", help="Topics are flotilla.<topic>.", show_default=False)],
     lake: Annotated[
-        str | None, typer.Option("--lake", metavar="PATH", help="Where an archive is; without, the log alone.")
+        str | None, typer.Option("--lake", metavar="PATH", help="An archive; default: the log alone.")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Print at most so many rows.")] = _ROWS_SHOWN,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Maximum number of rows.")] = _ROWS_SHOWN,
     master: Master = MASTER_DEFAULT,
     as_json: AsJson = False,
     servers: Servers = DEFAULT_SERVERS,
 ) -> None:
-    """Run Spark SQL over topics: what the lake has of them and the live log, as one table each."""
+    """Run Spark SQL over topics, each one table of its archive and its live log.
+
+    Example: `flotilla pipeline query 'SELECT count(*) FROM flotilla.orders'`
+    """
     from flotilla.spark.pipelines.query import first_rows, query
 
-    with _session("query", master) as (spark, tell):
-        tell("running the query")
+    with _session("query", master) as (spark, progress):
+        progress("running the query")
         found = query(spark, sql, servers=servers, lake=lake)
         rows, columns = first_rows(found, limit + 1), found.columns
     shown = [tuple(_plain(value) for value in row) for row in rows[:limit]]
@@ -165,19 +172,22 @@ def query(
 @_pipeline("replay")
 def replay(
     topic: Topic,
-    into: Annotated[str, typer.Option("--into", metavar="TOPIC", help="The topic that gets the rows.")] = "",
+    into: Annotated[str, typer.Option("--into", metavar="TOPIC", help="The target topic.")] = "",
     into_group: Annotated[
-        str, typer.Option("--into-group", metavar="GROUP", help="Or the group: it gets them in shadow.<group>.<topic>.")
+        str,
+        typer.Option("--into-group", metavar="GROUP", help="Or a shadow group, which reads shadow.<group>.<topic>."),
     ] = "",
     lake: Annotated[
-        str | None, typer.Option("--lake", metavar="PATH", help="Where an archive is; without, the log alone.")
+        str | None, typer.Option("--lake", metavar="PATH", help="An archive; default: the log alone.")
     ] = None,
     since: Since = None,
     until: Until = None,
-    first_offset: Annotated[int | None, typer.Option("--first-offset", min=0, help="Rows from here on.")] = None,
-    end_offset: Annotated[int | None, typer.Option("--end-offset", min=0, help="Rows before this.")] = None,
+    first_offset: Annotated[int | None, typer.Option("--first-offset", min=0, help="First offset.")] = None,
+    end_offset: Annotated[
+        int | None, typer.Option("--end-offset", min=0, help="End offset, which is not sent.")
+    ] = None,
     partition: Annotated[
-        list[int] | None, typer.Option("--partition", "-p", min=0, help="Only of this one; may be repeated.")
+        list[int] | None, typer.Option("--partition", "-p", min=0, help="Only this partition; repeatable.")
     ] = None,
     rate: Rate = None,
     checkpoint: Checkpoint = None,
@@ -185,9 +195,11 @@ def replay(
     as_json: AsJson = False,
     servers: Servers = DEFAULT_SERVERS,
 ) -> None:
-    """Send rows of a topic once more, from the lake or the log, in their order and each once.
+    """Send rows of a topic again, from the lake or the log, in order and each once.
 
-    Run again with the same checkpoint, it goes on with the same rows: none comes twice.
+    The next run with the same checkpoint continues with the same rows and repeats none.
+
+    Example: `flotilla pipeline replay orders --into orders-copy --since 2h`
     """
     from flotilla.spark.pipelines.replay import ReplayOptions, replay
 
@@ -198,7 +210,7 @@ def replay(
         into_topic=into,
         into_group=into_group,
         lake=lake,
-        # What is asked for in the same words is the same replay.
+        # The same arguments are the same replay.
         checkpoint=_checkpoint(checkpoint, "replay", topic, _digest(asked)),
         since_ms=None if since is None else read_time(since, "--since"),
         until_ms=None if until is None else read_time(until, "--until"),
@@ -207,20 +219,22 @@ def replay(
         partitions=partition,
         rows_per_second=rate,
     )
-    with _session("replay", master) as (spark, tell):
-        done = replay(spark, options, tell)
+    with _session("replay", master) as (spark, progress):
+        done = replay(spark, options, progress)
     _print_result(asdict(done), as_json=as_json)
     if done.lots == done.lots_before:
-        note("nothing was left to do: this replay was done before; another --checkpoint makes it another one")
+        note("nothing to do: this replay was finished before; another --checkpoint repeats it")
 
 
 @_pipeline("dead-letters")
 def dead_letters(
     topic: Annotated[str | None, typer.Option("--topic", help="Only of this topic.", show_default=False)] = None,
     group: Annotated[str | None, typer.Option("--group", "-g", help="Only of this group.", show_default=False)] = None,
-    where: Annotated[str, typer.Option("--where", metavar="SQL", help="Only those for which this holds.")] = "true",
-    redrive_them: Annotated[bool, typer.Option("--redrive", help="Send exactly these back, each once.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Also what was sent again too often already.")] = False,
+    where: Annotated[
+        str, typer.Option("--where", metavar="SQL", help="Only letters for which this condition holds.")
+    ] = "true",
+    redrive_them: Annotated[bool, typer.Option("--redrive", help="Redrive exactly these, each once.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Also those that were redriven too often.")] = False,
     rate: Rate = None,
     report: ReportAt = None,
     checkpoint: Checkpoint = None,
@@ -228,7 +242,9 @@ def dead_letters(
     as_json: AsJson = False,
     servers: Servers = DEFAULT_SERVERS,
 ) -> None:
-    """Group dead letters by what went wrong, show samples, and send some of them back.
+    """Group dead letters by reason, show samples, and redrive some of them.
+
+    Example: `flotilla pipeline dead-letters --where "attempts > 3" --redrive`
 
     A condition may use topic, group, reason, fingerprint, shape, attempts, died_at, produced_at, redriven, key, value
     and the places partition, offset, dlq, dlq_partition and dlq_offset.
@@ -236,8 +252,8 @@ def dead_letters(
     from flotilla.spark.pipelines.dead_letters import chosen_letters, letters_table, triage, write_report
     from flotilla.spark.pipelines.redrive import RedriveOptions, redrive
 
-    with _session("dead-letters", master) as (spark, tell):
-        tell("reading dead letters")
+    with _session("dead-letters", master) as (spark, progress):
+        progress("reading dead letters")
         letters = chosen_letters(letters_table(spark, servers=servers, topic=topic, group=group), where)
         found = triage(letters)
         if report is not None:
@@ -245,7 +261,7 @@ def dead_letters(
         sent = None
         if redrive_them:
             options = RedriveOptions(servers, _checkpoint(checkpoint, "dead-letters"), rate, force)
-            sent = redrive(spark, letters, options, tell)
+            sent = redrive(spark, letters, options, progress)
     if as_json:
         print_json(asdict(found) | {"redriven": asdict(sent) if sent is not None else None})
         return
@@ -256,7 +272,7 @@ def dead_letters(
     )
     note(f"{found.letters:,} dead letters in {len(found.groups):,} groups")
     if sent is not None:
-        typer.echo(f"{sent.sent + sent.finished} sent again")
+        typer.echo(f"{sent.sent + sent.finished} redriven")
     if report is not None:
         note(f"the report is in {report}")
 
@@ -264,22 +280,21 @@ def dead_letters(
 @_pipeline("rollup")
 def rollup(
     topics: Topics,
-    out: Annotated[str, typer.Option("--out", metavar="PATH", help="Where windows go, as Parquet.")] = (
+    out: Annotated[str, typer.Option("--out", metavar="PATH", help="The folder for windows, as Parquet.")] = (
         f"{FOLDER_DEFAULT}/rollup-windows"
     ),
-    into: Annotated[str, typer.Option("--into", metavar="TOPIC", help="Also as messages of this topic.")] = "",
-    window: Annotated[str, typer.Option("--window", metavar="DURATION", help="How long a window is.")] = "1m",
-    late: Annotated[str, typer.Option("--late", metavar="DURATION", help="How late a record may be.")] = "1m",
+    into: Annotated[str, typer.Option("--into", metavar="TOPIC", help="Also send windows to this topic.")] = "",
+    window: Annotated[str, typer.Option("--window", metavar="DURATION", help="Length of a window.")] = "1m",
+    late: Annotated[str, typer.Option("--late", metavar="DURATION", help="How late a record may arrive.")] = "1m",
     latency_header: Annotated[
         str,
         typer.Option(
             "--latency-header",
             metavar="NAME",
-            help="Latency counts from the time in this header, in ms since 1970; without, from the record's own time "
-            "to when it is read.",
+            help="Latency starts at the time in this header, in ms since 1970; default: at the record's timestamp.",
         ),
     ] = "",
-    top_keys: Annotated[int, typer.Option("--top-keys", min=1, max=100, help="Keys of each window.")] = 5,
+    top_keys: Annotated[int, typer.Option("--top-keys", min=1, max=100, help="Most frequent keys of each window.")] = 5,
     report: ReportAt = None,
     once: Once = False,
     every: Every = "10s",
@@ -288,9 +303,11 @@ def rollup(
     as_json: AsJson = False,
     servers: Servers = DEFAULT_SERVERS,
 ) -> None:
-    """Count messages, bytes, latencies and keys of topics, window by window.
+    """Count messages, bytes, latencies and keys of topics by window.
 
-    A window is told once, when it is over and nothing that belongs to it is expected any more.
+    A window is written once, when no more of its records are expected.
+
+    Example: `flotilla pipeline rollup orders --window 5m --report rollup.html --once`
     """
     from flotilla.spark.pipelines.rollup import RollupOptions, rollup, write_report
     from flotilla.spark.pipelines.streaming_run import RunOptions
@@ -307,8 +324,8 @@ def rollup(
         latency_header=latency_header,
         top_keys=top_keys,
     )
-    with _session("rollup", master) as (spark, tell):
-        done = rollup(spark, options, tell)
+    with _session("rollup", master) as (spark, progress):
+        done = rollup(spark, options, progress)
         if report is not None:
             write_report(spark, options, report)
     _print_result(asdict(done) | {"out": out}, as_json=as_json)
@@ -317,25 +334,29 @@ def rollup(
 @_pipeline("audit")
 def audit(
     ledger: Annotated[
-        str, typer.Argument(metavar="LEDGER", help="What was acknowledged: JSON lines or Parquet.", show_default=False)
+        str, typer.Argument(metavar="LEDGER", help="Acknowledged records: JSON lines or Parquet.", show_default=False)
     ],
     consumed: Annotated[
-        str | None, typer.Option("--consumed", metavar="LEDGER", help="What consumers have handled.")
+        str | None, typer.Option("--consumed", metavar="LEDGER", help="Records that consumers have handled.")
     ] = None,
-    lake: Annotated[str | None, typer.Option("--lake", metavar="PATH", help="An archive that is audited too.")] = None,
-    out: Annotated[str, typer.Option("--out", metavar="PATH", help="Where findings go.")] = f"{FOLDER_DEFAULT}/audit",
+    lake: Annotated[str | None, typer.Option("--lake", metavar="PATH", help="An archive to audit too.")] = None,
+    out: Annotated[
+        str, typer.Option("--out", metavar="PATH", help="The folder for findings.")
+    ] = f"{FOLDER_DEFAULT}/audit",
     master: Master = MASTER_DEFAULT,
     as_json: AsJson = False,
     servers: Servers = DEFAULT_SERVERS,
 ) -> None:
-    """Compare a ledger of acknowledged records with the log, a lake, and what consumers have handled.
+    """Compare a ledger of acknowledged records with the log, a lake, and the records that consumers have handled.
 
-    The exit code is 1 if something is missing, doubled, different or out of order; the findings say what.
+    The exit code is 1 if records are missing, doubled, different or out of order; the findings list them.
+
+    Example: `flotilla pipeline audit ledger.jsonl --lake flotilla-lake`
     """
     from flotilla.spark.pipelines.audit import AuditOptions, audit
 
-    with _session("audit", master) as (spark, tell):
-        tell("comparing")
+    with _session("audit", master) as (spark, progress):
+        progress("comparing")
         found = audit(spark, AuditOptions(servers, ledger, out, lake, consumed))
     counts = {"acknowledged": found.acknowledged, "in_log": found.in_log, "in_lake": found.in_lake, **found.counts}
     _print_result(counts | {"findings": out, "is_good": found.is_good}, as_json=as_json)
@@ -343,12 +364,12 @@ def audit(
         raise typer.Exit(FAILED.code)
 
 
-# What all of them need.
+# Shared parts.
 
 
 @contextmanager
 def _session(name: str, master: str) -> Iterator[tuple[Any, Callable[[str], None]]]:
-    """A session, and a way to tell people how far it is. Raises UnsupportedError when something is not installed."""
+    """A session, and a function that shows progress."""
     from flotilla.spark.pipelines.session import open_session
 
     printer = console(is_stderr=True)
@@ -357,12 +378,12 @@ def _session(name: str, master: str) -> Iterator[tuple[Any, Callable[[str], None
             yield spark, note
         return
     with printer.status("starting Spark") as status, open_session(name, master) as spark:
-        status.update(f"{name}: begins")
+        status.update(name)
         yield spark, status.update
 
 
 def _plain(value: Any) -> Any:
-    """A value of a row for a table and for JSON."""
+    """A value of a row, for a table and for JSON."""
     if isinstance(value, bytes | bytearray):
         return bytes(value).decode("utf-8", "backslashreplace")
     if isinstance(value, list | tuple):
@@ -391,5 +412,5 @@ def _digest(asked: tuple[object, ...]) -> str:
 
 
 def _seconds(text: str) -> str:
-    """A duration as Spark writes it."""
+    """A duration in Spark's notation."""
     return f"{read_duration(text, 'a duration')} milliseconds"

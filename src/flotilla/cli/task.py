@@ -1,4 +1,4 @@
-"""`flotilla task`: tasks of a queue, over HTTP: enqueued, looked at, taken back."""
+"""`flotilla task`: enqueue, show, list and cancel tasks of a queue, over HTTP."""
 
 import json
 import time
@@ -14,36 +14,41 @@ from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.limits import PRIORITY_MAX
 from flotilla.types.tasks import DEFAULT_QUEUE, MAX_RETRIES_DEFAULT, MAX_RETRIES_MAX, topic_of
 
-Doors: TypeAlias = Annotated[
-    str, typer.Option("--http", metavar="URL,...", help="HTTP doors of the cluster; any node will do.")
+Urls: TypeAlias = Annotated[
+    str, typer.Option("--http", metavar="URL,...", help="HTTP endpoints of the cluster; any node will do.")
 ]
-Queue: TypeAlias = Annotated[str, typer.Option("--queue", "-q", help="Name of the queue.")]
-TaskId: TypeAlias = Annotated[str, typer.Argument(metavar="ID", help="As enqueue printed it.", show_default=False)]
+Queue: TypeAlias = Annotated[str, typer.Option("--queue", "-q", help="The queue.")]
+TaskId: TypeAlias = Annotated[str, typer.Argument(metavar="ID", help="The id that enqueue prints.", show_default=False)]
 
-task_app = typer.Typer(no_args_is_help=True, help="Tasks of a queue, over HTTP.")
+task_app = typer.Typer(no_args_is_help=True, help="Enqueue, show, list and cancel tasks over HTTP.")
 
 
 @task_app.command("enqueue")
 def enqueue(
-    kind: Annotated[str, typer.Argument(metavar="TYPE", help="What kind of task.", show_default=False)],
-    payload: Annotated[str, typer.Argument(metavar="JSON", help="Any JSON.")] = "null",
+    kind: Annotated[str, typer.Argument(metavar="TYPE", help="The type of the task.", show_default=False)],
+    payload: Annotated[str, typer.Argument(metavar="JSON", help="The payload.")] = "null",
     queue: Queue = DEFAULT_QUEUE,
-    priority: Annotated[int, typer.Option("--priority", min=0, max=PRIORITY_MAX, help="Higher ones first.")] = 0,
+    priority: Annotated[
+        int, typer.Option("--priority", min=0, max=PRIORITY_MAX, help="Higher is delivered first.")
+    ] = 0,
     max_retries: Annotated[
-        int, typer.Option("--max-retries", min=0, max=MAX_RETRIES_MAX, help="After the first failure.")
+        int, typer.Option("--max-retries", min=0, max=MAX_RETRIES_MAX, help="Attempts after the first failure.")
     ] = MAX_RETRIES_DEFAULT,
     delay: Annotated[
-        str | None, typer.Option("--delay", metavar="DURATION", help="Not before.", show_default="none")
+        str | None, typer.Option("--delay", metavar="DURATION", help="Deliver after this time.", show_default="none")
     ] = None,
     key: Annotated[
         str | None,
-        typer.Option("--idempotency-key", help="A repetition tells the first id.", show_default="one of its own"),
+        typer.Option("--idempotency-key", help="A repetition returns the first id.", show_default="random"),
     ] = None,
     as_json: AsJson = False,
-    doors: Doors = DEFAULT_HTTP,
+    urls: Urls = DEFAULT_HTTP,
     timeout: Timeout = DEFAULT_TIMEOUT,
 ) -> None:
-    """Enqueue a task, and print its id."""
+    """Enqueue a task, and print its id.
+
+    Example: `flotilla task enqueue mail '{"to": "a@example.com"}' --priority 3`
+    """
     try:
         value = json.loads(payload)
     except ValueError as error:
@@ -57,21 +62,24 @@ def enqueue(
         "delay_ms": read_duration(delay, "--delay") if delay is not None else 0,
         "idempotency_key": key or str(uuid4()),
     }
-    found = _ask(doors, timeout, "POST", "/tasks", body)
+    found = _ask(urls, timeout, "POST", "/tasks", body)
     if as_json:
         print_json(found)
     else:
         typer.echo(found["id"])
         if found["duplicate"]:
-            note("it was there already")
+            note("a task with this idempotency key existed already")
 
 
 @task_app.command("status")
 def status(
-    task: TaskId, as_json: AsJson = False, doors: Doors = DEFAULT_HTTP, timeout: Timeout = DEFAULT_TIMEOUT
+    task: TaskId, as_json: AsJson = False, urls: Urls = DEFAULT_HTTP, timeout: Timeout = DEFAULT_TIMEOUT
 ) -> None:
-    """Tell how a task is."""
-    found = _ask(doors, timeout, "GET", as_path("tasks", task))
+    """Show a task.
+
+    Example: `flotilla task status default.1.0.17`
+    """
+    found = _ask(urls, timeout, "GET", as_path("tasks", task))
     if as_json:
         print_json(found)
         return
@@ -81,29 +89,35 @@ def status(
 
 @task_app.command("cancel")
 def cancel(
-    task: TaskId, as_json: AsJson = False, doors: Doors = DEFAULT_HTTP, timeout: Timeout = DEFAULT_TIMEOUT
+    task: TaskId, as_json: AsJson = False, urls: Urls = DEFAULT_HTTP, timeout: Timeout = DEFAULT_TIMEOUT
 ) -> None:
-    """Cancel a task that has not ended, also while somebody works on it."""
-    found = _ask(doors, timeout, "DELETE", as_path("tasks", task))
+    """Cancel an unfinished task, also while a worker handles it.
+
+    Example: `flotilla task cancel default.1.0.17`
+    """
+    found = _ask(urls, timeout, "DELETE", as_path("tasks", task))
     print_done(found, f"{found['id']} is {found['status']}", as_json=as_json)
 
 
 @task_app.command("list")
 def list_tasks(
     queue: Queue = DEFAULT_QUEUE,
-    count: Annotated[int, typer.Option("--count", "-n", min=1, max=10_000, help="At most so many.")] = 20,
-    is_all: Annotated[bool, typer.Option("--all", help="Those that have ended, too.")] = False,
+    count: Annotated[int, typer.Option("--count", "-n", min=1, max=10_000, help="Maximum number.")] = 20,
+    is_all: Annotated[bool, typer.Option("--all", help="Include finished tasks.")] = False,
     as_json: AsJson = False,
-    doors: Doors = DEFAULT_HTTP,
+    urls: Urls = DEFAULT_HTTP,
     timeout: Timeout = DEFAULT_TIMEOUT,
 ) -> None:
-    """List tasks of a queue, the oldest first: those that are open, or all that are kept."""
+    """List unfinished tasks of a queue, the oldest first.
+
+    Example: `flotilla task list --queue mail --all`
+    """
     topic_of(queue)
     tasks: list[dict[str, Any]] = []
     after: str | None = None
     while len(tasks) < count:
         page = query(queue=queue, limit=min(count - len(tasks), 100), all="true" if is_all else "false", after=after)
-        found = _ask(doors, timeout, "GET", f"/tasks{page}")
+        found = _ask(urls, timeout, "GET", f"/tasks{page}")
         tasks += found["tasks"]
         after = found.get("next")
         if after is None:
@@ -131,9 +145,12 @@ def list_tasks(
 
 
 @task_app.command("stats")
-def stats(as_json: AsJson = False, doors: Doors = DEFAULT_HTTP, timeout: Timeout = DEFAULT_TIMEOUT) -> None:
-    """Count the tasks of all queues by status."""
-    found = _ask(doors, timeout, "GET", "/stats")
+def stats(as_json: AsJson = False, urls: Urls = DEFAULT_HTTP, timeout: Timeout = DEFAULT_TIMEOUT) -> None:
+    """Count the tasks of all queues by status.
+
+    Example: `flotilla task stats`
+    """
+    found = _ask(urls, timeout, "GET", "/stats")
     if as_json:
         print_json(found)
         return
@@ -141,8 +158,8 @@ def stats(as_json: AsJson = False, doors: Doors = DEFAULT_HTTP, timeout: Timeout
     print_table(("queue", *names), [(each["queue"], *(each[name] for name in names)) for each in found["queues"]])
 
 
-def _ask(doors: str, timeout: str, method: str, path: str, body: object = None) -> Any:
-    client = TaskClient(doors, read_duration(timeout, "--timeout"))
+def _ask(urls: str, timeout: str, method: str, path: str, body: object = None) -> Any:
+    client = TaskClient(urls, read_duration(timeout, "--timeout"))
     try:
         return client.ask(method, path, body)
     finally:

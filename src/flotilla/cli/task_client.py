@@ -1,7 +1,7 @@
-"""The task API as commands use it: one connection at a time to one of several doors, with what Python brings along.
+"""A client of the task API for commands: one connection at a time to one of several endpoints.
 
-A door that does not answer is left for the next one. Everything here may be repeated: what is enqueued has an
-idempotency key, and the end of a lease is refused by name the second time.
+Uses the standard library only. An endpoint that does not answer is replaced by the next one. Every request may be
+repeated: an enqueued task has an idempotency key, and a lease can be settled only once.
 """
 
 import json
@@ -29,15 +29,15 @@ class TaskClient:
 
     def __init__(self, urls: str, timeout_ms: int) -> None:
         """`urls` are separated by commas. Raises InvalidArgumentError."""
-        self._doors = read_urls(urls)
+        self._endpoints = read_urls(urls)
         self._timeout_s = timeout_ms / 1000
         self._connection: HTTPConnection | None = None
 
     def ask(self, method: str, path: str, body: object = None, *, wait_ms: int = 0) -> Any:
-        """What a door answers. Raises FlotillaError; UnavailableError if none of them does."""
+        """The answer of an endpoint. Raises FlotillaError; UnavailableError if no endpoint answers."""
         error: OSError | HTTPException | None = None
-        # A connection that was kept may be closed by now, which says nothing about its door.
-        for _ in range(len(self._doors) + (self._connection is not None)):
+        # An open connection may have been closed meanwhile, which says nothing about its endpoint.
+        for _ in range(len(self._endpoints) + (self._connection is not None)):
             try:
                 return self._ask(method, path, body, wait_ms)
             except FlotillaError:
@@ -46,13 +46,13 @@ class TaskClient:
             except (OSError, HTTPException) as failure:
                 error = failure
                 self.close()
-                self._doors.append(self._doors.pop(0))
-        raise UnavailableError(f"no door answers: {error}") from error
+                self._endpoints.append(self._endpoints.pop(0))
+        raise UnavailableError(f"no endpoint answers: {error}") from error
 
     def _ask(self, method: str, path: str, body: object, wait_ms: int) -> Any:
         connection = self._connection
         if connection is None:
-            host, port = self._doors[0]
+            host, port = self._endpoints[0]
             connection = self._connection = HTTPConnection(host, port)
         connection.timeout = self._timeout_s + wait_ms / 1000
         if connection.sock is not None:
@@ -63,7 +63,7 @@ class TaskClient:
         try:
             answer = json.loads(response.read())
         except ValueError:
-            raise UnknownError(f"this is no door of Flotilla: status {response.status} and no JSON") from None
+            raise UnknownError(f"not an endpoint of Flotilla: status {response.status} and no JSON") from None
         if response.status >= 300:
             raise _error(answer)
         return answer
@@ -87,26 +87,26 @@ def read_urls(text: str) -> list[tuple[str, int]]:
             raise InvalidArgumentError(f"{url!r} is not of the form http://host:port")
         found.append((parts.hostname, port))
     if not found:
-        raise InvalidArgumentError("at least one door is needed, such as " + DEFAULT_HTTP)
+        raise InvalidArgumentError("at least one endpoint is needed, such as " + DEFAULT_HTTP)
     return found
 
 
 def _error(answer: Any) -> FlotillaError:
     if not isinstance(answer, dict):
-        return UnknownError("this is no door of Flotilla")
+        return UnknownError("not an endpoint of Flotilla")
     error = _ERRORS.get(str(answer.get("code")), UnavailableError if answer.get("retryable") else UnknownError)
     return error(str(answer.get("message", "")))
 
 
 def as_path(*segments: str) -> str:
-    """A path of ids that were typed by hand."""
+    """A path of checked ids. Raises InvalidArgumentError."""
     for segment in segments:
         if not segment.isascii() or not segment.replace("-", "").replace(".", "").replace("_", "").isalnum():
-            raise InvalidArgumentError(f"{segment!r} is no id of a task")
+            raise InvalidArgumentError(f"{segment!r} is not the id of a task")
     return "/" + "/".join(segments)
 
 
 def query(**values: object) -> str:
-    """The part of an address behind the path; values need no quoting."""
+    """The query of a URL; values must need no quoting."""
     given: Sequence[str] = [f"{name}={value}" for name, value in values.items() if value is not None]
     return f"?{'&'.join(given)}" if given else ""

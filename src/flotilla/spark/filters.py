@@ -7,7 +7,7 @@ record may precede an older one; it limits the rows that leave the task.
 Off by default. Spark 4.3 creates a new reader for every filter, but keeps its partitions in the one object of the
 loaded table (`PythonDataSourceV2.setReadInfo`), and a scan without a filter uses what is kept there. So two scans of
 one table, in two queries or in one, get the rows of the last filter. Neither planner nor tasks know their scan, so the
-source cannot tell one from the other.
+source cannot distinguish them.
 """
 
 from collections.abc import Iterable, Iterator

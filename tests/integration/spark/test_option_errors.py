@@ -27,10 +27,10 @@ def test_a_bad_option_of_a_read(spark: Any, options: dict[str, str], words: str)
     [
         (["id"], {"topic": "t"}, "column 'id' cannot be written"),
         (["id as value"], {"topic": "t"}, "column value is bigint; it must be binary or string"),
-        (["'x' as value"], {}, "said by the option topic or by a column topic"),
+        (["'x' as value"], {}, "the option topic or a column topic must name"),
         (["'x' as key"], {"topic": "t"}, "there is no column value"),
         (["'x' as value"], {"topic": "t", "deliveryGuarantee": "twice"}, "transactional, idempotent or atLeastOnce"),
-        (["'x' as value"], {"topic": "t", "version": "1"}, "given together"),
+        (["'x' as value"], {"topic": "t", "version": "1"}, "go together"),
     ],
 )
 def test_a_bad_write(spark: Any, columns: list[str], options: dict[str, str], words: str) -> None:

@@ -54,7 +54,7 @@ def test_archive_query_verify_audit(
         (("query", "SELEKT 1"), 2, "Syntax error"),
         (("query", "SELECT * FROM flotilla.nothing"), 3, "there is no topic 'nothing'"),
         (("archive", "no such name", "--once"), 2, "a topic name has"),
-        (("replay", "orders"), 2, "into a topic or into a shadow group"),
+        (("replay", "orders"), 2, "a topic or a shadow group"),
         (("rollup", "orders", "--window", "soon"), 2, "a whole number"),
     ],
 )

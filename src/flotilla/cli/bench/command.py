@@ -1,8 +1,8 @@
-"""`flotilla bench`: what a cluster does for a client of this machine, and what the machine does without it.
+"""`flotilla bench`: throughput and latency of a cluster for a client of this machine, beside those of the bare machine.
 
-Against a running cluster it makes topics of its own and removes them again; it stops no broker, and the leadership that
-it moves is that of its own topic. Without one it starts three brokers on a folder of the disk to measure, and shows
-what a synced append costs there: every acknowledgement waits for one.
+Against a running cluster it creates and deletes its own topics, stops no broker, and moves only the leadership of its
+own topic. Otherwise it starts three brokers on a folder of the disk to measure, and shows the cost of a synced append
+there: every acknowledgement waits for one.
 """
 
 import secrets
@@ -35,7 +35,7 @@ _HAND_OVERS = 5
 
 
 class Figures(NamedTuple):
-    """Messages a second, and the time that one takes; None where that is not measured."""
+    """Messages a second, and the time of one; None: not measured."""
 
     rate: float | None = None
     p50_ms: float | None = None
@@ -61,18 +61,21 @@ def bench(
             "-s",
             metavar="HOST:PORT,...",
             envvar=SERVERS_VARIABLE,
-            help="A running cluster to measure, brokers separated by commas; without it, three brokers are started.",
+            help="Brokers of the cluster to measure, separated by commas; default: three new local brokers.",
         ),
     ] = "",
     payload_bytes: Annotated[
-        list[int] | None, typer.Option("--payload-bytes", min=8, max=65_536, help="May be repeated; else 100 and 1024.")
+        list[int] | None, typer.Option("--payload-bytes", min=8, max=65_536, help="Repeatable; default: 100 and 1024.")
     ] = None,
     data: Annotated[
-        Path, typer.Option(help="A folder on the disk to measure when brokers are started; it is left as it was.")
+        Path, typer.Option(help="A folder on the disk to measure with local brokers; nothing stays in it.")
     ] = Path(),
     as_json: AsJson = False,
 ) -> None:
-    """Measure what clients get from a cluster, and what the disk and the loopback of this machine give without it."""
+    """Measure a cluster, beside the disk and the loopback of this machine.
+
+    Example: `flotilla bench --servers node1:7600 --payload-bytes 1024`
+    """
     sizes = payload_bytes or [100, 1_024]
     appends: list[Append] = []
     with Stages(_stage_count(len(sizes), is_local=not servers), is_quiet=as_json) as stages:
@@ -137,7 +140,7 @@ def _measure(servers: list[str], sizes: list[int], stages: Stages) -> "tuple[lis
 
 
 def _hand_overs(servers: list[str], topic: TopicInfo) -> "HandOvers | None":
-    """None where there is nobody to hand over to."""
+    """None: the topic has one replica."""
     from flotilla.cli.bench.hand_over import measure_hand_overs
 
     (partition,) = topic.partitions
@@ -146,7 +149,7 @@ def _hand_overs(servers: list[str], topic: TopicInfo) -> "HandOvers | None":
 
 @contextmanager
 def _topic(client: "Client") -> Iterator[TopicInfo]:
-    """A topic of one partition, as one queue elsewhere is; nobody else has its name."""
+    """A topic with one partition and a random name."""
     name = f"flotilla-bench-{secrets.token_hex(4)}"
     made = client.create_topic(name, partitions=1)
     try:
@@ -155,13 +158,13 @@ def _topic(client: "Client") -> Iterator[TopicInfo]:
         client.delete_topic(name)
 
 
-# What is measured. The modules behind it are loaded late: they take longer than `--help` should.
+# Measurements. Their modules are imported late: they take longer to load than `--help` should.
 
 
 class _Subject(NamedTuple):
     client: "Client"
     servers: list[str]
-    #: Empty for what needs no cluster.
+    #: Empty for probes of the machine.
     topic: str
     payload_bytes: int
 
@@ -224,9 +227,9 @@ def _timed(durations_s: list[float], rate: float | None = None) -> Figures:
     return Figures(rate, 1e3 * p50, 1e3 * p99)
 
 
-#: By the name under which they are shown.
+#: By their name in the table.
 _PROBES = {"loopback echo": _echo, "loopback copy": _copy}
-#: In this order: what is replayed was produced before.
+#: In this order: the replay reads what was produced before.
 _WORKLOADS = {
     "produce, one in flight": _one_in_flight,
     "producer.send, pipelined": _pipelined,
@@ -236,7 +239,7 @@ _WORKLOADS = {
 }
 
 
-# How it is shown.
+# Tables.
 
 
 def _print_appends(appends: "list[Append]") -> None:

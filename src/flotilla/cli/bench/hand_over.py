@@ -1,9 +1,9 @@
-"""Planned hand-overs of leadership under a producer: how long no message is acknowledged, and the books of it.
+"""The cost of planned leadership transfers for a producer: the gap between acknowledgements, and lost messages.
 
-Nothing is killed, and no other topic is touched: each time the leader of one partition is asked to let another replica
-lead. One message is in flight all the time. The gap is the longest time between two acknowledgements from before the
-hand-over until a message that was sent after it; beside it stands the longest of a stretch without a hand-over. At the
-end all messages are read back: one that was acknowledged and is not in its place is lost, one in two places doubled.
+Nothing is killed, and no other topic is touched. One message is in flight all the time. The gap is the longest time
+between two acknowledgements from before the transfer until a message that was sent after it; the longest gap without a
+transfer is measured beside it. At the end all messages are read back: an acknowledged one that is not at its place is
+lost, one at two places doubled.
 """
 
 import asyncio
@@ -22,28 +22,28 @@ from flotilla.types.ids import NO_NODE, NodeId
 from flotilla.types.operations.cluster import LEADER
 
 _PARTITION = 0
-#: Traffic before each hand-over, to compare with.
+#: Traffic before each transfer, for comparison.
 _STEADY_S = 1.0
-_LOOK_S = 0.01
-#: An heir that has not caught up in time lets the leader lead on: it is asked again then.
+_POLL_S = 0.01
+#: The leader keeps leading if its successor does not catch up in time; then the transfer is repeated.
 _ASK_AGAIN_S = 3.0
 _WAIT_S_MAX = 30.0
 _POLL_MESSAGES = 10_000
-#: Longer than any broker that works keeps a reader waiting.
+#: Longer than a healthy broker delays a reader.
 _SILENCE_MS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class HandOvers:
-    """As `--json` prints it."""
+    """The result, as `--json` prints it."""
 
     count: int
     gap_p50_ms: float
     gap_longest_ms: float
-    #: The longest time between two acknowledgements while nothing was handed over.
+    #: The longest gap without a transfer.
     steady_longest_ms: float
     acknowledged: int
-    #: Sent and refused, so that nothing was promised.
+    #: Not acknowledged.
     refused: int
     lost: int
     doubled: int
@@ -54,7 +54,7 @@ class HandOvers:
 
 
 def measure_hand_overs(servers: list[str], topic: str, count: int) -> HandOvers:
-    """On an empty topic whose first partition has more than one replica. Raises UnavailableError if nobody takes it."""
+    """Needs an empty topic with replicas. Raises UnavailableError if no replica takes over."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(_measure(servers, topic, count))
 
@@ -62,7 +62,7 @@ def measure_hand_overs(servers: list[str], topic: str, count: int) -> HandOvers:
 async def _measure(servers: list[str], topic: str, count: int) -> HandOvers:
     async with AsyncClient(servers) as client:
         sender = Sender(client, topic)
-        # No group of tasks: it would wrap the error that says what went wrong.
+        # A task group would wrap the error.
         sending = asyncio.create_task(sender.run())
         try:
             measured = [await _hand_over(client, topic, sender) for _ in range(count)]
@@ -84,14 +84,14 @@ async def _measure(servers: list[str], topic: str, count: int) -> HandOvers:
 
 
 class Sender:
-    """Sends numbers one after the other, each when the last one has its answer."""
+    """Sends numbers one by one, each after the receipt of the last."""
 
     def __init__(self, client: AsyncClient, topic: str) -> None:
         self._client = client
         self._topic = topic
         self.ledger = Ledger()
         self.is_stopping = False
-        #: When each acknowledged message was sent, and when it was acknowledged.
+        #: Times of sending and of acknowledgement of each acknowledged message.
         self.moments: list[tuple[float, float]] = []
 
     async def run(self) -> None:
@@ -102,18 +102,18 @@ class Sender:
                 receipt = await self._client.produce(self._topic, b"%d" % number, partition=_PARTITION)
             except FlotillaError as error:
                 self.ledger.note_failed(number, f"{error.code}: {error}")
-                await asyncio.sleep(_LOOK_S)
+                await asyncio.sleep(_POLL_S)
                 continue
             self.moments.append((sent, perf_counter()))
             self.ledger.note_acknowledged(number, Place(receipt.partition, receipt.offset))
 
     async def wait_acknowledged(self, sent_after: float) -> float:
-        """When the first message was acknowledged that was sent after that."""
+        """The time of the first acknowledgement of a message that was sent after `sent_after`."""
         deadline = perf_counter() + _WAIT_S_MAX
         while not self.moments or self.moments[-1][0] <= sent_after:
             if perf_counter() > deadline:
                 raise UnavailableError(f"no message was acknowledged within {_WAIT_S_MAX:.0f} s")
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(_POLL_S)
         return next(done for sent, done in self.moments if sent > sent_after)
 
     def longest_gap(self, begin: float, end: float) -> float:
@@ -137,16 +137,16 @@ async def _hand_over(client: AsyncClient, topic: str, sender: Sender) -> tuple[f
 async def _move_leadership(client: AsyncClient, topic: str, before: NodeId) -> None:
     deadline = perf_counter() + _WAIT_S_MAX
     while before != NO_NODE and perf_counter() < deadline:
-        # An error says that it cannot be had now, or that it may be under way: who leads shows what came of it.
+        # An error may hide a transfer in progress: the next leader shows the outcome.
         with suppress(FlotillaError):
             await client.admin.transfer_leadership(topic, _PARTITION)
         if await _next_leader(client, topic, before, _ASK_AGAIN_S) != NO_NODE:
             return
-    raise UnavailableError(f"nobody took the leadership of {topic} within {_WAIT_S_MAX:.0f} s")
+    raise UnavailableError(f"no replica took the leadership of {topic} within {_WAIT_S_MAX:.0f} s")
 
 
 async def _next_leader(client: AsyncClient, topic: str, before: NodeId, wait_s: float) -> NodeId:
-    """Who leads and did not before, by its own word; NO_NODE if there is nobody in time."""
+    """The replica that reports to lead and is not `before`; NO_NODE if there is none in time."""
     deadline = perf_counter() + wait_s
     while perf_counter() < deadline:
         with suppress(FlotillaError):
@@ -154,7 +154,7 @@ async def _next_leader(client: AsyncClient, topic: str, before: NodeId, wait_s: 
             leaders = [replica.node for replica in described.replicas if replica.role == LEADER]
             if leaders and leaders[0] != before:
                 return leaders[0]
-        await asyncio.sleep(_LOOK_S)
+        await asyncio.sleep(_POLL_S)
     return NO_NODE
 
 
@@ -165,7 +165,7 @@ async def _read_back(client: AsyncClient, topic: str, ledger: Ledger) -> None:
         while position < end:
             messages = await consumer.poll(_POLL_MESSAGES, wait_ms=_SILENCE_MS)
             if not messages:
-                # What does not come is counted as lost.
+                # Messages that do not arrive count as lost.
                 return
             for message in messages:
                 ledger.note_read(int(message.payload), Place(message.partition, message.offset))

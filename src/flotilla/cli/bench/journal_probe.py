@@ -1,7 +1,7 @@
-"""The real journal beside the bare disk: what a synced append costs, with us and without.
+"""The cost of a synced append, in the journal and on the bare disk.
 
-Every acknowledgement waits for a sync, so the disk's own time for one decides latency. Both take turns, because a
-shared machine is never quiet.
+Every acknowledgement waits for a sync, so the disk decides the latency. The two alternate, because a shared machine is
+never quiet.
 """
 
 import os
@@ -18,7 +18,7 @@ from flotilla.storage.posix import PosixDisk
 from flotilla.storage.store import NodeStore
 
 ROUNDS = 3
-#: Size of what is appended at once, and how often a round does it; all of a round fits into one journal file.
+#: Size and number of appends in a round; a round fits into one journal file.
 SIZES = ((4_096, 400), (100_000, 200), (1_000_000, 40))
 
 
@@ -51,7 +51,7 @@ def journal_durations(parent: Path, size_bytes: int, count: int) -> list[float]:
 
 
 def commit(store: NodeStore) -> None:
-    """Makes everything saved durable, on this thread."""
+    """Makes saved entries durable, on this thread."""
     block = store.take_block()
     assert block is not None
     store.write_block(block)

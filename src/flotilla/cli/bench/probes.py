@@ -1,7 +1,7 @@
-"""What this machine does without us: a synced append, a round trip and a copy over loopback.
+"""Probes of the bare machine: a synced append, a round trip and a copy over loopback.
 
-Every figure of a benchmark stands beside one of these, measured in the same run, so that a slow disk or a busy machine
-is not taken for a slow product.
+A benchmark shows each figure beside a probe of the same run, so that a slow disk or a busy machine is not taken for a
+slow product.
 """
 
 import os
@@ -23,7 +23,7 @@ _COPY_CHUNK_BYTES = 256 * 1024
 
 @contextmanager
 def scratch(parent: Path, name: str) -> Iterator[Path]:
-    """An empty folder on the measured disk, gone afterwards."""
+    """A temporary folder on the measured disk."""
     folder = Path(mkdtemp(prefix=f"{name}-", dir=parent))
     try:
         yield folder
@@ -55,7 +55,7 @@ def disk_durations(parent: Path, size_bytes: int, count: int) -> list[float]:
 
 
 def echo_durations(size_bytes: int, count: int) -> list[float]:
-    """Seconds for each of `count` round trips of so many bytes over a TCP connection of this machine."""
+    """Seconds for each of `count` round trips over a TCP connection of this machine."""
     data = bytes(size_bytes)
     durations = []
     near, far = _connected()
@@ -72,7 +72,7 @@ def echo_durations(size_bytes: int, count: int) -> list[float]:
 
 
 def copy_rate(size_bytes: int) -> float:
-    """Bytes a second that one TCP connection of this machine carries, sender and receiver on this machine."""
+    """Bytes a second of one TCP connection within this machine."""
     chunk = bytes(_COPY_CHUNK_BYTES)
     chunks = -(-size_bytes // len(chunk))
     near, far = _connected()
@@ -107,5 +107,5 @@ def _receive(connection: socket.socket, size_bytes: int) -> None:
     while size_bytes:
         received = connection.recv_into(buffer, min(size_bytes, len(buffer)))
         if not received:
-            raise ConnectionResetError("the other end of a probe is gone")
+            raise ConnectionResetError("the other end of a probe closed its connection")
         size_bytes -= received

@@ -1,8 +1,7 @@
-"""Workloads through the public client: each does one thing to a topic and says how long that took.
+"""Workloads through the public client, each timed on one topic.
 
-They know a client and a topic, never where the brokers run, so `flotilla bench` and the benchmark of the repository
-measure the same. Payloads carry nothing but the time of sending where that is needed. A record counts when the client
-has its receipt, so every acknowledgement is one that a majority has on disk.
+They know a client and a topic, not the brokers, so `flotilla bench` and the repository's benchmark measure the same.
+Payloads carry only the time of sending. A record counts when the client has its receipt: a majority has it on disk.
 """
 
 import asyncio
@@ -18,15 +17,13 @@ from flotilla.client.async_client import AsyncClient
 from flotilla.client.client import Client
 from flotilla.types.errors import UnavailableError
 
-#: Messages that a reader takes at a time.
 _POLL_MESSAGES = 10_000
-#: Longer than any broker that works keeps a reader waiting.
+#: Longer than a healthy broker delays a reader.
 _SILENCE_MS = 10_000
-#: How often a paced sender looks at the clock.
-_TURN_S = 0.001
+_SEND_EVERY_S = 0.001
 _SENT_AT = struct.Struct("<d")
 
-#: Takes so many messages of a topic from an offset on; how long each was under way.
+#: Reads a number of messages of a topic from an offset, and returns the latency of each.
 Reader: TypeAlias = Callable[[AsyncClient, str, int, int], Coroutine[None, None, list[float]]]
 
 
@@ -37,7 +34,7 @@ def cuts(durations: list[float]) -> tuple[float, float]:
 
 
 def produce_one_by_one(client: Client, topic: str, payload: bytes, count: int) -> list[float]:
-    """Seconds until each receipt, the next record sent when the last one has its own."""
+    """Seconds until each receipt, with one record in flight."""
     durations = []
     for _ in range(count):
         started = perf_counter()
@@ -68,7 +65,7 @@ def produce_in_bulk(client: Client, topic: str, payload: bytes, count: int) -> f
 
 
 def replay(client: Client, topic: str, count: int) -> float:
-    """Messages a second that a manual reader makes of what is stored, from the oldest on."""
+    """Messages a second of a reader from the oldest message."""
     with client.reader(topic, offset="earliest") as consumer:
         read = 0
         started = perf_counter()
@@ -81,12 +78,12 @@ def replay(client: Client, topic: str, count: int) -> float:
 
 
 def end_to_end(servers: list[str], topic: str, payload_bytes: int, rate: int, count: int) -> list[float]:
-    """Seconds from sending to being read, for each of `count` messages at so many a second."""
+    """Seconds from sending to reading, for each of `count` messages at a rate."""
     return _paced(servers, topic, payload_bytes, rate, count, _read)
 
 
 def produce_to_push(servers: list[str], topic: str, payload_bytes: int, rate: int, count: int) -> list[float]:
-    """As `end_to_end`, to a member of a queue group that leases and acknowledges each of them."""
+    """As `end_to_end`, to a member of a queue group that leases and acknowledges each message."""
     return _paced(servers, topic, payload_bytes, rate, count, _work_off)
 
 
@@ -100,7 +97,7 @@ async def _send_and_read(
 ) -> list[float]:
     async with AsyncClient(servers) as client:
         end = await client.find_offset(topic, 0, "latest")
-        # No group of tasks: it would wrap the error that says what went wrong.
+        # A task group would wrap the error.
         reading = asyncio.create_task(reader(client, topic, end, count))
         try:
             await _send(client, topic, payload_bytes, rate, count)
@@ -116,10 +113,10 @@ async def _send(client: AsyncClient, topic: str, payload_bytes: int, rate: int, 
         sent = 0
         while sent < count:
             while sent < count and sent <= (perf_counter() - started) * rate:
-                # The time at which it was due: a sender that is held up does not hide the wait of others.
+                # The due time, so that a delayed sender does not hide the latency.
                 await producer.send(_SENT_AT.pack(started + sent / rate) + padding, partition=0)
                 sent += 1
-            await asyncio.sleep(_TURN_S)
+            await asyncio.sleep(_SEND_EVERY_S)
 
 
 async def _read(client: AsyncClient, topic: str, start: int, count: int) -> list[float]:

@@ -1,8 +1,8 @@
-"""`flotilla demo`: three brokers, a producer and a reader, `kill -9` of a leader, and the books at the end.
+"""`flotilla demo`: three brokers, a producer and a reader, `kill -9` of a leader, and the check at the end.
 
-Everything is real: processes, sockets, files, the public client. It uses free ports and a temporary folder, and leaves
-nothing behind but what its last act makes, a small lake and a report. The exit code is 1 if one acknowledged message
-was lost or one was stored twice.
+Everything is real: processes, sockets, files, the public client. It uses free ports and a temporary folder, and removes
+everything except the lake and the report of the last act. The exit code is 1 if an acknowledged message was lost or
+stored twice.
 """
 
 import asyncio
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
 
 TOPIC = "demo"
 PARTITIONS = 3
-LOOK_S = 0.1
+_POLL_S = 0.1
 _ASK_MS = 300
-#: Far beyond what anything here takes; then something is wrong and is said.
+#: Far longer than a healthy cluster needs.
 _RECOVERY_S_MAX = 30.0
 _READING_S_MAX = 30.0
 
 _NEXT = """\
 Next:
-  flotilla cluster start                    a cluster of your own; Ctrl-C stops it
+  flotilla cluster start                    your own cluster; Ctrl-C stops it
   flotilla topic create orders --partitions 3
   flotilla produce orders 'hello'           or lines: seq 1000 | flotilla produce orders
   flotilla consume orders --follow
@@ -62,10 +62,10 @@ class Findings:
     refused: int
     killed_node: int
     partitions_led: int
-    #: From the kill to the first acknowledgement of a message sent after it, in the partition that took longest.
+    #: From the kill to the first acknowledgement of a later message, in the slowest partition.
     recovery_s: float
     is_good: bool
-    #: Of the last act; None if there was none.
+    #: Of the last act; None without one.
     evidence: "Evidence | None" = None
 
 
@@ -76,17 +76,17 @@ class Play(StrEnum):
 
 def demo(
     play: Annotated[
-        Play, typer.Argument(metavar="all|failover", help="failover: without the last act, which needs Java.")
+        Play, typer.Argument(metavar="all|failover", help="failover: skip the last act, which needs Java.")
     ] = Play.ALL,
     rate: Annotated[int, typer.Option("--rate", min=3, max=20_000, help="Messages a second.")] = 1_000,
-    phase: Annotated[
-        float, typer.Option("--phase", min=0.2, max=600, help="Seconds of traffic before, between and after.")
-    ] = 3.0,
+    phase: Annotated[float, typer.Option("--phase", min=0.2, max=600, help="Seconds of traffic in each phase.")] = 3.0,
     as_json: AsJson = False,
 ) -> None:
-    """Show a cluster of three survive `kill -9` of a leader, and count that nothing was lost.
+    """Show a cluster of three survive `kill -9` of a leader, and check that nothing was lost.
 
     The last act archives everything with Spark, queries log and archive as one table, and audits both.
+
+    Example: `flotilla demo failover`
     """
     try:
         with (
@@ -95,7 +95,7 @@ def demo(
         ):
             findings = runner.run(_run(Path(folder), rate, phase, is_quiet=as_json, has_spark=play is Play.ALL))
     except asyncio.CancelledError:
-        complain("the demo was ended before its end")
+        complain("the demo was interrupted")
         raise typer.Exit(FAILED.code) from None
     if as_json:
         print_json(asdict(findings))
@@ -112,20 +112,20 @@ async def _run(folder: Path, rate: int, phase_s: float, *, is_quiet: bool, has_s
 
     task = asyncio.current_task()
     assert task is not None
-    # So that `kill` also leaves nothing behind.
+    # So that `kill` removes the brokers and the folder too.
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     ledger = Ledger()
     cluster = LocalCluster.on_free_ports(folder, node_count=3)
     with cluster, DemoView(console(is_stderr=is_quiet), ledger) as view:
-        view.tell("starting three brokers")
+        view.report("starting three brokers")
         await asyncio.to_thread(cluster.start_ready)
-        view.tell(f"a cluster of three is ready at {', '.join(cluster.servers)}")
+        view.report(f"a cluster of three is ready at {', '.join(cluster.servers)}")
         async with AsyncClient(cluster.servers) as client:
             await client.create_topic(TOPIC, partitions=PARTITIONS)
-            view.tell(f"topic {TOPIC!r} has {PARTITIONS} partitions, each its own Raft group with three replicas")
+            view.report(f"topic {TOPIC!r} has {PARTITIONS} partitions, each its own Raft group with three replicas")
             traffic = Traffic(client, TOPIC, PARTITIONS, rate, ledger)
             try:
-                findings = await _Story(cluster, client, traffic, view, phase_s).tell()
+                findings = await _Demo(cluster, client, traffic, view, phase_s).run()
             finally:
                 await traffic.close()
         return await asyncio.to_thread(_last_act, cluster, ledger, view, findings) if has_spark else findings
@@ -136,15 +136,15 @@ def _last_act(cluster: LocalCluster, ledger: Ledger, view: "DemoView", findings:
 
     missing = missing_parts()
     if missing:
-        view.tell(f"the last act is left out. {missing}")
+        view.report(f"the last act is skipped. {missing}")
         return findings
     from flotilla.cli.demo.pipeline import run_act
 
-    evidence = run_act(TOPIC, cluster.servers, ledger, view.tell)
+    evidence = run_act(TOPIC, cluster.servers, ledger, view.report)
     return replace(findings, evidence=evidence, is_good=findings.is_good and evidence.is_good)
 
 
-class _Story:
+class _Demo:
     def __init__(
         self, cluster: LocalCluster, client: "AsyncClient", traffic: "Traffic", view: "DemoView", phase_s: float
     ) -> None:
@@ -154,10 +154,10 @@ class _Story:
         self._view = view
         self._phase_s = phase_s
 
-    async def tell(self) -> Findings:
+    async def run(self) -> Findings:
         await self._wait("every partition to have a leader", self._is_led)
         self._traffic.start()
-        self._view.tell("a producer writes and a reader reads; acknowledged means synced on two disks of three")
+        self._view.report("a producer writes and a reader reads; acknowledged means synced on two disks of three")
         await self._watch(self._phase_s)
         victim, led = await self._kill_leader()
         recovery_s = await self._wait_recovered(led)
@@ -165,7 +165,7 @@ class _Story:
         await self._restart(victim)
         await self._watch(self._phase_s)
         await self._traffic.finish_sending()
-        self._view.tell("the producer stops; the reader reads the rest")
+        self._view.report("the producer stops; the reader reads the rest")
         await self._traffic.finish_reading(_READING_S_MAX)
         await self._look()
         return self._findings(victim, len(led), recovery_s)
@@ -180,20 +180,20 @@ class _Story:
         self._cluster.nodes[victim].kill()
         self._traffic.mark_failure(led, killed_at)
         names = ", ".join(map(str, led))
-        self._view.tell(f"kill -9 of node {victim}, which led partition {names}", "bold red")
+        self._view.report(f"kill -9 of node {victim}, which led partition {names}", "bold red")
         return victim, led
 
     async def _wait_recovered(self, led: list[int]) -> float:
         await self._wait("the partitions to have new leaders", self._has_recovered)
         recovery_s = max(self._traffic.gaps_s.values())
-        self._view.tell(f"the next message is acknowledged {recovery_s:.2f} s after the kill", "bold green")
+        self._view.report(f"the next message is acknowledged {recovery_s:.2f} s after the kill", "bold green")
         return recovery_s
 
     async def _restart(self, victim: int) -> None:
-        self._view.tell(f"node {victim} starts again on the disk it left behind")
+        self._view.report(f"node {victim} starts again on the disk it left behind")
         self._cluster.restart_node(victim)
         await self._wait(f"node {victim} to come back", self._is_complete)
-        self._view.tell(f"node {victim} is back and catches up")
+        self._view.report(f"node {victim} is back and catches up")
 
     def _findings(self, victim: int, led: int, recovery_s: float) -> Findings:
         ledger = self._traffic.ledger
@@ -210,13 +210,13 @@ class _Story:
             is_good=ledger.is_balanced,
         )
 
-    # Time passes, and is shown.
+    # Watching.
 
     async def _watch(self, seconds: float) -> None:
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             await self._look()
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(_POLL_S)
 
     async def _look(self) -> Metadata | None:
         self._traffic.check()
@@ -228,17 +228,17 @@ class _Story:
         return metadata
 
     async def _wait(self, what: str, is_reached: Callable[[Metadata | None], bool]) -> Metadata | None:
-        """What was seen when it was reached."""
+        """The metadata at which the condition held."""
         deadline = time.monotonic() + _RECOVERY_S_MAX
         while not is_reached(metadata := await self._look()):
             if time.monotonic() > deadline:
-                raise UnavailableError(f"waited {_RECOVERY_S_MAX:.0f} s in vain for {what}")
-            await asyncio.sleep(LOOK_S / 4)
+                raise UnavailableError(f"gave up after {_RECOVERY_S_MAX:.0f} s waiting for {what}")
+            await asyncio.sleep(_POLL_S / 4)
         return metadata
 
     def _is_led(self, metadata: Metadata | None) -> bool:
         if metadata is None or not metadata.topics:
-            # A broker that lags behind may not know the topic yet.
+            # A lagging broker may not know the topic yet.
             return False
         return all(part.leader != NO_NODE for part in metadata.topics[0].partitions)
 
@@ -268,9 +268,9 @@ def _print_findings(findings: Findings) -> None:
             ("doubled there, by the audit", evidence.doubled),
         ]
     printer.print()
-    printer.print(table(("the books", ""), rows))
-    verdict = "nothing was lost, nothing was doubled" if findings.is_good else "a promise was broken"
-    printer.print(f"[bold {'green' if findings.is_good else 'red'}]{verdict}[/]\n")
+    printer.print(table(("result", ""), rows))
+    result = "nothing was lost, nothing was stored twice" if findings.is_good else "a promise was broken"
+    printer.print(f"[bold {'green' if findings.is_good else 'red'}]{result}[/]\n")
     if evidence is not None:
         printer.print(f"lake:   {evidence.lake}\nreport: {evidence.report}\n", soft_wrap=True)
     printer.print(_NEXT)

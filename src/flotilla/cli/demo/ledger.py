@@ -1,7 +1,7 @@
-"""What was promised and what was read back: the books of the demo.
+"""The ledger of the demo: acknowledged messages, and those that were read back.
 
-A message is a number. It is *acknowledged* when the cluster said where it is stored, and from then on it must be read
-back there, once. One whose sending failed may be stored or not, as its error says, but never twice.
+A message is a number. It is *acknowledged* when the cluster has returned its place, and must then be read back there,
+once. A message whose sending failed may be stored or not, as its error says, but never twice.
 """
 
 from dataclasses import dataclass, field
@@ -19,9 +19,9 @@ class Ledger:
     acknowledged: dict[int, Place] = field(default_factory=dict)
     #: Where each message was read first.
     read: dict[int, Place] = field(default_factory=dict)
-    #: Messages that were read at a second place too.
+    #: Messages that were read at a second place.
     doubled: dict[int, Place] = field(default_factory=dict)
-    #: Messages that the cluster did not take, and why.
+    #: Messages that the cluster refused, with the reason.
     failed: dict[int, str] = field(default_factory=dict)
 
     def next_number(self) -> int:
@@ -42,7 +42,7 @@ class Ledger:
 
     @property
     def lost(self) -> list[int]:
-        """Acknowledged, and not where they should be."""
+        """Acknowledged, and not read at their place."""
         return [number for number, place in self.acknowledged.items() if self.read.get(number) != place]
 
     @property

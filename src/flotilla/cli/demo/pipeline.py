@@ -1,8 +1,7 @@
-"""The demo's last act: what the cluster has kept goes through Spark, and the books are compared once more.
+"""The last act of the demo: archive, query and audit with Spark.
 
-The topic is archived as Parquet, a few more messages are produced, one SQL query goes over log and archive as one
-table, and an audit holds the ledger against both. What was made stays, and where is told. All of it needs Java; where
-there is none, that is said and nothing else is missing.
+Archives the topic as Parquet, produces a few more messages, queries log and archive as one table, and audits both
+against the ledger. The lake and the report stay. Needs Java.
 """
 
 import json
@@ -23,13 +22,13 @@ from flotilla.spark.pipelines.report import Report
 from flotilla.spark.pipelines.session import open_session
 from flotilla.spark.pipelines.streaming_run import RunOptions
 
-#: Messages that are produced when the archive is done, so that a query has something of both sides.
+#: Produced after the archive, so that the query reads from both sides.
 LIVE_MESSAGES = 300
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What the last act has found, as `--json` prints it."""
+    """The result of the last act, as `--json` prints it."""
 
     archived: int
     queried: int
@@ -41,12 +40,12 @@ class Evidence:
     report: str
 
 
-def run_act(topic: str, servers: list[str], ledger: Ledger, tell: Callable[[str], None]) -> Evidence:
-    """Blocks until everything is done. The cluster must be up."""
+def run_act(topic: str, servers: list[str], ledger: Ledger, report: Callable[[str], None]) -> Evidence:
+    """Blocks until everything is done. The cluster must be running."""
     folder = Path(mkdtemp(prefix="flotilla-lake-"))
-    tell("Spark starts, for the last act")
+    report("starting Spark for the last act")
     with open_session("demo", is_brief=True) as spark:
-        return _Act(spark, topic, ",".join(servers), ledger, folder, tell).run()
+        return _Act(spark, topic, ",".join(servers), ledger, folder, report).run()
 
 
 class _Act:
@@ -57,7 +56,7 @@ class _Act:
         servers: str,
         ledger: Ledger,
         folder: Path,
-        tell: Callable[[str], None],
+        report: Callable[[str], None],
     ) -> None:
         self._spark = spark
         self._topic = topic
@@ -65,25 +64,25 @@ class _Act:
         self._ledger = ledger
         self._folder = folder
         self._lake = str(folder / "lake")
-        self._tell = tell
+        self._report = report
 
     def run(self) -> Evidence:
         archived = self._archive()
         self._produce()
         rows = self._query(f"SELECT partition, count(*), max(offset) FROM flotilla.{self._topic} GROUP BY 1 ORDER BY 1")
         queried = sum(count for _, count, _ in rows)
-        self._tell(f"SQL over log and archive as one table: {queried:,} messages in {len(rows)} partitions")
+        self._report(f"SQL over log and archive as one table: {queried:,} messages in {len(rows)} partitions")
         self._write_ledger()
         options = AuditOptions(
             self._servers, str(self._folder / "ledger.jsonl"), str(self._folder / "audit"), self._lake
         )
         found = audit(self._spark, options)
-        self._tell(
+        self._report(
             f"audit of {found.acknowledged:,} acknowledged messages against log and archive: "
             f"{found.counts['missing']} missing, {found.counts['doubled']} doubled"
         )
-        report = self._write_report(found.counts, archived, queried)
-        self._tell(f"the lake is in {self._lake}, the report is {report}")
+        page = self._write_report(found.counts, archived, queried)
+        self._report(f"the lake is in {self._lake}, the report is {page}")
         return Evidence(
             archived=archived,
             queried=queried,
@@ -92,13 +91,13 @@ class _Act:
             reordered=found.counts["reordered"],
             is_good=found.is_good and queried >= found.acknowledged,
             lake=self._lake,
-            report=str(report),
+            report=str(page),
         )
 
     def _archive(self) -> int:
         run = RunOptions(str(self._folder / "checkpoint"))
         done = archive(self._spark, ArchiveOptions(self._servers, [self._topic], self._lake, run))
-        self._tell(f"archived {done.rows:,} messages in {done.files} Parquet files, each read back and verified")
+        self._report(f"archived {done.rows:,} messages in {done.files} Parquet files, each read back and verified")
         return done.rows
 
     def _produce(self) -> None:
@@ -107,7 +106,7 @@ class _Act:
             receipts = client.produce_many(self._topic, [b"%d" % number for number in numbers])
         for number, receipt in zip(numbers, receipts, strict=True):
             self._ledger.note_acknowledged(number, Place(receipt.partition, receipt.offset))
-        self._tell(f"{LIVE_MESSAGES} more messages are produced, which only the log has")
+        self._report(f"{LIVE_MESSAGES} more messages are produced, into the log only")
 
     def _query(self, sql: str) -> list[Any]:
         return [tuple(row) for row in query(self._spark, sql, servers=self._servers, lake=self._lake).collect()]
@@ -120,7 +119,7 @@ class _Act:
                     "partition": place.partition,
                     "offset": place.offset,
                     "digest": sha256(b"%d" % number).hexdigest(),
-                    # Each partition has one sender, and its numbers only grow.
+                    # One sender for each partition, with growing numbers.
                     "producer": "demo",
                     "sequence": number,
                 }
@@ -134,7 +133,7 @@ class _Act:
         seconds = sorted({second for second, _, _ in rows})
         partitions = sorted({partition for _, partition, _ in rows})
         table = {(second, partition): float(count) for second, partition, count in rows}
-        report = Report("The demo", "a leader was killed; this is what log and archive have")
+        report = Report("The demo", "messages in log and archive after a leader was killed")
         report.numbers(
             [
                 ("acknowledged", len(self._ledger.acknowledged)),

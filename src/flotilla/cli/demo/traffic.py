@@ -1,6 +1,6 @@
-"""The demo's producer and reader: numbered messages at a steady rate to every partition, and all of them read back.
+"""The producer and the reader of the demo: numbered messages at a steady rate, and all of them read back.
 
-Each partition has its own sender, so that one without a leader does not hold up the others, and the time to its next
+Each partition has its own sender, so that one without a leader does not block the others, and the time to its next
 acknowledgement can be measured.
 """
 
@@ -13,16 +13,15 @@ from flotilla.client.async_client import AsyncClient
 from flotilla.client.producer.aio import AsyncDelivery, AsyncProducer
 from flotilla.types.errors import FlotillaError
 
-#: How often a sender sends what is due.
-_TURN_S = 0.01
+_SEND_EVERY_S = 0.01
 _POLL_MS = 200
-#: Messages of one partition that are under way at most; enough for many seconds without a leader.
-_UNANSWERED_MAX = 20_000
+#: Of one partition; enough for many seconds without a leader.
+_IN_FLIGHT_MAX = 20_000
 
 
 @dataclass(slots=True)
-class Stretch:
-    """One partition after a failure: when it began, and when the first message sent after that was acknowledged."""
+class Outage:
+    """One partition after a failure: when it began, and when the first later message was acknowledged."""
 
     began: float
     ended: float | None = None
@@ -39,50 +38,50 @@ class Traffic:
         self._is_stopping = False
         self._senders: list[asyncio.Task[None]] = []
         self._reader: asyncio.Task[None] | None = None
-        #: Partitions that lost their leader and what became of it.
-        self.stretches: dict[int, Stretch] = {}
+        #: By partition that lost its leader.
+        self.outages: dict[int, Outage] = {}
 
     def start(self) -> None:
-        # One at a time per turn of the loop is enough: batches gather by themselves while others are under way.
+        # Batches fill while others are in flight, so sending one record at a time is enough.
         producer = self._client.producer(self._topic, linger_ms=2)
         self._senders = [asyncio.create_task(self._send(producer, partition)) for partition in self._partitions]
         self._reader = asyncio.create_task(self._read())
 
     def mark_failure(self, partitions: list[int], when: float) -> None:
-        """From now on the next acknowledgements of these partitions are waited for."""
-        self.stretches = {partition: Stretch(when) for partition in partitions}
+        """Starts measuring the time to the next acknowledgement of these partitions."""
+        self.outages = {partition: Outage(when) for partition in partitions}
 
     @property
     def has_recovered(self) -> bool:
-        return all(stretch.ended is not None for stretch in self.stretches.values())
+        return all(outage.ended is not None for outage in self.outages.values())
 
     @property
     def gaps_s(self) -> dict[int, float]:
-        """For each marked partition that came back: how long that took."""
+        """The length of each outage that is over."""
         return {
-            partition: stretch.ended - stretch.began
-            for partition, stretch in self.stretches.items()
-            if stretch.ended is not None
+            partition: outage.ended - outage.began
+            for partition, outage in self.outages.items()
+            if outage.ended is not None
         }
 
     def check(self) -> None:
-        """Raises what ended a part of the traffic that should go on."""
+        """Raises the error that ended a sender or the reader."""
         for task in (*self._senders, self._reader):
             if task is not None and task.done() and not task.cancelled():
                 task.result()
 
     async def finish_sending(self) -> None:
-        """Sends no more and waits for every answer."""
+        """Stops sending and waits for every receipt."""
         self._is_stopping = True
         await asyncio.gather(*self._senders)
 
     async def finish_reading(self, timeout_s: float) -> None:
-        """Waits until everything that was acknowledged has been read, then a little for what should not come."""
+        """Waits until every acknowledged message is read, then a little longer for duplicates."""
         assert self._reader is not None
         deadline = time.monotonic() + timeout_s
         while self.ledger.lost and time.monotonic() < deadline:
             self.check()
-            await asyncio.sleep(_TURN_S)
+            await asyncio.sleep(_SEND_EVERY_S)
         await asyncio.sleep(2 * _POLL_MS / 1000)
         await self.close()
 
@@ -93,8 +92,8 @@ class Traffic:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _send(self, producer: AsyncProducer, partition: int) -> None:
-        answers: asyncio.Queue[tuple[int, float, AsyncDelivery] | None] = asyncio.Queue(_UNANSWERED_MAX)
-        answering = asyncio.create_task(self._take_answers(partition, answers))
+        deliveries: asyncio.Queue[tuple[int, float, AsyncDelivery] | None] = asyncio.Queue(_IN_FLIGHT_MAX)
+        taking = asyncio.create_task(self._take_receipts(partition, deliveries))
         try:
             started = time.monotonic()
             count = 0
@@ -103,18 +102,18 @@ class Traffic:
                     number = self.ledger.next_number()
                     sent_at = time.monotonic()
                     delivery = await producer.send(b"%d" % number, partition=partition)
-                    await answers.put((number, sent_at, delivery))
+                    await deliveries.put((number, sent_at, delivery))
                     count += 1
-                await asyncio.sleep(_TURN_S)
-            await answers.put(None)
-            await answering
+                await asyncio.sleep(_SEND_EVERY_S)
+            await deliveries.put(None)
+            await taking
         finally:
-            answering.cancel()
+            taking.cancel()
 
-    async def _take_answers(
-        self, partition: int, answers: "asyncio.Queue[tuple[int, float, AsyncDelivery] | None]"
+    async def _take_receipts(
+        self, partition: int, deliveries: "asyncio.Queue[tuple[int, float, AsyncDelivery] | None]"
     ) -> None:
-        while (sent := await answers.get()) is not None:
+        while (sent := await deliveries.get()) is not None:
             number, sent_at, delivery = sent
             try:
                 receipt = await delivery
@@ -122,9 +121,9 @@ class Traffic:
                 self.ledger.note_failed(number, f"{error.code}: {error}")
                 continue
             self.ledger.note_acknowledged(number, Place(receipt.partition, receipt.offset))
-            stretch = self.stretches.get(partition)
-            if stretch is not None and stretch.ended is None and sent_at > stretch.began:
-                stretch.ended = time.monotonic()
+            outage = self.outages.get(partition)
+            if outage is not None and outage.ended is None and sent_at > outage.began:
+                outage.ended = time.monotonic()
 
     async def _read(self) -> None:
         async with self._client.reader(self._topic, offset=0) as consumer:

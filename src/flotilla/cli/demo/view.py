@@ -1,4 +1,4 @@
-"""What the demo shows while it runs: a live table on a terminal, plain lines elsewhere. It only looks."""
+"""The display of the demo: a live table on a terminal, plain lines elsewhere."""
 
 import time
 from collections import deque
@@ -15,7 +15,7 @@ from flotilla.types.ids import NO_NODE
 from flotilla.types.operations import Metadata
 
 _EVENTS_SHOWN = 12
-#: Rates are told of the last moments, not of the whole run.
+#: Rates are those of the last second, not of the whole run.
 _WINDOW_S = 1.0
 _PLAIN_S = 1.0
 
@@ -26,7 +26,7 @@ class DemoView:
         self._ledger = ledger
         self._began = time.monotonic()
         self._events: deque[Text] = deque(maxlen=_EVENTS_SHOWN)
-        #: Moments of the last second: time, acknowledged, read.
+        #: Samples of the last second: time, acknowledged, read.
         self._past: deque[tuple[float, int, int]] = deque()
         self._metadata: Metadata | None = None
         self._live = Live(console=console, auto_refresh=False) if console.is_terminal else None
@@ -44,8 +44,8 @@ class DemoView:
             self._refresh(self._live)
             self._live.stop()
 
-    def tell(self, text: str, style: str = "") -> None:
-        """Something happened."""
+    def report(self, text: str, style: str = "") -> None:
+        """Adds an event."""
         line = Text.assemble((f"{self._elapsed_s:5.1f} s  ", "dim"), (text, style))
         self._events.append(line)
         if self._live is None:
@@ -54,7 +54,7 @@ class DemoView:
             self._refresh(self._live)
 
     def look(self, metadata: Metadata | None) -> None:
-        """Time has passed. None: nobody answered."""
+        """Updates rates and leaders. None: no broker answered."""
         now = time.monotonic()
         self._metadata = metadata or self._metadata
         self._past.append((now, len(self._ledger.acknowledged), len(self._ledger.read)))
