@@ -63,7 +63,7 @@ class Grpc:
         except grpc.aio.AioRpcError as failure:
             error = error_of(failure)
             if isinstance(error, LeaseExpiredError) and isinstance(request, queue.Settle | queue.Extend):
-                return queue.Settled(list(request.held))
+                return queue.Settled(list(request.leases))
             return error
 
 
@@ -204,7 +204,7 @@ async def _poll(stub: Any, request: queue.Poll) -> Reply:
 
 
 async def _settle(stub: Any, request: queue.Settle) -> Reply:
-    held = _held(request.partition, request.held)
+    held = _held(request.partition, request.leases)
     if request.kind == queue.ACK:
         reply = await stub.Ack(pb.AckRequest(topic=request.topic, group=request.group, held=held))
     else:
@@ -227,7 +227,7 @@ async def _extend(stub: Any, request: queue.Extend) -> Reply:
         topic=request.topic,
         group=request.group,
         member=request.member,
-        held=_held(request.partition, request.held),
+        held=_held(request.partition, request.leases),
         visibility_ms=request.visibility_ms,
     )
     return _settled(await stub.Extend(message))
@@ -382,7 +382,7 @@ async def _stage_ack(stub: Any, request: transactions.StageSettlement) -> Reply:
         partition=request.partition,
         group=request.group,
         transaction_id=request.transaction_id,
-        held=_held(request.partition, request.held),
+        held=_held(request.partition, request.leases),
     )
     return transactions.Staged((await stub.StageAck(message)).count)
 

@@ -16,7 +16,7 @@ from flotilla.frontends.http.api.records import BATCH_TYPE, LOG_START_HEADER, NE
 from flotilla.server import Server
 from flotilla.types import operations as ops
 from flotilla.types.errors import ALL_ERRORS, FlotillaError, NotLeaderError
-from flotilla.types.lease_tokens import held_by_partition, read_lease_token, tokens_of
+from flotilla.types.lease_tokens import leases_by_partition, read_lease_token, tokens_of
 from flotilla.types.operations import Reply, Request
 from flotilla.types.operations import cluster as cluster_operations
 from flotilla.types.operations import queue as queue
@@ -190,7 +190,7 @@ class Http:
         return queue.Polled(_deliveries(found["messages"]), found["visibility_ms"], found.get("retry_after_ms", 0))
 
     async def _settle(self, request: queue.Settle) -> queue.Settled:
-        body: _BY_NAME = {"leases": tokens_of(request.partition, request.held)}
+        body: _BY_NAME = {"leases": tokens_of(request.partition, request.leases)}
         if request.kind in (queue.FAIL, queue.REJECT):
             body["reason"] = request.reason
         if request.kind in (queue.FAIL, queue.RELEASE) and request.delay_ms != queue.BY_BACKOFF:
@@ -200,7 +200,7 @@ class Http:
         return queue.Settled(_held(found["expired"]))
 
     async def _extend(self, request: queue.Extend) -> queue.Settled:
-        leases = tokens_of(request.partition, request.held)
+        leases = tokens_of(request.partition, request.leases)
         body = {"leases": leases, "member": request.member, "visibility_ms": request.visibility_ms}
         found = await self._ask("POST", f"topics/{_name(request.topic)}/groups/{_name(request.group)}/extend", body)
         return queue.Settled(_held(found["expired"]))
@@ -266,7 +266,7 @@ def _start(start: queue.Start) -> _BY_NAME:
 
 
 def _held(tokens: list[str]) -> list[queue.LeaseRange]:
-    return [run for runs in held_by_partition(tokens).values() for run in runs]
+    return [run for runs in leases_by_partition(tokens).values() for run in runs]
 
 
 def _deliveries(messages: list[_BY_NAME]) -> list[queue.Delivery]:

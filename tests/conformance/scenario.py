@@ -106,8 +106,8 @@ class Play:
                 self._batches[name] = given["batch"]
         if "nodes" in given:
             given["nodes"] = {int(node): peer for node, peer in given["nodes"].items()}
-        if "held" in given:
-            given["held"] = [LeaseRange(*run) for run in given["held"]]
+        if "leases" in given:
+            given["leases"] = [LeaseRange(*run) for run in given["leases"]]
         if "start" in given:
             given["start"] = Start(*given["start"])
         if "keys" in given:

@@ -78,7 +78,7 @@ class ForwardedLeases:
         if by_offset is None:
             return
         masks: dict[ForwardedLease, int] = {}
-        for offset, forwarded in _found(by_offset, request.held):
+        for offset, forwarded in _found(by_offset, request.leases):
             masks[forwarded] = masks.get(forwarded, 0) | forwarded.lease.bit(offset)
         for forwarded, mask in masks.items():
             forwarded.member = request.member

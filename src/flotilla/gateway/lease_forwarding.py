@@ -57,7 +57,7 @@ class LeaseForwarding:
             # After an attempt without an answer, a refused message was most likely settled by that attempt.
             reply.expired = []
         if isinstance(request, Settle):
-            self._leases.settled(request.topic, request.group, request.partition, request.held)
+            self._leases.settled(request.topic, request.group, request.partition, request.leases)
         else:
             self._leases.extended(request, now_ms() + request.visibility_ms)
             self._leases.settled(request.topic, request.group, request.partition, reply.expired)
@@ -76,7 +76,7 @@ class LeaseForwarding:
         """Settles without waiting for the answer."""
         network = self._network()
         if network is not None:
-            self._leases.settled(request.topic, request.group, request.partition, request.held)
+            self._leases.settled(request.topic, request.group, request.partition, request.leases)
             network.submit(request, _SETTLE_MS, lambda result: None)
 
     def link_lost(self, address: Address) -> None:

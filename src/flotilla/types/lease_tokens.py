@@ -33,7 +33,7 @@ def read_lease_token(token: str) -> tuple[int, int, Offset]:
     raise InvalidArgumentError(f"{token[:_QUOTED_CHARS_MAX]!r} is no lease")
 
 
-def held_by_partition(tokens: Iterable[str]) -> dict[int, list[LeaseRange]]:
+def leases_by_partition(tokens: Iterable[str]) -> dict[int, list[LeaseRange]]:
     """The leases of these tokens in as few runs as possible. Raises InvalidArgumentError."""
     found: dict[int, list[LeaseRange]] = {}
     for partition, lease_id, offset in sorted(map(read_lease_token, tokens)):
@@ -46,6 +46,6 @@ def held_by_partition(tokens: Iterable[str]) -> dict[int, list[LeaseRange]]:
     return found
 
 
-def tokens_of(partition: int, held: Iterable[LeaseRange]) -> list[str]:
+def tokens_of(partition: int, leases: Iterable[LeaseRange]) -> list[str]:
     """One token for each message."""
-    return [lease_token(partition, run.lease_id, offset) for run in held for offset in range(run.first, run.end)]
+    return [lease_token(partition, run.lease_id, offset) for run in leases for offset in range(run.first, run.end)]

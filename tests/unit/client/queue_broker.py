@@ -241,12 +241,14 @@ class QueueCluster(MemoryCluster):
         if not queue.has_group(request.group):
             return NotFoundError(f"there is no queue group {request.group!r} in this partition")
         if isinstance(request, ops.Settle):
-            held = (request.group, request.kind, request.held, request.reason, request.delay_ms)
+            held = (request.group, request.kind, request.leases, request.reason, request.delay_ms)
             expired = queue.settle(*held, now_ms)
             part.commit()
             return ops.Settled(expired)
         if isinstance(request, ops.Extend):
-            return ops.Settled(queue.extend(request.group, request.member, request.held, request.visibility_ms, now_ms))
+            return ops.Settled(
+                queue.extend(request.group, request.member, request.leases, request.visibility_ms, now_ms)
+            )
         if isinstance(request, ops.DescribeGroup):
             return describe_group(queue, request.group, now_ms)
         if isinstance(request, ops.ExplainMessage):

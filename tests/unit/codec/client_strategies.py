@@ -41,7 +41,7 @@ runs = st.builds(
     st.integers(0, 2**53),
     st.integers(1, 2**20),
 )
-held = st.lists(runs, max_size=4)
+leases = st.lists(runs, max_size=4)
 starts = st.builds(
     queue.Start, st.sampled_from([op.EARLIEST, op.LATEST, queue.FROM_OFFSET, queue.FROM_TIME]), st.integers(0, 2**53)
 )
@@ -99,7 +99,7 @@ REQUESTS: dict[type, st.SearchStrategy[Any]] = {
         queue.Settle,
         group=text,
         kind=u32,
-        held=held,
+        leases=leases,
         reason=text,
         delay_ms=i64,
         members=st.lists(text, max_size=3),
@@ -107,7 +107,7 @@ REQUESTS: dict[type, st.SearchStrategy[Any]] = {
         **partition,
     ),
     queue.Extend: st.builds(
-        queue.Extend, group=text, member=text, held=held, visibility_ms=u32, topic_id=u64, **partition
+        queue.Extend, group=text, member=text, leases=leases, visibility_ms=u32, topic_id=u64, **partition
     ),
     queue.Subscribe: st.builds(queue.Subscribe, credit=u32, **polls),
     queue.AddCredit: st.builds(queue.AddCredit, subscription=u64, messages=u32),
@@ -131,7 +131,7 @@ REQUESTS: dict[type, st.SearchStrategy[Any]] = {
     queue.TakeTokens: st.builds(queue.TakeTokens, topic=text, group=text, tokens=u64),
     transactions.Stage: st.builds(transactions.Stage, transaction_id=text, batch=batches, **partition),
     transactions.StageSettlement: st.builds(
-        transactions.StageSettlement, group=text, transaction_id=text, held=held, **partition
+        transactions.StageSettlement, group=text, transaction_id=text, leases=leases, **partition
     ),
     transactions.CommitTransaction: st.builds(
         transactions.CommitTransaction,
@@ -184,7 +184,7 @@ REPLIES: dict[type, st.SearchStrategy[Any]] = {
         cluster.ReplicasDescribed, replicas=st.lists(replicas, max_size=3), size_bytes=u64
     ),
     queue.Polled: st.builds(queue.Polled, deliveries=deliveries, visibility_ms=u32, retry_after_ms=u32),
-    queue.Settled: st.builds(queue.Settled, expired=held),
+    queue.Settled: st.builds(queue.Settled, expired=leases),
     queue.Pushed: st.builds(queue.Pushed, deliveries=deliveries, visibility_ms=u32),
     queue.RecordsCancelled: st.builds(queue.RecordsCancelled, offsets=st.lists(u64, max_size=3)),
     queue.GroupList: st.builds(queue.GroupList, groups=settings),

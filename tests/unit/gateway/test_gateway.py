@@ -407,7 +407,7 @@ def test_leases_outlive_their_leader(play: Callable[[Work], None], doors: Doors)
         await asyncio.get_running_loop().run_in_executor(None, doors.shut, 1)
         await until(lambda: doors.cluster.count(Extend) > 0)
         shown = [request for _, request in doors.cluster.requests if isinstance(request, Extend)]
-        assert shown[0].held == [LeaseRange(delivery.lease_id, 1, 2)]
+        assert shown[0].leases == [LeaseRange(delivery.lease_id, 1, 2)]
         assert 0 < shown[0].visibility_ms <= 60_000
         assert values(await gateway.poll(Poll("one", "g", "you", wait_ms=300))) == []
         assert await gateway.ask(Settle("one", 0, "g", ACK, [LeaseRange(delivery.lease_id, 1, 2)])) == Settled([])

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flotilla.types.errors import InvalidArgumentError
-from flotilla.types.lease_tokens import held_by_partition, lease_token, read_lease_token, tokens_of
+from flotilla.types.lease_tokens import lease_token, leases_by_partition, read_lease_token, tokens_of
 from flotilla.types.operations.queue import LeaseRange
 
 
@@ -53,7 +53,7 @@ def test_what_is_no_lease(token: str) -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 3), st.integers(0, 20))))
 def test_runs_hold_the_same_messages_and_are_as_few_as_can_be(given_leases: list[tuple[int, int, int]]) -> None:
-    runs = held_by_partition(lease_token(*lease) for lease in given_leases)
+    runs = leases_by_partition(lease_token(*lease) for lease in given_leases)
     again = [token for partition, held in runs.items() for token in tokens_of(partition, held)]
     assert sorted(again) == sorted({lease_token(*lease) for lease in given_leases})
     for held in runs.values():
@@ -62,4 +62,4 @@ def test_runs_hold_the_same_messages_and_are_as_few_as_can_be(given_leases: list
 
 
 def test_a_thousand_in_a_row_are_one_run() -> None:
-    assert held_by_partition(lease_token(3, 9, offset) for offset in range(1000)) == {3: [LeaseRange(9, 0, 1000)]}
+    assert leases_by_partition(lease_token(3, 9, offset) for offset in range(1000)) == {3: [LeaseRange(9, 0, 1000)]}

@@ -277,8 +277,8 @@ class PartitionQueue:
         deliveries = self.take(taker, Room(max_messages, max_bytes))
         if not deliveries:
             return 0
-        held = [LeaseRange(one.lease_id, one.first, one.first + one.count) for one in deliveries]
-        refused = self.leader.settle(taker.group, ACK, held, "", 0, self.now_ms())
+        leases = [LeaseRange(one.lease_id, one.first, one.first + one.count) for one in deliveries]
+        refused = self.leader.settle(taker.group, ACK, leases, "", 0, self.now_ms())
         assert not refused, "a new lease can be settled"
 
         def answered(error: FlotillaError | None) -> None:
@@ -289,7 +289,7 @@ class PartitionQueue:
                 return
             if not self._is_ended:
                 # The ack was refused and the messages are leased as before: do not wait for that lease to expire.
-                self.leader.settle(taker.group, RELEASE, held, "", 0, self.now_ms())
+                self.leader.settle(taker.group, RELEASE, leases, "", 0, self.now_ms())
                 self.wake_soon(taker.group)
             deliver(error)
 
@@ -349,20 +349,20 @@ class PartitionQueue:
             self._shares.give_back(group, sum([lease.end - lease.first for lease in leases]))
 
     def settle(
-        self, group: str, kind: int, held: list[LeaseRange], reason: str, delay_ms: int, members: Sequence[str] = ()
+        self, group: str, kind: int, leases: list[LeaseRange], reason: str, delay_ms: int, members: Sequence[str] = ()
     ) -> list[LeaseRange]:
         """Settles leases and returns the refused ones. The caller pushes `settlements` for what needs the log."""
         if kind == FAIL:
-            self.recall_limits(group, held)
-        refused = self.leader.settle(group, kind, held, reason, delay_ms, self.now_ms(), members=members)
+            self.recall_limits(group, leases)
+        refused = self.leader.settle(group, kind, leases, reason, delay_ms, self.now_ms(), members=members)
         if kind != ACK:
             # An ack makes nothing ready or due before it has committed.
             self.changed(group)
         return refused
 
-    def recall_limits(self, group: str, held: list[LeaseRange]) -> None:
+    def recall_limits(self, group: str, leases: list[LeaseRange]) -> None:
         """Reads max_deliveries of messages that an earlier leader leased: this one has not seen them."""
-        for lease_id, first, end in held:
+        for lease_id, first, end in leases:
             if not self.leader.is_earlier(lease_id):
                 continue
             try:

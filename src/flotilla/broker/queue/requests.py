@@ -86,14 +86,14 @@ class QueueRequests:
             raise InvalidArgumentError(f"{request.kind} is not an outcome of a lease")
         if request.delay_ms != BY_BACKOFF and not 0 <= request.delay_ms <= DELAY_MS_MAX:
             raise InvalidArgumentError(f"delay_ms is 0 to {DELAY_MS_MAX}, or {BY_BACKOFF} for the group's backoff")
-        if request.members and len(request.members) != len(request.held):
+        if request.members and len(request.members) != len(request.leases):
             raise InvalidArgumentError("name a member for every run or for none")
         queue = self._queue
-        self._check(request.group, request.held)
+        self._check(request.group, request.leases)
         expired = queue.settle(
-            request.group, request.kind, request.held, request.reason, request.delay_ms, request.members
+            request.group, request.kind, request.leases, request.reason, request.delay_ms, request.members
         )
-        if request.kind == RELEASE or _count(expired) == _count(request.held):
+        if request.kind == RELEASE or _count(expired) == _count(request.leases):
             done(Settled(expired))
             return
 
@@ -105,10 +105,10 @@ class QueueRequests:
     def settlement_to_stage(self, request: StageSettlement) -> commands.StageSettlement | None:
         """The command to propose; the caller passes its result to `staged`. None: it is in the log already."""
         queue = self._queue
-        if not request.held:
+        if not request.leases:
             raise InvalidArgumentError("name at least one message to acknowledge")
-        self._check(request.group, request.held)
-        command, expired = queue.leader.stage(request.transaction_id, request.group, request.held, queue.now_ms())
+        self._check(request.group, request.leases)
+        command, expired = queue.leader.stage(request.transaction_id, request.group, request.leases, queue.now_ms())
         if expired:
             first = expired[0].first
             raise LeaseExpiredError(
@@ -125,18 +125,18 @@ class QueueRequests:
     def extend(self, request: Extend, done: Done) -> None:
         _VISIBILITY.check(request.visibility_ms)
         queue = self._queue
-        self._check(request.group, request.held)
-        queue.recall_limits(request.group, request.held)
+        self._check(request.group, request.leases)
+        queue.recall_limits(request.group, request.leases)
         expired = queue.leader.extend(
-            request.group, request.member, request.held, request.visibility_ms, queue.now_ms()
+            request.group, request.member, request.leases, request.visibility_ms, queue.now_ms()
         )
         queue.changed(request.group)
         done(Settled(expired))
 
-    def _check(self, group: str, held: list[LeaseRange]) -> None:
+    def _check(self, group: str, leases: list[LeaseRange]) -> None:
         self._check_open(group)
         next_offset = self._queue.machine.next_offset
-        for lease_id, first, end in held:
+        for lease_id, first, end in leases:
             if not 0 <= first < end <= next_offset or lease_id < 0:
                 raise InvalidArgumentError(f"offsets {first} to {end - 1} were never leased under lease {lease_id}")
 
@@ -326,6 +326,6 @@ class QueueRequests:
         self._queue.propose(command, answered)
 
 
-def _count(held: list[LeaseRange]) -> int:
+def _count(leases: list[LeaseRange]) -> int:
     """Counts messages, because a partly refused run is still one run."""
-    return sum([end - first for _, first, end in held])
+    return sum([end - first for _, first, end in leases])

@@ -124,7 +124,7 @@ class StreamCoordinator:
         offered = _offered(request, group.assignments()[request.member])
         wait_ms = self._wait_ms(request, group, offered)
         if given_up:
-            # It gives up partitions that nobody else gets: after that time it gets them back under a new epoch.
+            # It gives up partitions that no other member gets: after that time it gets them back under a new epoch.
             wait_ms = min(wait_ms, renewal_ms)
         if not wait_ms:
             done(_assigned(group, offered))

@@ -102,7 +102,7 @@ def _is_ordinary_settle(request: Settle) -> bool:
         and request.reason.isascii()
         and len(request.reason) <= REASON_BYTES_MAX
         and _are_ordinary_names(request.members)
-        and _are_ordinary_ranges(request.held)
+        and _are_ordinary_ranges(request.leases)
     )
 
 
@@ -114,7 +114,7 @@ def _is_ordinary_extend(request: Extend) -> bool:
         and 0 <= request.partition <= _U32_MAX
         and 0 <= request.visibility_ms <= _U32_MAX
         and 0 <= request.topic_id <= _U63_MAX
-        and _are_ordinary_ranges(request.held)
+        and _are_ordinary_ranges(request.leases)
     )
 
 
@@ -126,9 +126,9 @@ def _are_ordinary_names(names: list[str]) -> bool:
     return not names or (len(names) <= _COUNT_MAX and all(map(_is_ordinary_name, names)))
 
 
-def _are_ordinary_ranges(held: list[LeaseRange]) -> bool:
-    return len(held) <= _COUNT_MAX and all(
-        0 <= lease_id <= _U63_MAX and 0 <= first < end <= _U63_MAX for lease_id, first, end in held
+def _are_ordinary_ranges(leases: list[LeaseRange]) -> bool:
+    return len(leases) <= _COUNT_MAX and all(
+        0 <= lease_id <= _U63_MAX and 0 <= first < end <= _U63_MAX for lease_id, first, end in leases
     )
 
 

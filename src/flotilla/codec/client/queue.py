@@ -45,16 +45,16 @@ from flotilla.types.operations.queue import (
 # What several messages have in common.
 
 
-def write_held(body: client_pb2.Held, held: list[LeaseRange]) -> None:
-    for run in held:
+def write_leases(body: client_pb2.LeaseRanges, leases: list[LeaseRange]) -> None:
+    for run in leases:
         if run.end <= run.first:
             raise InvalidArgumentError(f"a run of offsets from {run.first} to {run.end} is empty")
-    body.lease_ids.extend([run.lease_id for run in held])
-    body.firsts.extend([run.first for run in held])
-    body.counts.extend([run.end - run.first for run in held])
+    body.lease_ids.extend([run.lease_id for run in leases])
+    body.firsts.extend([run.first for run in leases])
+    body.counts.extend([run.end - run.first for run in leases])
 
 
-def read_held(body: client_pb2.Held) -> list[LeaseRange]:
+def read_leases(body: client_pb2.LeaseRanges) -> list[LeaseRange]:
     lease_ids, firsts, counts = body.lease_ids[:], body.firsts[:], body.counts[:]
     if not len(lease_ids) == len(firsts) == len(counts):
         raise InvalidArgumentError("leases, offsets and counts are not equally many")
@@ -101,7 +101,7 @@ def _read_start(body: Any) -> Start:
 
 
 #: The same as parts of derived rows.
-HELD = Part(lambda body, held: write_held(body.held, held), lambda body: read_held(body.held))
+LEASES = Part(lambda body, leases: write_leases(body.leases, leases), lambda body: read_leases(body.leases))
 _START = Part(lambda body, start: _write_start(body.start, start), _read_start)
 
 
@@ -158,7 +158,7 @@ def _write_settle(body: client_pb2.Settle, value: Settle) -> Sequence[Buffer]:
     body.kind = value.kind
     body.reason = value.reason
     body.delay_ms = value.delay_ms
-    write_held(body.held, value.held)
+    write_leases(body.leases, value.leases)
     body.members.extend(value.members)
     body.topic_id = value.topic_id
     return ()
@@ -170,7 +170,7 @@ def _read_settle(body: client_pb2.Settle, attachment: memoryview) -> Settle:
         body.partition,
         body.group,
         body.kind,
-        read_held(body.held),
+        read_leases(body.leases),
         body.reason,
         body.delay_ms,
         body.members[:],
@@ -179,12 +179,12 @@ def _read_settle(body: client_pb2.Settle, attachment: memoryview) -> Settle:
 
 
 def _write_settled(body: client_pb2.Settled, value: Settled) -> Sequence[Buffer]:
-    write_held(body.expired, value.expired)
+    write_leases(body.expired, value.expired)
     return ()
 
 
 def _read_settled(body: client_pb2.Settled, attachment: memoryview) -> Settled:
-    return Settled(read_held(body.expired))
+    return Settled(read_leases(body.expired))
 
 
 def _write_extend(body: client_pb2.Extend, value: Extend) -> Sequence[Buffer]:
@@ -193,14 +193,14 @@ def _write_extend(body: client_pb2.Extend, value: Extend) -> Sequence[Buffer]:
     body.group = value.group
     body.member = value.member
     body.visibility_ms = value.visibility_ms
-    write_held(body.held, value.held)
+    write_leases(body.leases, value.leases)
     body.topic_id = value.topic_id
     return ()
 
 
 def _read_extend(body: client_pb2.Extend, attachment: memoryview) -> Extend:
-    held = read_held(body.held)
-    return Extend(body.topic, body.partition, body.group, body.member, held, body.visibility_ms, body.topic_id)
+    leases = read_leases(body.leases)
+    return Extend(body.topic, body.partition, body.group, body.member, leases, body.visibility_ms, body.topic_id)
 
 
 def _write_pushed(body: client_pb2.Pushed, value: Pushed) -> Sequence[Buffer]:

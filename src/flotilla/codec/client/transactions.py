@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from flotilla.codec.client.queue import HELD
+from flotilla.codec.client.queue import LEASES
 from flotilla.codec.client.rows import Buffer, Row, by_hand, derived
 from flotilla.codec.fields import columns
 from flotilla.codec.generated import client_pb2
@@ -34,7 +34,7 @@ _SHOWN = columns(StagedBatch, "producers, sequences and offsets", "producer_ids"
 
 REQUEST_ROWS: tuple[Row, ...] = (
     by_hand(Stage, _write_stage, _read_stage, has_attachment=True),
-    derived(StageSettlement, held=HELD),
+    derived(StageSettlement, leases=LEASES),
     derived(CommitTransaction),
     derived(AbortTransaction),
     derived(TransactionOutcome),

@@ -561,7 +561,7 @@ class Done(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
-class Held(_message.Message):
+class LeaseRanges(_message.Message):
     __slots__ = ("lease_ids", "firsts", "counts")
     LEASE_IDS_FIELD_NUMBER: _ClassVar[int]
     FIRSTS_FIELD_NUMBER: _ClassVar[int]
@@ -634,12 +634,12 @@ class Polled(_message.Message):
     def __init__(self, deliveries: _Optional[_Union[Deliveries, _Mapping]] = ..., visibility_ms: _Optional[int] = ..., retry_after_ms: _Optional[int] = ...) -> None: ...
 
 class Settle(_message.Message):
-    __slots__ = ("topic", "partition", "group", "kind", "held", "reason", "delay_ms", "members", "topic_id")
+    __slots__ = ("topic", "partition", "group", "kind", "leases", "reason", "delay_ms", "members", "topic_id")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
-    HELD_FIELD_NUMBER: _ClassVar[int]
+    LEASES_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     DELAY_MS_FIELD_NUMBER: _ClassVar[int]
     MEMBERS_FIELD_NUMBER: _ClassVar[int]
@@ -648,36 +648,36 @@ class Settle(_message.Message):
     partition: int
     group: str
     kind: int
-    held: Held
+    leases: LeaseRanges
     reason: str
     delay_ms: int
     members: _containers.RepeatedScalarFieldContainer[str]
     topic_id: int
-    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., group: _Optional[str] = ..., kind: _Optional[int] = ..., held: _Optional[_Union[Held, _Mapping]] = ..., reason: _Optional[str] = ..., delay_ms: _Optional[int] = ..., members: _Optional[_Iterable[str]] = ..., topic_id: _Optional[int] = ...) -> None: ...
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., group: _Optional[str] = ..., kind: _Optional[int] = ..., leases: _Optional[_Union[LeaseRanges, _Mapping]] = ..., reason: _Optional[str] = ..., delay_ms: _Optional[int] = ..., members: _Optional[_Iterable[str]] = ..., topic_id: _Optional[int] = ...) -> None: ...
 
 class Settled(_message.Message):
     __slots__ = ("expired",)
     EXPIRED_FIELD_NUMBER: _ClassVar[int]
-    expired: Held
-    def __init__(self, expired: _Optional[_Union[Held, _Mapping]] = ...) -> None: ...
+    expired: LeaseRanges
+    def __init__(self, expired: _Optional[_Union[LeaseRanges, _Mapping]] = ...) -> None: ...
 
 class Extend(_message.Message):
-    __slots__ = ("topic", "partition", "group", "member", "held", "visibility_ms", "topic_id")
+    __slots__ = ("topic", "partition", "group", "member", "leases", "visibility_ms", "topic_id")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
     MEMBER_FIELD_NUMBER: _ClassVar[int]
-    HELD_FIELD_NUMBER: _ClassVar[int]
+    LEASES_FIELD_NUMBER: _ClassVar[int]
     VISIBILITY_MS_FIELD_NUMBER: _ClassVar[int]
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
     group: str
     member: str
-    held: Held
+    leases: LeaseRanges
     visibility_ms: int
     topic_id: int
-    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., group: _Optional[str] = ..., member: _Optional[str] = ..., held: _Optional[_Union[Held, _Mapping]] = ..., visibility_ms: _Optional[int] = ..., topic_id: _Optional[int] = ...) -> None: ...
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., group: _Optional[str] = ..., member: _Optional[str] = ..., leases: _Optional[_Union[LeaseRanges, _Mapping]] = ..., visibility_ms: _Optional[int] = ..., topic_id: _Optional[int] = ...) -> None: ...
 
 class Subscribe(_message.Message):
     __slots__ = ("topic", "group", "member", "credit", "partitions", "visibility_ms", "is_auto_ack", "is_ordered_by_key", "start")
@@ -961,18 +961,18 @@ class Stage(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., transaction_id: _Optional[str] = ...) -> None: ...
 
 class StageSettlement(_message.Message):
-    __slots__ = ("topic", "partition", "group", "transaction_id", "held")
+    __slots__ = ("topic", "partition", "group", "transaction_id", "leases")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
     TRANSACTION_ID_FIELD_NUMBER: _ClassVar[int]
-    HELD_FIELD_NUMBER: _ClassVar[int]
+    LEASES_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
     group: str
     transaction_id: str
-    held: Held
-    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., group: _Optional[str] = ..., transaction_id: _Optional[str] = ..., held: _Optional[_Union[Held, _Mapping]] = ...) -> None: ...
+    leases: LeaseRanges
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., group: _Optional[str] = ..., transaction_id: _Optional[str] = ..., leases: _Optional[_Union[LeaseRanges, _Mapping]] = ...) -> None: ...
 
 class Staged(_message.Message):
     __slots__ = ("count",)

@@ -11,7 +11,7 @@ from flotilla.codec.grpc.queue import read_start
 from flotilla.codec.grpc.values import EachPartition, GroupEnd, GroupMove
 from flotilla.types import operations as ops
 from flotilla.types.errors import InvalidArgumentError
-from flotilla.types.lease_tokens import held_by_partition
+from flotilla.types.lease_tokens import leases_by_partition
 from flotilla.types.operations import queue as queue
 from flotilla.types.operations import stream as stream
 from flotilla.types.operations import transactions as transactions
@@ -99,7 +99,7 @@ def write_group_deleted(asked: GroupEnd, answer: None) -> pb.DeleteGroupReply:
 def read_stage_ack(body: pb.StageAckRequest) -> transactions.StageSettlement:
     if bool(body.leases) == bool(body.held):
         raise InvalidArgumentError("say which leases: either as they came with messages, or as runs")
-    found = held_by_partition(body.leases)
+    found = leases_by_partition(body.leases)
     for run in body.held:
         found.setdefault(run.partition, []).append(LeaseRange(run.lease_id, run.first, run.first + run.count))
     if list(found) != [body.partition]:

@@ -16,7 +16,7 @@ from flotilla.codec.grpc.values import (
     SettleLeases,
 )
 from flotilla.types.errors import FlotillaError, InvalidArgumentError
-from flotilla.types.lease_tokens import held_by_partition, tokens_of
+from flotilla.types.lease_tokens import leases_by_partition, tokens_of
 from flotilla.types.limits import MIB
 from flotilla.types.operations import EARLIEST, LATEST, Fetch, Fetched, Produce, Produced
 from flotilla.types.operations.queue import (
@@ -226,7 +226,7 @@ def _read_held(leases: Sequence[str], held: Sequence[pb.Held]) -> tuple[dict[int
     if bool(leases) == bool(held):
         raise InvalidArgumentError("say which leases: either as they came with messages, or as runs")
     if leases:
-        return held_by_partition(leases), True
+        return leases_by_partition(leases), True
     found: dict[int, list[LeaseRange]] = {}
     for run in held:
         if not run.count:

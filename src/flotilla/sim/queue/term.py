@@ -353,9 +353,9 @@ class QueueTerm:
             raise NotFoundError(f"there is no queue group {group!r}")
         now_ms = self.now_ms()
         if kind == FAIL:
-            self._recall_limits(group, request.held)
-        refused = self.queue.settle(group, kind, request.held, request.reason, request.delay_ms, now_ms)
-        accepted = _without(request.held, refused)
+            self._recall_limits(group, request.leases)
+        refused = self.queue.settle(group, kind, request.leases, request.reason, request.delay_ms, now_ms)
+        accepted = _without(request.leases, refused)
         generation = self.machine.groups[group].generation
         self._checker.settled(self._at, group, accepted, now_ms)
         if refused:
@@ -383,9 +383,9 @@ class QueueTerm:
         now_ms = self.now_ms()
         if not self.queue.has_group(request.group):
             raise NotFoundError(f"there is no queue group {request.group!r}")
-        self._recall_limits(request.group, request.held)
-        refused = self.queue.extend(request.group, request.member, request.held, request.visibility_ms, now_ms)
-        accepted = _without(request.held, refused)
+        self._recall_limits(request.group, request.leases)
+        refused = self.queue.extend(request.group, request.member, request.leases, request.visibility_ms, now_ms)
+        accepted = _without(request.leases, refused)
         self._checker.extended(self._at, request.group, request.member, accepted, request.visibility_ms, now_ms)
         if any(held.lease_id >> 40 != self.term for held in accepted):
             self._ports.seen("lease adopted from an earlier leader")

@@ -167,7 +167,7 @@ class SimTransactions:
         self._check_undecided(request.transaction_id)
         if not self._queue.has_group(request.group):
             raise NotFoundError(f"there is no queue group {request.group!r}")
-        command, expired = self._queue.stage(request.transaction_id, request.group, request.held, self.now_ms())
+        command, expired = self._queue.stage(request.transaction_id, request.group, request.leases, self.now_ms())
         if expired:
             self._source.seen("acks not staged")
             raise LeaseExpiredError(f"{expired} are leased to another member")
@@ -179,7 +179,7 @@ class SimTransactions:
         if refused is not None:
             self._queue.staged(command, is_refused=True)
             raise refused
-        self._parted(request.group, request.held)
+        self._parted(request.group, request.leases)
         self._source.seen("acks staged")
 
         def answered(result: object) -> None:

@@ -210,7 +210,7 @@ class Transactor:
         """It was answered before any decision, as far as it knows."""
         registry = self._app.registry
         if isinstance(request, StageSettlement):
-            offsets = [offset for held in request.held for offset in range(held.first, held.end)]
+            offsets = [offset for held in request.leases for offset in range(held.first, held.end)]
             registry.answered_acks_staged(current.transaction_id, TOPIC, request.group, offsets)
         elif isinstance(request, Stage):
             place = len(current.parts) - len([left for left in current.left if isinstance(left, Stage)])

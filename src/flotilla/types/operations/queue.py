@@ -195,12 +195,12 @@ class Settle(Request[Settled], to=PARTITION_LEADER, effect=REPEATABLE):
     group: str
     #: ACK, RELEASE, FAIL or REJECT.
     kind: int
-    held: list[LeaseRange]
+    leases: list[LeaseRange]
     #: Of a failure or a rejection, for people and for dead-letter triage.
     reason: str = ""
     #: Until the next attempt after a failure or a release; BY_BACKOFF: the group's own.
     delay_ms: int = BY_BACKOFF
-    #: One for each of `held`, or none at all. Where a lease id is 0: all that this member has of the run.
+    #: One for each of `leases`, or none at all. Where a lease id is 0: all that this member has of the run.
     members: list[str] = field(default_factory=list)
     #: Refuses a later topic of the same name; 0: any.
     topic_id: int = 0
@@ -217,7 +217,7 @@ class Extend(Request[Settled], to=PARTITION_LEADER, effect=REPEATABLE):
     partition: int
     group: str
     member: str
-    held: list[LeaseRange]
+    leases: list[LeaseRange]
     visibility_ms: int
     #: As in Settle.
     topic_id: int = 0

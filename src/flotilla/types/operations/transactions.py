@@ -40,7 +40,7 @@ class StageSettlement(Request[Staged], to=PARTITION_LEADER, effect=REPEATABLE):
     partition: int
     group: str
     transaction_id: str
-    held: list[LeaseRange]
+    leases: list[LeaseRange]
 
 
 @dataclass(slots=True)

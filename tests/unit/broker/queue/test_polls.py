@@ -106,7 +106,7 @@ def test_acked_messages_do_not_come_again_and_the_rest_does(node: Node) -> None:
     answer = node.call(settle([], kind=ACK))
     assert answer.result == Settled([])
     request = settle(found)
-    request.held = [LeaseRange(lease, 1, 2)]
+    request.leases = [LeaseRange(lease, 1, 2)]
     assert node.call(request).result == Settled([])
     described = describe(node)
     assert (described.lag, described.leased, described.acked_total) == (2, 2, 1)

@@ -35,7 +35,7 @@ def test_an_acknowledged_message_never_comes_again():
     assert consumer.ack(consumer.poll(6)) is None
     assert payloads(consumer.poll(10)) == many(4, first=6)
     assert world.describe().acked_total == 6
-    assert world.requests(Settle)[0].held[0][1:] == (0, 6)
+    assert world.requests(Settle)[0].leases[0][1:] == (0, 6)
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ def test_leases_are_renewed_while_a_handler_runs_up_to_a_bound():
     assert other.poll() == []
     # One request renews everything that a poll brought.
     assert 5 <= len(world.requests(Extend)) <= 10
-    assert [run[1:] for run in world.requests(Extend)[0].held] == [(0, 3)]
+    assert [run[1:] for run in world.requests(Extend)[0].leases] == [(0, 3)]
     assert consumer.ack(messages[:1]) is None
     world.pass_ms(5_000)
     assert [(message.offset, message.attempt) for message in other.poll()] == [(1, 2), (2, 2)]
@@ -316,7 +316,7 @@ def test_a_new_leader_is_shown_what_is_held(is_asking):
     world.pass_ms(1_500)
     extends = [(node, request) for node, request in world.cluster.requests if isinstance(request, Extend)]
     assert extends[0][0] == 2
-    assert [run[1:] for run in extends[0][1].held] == [(0, 3)]
+    assert [run[1:] for run in extends[0][1].leases] == [(0, 3)]
     # Beyond the grace of the new leader nobody else gets them.
     world.pass_ms(5_000)
     other = world.consumer("two")
@@ -348,7 +348,7 @@ def test_a_leader_that_hands_over_is_told_by_its_parked_poll():
     world.run()
     world.cluster.move("orders", 0, 2)
     world.run()
-    extends = [(node, request.held[0][1:]) for node, request in world.cluster.requests if isinstance(request, Extend)]
+    extends = [(node, request.leases[0][1:]) for node, request in world.cluster.requests if isinstance(request, Extend)]
     assert extends == [(2, (0, 3))]
 
 

@@ -33,7 +33,7 @@ def test_many_acks_of_one_turn_are_one_request_of_few_runs():
     consumer.pump()
     assert results == [[None]] * 99
     (request,) = world.requests(Settle)
-    assert [run[1:] for run in request.held] == [(0, 70), (71, 100)]
+    assert [run[1:] for run in request.leases] == [(0, 70), (71, 100)]
     assert consumer.reader.leases.unsettled_count == 1
 
 
@@ -117,7 +117,7 @@ def test_only_a_few_requests_are_under_way_and_the_rest_gathers():
     assert consumer.reader.unconfirmed == 20
     world.run()
     assert results == [[None]] * 20
-    assert [sum(run[2] - run[1] for run in request.held) for request in world.requests(Settle)] == [1, 1, 18]
+    assert [sum(run[2] - run[1] for run in request.leases) for request in world.requests(Settle)] == [1, 1, 18]
     assert consumer.reader.unconfirmed == 0
 
 
@@ -199,7 +199,7 @@ def test_what_nobody_waits_for_stays_a_moment_for_company():
     assert world.requests(Settle) == []
     world.pass_ms(1)
     (request,) = world.requests(Settle)
-    assert [(run.first, run.end) for run in request.held] == [(0, 3)]
+    assert [(run.first, run.end) for run in request.leases] == [(0, 3)]
     assert world.describe().acked_total == 3
     # The next one has a moment of its own.
     acknowledge_unawaited(consumer, [four])

@@ -32,7 +32,7 @@ from flotilla.frontends.http.framework.parameters import (
     read_start,
 )
 from flotilla.gateway.gateway import Gateway
-from flotilla.types.lease_tokens import held_by_partition, lease_token, read_lease_token
+from flotilla.types.lease_tokens import lease_token, leases_by_partition, read_lease_token
 from flotilla.types.limits import MIB, REASON_BYTES_MAX
 from flotilla.types.operations.queue import (
     ACK,
@@ -175,7 +175,7 @@ class MessageApi:
         self, leases: list[str], request: Callable[[int, list[LeaseRange]], Settle | Extend]
     ) -> list[str]:
         """Asks every partition about its own leases; returns the refused ones, as they were given."""
-        held = held_by_partition(leases)
+        held = leases_by_partition(leases)
         asked = [self._gateway.ask(request(partition, runs)) for partition, runs in held.items()]
         # Lease ids are per leader: several partitions may use the same one.
         refused = {
