@@ -59,7 +59,7 @@ Fault = Callable[[int, Request], FlotillaError | None]
 
 @dataclass
 class Partition:
-    #: Whoever is named here leads in the next term.
+    #: The leader of the next term.
     leader: int
     batches: list[bytes] = field(default_factory=list)
     bases: list[int] = field(default_factory=list)
@@ -78,11 +78,11 @@ class Partition:
         header = validate(batch).header
         numbers = (header.producer_id, header.producer_epoch, header.producer_sequence, header.count)
         if header.producer_id:
-            verdict = self.producers.check(*numbers)
-            if isinstance(verdict, Duplicate):
-                return Produced(verdict.first_offset, duplicate=True)
-            if not isinstance(verdict, New):
-                return verdict
+            checked = self.producers.check(*numbers)
+            if isinstance(checked, Duplicate):
+                return Produced(checked.first_offset, duplicate=True)
+            if not isinstance(checked, New):
+                return checked
             self.producers.record(*numbers, self.next_offset)
         base = self.next_offset
         stored = bytearray(batch)
@@ -176,7 +176,7 @@ class MemoryCluster:
             return False
 
     def _park(self, node: int, request: Fetch, done: Done) -> Cancel:
-        """Waits for news; nobody measures the time here."""
+        """Waits for records, without a time limit."""
 
         def wake() -> bool:
             if self._is_at_end(node, request):

@@ -67,22 +67,22 @@ class QueuePartition(Partition):
         header = validate(batch).header
         facts = facts_of(bytes(batch))
         assert facts is not None
-        verdict = self.admission.admit(facts, self)
-        if isinstance(verdict, KnownKeys):
-            return Produced(0, known=list(zip(verdict.positions, verdict.offsets, strict=True)))
-        if isinstance(verdict, Duplicate):
-            return Produced(verdict.first_offset, duplicate=True)
-        if not isinstance(verdict, Assigned):
-            assert isinstance(verdict, FlotillaError)
-            return verdict
+        admitted = self.admission.admit(facts, self)
+        if isinstance(admitted, KnownKeys):
+            return Produced(0, known=list(zip(admitted.positions, admitted.offsets, strict=True)))
+        if isinstance(admitted, Duplicate):
+            return Produced(admitted.first_offset, duplicate=True)
+        if not isinstance(admitted, Assigned):
+            assert isinstance(admitted, FlotillaError)
+            return admitted
         stored = bytearray(batch)
-        patch_base_offset(stored, verdict.base_offset, self.term)
+        patch_base_offset(stored, admitted.base_offset, self.term)
         self.batches.append(bytes(stored))
-        self.bases.append(verdict.base_offset)
+        self.bases.append(admitted.base_offset)
         self.next_offset += header.count
         self._apply(bytes(stored))
         self.queue.applied(facts_of(bytes(stored)))
-        return Produced(verdict.base_offset)
+        return Produced(admitted.base_offset)
 
     def open(self, group: str, start: ops.Start) -> None:
         if not self.queue.has_group(group):
@@ -153,7 +153,7 @@ class QueueCluster(MemoryCluster):
                 parked.done(NotLeaderError(node, self.addresses[node]))
 
     def drop(self, node: int) -> None:
-        """The connections of a node are gone, and nobody waits there any more."""
+        """The connections of a node are lost, with their long polls."""
         self._waiting = [parked for parked in self._waiting if parked.node != node]
 
     def next_event_ms(self) -> int | None:

@@ -9,7 +9,7 @@ import pytest
 
 from flotilla.codec.batch.records import encode_batch
 from flotilla.codec.batch.view import BatchView
-from flotilla.gateway import long_poll_connections as trunks
+from flotilla.gateway import long_poll_connections
 from flotilla.gateway import poll as gateway_poll
 from flotilla.gateway import subscription as gateway_subscription
 from flotilla.gateway.gateway import Gateway
@@ -92,7 +92,7 @@ def records(*payloads: bytes, **fields: Any) -> list[Record]:
 # Any request.
 
 
-def test_a_request_goes_to_whoever_leads(play: Callable[[Work], None], doors: Doors) -> None:
+def test_a_request_goes_to_the_leader(play: Callable[[Work], None], doors: Doors) -> None:
     async def work(gateway: Gateway) -> None:
         for partition in (0, 1):
             produced = await gateway.ask(Produce("two", partition, encode_batch(records(b"x"))))
@@ -110,7 +110,7 @@ def test_a_request_goes_to_whoever_leads(play: Callable[[Work], None], doors: Do
     play(work)
 
 
-def test_what_does_not_exist_is_said_to_be_missing(play: Callable[[Work], None], doors: Doors) -> None:
+def test_a_missing_topic_is_not_found(play: Callable[[Work], None], doors: Doors) -> None:
     doors.cluster.allows_create = False
 
     async def work(gateway: Gateway) -> None:
@@ -180,7 +180,7 @@ def test_receipts_come_in_the_order_of_the_records(play: Callable[[Work], None],
     play(work)
 
 
-def test_a_record_that_is_too_large_harms_nobody_else(play: Callable[[Work], None], doors: Doors) -> None:
+def test_an_oversized_record_harms_no_other_caller(play: Callable[[Work], None], doors: Doors) -> None:
     doors.cluster.settings["one"] = {"payload_bytes_max": "10B"}
 
     async def work(gateway: Gateway) -> None:
@@ -287,7 +287,7 @@ def test_a_poll_that_is_cancelled_holds_nothing(play: Callable[[Work], None], do
     play(work)
 
 
-def test_what_arrives_for_nobody_is_given_back(play: Callable[[Work], None], doors: Doors) -> None:
+def test_messages_of_a_caller_that_left_are_released(play: Callable[[Work], None], doors: Doors) -> None:
     """Polls are cancelled just as messages come: whatever was leased for them is soon there for others, uncounted."""
 
     async def work(gateway: Gateway) -> None:
@@ -322,9 +322,7 @@ def test_a_poll_rides_through_a_change_of_leaders(play: Callable[[Work], None], 
     play(work)
 
 
-def test_what_is_acknowledged_as_it_leaves_is_asked_of_one_leader_at_a_time(
-    play: Callable[[Work], None], doors: Doors
-) -> None:
+def test_with_auto_ack_one_leader_is_polled_at_a_time(play: Callable[[Work], None], doors: Doors) -> None:
     async def work(gateway: Gateway) -> None:
         waiting = asyncio.ensure_future(gateway.poll(Poll("two", "g", "me", wait_ms=20_000, is_auto_ack=True)))
         await until(lambda: doors.cluster.count(Poll) >= 3)
@@ -337,7 +335,7 @@ def test_what_is_acknowledged_as_it_leaves_is_asked_of_one_leader_at_a_time(
     play(work)
 
 
-def test_those_who_wait_hold_up_nobody(play: Callable[[Work], None], doors: Doors) -> None:
+def test_long_polls_delay_no_other_request(play: Callable[[Work], None], doors: Doors) -> None:
     """More long polls than a connection may carry, and still everything else is answered."""
     total = 2 * LONG_POLLS_MAX + 50
 
@@ -357,7 +355,7 @@ def test_those_who_wait_hold_up_nobody(play: Callable[[Work], None], doors: Door
 def test_partitions_that_a_topic_gets_later_are_found(
     play: Callable[[Work], None], doors: Doors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trunks, "FRESH_MS", 0)
+    monkeypatch.setattr(long_poll_connections, "FRESH_MS", 0)
 
     async def work(gateway: Gateway) -> None:
         await gateway.produce("one", records(b"0"))
@@ -390,7 +388,7 @@ def test_partitions_that_a_topic_gets_later_are_found(
 
 
 def test_leases_outlive_their_leader(play: Callable[[Work], None], doors: Doors) -> None:
-    """What was lent is shown to the next leader, which then gives it to nobody else and honours the ack."""
+    """Forwarded leases are presented to the next leader, which keeps them and honours the ack."""
 
     async def work(gateway: Gateway) -> None:
         await gateway.produce("one", records(b"a", b"b"))
@@ -424,7 +422,7 @@ async def _call(work: Callable[[], None]) -> None:
 # Subscribing.
 
 
-def test_a_subscription_brings_what_there_is_credit_for(play: Callable[[Work], None]) -> None:
+def test_a_subscription_delivers_within_its_credit(play: Callable[[Work], None]) -> None:
     async def work(gateway: Gateway) -> None:
         await gateway.produce("one", records(*[b"%d" % n for n in range(10)]))
         subscription = await gateway.subscribe(Subscribe("one", "g", "me", 4))
@@ -458,8 +456,8 @@ def test_a_subscription_spans_all_leaders_and_their_changes(play: Callable[[Work
     play(work)
 
 
-def test_what_comes_beyond_the_credit_waits_and_goes_back(play: Callable[[Work], None]) -> None:
-    """With a credit of one and two leaders, one message is handed out and the other one is soon somebody else's."""
+def test_messages_beyond_the_credit_wait_and_are_released(play: Callable[[Work], None]) -> None:
+    """With a credit of one and two leaders, one message is delivered, and the other one is soon released."""
 
     async def work(gateway: Gateway) -> None:
         subscription = await gateway.subscribe(Subscribe("two", "g", "me", 1, visibility_ms=4_000))
@@ -477,7 +475,7 @@ def test_what_comes_beyond_the_credit_waits_and_goes_back(play: Callable[[Work],
     play(work)
 
 
-def test_a_subscription_tells_what_waiting_will_not_mend(play: Callable[[Work], None], doors: Doors) -> None:
+def test_a_subscription_raises_a_lasting_error(play: Callable[[Work], None], doors: Doors) -> None:
     doors.cluster.fault = lambda node, request: InvalidArgumentError("no") if isinstance(request, Poll) else None
 
     async def work(gateway: Gateway) -> None:

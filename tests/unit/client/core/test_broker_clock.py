@@ -94,7 +94,7 @@ def test_a_ttl_for_ever_and_the_longest_one_stay():
     assert make_record(b"x", None, {"ttl_ms": TIME_MS_MAX}, 50_000, far).ttl_ms == TIME_MS_MAX
 
 
-def test_a_record_that_is_given_whole_counts_from_now_on_if_it_has_no_time():
+def test_a_record_without_a_time_counts_from_now():
     far = ClockDifference(HOUR_MS, HOUR_MS)
     given = [Record(b"1", ttl_ms=500), Record(b"2", ttl_ms=500, timestamp_ms=40_000), b"3"]
     first, second, third = as_records(given, None, {"ttl_ms": 700}, 50_000, far)
@@ -103,7 +103,7 @@ def test_a_record_that_is_given_whole_counts_from_now_on_if_it_has_no_time():
     assert (third.timestamp_ms, third.ttl_ms) == (50_000, HOUR_MS + 700)
 
 
-# Who tells.
+# Reports.
 
 
 def test_a_session_remembers_what_the_newest_welcome_said():
@@ -114,7 +114,7 @@ def test_a_session_remembers_what_the_newest_welcome_said():
     cluster.create("orders", 2)
     world.session.resolve("orders", 99_000, lambda found: None, world.now_ms)
     world.act()
-    # Hello is on its way for a while; what is told is told of the time when it left.
+    # Hello takes a while; the report counts from the time when it left.
     asked_ms, world.now_ms = world.now_ms, world.now_ms + 40
     world.run()
     broker_time = world.session.broker_time
@@ -180,7 +180,7 @@ def test_a_ttl_is_not_touched_when_the_clocks_agree(connect, doors):
     assert [record.ttl_ms for record in sent(doors)] == [5_000, 5_000]
 
 
-# Doors that are elsewhere.
+# Gateways.
 
 
 def test_a_gateway_has_the_brokers_time_once_it_has_asked(doors):

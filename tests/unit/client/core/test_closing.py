@@ -17,7 +17,7 @@ from tests.unit.client.stream_broker import StreamCluster
 
 #: Instead of two seconds, so that all of this takes no time.
 SHORT_MS = 100
-#: Nobody may wait for the time limit of a client, however slow this machine is.
+#: No test waits for the time limit of a client, however slow this machine is.
 PATIENCE_S = TIMEOUT_MS_DEFAULT / 1000 / 2
 
 
@@ -113,7 +113,7 @@ def test_an_interrupted_stream_consumer(connect, doors, caplog, is_client_left):
     consumer = client.stream("orders", group="billing", auto_commit_ms=60_000)
     while not consumer.poll(1, wait_ms=20_000):
         pass
-    # Whoever asks for more has handled what was there.
+    # Polling again means that the last messages were handled.
     assert consumer.poll(1, wait_ms=0) == []
     fall_silent(doors)
     leave(client if is_client_left else consumer)
@@ -130,7 +130,7 @@ def test_an_interrupted_transaction(connect, doors):
 
 
 @pytest.mark.parametrize("error", [None, ValueError])
-def test_whoever_is_not_interrupted_waits_for_a_slow_broker(connect, doors, caplog, error):
+def test_without_an_interrupt_closing_waits_for_a_slow_broker(connect, doors, caplog, error):
     handle = doors.cluster.handle
 
     def answer_late(node: int, request: Request, done):

@@ -41,7 +41,7 @@ def test_equal_deadlines_end_in_the_order_in_which_they_came():
     assert [deadlines.pop_overdue(5) for _ in range(4)] == ["c", "a", "b", None]
 
 
-def test_what_left_is_forgotten_although_an_earlier_one_waits():
+def test_discarded_items_are_removed_although_an_earlier_one_waits():
     deadlines: Deadlines[int] = Deadlines()
     deadlines.put(0, 1)
     for number in range(1, 1_000):
@@ -51,7 +51,7 @@ def test_what_left_is_forgotten_although_an_earlier_one_waits():
     assert deadlines.next_ms == 1
 
 
-def test_nothing_is_kept_of_what_has_left():
+def test_nothing_is_kept_of_discarded_items():
     deadlines: Deadlines[int] = Deadlines()
     for number in range(10):
         deadlines.put(number, 1_000)

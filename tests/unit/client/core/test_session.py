@@ -72,7 +72,7 @@ def test_a_call_finds_the_leader_by_asking_any_broker():
     assert world.dialled == [1, 3]
 
 
-def test_what_is_known_is_not_asked_again():
+def test_known_leaders_are_not_looked_up_again():
     world = World(cluster_of(1))
     for _ in range(3):
         world.call(LATEST, ROUTE)
@@ -129,7 +129,7 @@ def test_the_next_broker_is_asked_when_one_is_down():
 
 @pytest.mark.parametrize("is_learned", [False, True])
 @pytest.mark.parametrize("alive", [1, 2, 3])
-def test_a_call_that_anybody_can_answer_gets_round_to_who_is_left(alive, is_learned):
+def test_a_call_to_any_broker_reaches_the_one_that_is_left(alive, is_learned):
     world = World(cluster_of(3))
     if is_learned:
         # By this it knows all brokers, and is connected to one of them at the most.
@@ -178,7 +178,7 @@ def test_the_controller_is_found_and_followed():
 
 
 @pytest.mark.parametrize("error", [OverloadedError("full"), UnavailableError("no quorum")])
-def test_what_was_refused_for_now_is_tried_again_even_if_it_must_happen_once(error):
+def test_a_call_that_must_happen_once_is_retried_after_a_passing_refusal(error):
     cluster = MemoryCluster(1)
     cluster.fault = refuse(3, error, CreateTopic)
     world = World(cluster)
@@ -202,7 +202,7 @@ def test_a_broker_says_when_to_come_back():
 
 
 @pytest.mark.parametrize("error", [AlreadyExistsError("taken"), InvalidArgumentError("no")])
-def test_an_error_that_stays_is_told_at_once(error):
+def test_a_lasting_error_is_returned_at_once(error):
     cluster = MemoryCluster(1)
     cluster.fault = refuse(99, error, CreateTopic)
     world = World(cluster)
@@ -212,7 +212,7 @@ def test_an_error_that_stays_is_told_at_once(error):
 
 
 @pytest.mark.parametrize("error", [OutcomeUnknownError("leadership was lost"), StorageFailedError("disk")])
-def test_what_must_happen_once_is_not_repeated_when_it_may_have_happened(error):
+def test_a_call_that_must_happen_once_is_not_repeated_when_it_may_have_happened(error):
     cluster = MemoryCluster(1)
     cluster.fault = refuse(1, error, CreateTopic)
     world = World(cluster)
@@ -222,7 +222,7 @@ def test_what_must_happen_once_is_not_repeated_when_it_may_have_happened(error):
     assert cluster.count(CreateTopic) == 1
 
 
-def test_what_may_be_repeated_is_repeated_when_its_outcome_is_unknown():
+def test_a_repeatable_call_is_repeated_when_its_outcome_is_unknown():
     cluster = MemoryCluster(1)
     cluster.fault = refuse(1, OutcomeUnknownError("leadership was lost"), CreateTopic)
     world = World(cluster)
@@ -279,7 +279,7 @@ def test_a_request_without_an_answer_ends_by_its_deadline_as_unknown():
     assert [type(result) for result in write] == [OutcomeUnknownError]
     world.silent = set()
     world.run()
-    assert len(write) == 1, "an answer after the end is nobody's"
+    assert len(write) == 1, "a late answer is dropped"
 
 
 def test_the_last_answer_is_named_when_time_is_up():
@@ -316,14 +316,14 @@ def test_a_silent_broker_is_left_as_soon_as_another_leads():
     assert 1 not in {link.node for link in world.links.values()}
 
 
-def test_who_was_silent_before_is_asked_when_everybody_else_is_silent_now():
+def test_a_former_suspect_is_asked_when_all_others_are_silent():
     world = with_a_silent_leader(nodes=2)
     partition = world.cluster.topics["orders"][0]
     first = world.call(LATEST, ROUTE)
     partition.leader, partition.term = 2, partition.term + 1
     world.pass_ms(2_500)
     assert first == [OffsetFound(0)]
-    # Node 1 is well again, but nobody has spoken with it since.
+    # Node 1 has recovered, but nothing was sent to it since.
     world.silent = {2}
     second = world.call(LATEST, ROUTE)
     world.pass_ms(1_100)
@@ -345,10 +345,10 @@ def test_a_slow_broker_gets_nothing_twice_and_others_few_questions():
     assert slow == [OffsetFound(0)]
     assert world.cluster.count(ListOffsets) == 2, "one before it became slow, one since"
     world.pass_ms(5_000)
-    assert world.cluster.count(GetMetadata) <= len(asked) + 1, "it has spoken: nobody is asked any more"
+    assert world.cluster.count(GetMetadata) <= len(asked) + 1, "it has answered: no other broker is asked any more"
 
 
-def test_a_word_on_the_connection_keeps_suspicion_away():
+def test_any_answer_on_the_connection_prevents_suspicion():
     world = with_a_silent_leader()
     world.silent = set()
     world.cluster.handle = hold(world, ListOffsets)
@@ -370,7 +370,7 @@ def test_only_a_newer_term_counts_against_a_leader_that_is_slow(term):
     assert [node for node, request in cluster.requests if isinstance(request, ListOffsets)] == [1, 1]
 
 
-def test_calls_that_anybody_can_answer_leave_a_silent_broker_at_once():
+def test_calls_to_any_broker_leave_a_silent_one_at_once():
     world = with_a_silent_leader()
     results = world.call(GetMetadata(), ANY)
     world.pass_ms(900)
@@ -387,7 +387,7 @@ def test_a_silent_broker_that_is_alone_is_asked_once():
     assert (world.cluster.count(GetMetadata), world.cluster.count(ListOffsets)) == (2, 2)
 
 
-def test_what_must_happen_once_is_not_sent_again_to_whoever_leads_next():
+def test_a_call_that_must_happen_once_is_not_sent_to_the_next_leader():
     world = with_a_silent_leader()
     results = world.call(CreateTopic("new"), CONTROLLER, effect=ONCE)
     world.pass_ms(500)
@@ -441,7 +441,7 @@ def test_a_call_that_comes_later_to_a_silent_broker_has_others_asked_at_once():
     assert results == [OffsetFound(0)]
 
 
-def test_a_broker_that_stays_silent_is_given_up_even_if_nobody_waits_any_more():
+def test_a_silent_broker_is_dropped_even_if_all_its_calls_are_cancelled():
     world = with_a_silent_leader(nodes=1)
     world.call(LATEST, ROUTE, timeout_ms=500)
     first = list(world.links)
@@ -549,7 +549,7 @@ def test_requests_beyond_the_bound_wait_their_turn():
     assert results == [[OffsetFound(0)]] * 5
 
 
-def test_a_cancelled_call_is_told_nothing():
+def test_a_cancelled_call_has_no_result():
     world = World(cluster_of(1))
     world.call(GetMetadata(), ANY)
     world.run()

@@ -170,7 +170,7 @@ def test_records_of_one_batch_share_priority_and_time():
 
 
 class WatchedBatch(Batch):
-    """Counts how often anybody looks at any of them."""
+    """Counts the attribute reads of all instances."""
 
     looks = 0
 
@@ -180,7 +180,7 @@ class WatchedBatch(Batch):
 
 
 @pytest.mark.parametrize("linger_ms", [0, 50])
-def test_what_a_batch_costs_does_not_grow_with_how_many_wait(monkeypatch, linger_ms):
+def test_the_cost_of_a_batch_does_not_grow_with_the_waiting_ones(monkeypatch, linger_ms):
     """A time of delivery takes a batch of its own: so thousands of them wait for their lane, and in it."""
     monkeypatch.setattr(_record_buffer, "Batch", WatchedBatch)
 
@@ -267,7 +267,7 @@ def test_more_partitions_are_used_when_they_are_known():
     assert bench.buffer.partitions == 2
 
 
-def test_abandoning_ends_what_lingers_too():
+def test_abandoning_ends_lingering_batches_too():
     bench = Bench(linger_ms=60_000)
     batch = bench.add(Record(b"a"))
     bench.pump()

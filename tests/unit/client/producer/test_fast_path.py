@@ -60,7 +60,7 @@ class Produces:
         self._run(answer())
 
 
-def test_who_waits_for_single_records_has_a_connection_of_its_own(doors, monkeypatch):
+def test_single_awaited_records_have_a_connection_of_their_own(doors, monkeypatch):
     doors.cluster.create("orders")
     with Client(doors.addresses) as client:
         for payload in WARM[:-2]:
@@ -82,7 +82,7 @@ def test_an_answer_that_does_not_come(doors, client):
     assert doors.cluster.stored("orders") == [*WARM, b"1", b"2"]
 
 
-def test_no_answer_at_all_means_that_nobody_knows(doors, client):
+def test_without_any_answer_the_outcome_is_unknown(doors, client):
     Produces(doors, 1)
     doors.cluster.fault = lambda node, request: (
         UnavailableError("later") if doors.cluster.stored("orders")[-1] == b"1" else None
@@ -201,7 +201,7 @@ def test_a_client_that_is_closed_meanwhile_says_that_it_does_not_know(doors, cli
 
 
 @pytest.mark.parametrize("fields", [{"idempotency_key": b"once"}, {"payload": bytes(100_000)}])
-def test_what_gains_nothing_goes_the_usual_way(client, fields, monkeypatch):
+def test_records_that_gain_nothing_go_through_the_buffer(client, fields, monkeypatch):
     monkeypatch.setattr(DirectConnections, "take", None)
     assert client.produce("orders", **{"payload": b"1", **fields}).offset == len(WARM)
 

@@ -199,7 +199,7 @@ def test_a_record_that_cannot_be_encoded_uses_no_number():
     assert sender.numbers() == [(0, 0)]
 
 
-def test_what_follows_the_end_of_one_batch_does_not_end_others_twice():
+def test_the_end_of_one_batch_does_not_end_others_twice():
     sender = Sender(in_flight_max=1)
     sender.world.stop(1)
     waiting = [sender.send(value, timeout_ms=1_000) for value in (b"a", b"b", b"c")]
@@ -307,7 +307,7 @@ def test_a_broker_that_has_forgotten_the_producer_gets_a_new_epoch():
     assert sender.numbers()[-1] == (1, 0)
 
 
-def test_what_may_be_stored_and_is_forgotten_is_never_stored_silently():
+def test_a_batch_of_a_forgotten_producer_is_never_stored_silently():
     sender = Sender()
     sender.send(b"a")
     sender.world.run()
@@ -472,7 +472,7 @@ def test_a_leader_that_falls_silent_is_left_for_the_next_and_nothing_is_stored_t
     sender.send(b"b")
     sender.send(b"c")
     sender.world.pass_ms(1_500)
-    assert sender.stored == [b"a", b"b", b"c"], "the broker did it, and nobody was told"
+    assert sender.stored == [b"a", b"b", b"c"], "the broker stored it, and the answer was lost"
     sender.cluster.topics["orders"][0].leader = 2
     sender.world.pass_ms(600)
     assert [batch.base_offset for batch in sender.batches] == [0, 1, 2]

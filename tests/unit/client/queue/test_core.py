@@ -1,4 +1,4 @@
-"""The core of a queue consumer against the real queue engine: asking, holding, failover; for settling see beside."""
+"""The core of a queue consumer against the real queue engine: polls, leases and failover."""
 
 import pytest
 
@@ -46,7 +46,7 @@ def test_an_acknowledged_message_never_comes_again():
         (Start(FROM_OFFSET, 2), many(1, first=2)),
     ],
 )
-def test_a_new_group_begins_where_it_is_told(start, found):
+def test_a_new_group_begins_at_its_start_option(start, found):
     world = QueueWorld()
     world.produce(*many(3))
     assert payloads(world.consumer(start=start).poll()) == found
@@ -85,7 +85,7 @@ def test_leaders_are_asked_in_turn():
     assert sorted(found) == [0, 0, 1, 1, 2, 2]
 
 
-def test_leaders_that_had_nothing_are_asked_behind_the_others_for_a_moment():
+def test_leaders_that_had_nothing_are_polled_last_for_a_moment():
     world = QueueWorld(nodes=3, partitions=3)
     world.produce(*many(40), partition=1)
     consumer = world.consumer()
@@ -109,7 +109,7 @@ def test_one_poll_goes_to_a_leader_for_all_its_partitions():
     assert sorted(request.partitions for request in parked) == [[0, 2], [1, 3]]
 
 
-def test_what_nobody_needed_is_kept_for_the_next_poll():
+def test_surplus_messages_are_kept_for_the_next_poll():
     world = QueueWorld(nodes=2, partitions=2)
     consumer = world.consumer()
     consumer.reader.want(1, world.now_ms + 5_000, world.now_ms)
@@ -123,7 +123,7 @@ def test_what_nobody_needed_is_kept_for_the_next_poll():
     assert len(world.requests(Poll)) <= polls + 4
 
 
-def test_what_nobody_takes_goes_back_uncounted_when_half_of_its_lease_is_over():
+def test_untaken_messages_are_released_when_half_of_their_lease_is_over():
     world = QueueWorld(visibility_ms="10s")
     world.produce(*many(4))
     consumer = world.consumer()
@@ -301,7 +301,7 @@ def test_a_lease_that_was_lost_is_not_renewed_for_ever():
 
 
 @pytest.mark.parametrize("is_asking", [False, True])
-def test_a_new_leader_is_shown_what_is_held(is_asking):
+def test_leases_are_presented_to_a_new_leader(is_asking):
     """Also by a consumer that asks for nothing at the moment, whose connection to the old leader breaks."""
     world = QueueWorld(nodes=2, nack_backoff_ms="1ms")
     world.produce(*many(5))
@@ -317,7 +317,7 @@ def test_a_new_leader_is_shown_what_is_held(is_asking):
     extends = [(node, request) for node, request in world.cluster.requests if isinstance(request, Extend)]
     assert extends[0][0] == 2
     assert [run[1:] for run in extends[0][1].leases] == [(0, 3)]
-    # Beyond the grace of the new leader nobody else gets them.
+    # After the grace period of the new leader no other consumer gets them.
     world.pass_ms(5_000)
     other = world.consumer("two")
     assert payloads(other.poll()) == ([] if is_asking else many(2, first=3))
@@ -333,13 +333,13 @@ def test_a_leader_that_hands_over_is_followed():
     world.cluster.move("orders", 0, 2)
     assert consumer.ack(messages[:1]) is None
     world.run()
-    # The ack was redirected, which tells that leases have to be presented.
+    # The ack was redirected, which makes the consumer present its leases.
     assert [node for node, request in world.cluster.requests if isinstance(request, Extend)] == [2]
     world.pass_ms(3_000)
     assert payloads(world.consumer("two").poll()) == [b"2"]
 
 
-def test_a_leader_that_hands_over_is_told_by_its_parked_poll():
+def test_a_parked_poll_reports_that_its_leader_hands_over():
     world = QueueWorld(nodes=2)
     world.produce(*many(3))
     consumer = world.consumer()
@@ -416,7 +416,7 @@ def test_partitions_that_a_topic_gets_later_are_asked_for():
     assert payloads(consumer.reader.take(4)) == [b"new"]
 
 
-def test_what_will_not_pass_is_an_error():
+def test_a_lasting_failure_is_an_error():
     world = QueueWorld()
     consumer = world.consumer()
     world.cluster.fault = lambda node, request: NotFoundError("gone") if isinstance(request, Poll) else None
@@ -457,7 +457,7 @@ class _Hasty(list):
 # The end.
 
 
-def test_closing_gives_back_what_nobody_took_and_keeps_what_is_worked_on():
+def test_closing_releases_untaken_messages_and_keeps_those_in_handlers():
     world = QueueWorld()
     world.produce(*many(8))
     consumer = world.consumer(prefetch=8)
@@ -474,7 +474,7 @@ def test_closing_gives_back_what_nobody_took_and_keeps_what_is_worked_on():
     assert [message.attempt for message in world.consumer("two").poll()] == [1] * 7
 
 
-def test_what_arrives_after_the_end_goes_back():
+def test_messages_that_arrive_after_the_end_are_released():
     world = QueueWorld()
     consumer = world.consumer()
     consumer.reader.want(16, world.now_ms + 5_000, world.now_ms)
@@ -488,7 +488,7 @@ def test_what_arrives_after_the_end_goes_back():
     assert payloads(world.consumer("two").poll()) == [b"late"]
 
 
-def test_a_batch_that_is_damaged_on_its_way_fails_and_is_told():
+def test_a_delivery_damaged_in_transit_fails_and_is_an_error():
     world = QueueWorld()
     world.produce(b"good")
     part = world.cluster.topics["orders"][0]
@@ -507,7 +507,7 @@ def test_a_batch_that_is_damaged_on_its_way_fails_and_is_told():
     assert world.describe().failed_total == 1
 
 
-def test_held_runs_are_named_in_order():
+def test_unsettled_runs_are_in_order():
     world = QueueWorld()
     world.produce(*many(10))
     consumer = world.consumer()

@@ -1,4 +1,4 @@
-"""What a consumer holds, as bits and runs, against plain sets."""
+"""Leases as bits and runs, against plain sets."""
 
 from itertools import pairwise
 
@@ -50,7 +50,7 @@ def test_merging_keeps_every_offset_in_as_few_runs_as_possible(drawn):
 
 
 @given(st.lists(st.tuples(st.sampled_from(["close", "restore", "refuse"]), st.integers(0, 30), st.integers(1, 10))))
-def test_what_is_open_is_counted(steps):
+def test_unsettled_messages_are_counted(steps):
     leases = Leases()
     held = lease(30)
     leases.add(held)
@@ -82,7 +82,7 @@ def test_a_message_extended_by_hand_is_left_out_of_renewals_for_a_while():
     assert held.extended == {FIRST + 2: 2_000}
 
 
-def test_at_most_once_leaves_nothing_open():
+def test_at_most_once_leaves_nothing_unsettled():
     assert lease(5, lease_id=0).unsettled == 0
 
 

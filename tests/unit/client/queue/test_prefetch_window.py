@@ -8,7 +8,7 @@ from tests.unit.client.queue_world import Member, QueueWorld
 
 
 def paced(window: PrefetchWindow, per_second: int, *, begin_ms: int, handled: int, duration_ms: int) -> tuple[int, int]:
-    """A handler at one pace, looked at every millisecond; tells the time and what was handled at the end."""
+    """A handler at one pace, looked at every millisecond; returns the time and the count of handled messages."""
     end_ms = begin_ms + duration_ms
     for now_ms in range(begin_ms, end_ms + 1):
         window.follow(handled + (now_ms - begin_ms) * per_second // 1000, now_ms)
@@ -66,7 +66,7 @@ def handle_quickly(consumer: Member, turns: int) -> None:
         consumer.ack(taken)
 
 
-def test_what_a_consumer_keeps_grows_while_its_handler_is_quick():
+def test_the_window_grows_while_the_handler_is_quick():
     world = QueueWorld()
     world.produce(*[b"%d" % number for number in range(1_000)])
     consumer = world.consumer()
@@ -76,7 +76,7 @@ def test_what_a_consumer_keeps_grows_while_its_handler_is_quick():
     assert consumer.reader.leases.unsettled_count > 4 * WINDOW_MIN
 
 
-def test_a_handler_that_becomes_slow_gives_back_what_it_will_not_get_to_soon():
+def test_a_handler_that_becomes_slow_releases_its_excess():
     world = QueueWorld()
     world.produce(*[b"%d" % number for number in range(1_000)])
     consumer = world.consumer()
@@ -88,7 +88,7 @@ def test_a_handler_that_becomes_slow_gives_back_what_it_will_not_get_to_soon():
     consumer.ack(taken)
     assert kept > 4 * WINDOW_MIN
     assert consumer.reader.leases.unsettled_count == WINDOW_MIN
-    # Nobody counts that as an attempt, and somebody else has them at once.
+    # It does not count as an attempt, and another consumer gets them at once.
     other = world.consumer("two").poll(1_000)
     assert len(other) > kept - 2 * WINDOW_MIN
     assert {message.attempt for message in other} == {1}
@@ -104,7 +104,7 @@ def test_giving_back_is_no_work():
         assert consumer.reader.leases.unsettled_count == WINDOW_MIN
 
 
-def test_what_is_acknowledged_as_it_leaves_is_kept_in_a_small_window():
+def test_auto_ack_has_a_small_window():
     world = QueueWorld()
     world.produce(*[b"%d" % number for number in range(1_000)])
     consumer = world.consumer(is_auto_ack=True)

@@ -98,7 +98,7 @@ def test_batches_that_follow_are_numbered_anew_and_keep_their_order():
     assert sender.numbers() == [(0, 0, 1), (0, 1, 2), (0, 3, 1), (0, 4, 2), (1, 0, 1), (1, 1, 1), (1, 2, 2)]
 
 
-def test_what_is_known_stays_known_when_the_rest_fails():
+def test_known_records_stay_known_when_the_rest_fails():
     sender = Sender()
     sender.send(b"a")
     sender.world.run()

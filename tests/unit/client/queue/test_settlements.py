@@ -1,4 +1,4 @@
-"""What a queue consumer says of its messages: settled together, told of errors, sent again, or staying for company."""
+"""Settlements of a queue consumer: batched, lingering, retried, and their errors."""
 
 from types import NoneType
 
@@ -19,10 +19,10 @@ def acknowledge_unawaited(consumer, messages):
         consumer.pump()
 
 
-# Somebody waits for the outcome.
+# Awaited settlements.
 
 
-def test_many_acks_of_one_turn_are_one_request_of_few_runs():
+def test_many_acks_of_one_pump_are_one_request_of_few_runs():
     world = QueueWorld()
     world.produce(*many(50))
     world.produce(*many(50))
@@ -69,7 +69,7 @@ def test_settling_twice_is_settling_once():
     assert len(world.requests(Settle)) == 1
 
 
-def test_a_lease_that_somebody_else_has_is_refused_by_name():
+def test_a_lease_of_another_consumer_is_refused_by_name():
     world = QueueWorld(visibility_ms="1s", nack_backoff_ms="1ms")
     world.produce(*many(3))
     consumer = world.consumer(lease_ms_max=1)
@@ -80,14 +80,14 @@ def test_a_lease_that_somebody_else_has_is_refused_by_name():
     error = consumer.ack(messages)
     assert isinstance(error, LeaseExpiredError)
     assert "offsets 0 to 1 of partition 0 of orders" in str(error)
-    # Nobody has the third: its ack is honoured though it is late.
+    # No other consumer has the third: its late ack is honoured.
     assert world.describe().acked_total == 1
     assert all(message.is_settled for message in messages)
     again = consumer.ack(messages[:1])
     assert isinstance(again, LeaseExpiredError)
 
 
-def test_who_shares_a_request_is_told_only_of_what_it_asked_for():
+def test_callers_that_share_a_request_get_only_their_own_errors():
     world = QueueWorld(visibility_ms="1s", nack_backoff_ms="1ms")
     world.produce(*many(4))
     consumer = world.consumer(lease_ms_max=1)
@@ -105,7 +105,7 @@ def test_who_shares_a_request_is_told_only_of_what_it_asked_for():
     assert "offset 1 of" in str(results[0][0])
 
 
-def test_only_a_few_requests_are_under_way_and_the_rest_gathers():
+def test_only_a_few_requests_are_in_flight_and_the_rest_is_batched():
     world = QueueWorld()
     world.produce(*many(20))
     consumer = world.consumer()
@@ -151,10 +151,10 @@ def test_a_settlement_that_fails_can_be_tried_again():
     assert consumer.ack(messages) is None
 
 
-# Nobody does.
+# Unawaited settlements.
 
 
-def test_what_nobody_waits_for_is_one_request_and_its_errors_are_told_once():
+def test_unawaited_settlements_share_a_request_and_an_error():
     world = QueueWorld(visibility_ms="1s", nack_backoff_ms="1ms")
     world.produce(*many(5))
     consumer = world.consumer(lease_ms_max=1)
@@ -174,7 +174,7 @@ def test_what_nobody_waits_for_is_one_request_and_its_errors_are_told_once():
     assert world.describe().acked_total == 2
 
 
-def test_errors_that_nobody_waits_for_are_kept():
+def test_errors_of_unawaited_settlements_are_kept():
     world = QueueWorld(visibility_ms="1s", nack_backoff_ms="1ms")
     world.produce(b"a")
     consumer = world.consumer(lease_ms_max=1)
@@ -188,7 +188,7 @@ def test_errors_that_nobody_waits_for_are_kept():
     assert isinstance(error, LeaseExpiredError)
 
 
-def test_what_nobody_waits_for_stays_a_moment_for_company():
+def test_unawaited_settlements_linger():
     world = QueueWorld()
     world.produce(*many(4))
     consumer = world.consumer()
@@ -208,7 +208,7 @@ def test_what_nobody_waits_for_stays_a_moment_for_company():
     assert world.describe().acked_total == 4
 
 
-def test_what_somebody_waits_for_takes_along_what_nobody_does():
+def test_an_awaited_settlement_takes_lingering_ones_along():
     world = QueueWorld()
     world.produce(*many(2))
     consumer = world.consumer()
@@ -219,7 +219,7 @@ def test_what_somebody_waits_for_takes_along_what_nobody_does():
     assert world.describe().acked_total == 2
 
 
-def test_nothing_stays_for_company_when_much_has_gathered():
+def test_nothing_lingers_when_much_is_pending():
     world = QueueWorld()
     world.produce(*many(LINGER_COUNT_MAX))
     consumer = world.consumer()
@@ -231,7 +231,7 @@ def test_nothing_stays_for_company_when_much_has_gathered():
     assert world.describe().acked_total == LINGER_COUNT_MAX
 
 
-def test_nothing_stays_for_company_where_the_next_of_its_key_waits_for_its_end():
+def test_nothing_lingers_where_the_next_of_its_key_waits():
     world = QueueWorld()
     world.produce(*many(1))
     consumer = world.consumer(is_ordered_by_key=True)
@@ -240,7 +240,7 @@ def test_nothing_stays_for_company_where_the_next_of_its_key_waits_for_its_end()
 
 
 @pytest.mark.parametrize("end", ["hurry", "stop"])
-def test_nothing_stays_for_company_at_the_end(end):
+def test_nothing_lingers_at_the_end(end):
     world = QueueWorld()
     world.produce(*many(1))
     consumer = world.consumer()

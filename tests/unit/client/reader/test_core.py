@@ -76,9 +76,9 @@ def test_the_next_fetch_follows_an_answer_before_anybody_looks_at_it():
     following = subject.following(0, 0, answer)
     assert following == Fetch("orders", 0, 2, 100, ReaderOptions().long_poll_ms)
     subject.arrived(0, 0, answer, is_followed=True)
-    assert subject.following(0, 0, fetched(batch(2, b"c"))) is None, "nobody has looked at the first one"
+    assert subject.following(0, 0, fetched(batch(2, b"c"))) is None, "the first answer is not collected yet"
     assert offsets(subject.take(10)) == [0, 1]
-    assert subject.wanted() == [], "it is under way"
+    assert subject.wanted() == [], "it is in flight"
     subject.arrived(0, 0, fetched(batch(2, b"c")))
     assert offsets(subject.take(10)) == [2]
     ((_, request),) = subject.wanted()
@@ -101,7 +101,7 @@ def test_nothing_follows_an_answer_that_has_to_be_looked_at(answer, generation):
 
 
 @pytest.mark.parametrize(("partitions", "is_followed"), [(2, True), (3, False)])
-def test_what_follows_stays_within_the_bound(partitions, is_followed):
+def test_the_following_fetch_stays_within_the_bound(partitions, is_followed):
     subject = reader(partitions=partitions, fetch_bytes=100, buffer_bytes_max=400)
     assert (subject.following(0, 0, fetched(batch(0, b"a"))) is not None) is is_followed
 
@@ -131,14 +131,14 @@ def test_a_partition_that_waits_to_be_read_is_not_fetched():
     assert [request.partition for _, request in subject.wanted()] == [0]
 
 
-def test_what_is_fetched_ahead_is_bounded_over_all_partitions():
+def test_prefetching_is_bounded_over_all_partitions():
     subject = reader(partitions=10, fetch_bytes=100, buffer_bytes_max=300)
     assert len(subject.wanted()) == 3
     lone = reader(partitions=2, fetch_bytes=1_000, buffer_bytes_max=10)
     assert len(lone.wanted()) == 1, "there is always a way to go on"
 
 
-def test_seeking_drops_what_was_fetched_and_what_is_under_way():
+def test_seeking_drops_fetched_batches_and_the_fetch_in_flight():
     subject = reader()
     subject.wanted()
     subject.arrived(0, 0, fetched(batch(0, b"a", b"b", b"c")))
@@ -153,7 +153,7 @@ def test_seeking_drops_what_was_fetched_and_what_is_under_way():
     assert offsets(subject.take(10)) == [7]
 
 
-def test_seeking_backwards_is_not_confused_by_what_lies_ahead():
+def test_seeking_backwards_is_not_confused_by_later_batches():
     subject = reader()
     subject.wanted()
     subject.arrived(0, 0, fetched(batch(0, b"a"), batch(1, b"b")))
@@ -174,7 +174,7 @@ def test_a_seek_to_nowhere(partition, offset):
         reader().seek(partition, offset)
 
 
-def test_an_error_is_told_when_everything_before_it_was_handed_out():
+def test_an_error_is_raised_after_all_earlier_messages():
     subject = reader(partitions=2)
     subject.arrived(0, 0, UnavailableError("no"))
     subject.arrived(1, 0, fetched(batch(0, b"a")))
@@ -184,7 +184,7 @@ def test_an_error_is_told_when_everything_before_it_was_handed_out():
     assert subject.take(10) == []
 
 
-def test_removed_records_are_an_error_until_somebody_seeks():
+def test_removed_records_are_an_error_until_a_seek():
     subject = reader(position=3)
     subject.arrived(0, 0, fetched(batch(8, b"i"), log_start=8))
     with pytest.raises(OffsetOutOfRangeError, match=r"offsets 3 to 7 .* seek"):
@@ -201,7 +201,7 @@ def test_removed_records_can_be_skipped():
     assert offsets(subject.take(10)) == [8]
 
 
-def test_an_empty_answer_from_behind_what_was_removed():
+def test_an_empty_answer_after_removed_records():
     subject = reader(position=3, skip_removed=True)
     subject.arrived(0, 0, fetched(log_start=8))
     subject.take(1)
@@ -247,7 +247,7 @@ def test_damage_is_never_served(position):
     assert offsets(subject.take(1)) == [0]
 
 
-def test_what_is_no_batch_is_no_message():
+def test_a_malformed_batch_is_an_error():
     subject = reader()
     subject.arrived(0, 0, fetched(b"nonsense"))
     with pytest.raises(CorruptionError):

@@ -1,4 +1,4 @@
-"""Reading from replicas that do not lead: who is asked, and what happens when one cannot answer."""
+"""Reading from followers: which replica is asked, and what happens when it cannot answer."""
 
 from collections.abc import Callable, Iterator
 
@@ -111,7 +111,7 @@ def test_one_that_could_not_answer_is_left_alone_for_longer_each_time(cluster: R
     assert reader.choose(0) == first
 
 
-def test_when_nobody_is_left_the_leader_is_asked(cluster: ReplicatedCluster) -> None:
+def test_when_no_replica_is_left_the_leader_is_asked(cluster: ReplicatedCluster) -> None:
     reader = ReplicaChoice(world(cluster).session, TOPIC, SPREAD)
     for node in (1, 2, 3):
         reader.failed(0, node)
@@ -223,7 +223,7 @@ def test_a_broker_that_is_gone_is_passed_over(connect: Callable[..., Shell], doo
     assert [first_records(reader, 3) for reader in readers] == [[1, 2, 3]] * 3
 
 
-def test_an_offset_that_does_not_exist_is_told_by_whoever_knows(connect: Callable[..., Shell], doors: Doors) -> None:
+def test_a_missing_offset_is_reported_by_a_replica_that_knows(connect: Callable[..., Shell], doors: Doors) -> None:
     reader = connect().reader(TOPIC, offset=9, read_from="spread")
     with pytest.raises(OffsetOutOfRangeError):
         reader.poll(wait_ms=5_000)

@@ -27,7 +27,7 @@ GROUP = "billing"
 
 @dataclass
 class Application:
-    """Whoever uses a member: takes over what it is given, gives up what it is asked for."""
+    """The application of a member: takes over owned partitions, and gives up recalled ones."""
 
     world: World
     core: StreamMember
@@ -137,7 +137,7 @@ def test_a_group_that_cannot_be_joined_is_an_error_and_tried_again(
 # Others come and go.
 
 
-def test_a_newcomer_gets_its_share_and_nobody_else_stops(cluster: StreamCluster) -> None:
+def test_a_newcomer_gets_its_share_and_no_other_member_stops(cluster: StreamCluster) -> None:
     one = member(cluster)
     two = member(cluster, "two")
     assert two.partitions == []
@@ -159,7 +159,7 @@ def test_a_leavers_partitions_go_to_the_others(cluster: StreamCluster) -> None:
     one.poll()
     assert one.partitions == [0, 1, 2, 3]
     two.world.pass_ms(60_000)
-    assert cluster.owners() == {"one": [0, 1, 2, 3]}, "who has left stays away"
+    assert cluster.owners() == {"one": [0, 1, 2, 3]}, "a member that left stays away"
 
 
 def test_one_that_never_joined_leaves_without_a_word(cluster: StreamCluster) -> None:
@@ -183,7 +183,7 @@ def test_a_partition_waits_for_a_slow_application_and_heartbeats_go_on(cluster: 
     assert len(two.partitions) == 2
 
 
-def test_an_application_that_does_not_come_back_loses_what_others_wait_for(cluster: StreamCluster) -> None:
+def test_an_application_that_does_not_poll_loses_recalled_partitions(cluster: StreamCluster) -> None:
     one, two = member(cluster, poll_ms_max=5_000), member(cluster, "two")
     one.world.pass_ms(6_000)
     two.poll()
@@ -194,7 +194,7 @@ def test_an_application_that_does_not_come_back_loses_what_others_wait_for(clust
     assert sorted(one.partitions + two.partitions) == [0, 1, 2, 3]
 
 
-def test_what_was_given_and_taken_back_before_the_application_looked(cluster: StreamCluster) -> None:
+def test_a_partition_assigned_and_recalled_before_the_application_looks(cluster: StreamCluster) -> None:
     world = World(cluster)
     core = StreamMember(world.session, TOPIC, GROUP, "one", StreamOptions(), client="", news=lambda: None)
     core.begin(world.now_ms)
@@ -275,7 +275,7 @@ def test_a_partition_that_refuses_our_epoch_is_lost(cluster: StreamCluster) -> N
     assert one.partitions == [0, 1, 2, 3], "the coordinator says that it is ours, so it is claimed again"
 
 
-def test_that_one_is_lost_says_nothing_about_others_that_are_asked_for(cluster: StreamCluster) -> None:
+def test_a_lost_partition_says_nothing_about_recalled_ones(cluster: StreamCluster) -> None:
     one = member(cluster)
     member(cluster, "two")
     one.world.run()
@@ -285,7 +285,7 @@ def test_that_one_is_lost_says_nothing_about_others_that_are_asked_for(cluster: 
     assert sorted(one.recalls) == [([lost], True), ([asked], False)]
 
 
-def test_what_is_given_up_under_an_earlier_epoch_stays(cluster: StreamCluster) -> None:
+def test_giving_up_an_earlier_epoch_changes_nothing(cluster: StreamCluster) -> None:
     one = member(cluster)
     one.core.gave_up({0: one.owned[0].epoch - 1, 9: 1}, one.world.now_ms)
     one.world.run()

@@ -115,7 +115,7 @@ def test_an_abort_by_its_name(client, names):
     assert seen(client, names[0]) == []
 
 
-def test_what_cannot_be_staged_aborts_all_of_it(client, names):
+def test_a_record_that_cannot_be_staged_aborts_the_transaction(client, names):
     txn = client.transaction()
     txn.produce(names[0], b"1")
     txn.produce(names[1], bytes(2 << 20))
@@ -124,7 +124,7 @@ def test_what_cannot_be_staged_aborts_all_of_it(client, names):
     assert (seen(client, names[0]), seen(client, names[1])) == ([], [])
 
 
-def test_what_makes_no_sense_is_refused_here(client, names):
+def test_invalid_arguments_are_refused_by_the_client(client, names):
     txn = client.transaction()
     with pytest.raises(InvalidArgumentError):
         txn.produce(names[0], b"1", idempotency_key="k")
@@ -192,7 +192,7 @@ def test_after_they_are_staged_an_abort_gives_messages_back(client, names):
         again.ack()
 
 
-def test_a_message_that_is_somebody_elses_aborts_all_of_it(client, names):
+def test_a_message_of_another_consumer_aborts_the_transaction(client, names):
     for number in range(2):
         client.produce(names[0], b"%d" % number, partition=0)
     with client.queue(names[0], group="workers") as consumer:
