@@ -26,7 +26,7 @@ async def main() -> None:
         async with client.queue(TOPIC, group="crawlers") as queue:
             while len(done) < 20:
                 messages = await queue.poll(max_messages=10, wait_ms=5_000)
-                done += await asyncio.gather(*(fetch(message.payload.decode()) for message in messages))
+                done += await asyncio.gather(*(fetch(message.text) for message in messages))
                 await queue.ack(messages)
 
         print(f"fetched {len(done)} pages, the first is {done[0]}")

@@ -35,7 +35,7 @@ with Client(SERVERS) as client:
     with client.queue(TOPIC, group="senders") as queue:
         (message,) = queue.poll(max_messages=1)
         message.ack()
-        print(f"{message.payload.decode()} succeeded at attempt {message.attempt}")
+        print(f"{message.text} succeeded at attempt {message.attempt}")
 
     client.delete_topic(letters.topic)
     client.delete_topic(TOPIC)

@@ -29,6 +29,6 @@ with Client(SERVERS) as client:
         print("at once:", len(queue.poll(wait_ms=0)))
         (message,) = queue.poll(max_messages=10, wait_ms=5_000)
         message.ack()
-        print(f"later: {message.payload.decode()}, not too early: {time.monotonic() - started >= 0.5}")
+        print(f"later: {message.text}, not too early: {time.monotonic() - started >= 0.5}")
 
     client.delete_topic(TOPIC)

@@ -18,6 +18,8 @@ with Client(SERVERS) as client:
     order = json.dumps({"order": 1, "total": 30}).encode()
     receipt = client.produce(TOPIC, order, key=b"customer-7", headers={"schema": b"order.v1"})
     print(f"stored in partition {receipt.partition} at offset {receipt.offset}")
+    (message,) = client.peek(TOPIC, receipt.partition, offset=receipt.offset, max_messages=1)
+    print(f"read back: {message.json()}, schema {message.header('schema')!r}")
 
     # The same idempotency key again: nothing is stored, and the first offset comes back.
     first = client.produce(TOPIC, b"welcome", idempotency_key="welcome-7")

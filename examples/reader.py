@@ -23,17 +23,17 @@ with Client(SERVERS) as client:
         messages = reader.poll(max_messages=100)
         print("from the beginning:", len(messages), "messages")
         reader.seek(8)
-        print("from offset 8:", [message.payload.decode() for message in reader.poll()])
+        print("from offset 8:", [message.text for message in reader.poll()])
 
     # The first record of this time or later.
     with client.reader(TOPIC, timestamp_ms=hour_ago_ms + 3_000_000) as reader:
-        print("of the last ten minutes:", [message.payload.decode() for message in reader.poll()])
+        print("of the last ten minutes:", [message.text for message in reader.poll()])
 
     # A reader with a group can store its position; the next one starts there.
     with client.reader(TOPIC, group="export") as reader:
         reader.poll(max_messages=6)
         reader.commit()
     with client.reader(TOPIC, group="export") as reader:
-        print("after the commit:", [message.payload.decode() for message in reader.poll()])
+        print("after the commit:", [message.text for message in reader.poll()])
 
     client.delete_topic(TOPIC)

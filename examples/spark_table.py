@@ -32,7 +32,7 @@ with Client(SERVERS) as client:
     with client.queue(TOPIC, group="billing") as queue:
         messages = queue.poll(max_messages=100)
         queue.ack(messages)
-    print("first message of a worker:", messages[0].payload.decode().isdigit())
+    print("first message of a worker:", messages[0].text.isdigit())
 
     client.delete_topic(TOPIC)
 spark.stop()

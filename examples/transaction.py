@@ -28,13 +28,13 @@ with Client(SERVERS) as client:
                         raise RuntimeError("crashed before the commit")
                 left -= 1
             except RuntimeError as error:
-                print(f"{message.payload.decode()}: {error}; it is delivered again")
+                print(f"{message.text}: {error}; it is delivered again")
             if not left:
                 break
 
     # The aborted attempt left nothing behind: there is one invoice for each order.
     with client.reader(INVOICES, offset=0) as reader:
-        print("invoices:", sorted(message.payload.decode() for message in reader.poll()))
+        print("invoices:", sorted(message.text for message in reader.poll()))
 
     client.delete_topic(INVOICES)
     client.delete_topic(ORDERS)

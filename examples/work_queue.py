@@ -25,7 +25,7 @@ with Client(SERVERS) as client:
                 with message:
                     if message.payload == b"bob" and message.attempt == 1:
                         raise ConnectionError("the mail server is busy")
-                    handled.append(message.payload.decode())
+                    handled.append(message.text)
             except ConnectionError as error:
                 print(f"attempt {message.attempt} failed: {error}")
             if len(handled) == 4:

@@ -30,7 +30,12 @@ EXPECTED = {
         "ann succeeded at attempt 1",
     ],
     "delayed.py": ["cancelled: 1", "at once: 0", "later: reminder for order 2, not too early: True"],
-    "produce.py": ["duplicate: True, same offset: True", "stored 1000 records", "events are in partitions [0, 1, 2]"],
+    "produce.py": [
+        "read back: {'order': 1, 'total': 30}, schema b'order.v1'",
+        "duplicate: True, same offset: True",
+        "stored 1000 records",
+        "events are in partitions [0, 1, 2]",
+    ],
     "reader.py": [
         "from the beginning: 10 messages",
         "from offset 8: ['new 3', 'new 4']",
