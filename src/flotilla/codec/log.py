@@ -1,8 +1,7 @@
-"""Values in a group's log and beside it that outlive the version which wrote them (proto/log.proto).
+"""The bytes of a Configuration, as stored with snapshots and sent with their pieces (proto/log.proto).
 
-Owns the bytes of a Configuration, as stored with snapshots and sent with their pieces. Storage has
-its own fixed layout for entries and hard state and needs nothing of this module for them.
-Decoding is total: damaged bytes raise InvalidArgumentError and nothing else.
+They outlive the version that wrote them. Entries and hard state have a fixed layout in storage. Decoding is total:
+damaged bytes raise only InvalidArgumentError.
 """
 
 from collections.abc import Iterable
@@ -16,7 +15,7 @@ from flotilla.types.ids import NO_NODE, NodeId
 
 
 def encode_configuration(configuration: Configuration) -> bytes:
-    """The same configuration always gives the same bytes."""
+    """Deterministic: equal configurations have equal bytes."""
     return log_pb2.Configuration(
         voters=configuration.voters,
         outgoing=configuration.outgoing,
@@ -27,7 +26,7 @@ def encode_configuration(configuration: Configuration) -> bytes:
 
 
 def decode_configuration(data: bytes | memoryview) -> Configuration:
-    """Raises InvalidArgumentError for anything that is no configuration. Its sense is for raft to judge."""
+    """Raises InvalidArgumentError for other bytes. Raft checks whether the configuration makes sense."""
     try:
         stored = log_pb2.Configuration.FromString(bytes(data))
     except DecodeError as error:
@@ -44,7 +43,7 @@ def decode_configuration(data: bytes | memoryview) -> Configuration:
 def _nodes(ids: Iterable[NodeId]) -> tuple[NodeId, ...]:
     nodes = tuple(ids)
     if NO_NODE in nodes:
-        raise InvalidArgumentError("a configuration names node 0, which is no node")
+        raise InvalidArgumentError("a configuration names node 0, which does not exist")
     if len(nodes) != len(set(nodes)):
         raise InvalidArgumentError("a configuration names a node twice in one role")
     return nodes

@@ -85,7 +85,7 @@ def _keys(view: BatchView, wanted: OffsetRange, kind: pa.DataType) -> pa.Array:
 
 
 def _values(view: BatchView, wanted: OffsetRange, kind: pa.DataType) -> pa.Array:
-    return _binary(view.columns.values, kind, view.count)
+    return _binary(view.columns.payloads, kind, view.count)
 
 
 def _topics(view: BatchView, wanted: OffsetRange, kind: pa.DataType) -> pa.Array:

@@ -47,7 +47,7 @@ def encode(
         writer.add(CONTENT_TYPES, rows.column("content_type").to_numpy(zero_copy_only=False).astype("u1").tobytes())
     head, rest = writer.seal(
         [values],
-        value_bytes=len(values),
+        payload_bytes=len(values),
         count=rows.num_rows,
         first_time_ms=first_ms,
         max_time_ms=last_ms,

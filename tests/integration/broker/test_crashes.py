@@ -8,7 +8,7 @@ from time import monotonic
 import pytest
 
 from flotilla.client.async_client import AsyncClient
-from flotilla.codec.batch.records import encode_values
+from flotilla.codec.batch.records import encode_payloads
 from flotilla.types.errors import AlreadyExistsError, FlotillaError, OutcomeUnknownError
 from flotilla.types.operations import (
     LATEST,
@@ -155,7 +155,7 @@ def test_a_leader_that_was_stopped_serves_nothing_stale_when_it_wakes_up(cluster
                 connection.send(ListOffsets("paused", 0, LATEST))
                 connection.send(ReadOffset("readers", "paused", 0))
                 connection.send(Fetch("paused", 0, end - 1, max_bytes=1_000))
-                connection.send(Produce("paused", 0, encode_values([b"into the void"], timestamp_ms=1)))
+                connection.send(Produce("paused", 0, encode_payloads([b"into the void"], timestamp_ms=1)))
                 sleeper.signal(signal.SIGCONT)
                 answers = [await connection.receive() for _ in range(4)]
             # Answers come in any order. Each is refused, or knows all that others have acknowledged meanwhile.

@@ -7,7 +7,7 @@ from time import monotonic
 import pytest
 
 from flotilla.client.async_client import AsyncClient
-from flotilla.codec.batch.records import encode_values
+from flotilla.codec.batch.records import encode_payloads
 from flotilla.types.errors import DeadlineError, FlotillaError, OutcomeUnknownError
 from flotilla.types.operations import Produce
 from tests.integration.broker.cluster import BrokerCluster, run
@@ -77,7 +77,7 @@ def test_without_a_majority_nothing_is_acknowledged(scattered: BrokerCluster, sp
             payload = b"lonely/0"
             traffic.ledger.note_sent(payload)
             async with DirectConnection(leader.client_address) as connection:
-                answer = await connection.ask(Produce("lonely", 0, encode_values([payload], timestamp_ms=1)))
+                answer = await connection.ask(Produce("lonely", 0, encode_payloads([payload], timestamp_ms=1)))
             assert isinstance(answer, FlotillaError)
             traffic.ledger.note_failed(payload, answer)
             async with AsyncClient(leader.client_address) as nearby:

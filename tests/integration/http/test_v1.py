@@ -121,7 +121,7 @@ def test_batches_as_they_are(topic: Topic) -> None:
     fetched = topic.http.get(path, params={"offset": 0})
     assert fetched.headers["content-type"] == BATCH_TYPE
     assert (fetched.headers["flotilla-log-start"], fetched.headers["flotilla-next-offset"]) == ("0", "2")
-    assert BatchView(fetched.content).values() == [b"a", b"b"]
+    assert BatchView(fetched.content).payloads() == [b"a", b"b"]
     assert topic.http.post(path, content=b"garbage", headers=headers).status_code == 400
     assert topic.http.post(path, content=bytes(batch)).status_code == 415
 

@@ -58,7 +58,7 @@ def values(found: list[Delivery]) -> list[bytes]:
     for delivery in found:
         view = BatchView(delivery.batch)
         assert (view.header.base_offset, view.count) == (delivery.first, delivery.count)
-        read += view.values()
+        read += view.payloads()
     return read
 
 

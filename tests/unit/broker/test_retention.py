@@ -354,7 +354,7 @@ def test_a_message_that_died_just_before_it_was_trimmed_is_buried_all_the_same(n
     assert replica.log.first_index() > 25
     dead = node.call(Fetch(f"dlq.{GROUP}.{TOPIC}", 0, 0, 1_000)).result
     assert isinstance(dead, Fetched)
-    assert BatchView(dead.batches[0]).value(0) == b"0" + b"x" * 10
+    assert BatchView(dead.batches[0]).payload(0) == b"0" + b"x" * 10
 
 
 def test_a_group_that_is_on_its_way_into_the_log_holds_it_already(node: Node) -> None:

@@ -93,7 +93,7 @@ class Partition:
         return Produced(base)
 
     def values(self) -> list[bytes]:
-        return [value for batch in self.batches for value in validate(batch).values()]
+        return [value for batch in self.batches for value in validate(batch).payloads()]
 
     def trim(self, log_start: int) -> None:
         """Retention: whole batches below go."""

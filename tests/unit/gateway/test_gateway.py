@@ -74,7 +74,7 @@ def play(doors: Doors) -> Callable[[Work], None]:
 
 
 def values(found: Polled | Pushed) -> list[bytes]:
-    return [value for delivery in found.deliveries for value in BatchView(delivery.batch).values()]
+    return [value for delivery in found.deliveries for value in BatchView(delivery.batch).payloads()]
 
 
 async def until(is_so: Callable[[], bool] | Callable[[], Awaitable[bool]]) -> None:
@@ -173,7 +173,7 @@ def test_receipts_come_in_the_order_of_the_records(play: Callable[[Work], None],
         for record, receipt in zip(mixed, receipts, strict=True):
             fetched = await gateway.ask(Fetch("two", receipt.partition, receipt.offset, 1))
             view = BatchView(fetched.batches[0])
-            assert view.value(receipt.offset - view.header.base_offset) == record.payload
+            assert view.payload(receipt.offset - view.header.base_offset) == record.payload
         named = await gateway.produce("two", records(b"x", b"y"), partition=1)
         assert [receipt.partition for receipt in named] == [1, 1]
 
@@ -195,7 +195,7 @@ def test_an_oversized_record_harms_no_other_caller(play: Callable[[Work], None],
 
 def test_a_batch_that_is_refused_for_a_stranger_is_sent_again(play: Callable[[Work], None], doors: Doors) -> None:
     def refuse_strangers(node: int, request: object) -> InvalidArgumentError | None:
-        is_bad = isinstance(request, Produce) and b"bad" in BatchView(request.batch).values()
+        is_bad = isinstance(request, Produce) and b"bad" in BatchView(request.batch).payloads()
         return InvalidArgumentError("a record is bad") if is_bad else None
 
     doors.cluster.fault = refuse_strangers

@@ -16,7 +16,7 @@ from typing import Final
 from flotilla.client._core.calls import ClientCall
 from flotilla.client.producer.receipt import Receipt
 from flotilla.codec.batch.header import HEADER_BYTES, pack_header, parse_header
-from flotilla.codec.batch.records import decode_batch, encode_batch, encode_values
+from flotilla.codec.batch.records import decode_batch, encode_batch, encode_payloads
 from flotilla.types.errors import FlotillaError, InvalidArgumentError
 from flotilla.types.ids import Offset
 from flotilla.types.records import Record
@@ -123,7 +123,7 @@ class Batch:
                 producer_epoch=epoch,
                 sequence=sequence,
             )
-        return encode_values(
+        return encode_payloads(
             self.values,
             timestamp_ms=shared.timestamp_ms,
             timestamps_ms=self.times_ms,

@@ -134,7 +134,7 @@ def messages_of(kind: type[Message], owner: object, lease: Lease, view: BatchVie
     make: Callable[[Iterable[object]], Message] = partial(_NEW, kind)
     columns = view.columns
     fields = zip(
-        columns.values.items(),
+        columns.payloads.items(),
         count(lease.first),
         repeat(lease),
         repeat(owner),

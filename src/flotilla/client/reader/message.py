@@ -46,7 +46,7 @@ def messages_of(topic: str, partition: int, view: BatchView) -> list[Message]:
         repeat(topic),
         repeat(partition),
         count(view.header.base_offset),
-        columns.values.items(),
+        columns.payloads.items(),
         repeat(None) if columns.keys is None else keys_of(columns),
         repeat(()) if columns.header_offsets is None else headers_of(columns),
         repeat(view.header.first_time_ms) if columns.timestamps is None else columns.timestamps.tolist(),

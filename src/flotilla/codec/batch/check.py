@@ -1,10 +1,9 @@
-"""The check of a batch at the door, before anything is proposed: complete, total and bounded.
+"""The check of a batch on its way in, before it is proposed: complete, total and bounded.
 
-Whatever the bytes are, the answer is a batch that every replica can cut and every client can decode, or
-InvalidArgumentError. A compressed batch is opened for it, within the limits and the ratio: the broker
-pays once what would otherwise be a message that no reader can ever open. Memory is bounded by the
-decompressed size and by the counts of records and headers, whose offsets are read as numbers one column
-at a time; time grows with them, or with their sort when they lie.
+Whatever the bytes are, the result is a batch that every replica can cut and every client can decode, or
+InvalidArgumentError. A compressed batch is opened, within the limits and the ratio: otherwise a batch that no reader
+can open could be stored. Memory is bounded by the decompressed size and by the counts of records and headers, whose
+offsets are read as numbers, one column at a time. Time grows with them, or with their sort when they are out of order.
 """
 
 from itertools import pairwise
@@ -18,7 +17,7 @@ from flotilla.types.records import DEFAULT_LIMITS, PAYLOAD_SETTING, RecordLimits
 
 
 def validate(buffer: Buffer, limits: RecordLimits = DEFAULT_LIMITS) -> BatchView:
-    """The batch, opened, when it may be stored in a topic of these limits. Raises InvalidArgumentError."""
+    """The opened batch, if a topic with these limits may store it. Raises InvalidArgumentError."""
     if len(buffer) > limits.batch_bytes_max:
         raise InvalidArgumentError(f"a batch of {len(buffer)} bytes is above {limits.batch_bytes_max}")
     view = BatchView(buffer, body_bytes_max=limits.batch_bytes_max)
@@ -35,7 +34,7 @@ def validate(buffer: Buffer, limits: RecordLimits = DEFAULT_LIMITS) -> BatchView
     if not 0 <= directory.ttl_ms <= TIME_MS_MAX:
         raise _no_time("ttl_ms")
     _check_timestamps(view)
-    columns.values.check("a payload", limits.payload_bytes_max, PAYLOAD_SETTING)
+    columns.payloads.check("a payload", limits.payload_bytes_max, PAYLOAD_SETTING)
     if directory.columns:
         _check_optional(columns, limits)
     return view
@@ -46,7 +45,7 @@ def _no_time(what: str) -> InvalidArgumentError:
 
 
 def _check_timestamps(view: BatchView) -> None:
-    """The header's times are those of the records: the time index of the log relies on them."""
+    """Checks that the header has the times of the records: the time index of the log relies on them."""
     header = view.header
     first_ms = least_ms = most_ms = header.first_time_ms
     if view.columns.timestamps is not None:
@@ -77,7 +76,7 @@ def _check_headers(columns: Columns, pairs: list[int], limits: RecordLimits) -> 
         raise InvalidArgumentError(f"a record has more than {limits.header_count_max} headers")
     name_offsets = checked_offsets(names.offsets)
     value_offsets = checked_offsets(columns.header_values.offsets)
-    # All headers together are an upper bound of each record's, and mostly low enough.
+    # The size of all headers bounds each record's, and is mostly below the limit.
     if name_offsets[-1] + value_offsets[-1] > limits.header_bytes_max:
         ends = [name_offsets[pair] + value_offsets[pair] for pair in pairs]
         if max(map(sub, ends[1:], ends)) > limits.header_bytes_max:

@@ -1,9 +1,9 @@
 """Compression of a batch's columns, bounded in both directions.
 
-Compressing is a wish: what is small, does not shrink, or would grow beyond the ratio again is stored
-as it is. Decompressing reserves exactly the size that the batch declares, and only after that size was
-held against the limit and against the ratio: a small lie cannot cost much memory. lz4 is the raw block
-format (the size stands in the directory); zstd is one frame that says the same size itself.
+Columns that are small, do not shrink, or would exceed the ratio when opened are stored uncompressed. Decompressing
+allocates exactly the size that the batch declares, after a check of that size against the limit and the ratio: a small
+batch cannot claim much memory. lz4 is the raw block format (its size is in the directory); zstd is one frame that
+declares the same size.
 """
 
 from typing import Final
@@ -19,16 +19,16 @@ LZ4: Final = 1
 ZSTD: Final = 2
 NAMES: Final[dict[int, str]] = {NONE: "none", LZ4: "lz4", ZSTD: "zstd"}
 
-#: Below this the gain is less than the cost of trying.
+#: Below this size compressing costs more than it gains.
 _WORTHWHILE_BYTES_MIN: Final = 1 * KIB
-#: Level 1 gives most of the gain at half the cost of the usual 3.
+#: Level 1 gives most of the gain at half the cost of the default, 3.
 _ZSTD_LEVEL: Final = 1
-#: Frames that ask for a larger window than any batch can fill are refused.
+#: No batch needs a larger window.
 _ZSTD_WINDOW_BYTES_MAX: Final = 32 * MIB
 
 
 def compress(compression: int, body: bytes) -> tuple[int, bytes]:
-    """What to store and how it is compressed: as wished, or not at all."""
+    """The compression that is used, as asked or none, and the bytes to store."""
     if compression == NONE:
         return NONE, body
     if compression not in NAMES:
@@ -46,7 +46,7 @@ def compress(compression: int, body: bytes) -> tuple[int, bytes]:
 
 
 def decompress(compression: int, packed: memoryview, body_bytes: int, body_bytes_max: int) -> bytes:
-    """Exactly `body_bytes` bytes. Raises InvalidArgumentError, before reserving more than is allowed."""
+    """Exactly `body_bytes` bytes. Raises InvalidArgumentError before it allocates more than is allowed."""
     if compression not in (LZ4, ZSTD):
         raise InvalidArgumentError(f"unknown compression {compression}")
     if body_bytes > body_bytes_max:
@@ -69,7 +69,7 @@ def _lz4(packed: memoryview, body_bytes: int) -> bytes:
 
 def _zstd(packed: memoryview, body_bytes: int) -> bytes:
     try:
-        # The library reserves what the frame itself declares, so that is looked at first.
+        # The library allocates what the frame declares: that is checked first.
         if zstandard.frame_content_size(packed) != body_bytes:
             raise InvalidArgumentError(f"the zstd frame does not declare {body_bytes} bytes")
         opener = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES_MAX)

@@ -1,8 +1,8 @@
-"""A range of a batch's records as a batch of its own, without decoding any of them.
+"""Cutting a range of records out of a batch, as a batch of its own, without decoding records.
 
-For leases smaller than a stored batch: fixed columns are sliced, offsets are counted from 0 again, bytes
-are copied once. The result has a checksum of its own, so the source's is verified first: damaged bytes
-must not get a new seal. A compressed batch is opened, and the piece is not compressed again.
+For leases smaller than a stored batch: fixed columns are sliced, offsets are rebased to 0, bytes are copied once. The
+result gets a new checksum, so the source's is verified first: damaged bytes must not get a valid one. A compressed
+batch is opened, and the piece is not compressed again.
 """
 
 from flotilla.codec.batch.columns import (
@@ -27,7 +27,7 @@ _SEQUENCE_MASK = 2**32 - 1
 
 
 def cut(batch: Buffer, first: int, count: int) -> bytes:
-    """The records [first, first + count) of a batch that was validated, with their own offset and sequence.
+    """The records [first, first + count) of a validated batch, with their own offset and sequence.
 
     Raises InvalidArgumentError when the range is not inside the batch or the batch is damaged.
     """
@@ -38,7 +38,7 @@ def cut(batch: Buffer, first: int, count: int) -> bytes:
 
 
 def cut_columns(columns: Columns, header: BatchHeader, first: int, count: int) -> bytes:
-    """The same of a batch that was verified and is open: nothing is touched but what the piece holds.
+    """The same for a verified, opened batch: only the bytes of the piece are touched.
 
     Raises InvalidArgumentError.
     """
@@ -54,7 +54,7 @@ def cut_columns(columns: Columns, header: BatchHeader, first: int, count: int) -
 
 
 def _cut(columns: Columns, header: BatchHeader, first: int, end: int) -> tuple[bytes, bytes]:
-    offsets, values = columns.values.cut(first, end)
+    offsets, payloads = columns.payloads.cut(first, end)
     writer = BatchWriter(offsets)
     directory = columns.directory
     writer.priority = directory.priority
@@ -71,8 +71,8 @@ def _cut(columns: Columns, header: BatchHeader, first: int, end: int) -> tuple[b
     if directory.columns & ~TIMESTAMPS:
         _cut_optional(writer, columns, first, end)
     return writer.seal(
-        (values,),
-        value_bytes=len(values),
+        (payloads,),
+        payload_bytes=len(payloads),
         count=end - first,
         first_time_ms=first_time_ms,
         max_time_ms=max_time_ms,

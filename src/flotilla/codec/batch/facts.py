@@ -1,7 +1,7 @@
-"""What a partition must know of a batch, read from its bytes: on every replica, for every batch.
+"""The facts of a batch that a partition needs, read on every replica for every batch.
 
-So it is one look at fixed places of header and directory. Only a batch with idempotency keys is opened, and only
-for them; nearly none has any.
+They are at fixed places of the header and the directory. Only a batch with idempotency keys is opened, to read them;
+few batches have any.
 """
 
 from struct import Struct
@@ -13,13 +13,13 @@ from flotilla.codec.batch.view import BatchView
 from flotilla.partition.batch_facts import BatchFacts
 from flotilla.types.errors import InvalidArgumentError
 
-#: Of the header (codec/batch): base_offset, length, version, format, flags, count, producer_epoch, magic, max_time_ms,
-#: producer_id, producer_sequence; of the directory (codec/columns): columns, priority, deliver_at_ms.
+#: Of the header: base_offset, length, version, format, flags, count, producer_epoch, magic, max_time_ms,
+#: producer_id, producer_sequence; of the directory (`columns`): columns, priority, deliver_at_ms.
 _PLACES: Final = Struct("<Q4xI4xBBxBIHH8xqQI4xHB5xq")
 
 
 def facts_of(data: Buffer) -> BatchFacts | None:
-    """What the partition's state machine must know of a batch; None for its other commands. Total."""
+    """The facts of a batch; None for the other commands of a partition. Total."""
     size_bytes = len(data)
     if size_bytes < COLUMNS_AT:
         return _facts_of_header(data)
@@ -40,7 +40,7 @@ def facts_of(data: Buffer) -> BatchFacts | None:
 
 
 def facts_of_view(view: BatchView) -> BatchFacts:
-    """The same of a batch that is open already, as the leader has it when it judges one."""
+    """The facts of an opened batch, which the leader has after its check."""
     header = view.header
     columns = view.columns
     facts = BatchFacts(
@@ -60,7 +60,7 @@ def facts_of_view(view: BatchView) -> BatchFacts:
 
 
 def _facts_of_header(data: Buffer) -> BatchFacts | None:
-    """Of a foreign batch that is shorter than any directory."""
+    """The facts of a foreign batch that is shorter than a directory."""
     header = unpack_header(data)
     if header is None:
         return None
@@ -72,5 +72,5 @@ def _read_keys(data: Buffer) -> tuple[bytes, ...]:
         keys = open_columns(data, parse_header(data)).idempotency_keys
         return () if keys is None else tuple(keys.items())
     except InvalidArgumentError:
-        # The door lets no such batch in. Whatever may come in its place must not stop a replica.
+        # The check admits no such batch. If one is in the log all the same, it must not stop a replica.
         return ()

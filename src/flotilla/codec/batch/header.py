@@ -14,13 +14,13 @@ Little endian. The leader patches the first two fields, so they stand outside th
         24   4  count            records, at least 1
         28   2  producer_epoch   fences an older producer of the same id
         30   2  magic            0x4C46 ("FL"): tells a batch from any other entry of the log
-        32   8  first_time_ms    of the first record
+        32   8  first_time_ms    time of the first record
         40   8  max_time_ms      the newest of all
         48   8  producer_id      0: not idempotent
         56   4  producer_sequence of the first record
         60   4  zero
 
-Owns the header only; the columns behind it are read elsewhere, and by brokers hardly ever.
+The columns after it are read in `columns`; brokers rarely do.
 """
 
 import struct
@@ -39,7 +39,7 @@ VERSION: Final = 1
 FORMAT_COLUMNS: Final = 1
 FORMAT_FOREIGN: Final = 2
 MAGIC: Final = 0x4C46
-#: The batch was staged and is seen by the decision of a transaction. No client may say so itself (batch_check).
+#: The batch was staged and became visible by the commit of a transaction. `check` refuses it from clients.
 TRANSACTIONAL: Final = 1
 
 _HEADER = Struct("<QIIIBBBBIHHqqQII")
@@ -53,7 +53,7 @@ assert HEADER_BYTES == 64
 
 @dataclass(slots=True)
 class BatchHeader:
-    """The fields in the order of the table above. Not frozen, which would take three times as long."""
+    """The fields in the order of the table above. Not frozen: creation would take three times as long."""
 
     base_offset: int
     term: int
@@ -104,7 +104,7 @@ def pack_header(
 
 
 def parse_header(buffer: bytes | bytearray | memoryview) -> BatchHeader:
-    """The header's fields when its shape is right. The checksum is `check`'s. Raises InvalidArgumentError."""
+    """The fields of a well-formed header; `check` verifies the checksum. Raises InvalidArgumentError."""
     size_bytes = len(buffer)
     if size_bytes < HEADER_BYTES:
         raise InvalidArgumentError(f"{size_bytes} bytes are too few for a batch header")
@@ -125,7 +125,7 @@ def parse_header(buffer: bytes | bytearray | memoryview) -> BatchHeader:
 
 
 def check(buffer: bytes | bytearray | memoryview) -> BatchHeader:
-    """A batch as a client sent it: shape and checksum. Raises InvalidArgumentError."""
+    """Checks shape and checksum of a batch from a client. Raises InvalidArgumentError."""
     header = parse_header(buffer)
     if crc32c(memoryview(buffer)[_CHECKED_FROM:]) != header.crc32c:
         raise InvalidArgumentError("the batch fails its checksum")
@@ -133,12 +133,12 @@ def check(buffer: bytes | bytearray | memoryview) -> BatchHeader:
 
 
 def patch_base_offset(buffer: bytearray | memoryview, base_offset: int, term: int) -> None:
-    """Where the leader puts the batch; the checksum stays as it is."""
+    """Writes the offset and term that the leader assigns; the checksum does not cover them."""
     _PATCH.pack_into(buffer, 0, base_offset, term)
 
 
 def published(buffer: bytes | bytearray | memoryview, producer_id: int, producer_sequence: int) -> bytearray:
-    """A staged batch as its leader stores it when the transaction is committed: marked, and under other numbers."""
+    """A staged batch as its leader stores it at the commit: marked, and with other numbers."""
     header = parse_header(buffer)
     body = memoryview(buffer)[HEADER_BYTES:]
     head = pack_header(
@@ -156,7 +156,7 @@ def published(buffer: bytes | bytearray | memoryview, producer_id: int, producer
 
 
 def span_of(entry: Entry) -> Span | None:
-    """What an entry holds for readers: its batch's place and time, or None when it is no batch."""
+    """Offsets and time of an entry's batch; None: the entry is no batch."""
     if entry.kind != DATA:
         return None
     header = unpack_header(entry.data)
@@ -164,7 +164,7 @@ def span_of(entry: Entry) -> Span | None:
 
 
 def unpack_header(data: bytes | bytearray | memoryview) -> tuple[int, ...] | None:
-    """The fields of a stored batch's header; None for the other commands of a partition, which never begin like it."""
+    """The header of a stored batch; None for the other commands of a partition, which have no such magic."""
     size_bytes = len(data)
     if size_bytes < HEADER_BYTES:
         return None

@@ -1,9 +1,8 @@
 """Records to a batch and back: the client's side of the format in `columns`.
 
-Owns the translation only; brokers use `batch_check` and `batch_cut` and never come here. All loops over
-records run inside built-in functions: about 0.3 µs for a record each way, 3 µs for a batch of one.
-Decoding is strict: it checks the checksum and every offset, and raises InvalidArgumentError and nothing
-else, whatever the bytes are.
+Brokers do not decode records: they use `check` and `cut`. All loops over records run inside built-in functions: about
+0.3 µs for a record in each direction, 3 µs for a batch of one. Decoding checks the checksum and every offset, and
+raises only InvalidArgumentError, whatever the bytes are.
 """
 
 import struct
@@ -38,14 +37,14 @@ from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.limits import BATCH_HEADER_COUNT_MAX, BATCH_RECORD_COUNT_MAX, PRIORITY_MAX
 from flotilla.types.records import Headers, Record
 
-#: A record from its ten fields without the detour over Record's own Python function.
+#: Makes a record from its ten fields without Record's Python constructor.
 _RECORD: Final[Callable[[Iterable[object]], Record]] = partial(tuple.__new__, Record)
 
-#: The directory and the two value offsets of a batch of one record: most batches of a producer that waits
-#: for each answer, and worth its own path because a batch's fixed cost is all of its cost.
+#: The directory and the two payload offsets of a batch of one record. A producer that waits for each answer makes
+#: such batches, and their fixed cost is all of their cost: so they have a path of their own.
 _SINGLE: Final = Struct(DIRECTORY.format + "ii")
 _SINGLE_OFFSETS_BYTES: Final = 2 * OFFSET_BYTES
-_SINGLE_VALUE_AT: Final = COLUMNS_AT + _SINGLE_OFFSETS_BYTES
+_SINGLE_PAYLOAD_AT: Final = COLUMNS_AT + _SINGLE_OFFSETS_BYTES
 assert _SINGLE.size == DIRECTORY.size + _SINGLE_OFFSETS_BYTES
 
 
@@ -59,8 +58,8 @@ def encode_batch(
 ) -> bytes:
     """One batch of records that share priority and deliver-at; `sequence` is that of the first record.
 
-    Raises InvalidArgumentError when a record does not fit the format. Whether a topic takes it is for
-    `check_record` and the broker to say.
+    Raises InvalidArgumentError when a record does not fit the format. `check_record` and the broker check the limits
+    of the topic.
     """
     _check_count(len(records))
     try:
@@ -68,10 +67,10 @@ def encode_batch(
             single = _encode_single(records[0], producer_id, producer_epoch, sequence)
             if single:
                 return single
-        values, keys, headers, times, priorities, content_types, deliver_ats, ttls, idempotency_keys, deliveries = zip(
-            *records, strict=True
+        payloads, keys, headers, times, priorities, content_types, deliver_ats, ttls, idempotency_keys, deliveries = (
+            zip(*records, strict=True)
         )
-        offsets = _offsets(values)
+        offsets = _offsets(payloads)
         writer = BatchWriter(offsets.tobytes())
         writer.priority = _checked_priority(_shared(priorities, "priority"))
         writer.deliver_at_ms = _shared(deliver_ats, "deliver-at")
@@ -96,9 +95,9 @@ def encode_batch(
         else:
             writer.add(CONTENT_TYPES, bytes(content_types))
         header, rest = writer.seal(
-            values,
-            value_bytes=offsets[-1],
-            count=len(values),
+            payloads,
+            payload_bytes=offsets[-1],
+            count=len(payloads),
             first_time_ms=times[0],
             max_time_ms=max(times),
             compression=compression,
@@ -113,8 +112,8 @@ def encode_batch(
     return header + rest
 
 
-def encode_values(
-    values: Sequence[bytes],
+def encode_payloads(
+    payloads: Sequence[bytes],
     *,
     timestamp_ms: int = 0,
     timestamps_ms: Sequence[int] = (),
@@ -128,20 +127,31 @@ def encode_values(
     producer_epoch: int = 0,
     sequence: int = 0,
 ) -> bytes:
-    """The batch of records that differ in nothing but their values, and in their times if there is one for each.
+    """The batch of records that differ only in their payloads, and in their times if each has one.
 
     No Record is made. See `encode_batch`.
     """
-    _check_count(len(values))
-    assert not timestamps_ms or len(timestamps_ms) == len(values)
+    _check_count(len(payloads))
+    assert not timestamps_ms or len(timestamps_ms) == len(payloads)
     try:
         first_ms = last_ms = timestamp_ms
         if timestamps_ms:
             first_ms, last_ms = timestamps_ms[0], max(timestamps_ms)
-        if len(values) == 1 and compression == NONE:
-            fields = (values[0], None, (), first_ms, priority, content_type, deliver_at_ms, ttl_ms, b"", max_deliveries)
+        if len(payloads) == 1 and compression == NONE:
+            fields = (
+                payloads[0],
+                None,
+                (),
+                first_ms,
+                priority,
+                content_type,
+                deliver_at_ms,
+                ttl_ms,
+                b"",
+                max_deliveries,
+            )
             return _encode_single(_RECORD(fields), producer_id, producer_epoch, sequence)
-        offsets = _offsets(values)
+        offsets = _offsets(payloads)
         writer = BatchWriter(offsets.tobytes())
         if timestamps_ms and not _is_uniform(timestamps_ms):
             writer.add(TIMESTAMPS, array("q", timestamps_ms).tobytes())
@@ -151,9 +161,9 @@ def encode_values(
         writer.ttl_ms = ttl_ms
         writer.max_deliveries = max_deliveries
         header, rest = writer.seal(
-            values,
-            value_bytes=offsets[-1],
-            count=len(values),
+            payloads,
+            payload_bytes=offsets[-1],
+            count=len(payloads),
             first_time_ms=first_ms,
             max_time_ms=last_ms,
             compression=compression,
@@ -169,16 +179,16 @@ def encode_values(
 
 
 def _encode_single(record: Record, producer_id: int, producer_epoch: int, sequence: int) -> bytes:
-    """The batch of one record without optional columns; empty when it needs some."""
-    value, key, headers, time_ms, priority, content_type, deliver_at_ms, ttl_ms, idempotency_key, deliveries = record
+    """The batch of one record; empty if the record needs optional columns."""
+    payload, key, headers, time_ms, priority, content_type, deliver_at_ms, ttl_ms, idempotency_key, deliveries = record
     if key is not None or headers or idempotency_key:
         return b""
-    size_bytes = len(value)
+    size_bytes = len(payload)
     body_bytes = _SINGLE_OFFSETS_BYTES + size_bytes
     directory = _SINGLE.pack(
         0, _checked_priority(priority), content_type, body_bytes, deliver_at_ms, ttl_ms, deliveries, 0, 0, 0, size_bytes
     )
-    rest = directory + value
+    rest = directory + payload
     header = pack_header(
         rest,
         count=1,
@@ -238,7 +248,7 @@ def _add_headers(writer: BatchWriter, headers: tuple[Headers, ...]) -> None:
 def decode_batch(buffer: Buffer) -> list[Record]:
     """All records of a batch, in order. Raises InvalidArgumentError when it is damaged or unknown."""
     header = check(buffer)
-    if header.count == 1 and header.compression == NONE and header.length >= _SINGLE_VALUE_AT:
+    if header.count == 1 and header.compression == NONE and header.length >= _SINGLE_PAYLOAD_AT:
         record = _decode_single(buffer, header)
         if record is not None:
             return [record]
@@ -246,28 +256,30 @@ def decode_batch(buffer: Buffer) -> list[Record]:
 
 
 def _decode_single(buffer: Buffer, header: BatchHeader) -> Record | None:
-    """The record of a batch of one without optional columns; None when it is not exactly that."""
+    """The record of a batch of one without optional columns; None: the batch is another one."""
     directory = _SINGLE.unpack_from(buffer, HEADER_BYTES)
     columns, priority, content_type, body_bytes, deliver_at_ms, ttl_ms, deliveries, low, high, start, end = directory
-    size_bytes = header.length - _SINGLE_VALUE_AT
+    size_bytes = header.length - _SINGLE_PAYLOAD_AT
     if columns or low or high or start or end != size_bytes or body_bytes != _SINGLE_OFFSETS_BYTES + size_bytes:
         return None
     if header.format != FORMAT_COLUMNS:
         return None
-    value = bytes(buffer[_SINGLE_VALUE_AT:])
-    return Record(value, None, (), header.first_time_ms, priority, content_type, deliver_at_ms, ttl_ms, b"", deliveries)
+    payload = bytes(buffer[_SINGLE_PAYLOAD_AT:])
+    return Record(
+        payload, None, (), header.first_time_ms, priority, content_type, deliver_at_ms, ttl_ms, b"", deliveries
+    )
 
 
-def decode_values(buffer: Buffer) -> list[bytes]:
-    """Only the values, with the same checks of what it reads, in at most half of the time of `decode_batch`."""
-    return open_columns(buffer, check(buffer)).values.items()
+def decode_payloads(buffer: Buffer) -> list[bytes]:
+    """Only the payloads, with the same checks, in at most half the time of `decode_batch`."""
+    return open_columns(buffer, check(buffer)).payloads.items()
 
 
 def records_of(columns: Columns, first_time_ms: int) -> list[Record]:
     """The records of opened columns. Raises InvalidArgumentError when an offset is wrong."""
     directory = columns.directory
     fields = zip(
-        columns.values.items(),
+        columns.payloads.items(),
         repeat(None) if columns.keys is None else keys_of(columns),
         repeat(()) if columns.header_offsets is None else headers_of(columns),
         repeat(first_time_ms) if columns.timestamps is None else columns.timestamps.tolist(),

@@ -1,8 +1,7 @@
-"""One batch, read piece by piece: what is not asked for is not decoded.
+"""A view of one batch that decodes only what is asked for.
 
-For readers that want one record of many, and for Arrow: the public `columns` are views of the batch
-without a copy, in exactly the buffers that `pyarrow` takes. Opening costs a few microseconds whatever
-the batch holds, plus the checksum.
+For readers that want one record of many, and for Arrow: the public `columns` are views of the batch without a copy, in
+the buffers that `pyarrow` takes. Opening costs a few microseconds for any batch, and the checksum.
 """
 
 from collections.abc import Iterator
@@ -16,16 +15,15 @@ from flotilla.types.records import Headers, Record
 
 
 class BatchView:
-    """Access by position in the batch, 0 to count - 1; negative ones are refused.
+    """Access by position in the batch, 0 to count - 1; negative positions are refused.
 
-    Every method raises InvalidArgumentError when the batch turns out to be malformed where it reads, so
-    that also a batch which nobody validated is safe to look at.
+    Every method raises InvalidArgumentError if the batch is malformed where it reads: an unchecked batch is safe too.
     """
 
     __slots__ = ("columns", "header")
 
     def __init__(self, buffer: Buffer, *, verify: bool = True, body_bytes_max: int = ENTRY_BYTES_MAX) -> None:
-        """Without `verify` the checksum is not computed, for bytes that were checked when they were read."""
+        """`verify=False` skips the checksum, for bytes that were checked before."""
         self.header = check(buffer) if verify else parse_header(buffer)
         self.columns = open_columns(buffer, self.header, body_bytes_max)
 
@@ -38,20 +36,20 @@ class BatchView:
 
     @property
     def priority(self) -> int:
-        """Of every record."""
+        """The priority of every record."""
         return self.columns.directory.priority
 
     @property
     def deliver_at_ms(self) -> int:
-        """Of every record; 0: at once."""
+        """The delivery time of every record; 0: at once."""
         return self.columns.directory.deliver_at_ms
 
     def offset(self, position: int) -> int:
-        """In the partition, once a leader has placed the batch."""
+        """The offset in the partition, once a leader has assigned it."""
         return self.header.base_offset + self._checked(position)
 
-    def value(self, position: int) -> bytes:
-        return self.columns.values.item(self._checked(position))
+    def payload(self, position: int) -> bytes:
+        return self.columns.payloads.item(self._checked(position))
 
     def key(self, position: int) -> bytes | None:
         self._checked(position)
@@ -99,7 +97,7 @@ class BatchView:
 
     def record(self, position: int) -> Record:
         return Record(
-            self.value(position),
+            self.payload(position),
             self.key(position),
             self.headers(position),
             self.timestamp_ms(position),
@@ -111,8 +109,8 @@ class BatchView:
             self.max_deliveries(position),
         )
 
-    def values(self) -> list[bytes]:
-        return self.columns.values.items()
+    def payloads(self) -> list[bytes]:
+        return self.columns.payloads.items()
 
     def records(self) -> list[Record]:
         return records_of(self.columns, self.header.first_time_ms)

@@ -1,7 +1,6 @@
-"""Columns on their way into a batch: gathered in the order of the layout, padded, joined and sealed.
+"""The writer of batches: gathers columns in the order of the layout, pads, joins and seals them.
 
-The one place that writes what `columns` reads. It does not know where the columns come from: from
-records, or from a batch that is being cut.
+It writes what `columns` reads. The columns come from records, or from a batch that is being cut.
 """
 
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ _PADDING: Final = tuple(bytes(size) for size in range(8))
 
 
 class BatchWriter:
-    """One batch in the making. Constants may be set directly; columns are added in the order of their bits."""
+    """One unfinished batch. Constants are set directly; columns are added in the order of their bits."""
 
     __slots__ = (
         "_blobs",
@@ -31,7 +30,7 @@ class BatchWriter:
         "ttl_ms",
     )
 
-    def __init__(self, value_offsets: bytes) -> None:
+    def __init__(self, payload_offsets: bytes) -> None:
         self.present = 0
         self.priority = 0
         self.content_type = 0
@@ -41,7 +40,7 @@ class BatchWriter:
         self._columns: list[Buffer] = []
         self._blobs: list[Buffer] = []
         self._columns_bytes = 0
-        self._append(self._columns, value_offsets)
+        self._append(self._columns, payload_offsets)
 
     def add(self, bit: int, column: Buffer, blob: Buffer | None = None) -> None:
         """A column of fixed width, or offsets with the bytes they point into."""
@@ -61,9 +60,9 @@ class BatchWriter:
 
     def seal(
         self,
-        values: Sequence[Buffer],
+        payloads: Sequence[Buffer],
         *,
-        value_bytes: int,
+        payload_bytes: int,
         count: int,
         first_time_ms: int,
         max_time_ms: int,
@@ -72,8 +71,8 @@ class BatchWriter:
         producer_epoch: int = 0,
         sequence: int = 0,
     ) -> tuple[bytes, bytes]:
-        """The header, still without base offset and term, and all that follows it."""
-        body_bytes = self._columns_bytes + value_bytes
+        """The header, without base offset and term, and everything after it."""
+        body_bytes = self._columns_bytes + payload_bytes
         if body_bytes > ENTRY_BYTES_MAX - COLUMNS_AT:
             raise InvalidArgumentError(f"columns of {body_bytes} bytes are too many for one batch")
         directory = DIRECTORY.pack(
@@ -81,9 +80,9 @@ class BatchWriter:
             self.deliver_at_ms, self.ttl_ms, self.max_deliveries, 0, 0,
         )  # fmt: skip
         if compression == NONE:
-            rest = b"".join([directory, *self._columns, *self._blobs, *values])
+            rest = b"".join([directory, *self._columns, *self._blobs, *payloads])
         else:
-            compression, body = compress(compression, b"".join([*self._columns, *self._blobs, *values]))
+            compression, body = compress(compression, b"".join([*self._columns, *self._blobs, *payloads]))
             rest = directory + body
         header = pack_header(
             rest,

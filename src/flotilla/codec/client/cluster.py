@@ -1,4 +1,4 @@
-"""Requests and replies about nodes and moves into and out of their protobuf messages: rows like client_messages'."""
+"""Rows of nodes and moves, as in `messages`."""
 
 from flotilla.codec.client.rows import Row, derived
 from flotilla.types.operations.cluster import (

@@ -1,15 +1,13 @@
 """Frames between clients and brokers: one frame carries one request or one response.
 
-The layout stands in proto/client.proto: a length, the length of the envelope, the envelope, and behind
-it the record batches as they are, outside of protobuf. Encoders return whole frames, length included,
-as buffers to be written one after the other; decoders take what follows the length, as a FrameReader
-cuts it. Batches are never copied: those that come out are slices of the frame, which must not change
-any more, and they can be written to if the frame can.
+The layout is in proto/client.proto: a length, the length of the envelope, the envelope, and after it the record
+batches as they are, outside of protobuf. Encoders return whole frames, length included, as buffers to be written one
+after the other; decoders take the bytes after the length, as a FrameReader cuts them. Batches are never copied:
+decoded ones are slices of the frame, which must not change any more, and are writable if the frame is.
 
-Decoding is total: whatever the bytes, it gives a value or raises InvalidArgumentError. A request that
-can be answered although it cannot be carried out (its id could be read, its kind is unknown, say)
-comes out as an error in place of the request, so that one bad request does not cost the connection.
-Unknown fields are ignored: a newer side may say more.
+Decoding is total: it returns a value or raises InvalidArgumentError, whatever the bytes are. A request with a readable
+id that cannot be carried out, such as one of an unknown kind, is decoded to an error in its place, so that one bad
+request does not end the connection. Unknown fields are ignored: the other side may be newer.
 """
 
 import struct
@@ -32,21 +30,21 @@ from flotilla.types.operations import Hello, Reply, Request, Welcome
 PROTOCOL_VERSION_MIN = 1
 PROTOCOL_VERSION_MAX = 1
 
-#: The id of an error that answers no particular request. Requests count from 1.
+#: The id of an error that answers no single request. Requests count from 1.
 NO_CORRELATION = 0
 
-#: Up to this size an attachment is copied: cheaper than a buffer of its own.
+#: Up to this size a copy of the attachment is cheaper than a buffer of its own.
 COPY_BYTES_MAX = 4096
-#: The text of an error is for people, and cut at this length.
+#: Longer error texts are cut.
 ERROR_CHARS_MAX = 2048
 RETRY_AFTER_MS_MAX = 3_600_000
 
-#: A whole frame, to be written one after the other.
+#: The pieces of one frame, to be written in order.
 Buffers: TypeAlias = list[Buffer]
 Incoming: TypeAlias = Request | Hello | FlotillaError
 Answer: TypeAlias = Reply | Welcome | FlotillaError
 
-#: Length of all that follows, length of the envelope.
+#: Length of the rest of the frame, length of the envelope.
 _LENGTHS = struct.Struct(">II")
 _ENVELOPE_LENGTH = struct.Struct(">I")
 _ENVELOPE_START = _ENVELOPE_LENGTH.size
@@ -70,16 +68,16 @@ def encode_request(correlation_id: int, request: Request | Hello) -> Buffers:
 def decode_request(frame: Buffer) -> tuple[int, Incoming]:
     """The correlation id and the request, or the error to answer it with.
 
-    Raises InvalidArgumentError when not even the id can be read: the other side speaks something else.
+    Raises InvalidArgumentError when the id cannot be read: the other side speaks another protocol.
     """
     data, attachment = _split(frame, REQUEST_ENVELOPE_BYTES_MAX)
     try:
         envelope = client_pb2.Request.FromString(data)
     except DecodeError as error:
-        raise InvalidArgumentError("the envelope of a request cannot be read") from error
+        raise InvalidArgumentError("the envelope of a request is malformed") from error
     row = _REQUEST_READERS.get(envelope.WhichOneof("body"))
     if row is None:
-        return envelope.correlation_id, InvalidArgumentError("the request is of a kind that is not known here")
+        return envelope.correlation_id, InvalidArgumentError("the kind of the request is unknown")
     if attachment and not row.has_attachment:
         return envelope.correlation_id, _unexpected(row)
     try:
@@ -100,14 +98,14 @@ def encode_response(correlation_id: int, answer: Answer) -> Buffers:
 def decode_response(frame: Buffer) -> tuple[int, Answer]:
     """The correlation id and the answer; an error of the broker is returned, not raised.
 
-    An answer or an error code that is not known here comes out as an UnknownError.
-    Raises InvalidArgumentError for what no broker sends.
+    An unknown kind of answer or error code is decoded to an UnknownError.
+    Raises InvalidArgumentError for bytes that no broker sends.
     """
     data, attachment = _split(frame, CLIENT_FRAME_BYTES_MAX)
     try:
         envelope = client_pb2.Response.FromString(data)
     except DecodeError as error:
-        raise InvalidArgumentError("the envelope of a response cannot be read") from error
+        raise InvalidArgumentError("the envelope of a response is malformed") from error
     body = envelope.WhichOneof("body")
     row = _REPLY_READERS.get(body)
     if row is not None:
@@ -116,7 +114,7 @@ def decode_response(frame: Buffer) -> tuple[int, Answer]:
         return envelope.correlation_id, row.read(getattr(envelope, row.field), attachment)
     if body == "error":
         return envelope.correlation_id, _read_error(envelope.error)
-    return envelope.correlation_id, UnknownError("the answer is of a kind that is not known here")
+    return envelope.correlation_id, UnknownError("the kind of the answer is unknown")
 
 
 def _encode(envelope: Any, row: Row, value: Any, envelope_bytes_max: int) -> Buffers:
@@ -149,7 +147,7 @@ def _assemble(envelope: bytes, attachment: Sequence[Buffer]) -> Buffers:
 
 
 def _split(frame: Buffer, envelope_bytes_max: int) -> tuple[bytes, memoryview]:
-    """The envelope, and the attachment behind it."""
+    """The envelope, and the attachment after it."""
     frame_bytes = len(frame)
     if not _ENVELOPE_START <= frame_bytes <= CLIENT_FRAME_BYTES_MAX:
         raise InvalidArgumentError(f"no frame has {frame_bytes} bytes")
@@ -169,7 +167,7 @@ def _unexpected(row: Row) -> InvalidArgumentError:
 
 def _write_error(body: client_pb2.Error, error: FlotillaError) -> None:
     body.code = error.row.code
-    # An error may quote what cannot be written as UTF-8, such as the name of a file.
+    # An error may quote text that is not UTF-8, such as the name of a file.
     body.message = str(error)[:ERROR_CHARS_MAX].encode(errors="backslashreplace").decode()
     body.retry_after_ms = min(error.retry_after_ms, RETRY_AFTER_MS_MAX)
     if isinstance(error, NotLeaderError):
@@ -182,7 +180,7 @@ def _read_error(body: client_pb2.Error) -> FlotillaError:
         error: FlotillaError = UnknownError(f"error {body.code}: {body.message}")
     elif kind is NotLeaderError:
         error = NotLeaderError(address=body.leader)
-        # The text of the broker names the node, whose number does not travel.
+        # The broker's text names the node, whose number is not sent.
         error.args = (body.message,)
     else:
         error = kind(body.message)

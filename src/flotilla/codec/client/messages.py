@@ -1,9 +1,8 @@
-"""Each request and reply into and out of its protobuf message (proto/client.proto): one row per value.
+"""Rows of the log, topics and the cluster: how each value gets into its message of proto/client.proto and back.
 
-A writer fills the body of an envelope and returns what travels behind it as raw bytes; a reader makes
-the value out of a body and those bytes. Frames, errors and correlation ids are not known here: that is
-`client.py`. The same noun stands in the value and in the contract, so plain rows are a list of
-names; the rows of the data path are written out because they are taken for every batch.
+A writer fills the body of an envelope and returns the raw bytes that follow it; a reader makes the value of both.
+`frames` adds lengths, correlation ids and errors. A value and its message use the same names, so most rows are derived
+from them; the rows of the data path are written out because they run for every batch.
 """
 
 from collections.abc import Sequence

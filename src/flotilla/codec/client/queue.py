@@ -1,7 +1,7 @@
-"""Requests and replies of queue groups into and out of their protobuf messages: rows like those of client_messages.
+"""Rows of queue groups, as in `messages`.
 
-Runs of offsets and deliveries travel as numbers side by side, which protobuf packs: a thousand of them cost a
-few list operations, not a thousand messages. Numbers that belong together must be equally many.
+Ranges of offsets and deliveries travel as columns of numbers, which protobuf packs: a thousand of them cost a few list
+operations, not a thousand messages. The columns must be equally long.
 """
 
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ from flotilla.types.operations.queue import (
     Withdraw,
 )
 
-# What several messages have in common.
+# Parts that several messages share.
 
 
 def write_leases(body: client_pb2.LeaseRanges, leases: list[LeaseRange]) -> None:
@@ -96,11 +96,11 @@ def _write_start(body: client_pb2.Start, start: Start) -> None:
 
 
 def _read_start(body: Any) -> Start:
-    """Who says nothing starts at the earliest."""
+    """Without a start, the earliest."""
     return Start(body.start.kind, body.start.value) if body.HasField("start") else Start()
 
 
-#: The same as parts of derived rows.
+#: These parts in derived rows.
 LEASES = Part(lambda body, leases: write_leases(body.leases, leases), lambda body: read_leases(body.leases))
 _START = Part(lambda body, start: _write_start(body.start, start), _read_start)
 

@@ -1,4 +1,4 @@
-"""One row per value that travels: how a request or a reply gets into its protobuf message and out of it."""
+"""The rows of the client protocol: how each request and reply gets into its protobuf message and back."""
 
 import re
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""Requests and replies of stream groups into and out of their protobuf messages: rows like those of client_messages."""
+"""Rows of stream groups, as in `messages`."""
 
 from flotilla.codec.client.rows import Row, derived
 from flotilla.codec.fields import columns

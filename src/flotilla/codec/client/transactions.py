@@ -1,4 +1,4 @@
-"""Requests and replies of transactions into and out of their protobuf messages: rows like those of client_messages."""
+"""Rows of transactions, as in `messages`."""
 
 from collections.abc import Sequence
 

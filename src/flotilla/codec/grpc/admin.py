@@ -17,7 +17,7 @@ from flotilla.types.operations import stream as stream
 from flotilla.types.operations import transactions as transactions
 from flotilla.types.operations.queue import LeaseRange
 
-# Messages, and groups.
+# Messages and groups.
 
 
 def read_cancel(body: pb.CancelMessagesRequest) -> EachPartition:
@@ -25,7 +25,7 @@ def read_cancel(body: pb.CancelMessagesRequest) -> EachPartition:
     if body.HasField("partition"):
         partitions = [body.partition]
     elif offsets:
-        raise InvalidArgumentError("an offset is one of a partition: say which")
+        raise InvalidArgumentError("offsets need a partition")
     else:
         partitions = []
     return EachPartition(body.topic, partitions, lambda number: queue.CancelRecords(body.topic, number, offsets, keys))
@@ -98,7 +98,7 @@ def write_group_deleted(asked: GroupEnd, answer: None) -> pb.DeleteGroupReply:
 
 def read_stage_ack(body: pb.StageAckRequest) -> transactions.StageSettlement:
     if bool(body.leases) == bool(body.held):
-        raise InvalidArgumentError("say which leases: either as they came with messages, or as runs")
+        raise InvalidArgumentError("give either leases or held")
     found = leases_by_partition(body.leases)
     for run in body.held:
         found.setdefault(run.partition, []).append(LeaseRange(run.lease_id, run.first, run.first + run.count))
@@ -109,7 +109,7 @@ def read_stage_ack(body: pb.StageAckRequest) -> transactions.StageSettlement:
     )
 
 
-# Topics and brokers, which are called a little differently here.
+# Topics and brokers, some of whose fields have other names in this contract.
 
 TOPIC = fields_of(
     ops.TopicInfo,

@@ -1,7 +1,7 @@
-"""The gRPC contract as a table: each call with how its messages are read and what is written in return.
+"""The gRPC contract as a table: how the messages of each call are read and written.
 
-A door needs nothing else of it: bytes become a message, a message becomes a value, and what was asked together with
-what was answered becomes a message again. Reading raises InvalidArgumentError for what no broker would understand.
+An endpoint decodes bytes to a message, reads the message to a value, and writes the value and its answer to a message
+again. Reading raises InvalidArgumentError.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,7 +22,7 @@ SERVICE_NAME: Final[str] = _SERVICE.full_name
 
 
 class Call(NamedTuple):
-    """One call of the contract that is answered once."""
+    """One unary call of the contract."""
 
     name: str
     #: A message of the contract to a value.
@@ -43,7 +43,7 @@ def _derived(
     read: Callable[[Any], Any] | None = None,
     write: Callable[[Any, Any], Any] | None = None,
 ) -> Call:
-    """A call by the names of the fields, in the request and in its reply; `asked` and `answered` say what differs."""
+    """A call by the names of its fields; `asked` and `answered` declare what differs in the request and the reply."""
     method = _SERVICE.methods_by_name[name]
     if read is None:
         read = fields_of(request, method.input_type, **asked).read
@@ -62,7 +62,7 @@ def _writer(message: Descriptor, reply: type[Reply], declared: Declared) -> Call
     return write
 
 
-#: Calls that are one request of the broker's, wherever it has to go.
+#: Calls that are one request to a broker.
 REQUESTS: Final = (
     _derived("ListOffsets", ops.ListOffsets),
     _derived("CommitOffset", ops.CommitOffset),
@@ -103,7 +103,7 @@ OF_PARTITIONS: Final = (
 )
 RESET_GROUP: Final = Call("ResetGroup", admin.read_reset_group, admin.write_resets)
 DELETE_GROUP: Final = Call("DeleteGroup", admin.read_delete_group, admin.write_group_deleted)
-#: Calls about leases.
+#: Calls that settle or extend leases.
 OF_LEASES: Final = (
     Call("Ack", queue.read_ack, queue.write_settled),
     Call("Nack", queue.read_nack, queue.write_settled),
@@ -117,19 +117,19 @@ POLL: Final = Call("Poll", queue.read_poll, queue.write_polled)
 
 
 def decoder(name: str) -> Callable[[bytes], Any]:
-    """Bytes to the message that a call takes."""
+    """Decodes the request of a call."""
     kind: Any = getattr(pb, _SERVICE.methods_by_name[name].input_type.name)
     read: Callable[[bytes], Any] = kind.FromString
     return read
 
 
 def encoder(name: str) -> Callable[[Any], bytes]:
-    """The message that a call returns to bytes."""
+    """Encodes the reply of a call."""
     kind: Any = getattr(pb, _SERVICE.methods_by_name[name].output_type.name)
     write: Callable[[Any], bytes] = kind.SerializeToString
     return write
 
 
 def call_names() -> list[str]:
-    """Everything that the contract offers."""
+    """The names of all calls of the contract."""
     return [method.name for method in _SERVICE.methods]

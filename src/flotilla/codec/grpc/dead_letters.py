@@ -10,7 +10,7 @@ from flotilla.types.records import Headers
 _LIMIT_TO_SEE = 100
 _LIMIT = 1_000
 
-#: Numbers of a letter with the most that the contract holds. They come from headers, which people can write, too.
+#: Numbers of a letter with the maximum of their fields. They come from headers, which clients can write, too.
 _NUMBERS = {
     "partition": 2**32 - 1,
     "offset": 2**64 - 1,
@@ -23,7 +23,7 @@ _NUMBERS = {
 
 
 class Letter(Protocol):
-    """What is told of a dead letter, beside its numbers."""
+    """A dead letter, beside its numbers."""
 
     @property
     def payload(self) -> bytes: ...
@@ -42,7 +42,7 @@ class Letter(Protocol):
 
 
 class Counts(Protocol):
-    """What became of dead letters."""
+    """The result of a redrive or a purge."""
 
     @property
     def done(self) -> int: ...

@@ -35,7 +35,7 @@ from flotilla.types.operations.queue import (
     Subscribe,
 )
 
-#: What is answered unless more is asked for: gRPC clients take 4 MiB unless they are set otherwise.
+#: Default sizes of answers: gRPC clients accept 4 MiB by default.
 _FETCH_BYTES: Final = 1 * MIB
 _POLL_BYTES: Final = 2 * MIB
 _POLL_MESSAGES: Final = 16
@@ -56,17 +56,17 @@ def read_produce(body: pb.ProduceRequest, now_ms: int) -> ProduceRecords | Produ
     partition = body.partition if body.HasField("partition") else None
     if body.batch:
         if body.records:
-            raise InvalidArgumentError("say either records or a batch")
+            raise InvalidArgumentError("give either records or a batch")
         if partition is None:
-            raise InvalidArgumentError("a batch goes to one partition: say which")
+            raise InvalidArgumentError("a batch needs a partition")
         return Produce(body.topic, partition, body.batch)
     if not body.records:
-        raise InvalidArgumentError("there is nothing to store")
+        raise InvalidArgumentError("the request has neither records nor a batch")
     return ProduceRecords(body.topic, partition, [read_record(record, now_ms) for record in body.records])
 
 
 def write_receipts(receipts: Sequence[tuple[int, int, bool]]) -> pb.ProduceReply:
-    """Of (partition, offset, whether it was there before)."""
+    """Receipts of (partition, offset, duplicate)."""
     reply = pb.ProduceReply()
     for partition, offset, duplicate in receipts:
         reply.receipts.add(partition=partition, offset=offset, duplicate=duplicate)
@@ -83,7 +83,7 @@ def write_produced(request: Produce, produced: Produced) -> pb.ProduceReply:
 
 
 def write_failure(error: FlotillaError) -> pb.ProduceReply:
-    """What one request of a stream is answered with."""
+    """The answer to one failed request of a stream."""
     row = error.row
     return pb.ProduceReply(
         error=pb.Error(
@@ -137,7 +137,7 @@ def write_fetched(asked: FetchMessages, fetched: Fetched) -> pb.FetchReply:
 def read_start(body: pb.Start) -> Start:
     kind = _PLACES.get(body.place)
     if kind is None:
-        raise InvalidArgumentError(f"{body.place} is no place where a group could begin")
+        raise InvalidArgumentError(f"{body.place} is no start of a group")
     return Start(kind, body.value if kind in (FROM_OFFSET, FROM_TIME) else 0)
 
 
@@ -177,7 +177,7 @@ def _write_deliveries(
 def read_subscribe(
     body: pb.SubscribeRequest,
 ) -> OpenSubscription | AddSubscriptionCredit | SettleLeases | ExtendLeases:
-    """One word of a subscription. Raises InvalidArgumentError."""
+    """One command of a subscription. Raises InvalidArgumentError."""
     kind = body.WhichOneof("body")
     if kind == "open":
         return _read_open(body.open)
@@ -189,7 +189,7 @@ def read_subscribe(
         return read_nack(body.nack)
     if kind == "extend":
         return read_extend(body.extend)
-    raise InvalidArgumentError("the request says nothing that is known here")
+    raise InvalidArgumentError("the request has no known command")
 
 
 def _read_open(body: pb.SubscribeRequest.Open) -> OpenSubscription:
@@ -219,12 +219,12 @@ def write_refused(expired: Expired, *, is_by_token: bool) -> pb.SubscribeReply:
     return reply
 
 
-# Ends of leases.
+# Settlements.
 
 
 def _read_held(leases: Sequence[str], held: Sequence[pb.Held]) -> tuple[dict[int, list[LeaseRange]], bool]:
     if bool(leases) == bool(held):
-        raise InvalidArgumentError("say which leases: either as they came with messages, or as runs")
+        raise InvalidArgumentError("give either leases or held")
     if leases:
         return leases_by_partition(leases), True
     found: dict[int, list[LeaseRange]] = {}
@@ -244,7 +244,7 @@ def read_nack(body: pb.NackRequest) -> SettleLeases:
     held, is_by_token = _read_held(body.leases, body.held)
     kind = _KINDS.get(body.kind)
     if kind is None:
-        raise InvalidArgumentError(f"{body.kind} is no way to give a message back")
+        raise InvalidArgumentError(f"{body.kind} is no kind of nack")
     delay_ms = 0 if kind == RELEASE else BY_BACKOFF
     if body.HasField("delay_ms"):
         delay_ms = body.delay_ms

@@ -1,7 +1,6 @@
 """Records and messages of the gRPC contract: into records, and out of stored batches.
 
-Messages are made in bulk from the columns of a batch. The common one, a payload without anything else, takes a short
-way: one is made for each record that a reader gets.
+Messages are made in bulk from the columns of a batch. A record with nothing but a payload takes a short path.
 """
 
 from collections.abc import Iterable
@@ -17,11 +16,11 @@ from flotilla.types.records import Record
 
 
 def read_record(body: pb.Record, now_ms: int) -> Record:
-    """Raises InvalidArgumentError. Its bounds are checked by whoever knows those of the topic."""
+    """Raises InvalidArgumentError. The gateway checks the limits of the topic."""
     deliver_at_ms = body.deliver_at_ms
     if body.delay_ms:
         if deliver_at_ms:
-            raise InvalidArgumentError("say either delay_ms or deliver_at_ms")
+            raise InvalidArgumentError("give either delay_ms or deliver_at_ms")
         deliver_at_ms = min(now_ms + body.delay_ms, TIME_MS_MAX)
     return Record(
         body.payload,
@@ -38,7 +37,7 @@ def read_record(body: pb.Record, now_ms: int) -> Record:
 
 
 def open_batch(data: bytes | memoryview) -> BatchView:
-    """A batch that came from a broker. Raises CorruptionError: whatever is wrong with it, the caller did not do it."""
+    """Opens a batch from a broker. Raises CorruptionError: a malformed batch is not the caller's fault."""
     try:
         return BatchView(data)
     except InvalidArgumentError as error:
@@ -46,12 +45,12 @@ def open_batch(data: bytes | memoryview) -> BatchView:
 
 
 def add_messages(target: Any, view: BatchView, partition: int, skip_below: int = 0) -> None:
-    """The records of a stored batch from an offset on, into a repeated field of messages. Raises CorruptionError."""
+    """Adds the records of a stored batch from an offset on to a field of messages. Raises CorruptionError."""
     _add(target, view, partition, view.header.base_offset, skip_below=skip_below)
 
 
 def add_delivered(target: Any, deliveries: Iterable[Delivery]) -> None:
-    """What was leased, with what to settle it by. Raises CorruptionError."""
+    """Adds leased messages with their lease tokens. Raises CorruptionError."""
     for delivery in deliveries:
         view = open_batch(delivery.batch)
         if view.count != delivery.count:
@@ -90,7 +89,7 @@ def _add(
             _add_rest(message, record)
 
 
-#: What most records do not have: key and headers; content type and everything behind it but the shared time.
+#: Fields that most records leave empty: key and headers; content type and the fields after it.
 _NOTHING_BEFORE_TIME = Record(b"")[1:3]
 _NOTHING_ELSE = Record(b"")[5:]
 
@@ -107,7 +106,7 @@ def _add_rest(message: pb.Message, record: Record) -> None:
 
 
 def add_deliveries(target: Any, deliveries: Iterable[Delivery]) -> None:
-    """What was leased, as it is."""
+    """Adds deliveries with their batches as they are."""
     for each in deliveries:
         target.add(
             partition=each.partition,

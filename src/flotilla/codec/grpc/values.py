@@ -1,4 +1,4 @@
-"""What the gRPC contract asks for beyond one request to one partition: values between its messages and the door."""
+"""Values between the gRPC messages and the endpoint, for calls that are more than one request to one partition."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from flotilla.types.records import Record
 
 @dataclass(slots=True)
 class ProduceRecords:
-    """Records for a topic; the partition is the keys' matter unless it is named."""
+    """Records for a topic; the keys choose the partition unless it is given."""
 
     topic: str
     partition: int | None
@@ -20,7 +20,7 @@ class ProduceRecords:
 @dataclass(slots=True)
 class FetchMessages:
     request: Fetch
-    #: Batches are wanted as they are.
+    #: The answer has the batches as they are stored.
     has_batches: bool
 
 
@@ -49,7 +49,7 @@ class SettleLeases:
     group: str
     kind: int
     held: dict[int, list[LeaseRange]]
-    #: They were named one by one, and are named so in the answer.
+    #: The leases were given as tokens, and the answer names them as tokens.
     is_by_token: bool
     reason: str
     delay_ms: int
@@ -67,18 +67,18 @@ class ExtendLeases:
 
 @dataclass(slots=True)
 class EachPartition:
-    """The same request to several partitions of a topic: all of them if none is named."""
+    """The same request to several partitions of a topic; all of them if none is given."""
 
     topic: str
     partitions: list[int]
     make: Callable[[int], Request]
-    #: Partitions may not know what is asked about; only when all of them do not, that is an error.
+    #: NOT_FOUND is an error only if all partitions return it.
     is_partial: bool = False
 
 
 @dataclass(slots=True)
 class GroupMove:
-    """A group goes to another place in these partitions: in all of them if none is named."""
+    """Moves a group in these partitions; in all of them if none is given."""
 
     topic: str
     group: str
@@ -89,7 +89,7 @@ class GroupMove:
 
 @dataclass(slots=True)
 class GroupEnd:
-    """A group is forgotten in these partitions: altogether if none is named."""
+    """Deletes a group in these partitions; as a whole if none is given."""
 
     topic: str
     group: str
@@ -105,12 +105,12 @@ class Expired:
 
 @dataclass(slots=True)
 class DeadLettersAsked:
-    """Some dead letters of a group: to be shown, sent again or thrown away."""
+    """Dead letters of a group to list, redrive or purge."""
 
     topic: str
     group: str
     limit: int
-    #: Which are meant; empty and 0: not said.
+    #: The filter; empty and 0: not given.
     reason: str = ""
     since_ms: int = 0
     until_ms: int = 0

@@ -1,15 +1,14 @@
 """Frames between nodes: one frame carries many groups' messages for one peer.
 
-The layout stands in proto/peer.proto: checksum, envelope, then the bodies of entries and snapshot
-pieces outside of protobuf. Kinds that come by the thousand (heartbeats, appends, their replies)
-travel as rows in packed arrays, the rare ones as protobuf messages; runs in the envelope keep their
-order, so that a frame decodes to exactly the messages it was made of. Sender and target are said
-once per frame and cannot differ between its messages. The two kinds that travel alone when there is
-little to do need no envelope (short_frames.py).
+The layout is in proto/peer.proto: checksum, envelope, then the bodies of entries and snapshot pieces outside of
+protobuf. Frequent kinds (heartbeats, appends, their replies) travel as rows in packed arrays, the rare ones as protobuf
+messages. Runs in the envelope record their order, so a frame decodes to the messages it was made of. Sender and target
+are given once per frame and are the same for all its messages. The two kinds that are sent alone under little load
+need no envelope (`short_frames`).
 
-Decoding is total. Whatever the bytes, it gives messages or raises InvalidArgumentError: the checksum
-finds damage, and a frame whose checksum holds but whose numbers lie is refused as well. What it
-allocates is bounded by the length of the input; large bodies stay slices of it.
+Decoding is total: it returns messages or raises InvalidArgumentError, whatever the bytes are. The checksum detects
+damage, and a frame with a valid checksum and inconsistent numbers is refused as well. Allocation is bounded by the
+length of the input; large bodies are slices of it.
 """
 
 import struct
@@ -29,10 +28,10 @@ from flotilla.types.limits import ENTRY_BYTES_MAX, PEER_FRAME_BYTES_MAX
 
 PROTOCOL_VERSION = 1
 
-#: Room for everything that is not a body. It bounds the objects that a lying peer can have us make.
+#: Room for everything but bodies. It bounds the objects that a faulty peer can make this node allocate.
 ENVELOPE_BYTES_MAX = PEER_FRAME_BYTES_MAX - ENTRY_BYTES_MAX
 
-#: What a message, an entry and a member of a configuration add to an envelope at most.
+#: The most that a message, an entry and a member of a configuration add to an envelope.
 _MESSAGE_BYTES_MAX = 112
 _ENTRY_BYTES_MAX = 32
 _MEMBER_BYTES_MAX = 10
@@ -47,7 +46,7 @@ _READERS = {codec.number: (codec.field, codec.width, codec.read) for codec in CO
 
 
 def encode_frame(messages: Sequence[tuple[GroupId, Message]]) -> list[Buffer]:
-    """One frame, as buffers to be written one after the other. Large bodies are the caller's own, not copies.
+    """One frame, as buffers to be written in order. Large bodies are not copied.
 
     All messages have the same sender and the same target. The caller keeps their summed
     `framed_bytes_max` within PEER_FRAME_BYTES_MAX; a frame over the limit raises InvalidArgumentError.
@@ -72,7 +71,7 @@ def encode_frame(messages: Sequence[tuple[GroupId, Message]]) -> list[Buffer]:
 def _write_runs(
     outgoing: Outgoing, messages: Sequence[tuple[GroupId, Message]], sender: NodeId, target: NodeId
 ) -> list[int]:
-    """Hands every message to the writer of its kind; the runs that keep their order."""
+    """Passes every message to the writer of its kind; returns the runs that record their order."""
     runs: list[int] = []
     last_number = 0
     for group, message in messages:
@@ -89,7 +88,7 @@ def _write_runs(
 
 
 def framed_bytes_max(message: Message) -> int:
-    """The most that a message adds to a frame: for whoever decides how many go into one."""
+    """The most that a message adds to a frame; the sender fills frames by it."""
     size = _MESSAGE_BYTES_MAX
     if isinstance(message, Append | RepairReply):
         for entry in message.entries:
@@ -117,30 +116,30 @@ def decode_frame(data: Buffer | bytearray) -> list[tuple[GroupId, Message]]:
     size = len(data)
     if not _PREFIX.size <= size <= PEER_FRAME_BYTES_MAX:
         raise InvalidArgumentError(f"no frame has {size} bytes")
-    # A small frame is copied whole at most once; of a large one nothing is copied that is large itself.
+    # A small frame is copied once at most; the large parts of a large one are not copied.
     data = bytes(data) if size <= COPY_BYTES_MAX else memoryview(data)
     checksum, envelope_size = _PREFIX.unpack_from(data)
     if crc32c(data[_CHECKSUM.size :]) != checksum:
-        raise InvalidArgumentError("the checksum of a frame does not hold")
+        raise InvalidArgumentError("the checksum of a frame is wrong")
     if envelope_size == 0:
         return [decode_short(data, _PREFIX.size)]
     envelope_end = _PREFIX.size + envelope_size
     if envelope_end > size or envelope_size > ENVELOPE_BYTES_MAX:
-        raise InvalidArgumentError("the envelope of a frame is longer than it may be")
+        raise InvalidArgumentError("the envelope of a frame is too long")
     try:
         envelope = peer_pb2.Frame.FromString(bytes(data[_PREFIX.size : envelope_end]))
     except DecodeError as error:
-        raise InvalidArgumentError("the envelope of a frame cannot be read") from error
+        raise InvalidArgumentError("the envelope of a frame is malformed") from error
     if envelope.version != PROTOCOL_VERSION:
-        raise InvalidArgumentError(f"protocol version {envelope.version} is not spoken here")
-    # Slices here and below: a repeated field becomes a list at once but is slow to walk.
+        raise InvalidArgumentError(f"protocol version {envelope.version} is not supported")
+    # Slices here and below: copying a repeated field to a list is faster than iterating over it.
     incoming = Incoming(envelope.sender, envelope.target, envelope.entries[:], data, envelope_end)
     _read_runs(envelope, incoming)
     return incoming.finish()
 
 
 def _assemble(envelope: bytes, bodies: list[Buffer]) -> list[Buffer]:
-    """Prefix, envelope and bodies; neighbours that are small are joined into one buffer."""
+    """Prefix, envelope and bodies; small neighbours are joined into one buffer."""
     if len(envelope) > ENVELOPE_BYTES_MAX:
         raise InvalidArgumentError(f"an envelope of {len(envelope)} bytes is over the limit of {ENVELOPE_BYTES_MAX}")
     if not bodies:
@@ -177,11 +176,11 @@ def _reader(number: int) -> tuple[str, int, Callable[[Incoming, list[Any]], None
 
 
 def _read_runs(envelope: peer_pb2.Frame, incoming: Incoming) -> None:
-    """Hands every run of messages to the reader of its kind, in order."""
+    """Passes every run of messages to the reader of its kind, in order."""
     runs = envelope.runs[:]
     if not runs or len(runs) % 2:
         raise InvalidArgumentError("the runs of a frame are no pairs")
-    #: Of each kind met so far: what its field holds and how many cells of it have been read.
+    #: Of each kind: the cells of its field, and how many of them have been read.
     fields: dict[int, tuple[list[Any], int]] = {}
     numbers = iter(runs)
     for number, count in zip(numbers, numbers, strict=True):

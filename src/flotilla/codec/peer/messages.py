@@ -1,9 +1,9 @@
 """Each message between replicas, into and out of the envelope of a frame (proto/peer.proto).
 
-One pair of functions per message and one table over them. A writer adds a message to the columns of
-an `Outgoing` frame; a reader takes a run of one kind (cells of a packed array, or protobuf messages)
-and hands the messages to an `Incoming` one. How a frame is put together, its checksum and its order
-are not known here: that is `peer.py`. Readers raise InvalidArgumentError for whatever no writer makes.
+One pair of functions per message, and one table of them. A writer adds a message to the columns of an `Outgoing`
+frame; a reader takes a run of one kind (cells of a packed array, or protobuf messages) and adds the messages to an
+`Incoming` one. `frames` adds the order and the checksum. Readers raise InvalidArgumentError for everything that no
+writer makes.
 """
 
 from collections import defaultdict
@@ -43,7 +43,7 @@ from flotilla.types.limits import ENTRY_BYTES_MAX, SNAPSHOT_BYTES_MAX, SNAPSHOT_
 
 Buffer: TypeAlias = bytes | memoryview
 
-#: Up to this size a body is copied: cheaper than a buffer of its own, and it lets go of the frame.
+#: Up to this size a body is copied: that is cheaper than a view, and frees the frame.
 COPY_BYTES_MAX = 4096
 
 ENTRY_KINDS = (DATA, NOOP, CONFIG)
@@ -70,19 +70,19 @@ class Outgoing:
 
 
 class Incoming:
-    """A frame being read: its two ends, the messages so far, and the entries and bodies not yet handed out."""
+    """A frame being read: sender and target, the messages so far, and the unused entries and bodies."""
 
     __slots__ = ("_data", "_data_end", "_entries", "_entries_end", "messages", "sender", "target")
 
     def __init__(self, sender: NodeId, target: NodeId, entries: list[int], data: Buffer, bodies_start: int) -> None:
         if sender == NO_NODE or target == NO_NODE:
-            raise InvalidArgumentError("a frame does not say whose it is")
+            raise InvalidArgumentError("a frame has no sender or target")
         self.sender = sender
         self.target = target
         self.messages: list[tuple[GroupId, Message]] = []
         self._entries = entries
         self._entries_end = 0
-        #: The whole frame, and up to where it has been handed out: bodies begin at bodies_start.
+        #: The whole frame, and how far its bodies are used; they begin at bodies_start.
         self._data = data
         self._data_end = bodies_start
 
@@ -114,7 +114,7 @@ class Incoming:
         return bytes(self._data[start:end])
 
     def finish(self) -> list[tuple[GroupId, Message]]:
-        """All messages, provided that they account for everything the frame holds."""
+        """All messages. Raises InvalidArgumentError if entries or bodies are left."""
         if self._entries_end != len(self._entries):
             raise InvalidArgumentError("a frame holds more entries than its messages")
         if self._data_end != len(self._data):
@@ -122,17 +122,17 @@ class Incoming:
         return self.messages
 
 
-# Kinds that come by the thousand: rows of fixed width.
+# Frequent kinds: rows of fixed width.
 
 
 def _read_rows(kind: Callable[..., Message], width: int) -> Callable[[Incoming, list[int]], None]:
-    """A reader of rows that hold the group and then the fields of a message as they are, in their order."""
+    """A reader of rows that are the group and then the fields of a message, in order."""
 
     def read(frame: Incoming, words: list[int]) -> None:
         if len(words) == width:
             frame.messages.append((words[0], kind(frame.sender, frame.target, *words[1:])))
             return
-        # Column by column: a loop over the rows would take one and a half times as long.
+        # Column by column: a loop over the rows takes one and a half times as long.
         columns = [words[place::width] for place in range(1, width)]
         made = map(kind, repeat(frame.sender), repeat(frame.target), *columns)
         frame.messages += zip(words[::width], made, strict=True)
@@ -194,7 +194,7 @@ def _read_append_replies(frame: Incoming, words: list[int]) -> None:
     cells = iter(words)
     for group, term, index, accepted, hint_index, hint_term in zip(*[cells] * 6, strict=True):
         if accepted > 1:
-            raise InvalidArgumentError(f"an append is accepted or not, and not {accepted}")
+            raise InvalidArgumentError(f"accepted is 0 or 1, not {accepted}")
         messages.append((group, AppendReply(sender, target, term, index, accepted == 1, hint_index, hint_term)))
 
 
@@ -260,7 +260,7 @@ def _read_snapshot_chunks(frame: Incoming, rows: list[peer_pb2.SnapshotChunk]) -
         if whole > SNAPSHOT_BYTES_MAX:
             raise InvalidArgumentError(f"a snapshot of {whole} bytes is over the limit of {SNAPSHOT_BYTES_MAX}")
         if row.offset + size > whole:
-            raise InvalidArgumentError("a piece of a snapshot lies outside of it")
+            raise InvalidArgumentError("a piece of a snapshot is outside of it")
         configuration = decode_configuration(row.configuration)
         meta = SnapshotMeta(row.index, row.index_term, row.log_index, row.log_term, configuration, whole)
         data = frame.take_body(size)

@@ -1,12 +1,11 @@
 """The short form of a frame: one append of one small entry, or the answer to it.
 
-Without load nearly every frame between nodes is one of these two, and most of what a message costs then is making
-and taking apart envelopes. So they have a layout of their own, of fixed width, where other frames have an envelope
-(its length is 0 here):
+Under little load nearly every frame between nodes is one of these two, and their envelopes would be most of their
+cost. So they have a layout of fixed width in the place of the envelope, whose length is 0:
 
     kind u8 | sender, target, group, term u64 | the fields of the message, u64 each | the body of the entry
 
-Everything is big-endian. What it means is the same as in the long form, which any message can take.
+Everything is big-endian. The meaning is that of the long form, which any message can take.
 """
 
 import struct
@@ -18,9 +17,9 @@ from flotilla.types.ids import NO_NODE, GroupId
 
 _APPEND = 1
 _APPEND_REPLY = 2
-#: Behind the group and the term: prev_index, prev_term, commit; index, term and kind of the entry.
+#: After the group and the term: prev_index, prev_term, commit; index, term and kind of the entry.
 _APPEND_LAYOUT = struct.Struct(">B10Q")
-#: Behind the group and the term: index, accepted, hint_index, hint_term.
+#: After the group and the term: index, accepted, hint_index, hint_term.
 _REPLY_LAYOUT = struct.Struct(">B8Q")
 
 
@@ -88,7 +87,7 @@ def _decode_append(data: Buffer, start: int) -> tuple[GroupId, Append]:
         data, start
     )
     if sender == NO_NODE or target == NO_NODE:
-        raise InvalidArgumentError("a frame does not say whose it is")
+        raise InvalidArgumentError("a frame has no sender or target")
     if kind not in ENTRY_KINDS:
         raise InvalidArgumentError(f"there is no entry of kind {kind}")
     entry = Entry(index, entry_term, kind, bytes(data[start + _APPEND_LAYOUT.size :]))
@@ -98,7 +97,7 @@ def _decode_append(data: Buffer, start: int) -> tuple[GroupId, Append]:
 def _decode_append_reply(data: Buffer, start: int) -> tuple[GroupId, AppendReply]:
     _, sender, target, group, term, index, accepted, hint_index, hint_term = _REPLY_LAYOUT.unpack_from(data, start)
     if sender == NO_NODE or target == NO_NODE:
-        raise InvalidArgumentError("a frame does not say whose it is")
+        raise InvalidArgumentError("a frame has no sender or target")
     if accepted > 1:
-        raise InvalidArgumentError(f"an append is accepted or not, and not {accepted}")
+        raise InvalidArgumentError(f"accepted is 0 or 1, not {accepted}")
     return group, AppendReply(sender, target, term, index, accepted == 1, hint_index, hint_term)

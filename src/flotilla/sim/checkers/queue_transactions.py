@@ -105,7 +105,7 @@ class StageShadow:
 
     def stage(self, transaction_id: str, batch: bytes | memoryview) -> None:
         view = BatchView(batch)
-        part = NaivePart(view.header.producer_id, view.header.producer_sequence, tuple(view.values()))
+        part = NaivePart(view.header.producer_id, view.header.producer_sequence, tuple(view.payloads()))
         stage = self.open.setdefault(transaction_id, NaiveStage())
         if part[:2] not in [known[:2] for known in stage.parts]:
             stage.parts.append(part)
@@ -123,7 +123,7 @@ class StageShadow:
         if not self._registry.has_part(name, self._group):
             raise Violation(WHOLE, f"group {self._group} shows transaction {name}, which was not committed there")
         part = stage.parts[stage.shown]
-        if part.values != tuple(view.values()):
+        if part.values != tuple(view.payloads()):
             raise Violation(WHOLE, f"group {self._group} stores another batch of {name} than the next one")
         self.shown.setdefault(name, {})[part[:2]] = end_offset
         stage.shown += 1

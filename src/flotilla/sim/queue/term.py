@@ -227,7 +227,7 @@ class QueueTerm:
 
     def _checked(self, view: BatchView, answer: Answered) -> Answered:
         """Reports an answer to a producer to the checker, before it leaves."""
-        values = view.values()
+        values = view.payloads()
         if values[0][:1] != b"M":
             return answer
         identities = [read_message(value)[0] for value in values]

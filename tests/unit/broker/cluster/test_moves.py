@@ -7,7 +7,7 @@ import pytest
 
 from flotilla.broker.catalog import METADATA_GROUP
 from flotilla.codec.batch.header import parse_header
-from flotilla.codec.batch.records import decode_values
+from flotilla.codec.batch.records import decode_payloads
 from flotilla.metadata.move_commands import PlanMoves
 from flotilla.metadata.values import ACTIVE, Partition
 from flotilla.raft.node import RaftNode
@@ -98,7 +98,7 @@ def _records(leader: Node, topic: str, partition: int) -> Iterator[tuple[int, by
         if not reply.batches:
             return
         for stored in reply.batches:
-            values = decode_values(stored)
+            values = decode_payloads(stored)
             base = parse_header(stored).base_offset
             yield from enumerate(values, base)
             offset = base + len(values)

@@ -50,7 +50,7 @@ def caught_up(fleet: Fleet, at_least: int = 0) -> Node:
 def values_of(answer: Answer) -> list[bytes]:
     result = answer.result
     assert isinstance(result, Fetched), result
-    return [value for data in result.batches for value in BatchView(data).values()]
+    return [value for data in result.batches for value in BatchView(data).payloads()]
 
 
 def test_a_follower_shows_what_is_committed(fleet: Fleet) -> None:

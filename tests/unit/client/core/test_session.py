@@ -7,7 +7,7 @@ import pytest
 
 from flotilla.client._core.backoff import Backoff
 from flotilla.client._core.session_options import SessionOptions
-from flotilla.codec.batch.records import encode_values
+from flotilla.codec.batch.records import encode_payloads
 from flotilla.types.address import parse_address
 from flotilla.types.errors import (
     AlreadyExistsError,
@@ -399,7 +399,7 @@ def test_a_call_that_must_happen_once_is_not_sent_to_the_next_leader():
 
 def test_a_long_poll_leaves_a_silent_broker_after_its_wait():
     world = with_a_silent_leader()
-    world.cluster.topics["orders"][0].append(encode_values([b"x"], timestamp_ms=1))
+    world.cluster.topics["orders"][0].append(encode_payloads([b"x"], timestamp_ms=1))
     results = world.call(Fetch("orders", 0, 0, 1_000, wait_ms=3_000), ROUTE)
     world.cluster.topics["orders"][0].leader = 2
     world.pass_ms(3_900)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from flotilla.codec.batch.columns import COLUMNS_AT, read_directory
 from flotilla.codec.batch.compression import LZ4, NONE, ZSTD
 from flotilla.codec.batch.header import check, patch_base_offset
-from flotilla.codec.batch.records import decode_batch, decode_values, encode_batch, encode_values
+from flotilla.codec.batch.records import decode_batch, decode_payloads, encode_batch, encode_payloads
 from flotilla.codec.batch.view import BatchView
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.limits import BATCH_RECORD_COUNT_MAX, ENTRY_BYTES_MAX, MIB
@@ -24,7 +24,7 @@ JSON = [Record(b'{"order": %d, "state": "paid", "amount": 100}' % n, timestamp_m
 def test_round_trip(records, compression):
     batch = encode_batch(records, compression=compression)
     assert decode_batch(batch) == records
-    assert decode_values(batch) == [record.payload for record in records]
+    assert decode_payloads(batch) == [record.payload for record in records]
 
 
 @given(record_lists())
@@ -32,7 +32,7 @@ def test_a_view_says_the_same_one_by_one(records):
     view = BatchView(encode_batch(records))
     assert [view.record(position) for position in range(len(view))] == records
     assert list(view) == view.records() == records
-    assert view.values() == [record.payload for record in records]
+    assert view.payloads() == [record.payload for record in records]
     assert view.count == len(records)
 
 
@@ -41,13 +41,13 @@ def test_a_view_says_the_same_one_by_one(records):
 def test_any_buffer_is_read(kind, records):
     buffer = kind(encode_batch(records))
     assert decode_batch(buffer) == records
-    assert all(type(value) is bytes for value in decode_values(buffer))
+    assert all(type(value) is bytes for value in decode_payloads(buffer))
 
 
 @given(st.lists(st.binary(max_size=20), min_size=1, max_size=10), st.integers(0, 7), st.integers(0, 1000))
 def test_values_alone_make_the_same_batch_as_records(payloads, priority, timestamp_ms):
     records = [Record(value, timestamp_ms=timestamp_ms, priority=priority, content_type=2) for value in payloads]
-    alone = encode_values(payloads, timestamp_ms=timestamp_ms, priority=priority, content_type=2, producer_id=3)
+    alone = encode_payloads(payloads, timestamp_ms=timestamp_ms, priority=priority, content_type=2, producer_id=3)
     assert alone == encode_batch(records, producer_id=3)
 
 
@@ -57,7 +57,7 @@ def test_values_with_times_of_their_own_are_what_their_records_would_be(pairs, i
         pairs = [(value, pairs[0][1]) for value, _ in pairs]
     values, times = [value for value, _ in pairs], [time_ms for _, time_ms in pairs]
     records = [Record(value, timestamp_ms=time_ms) for value, time_ms in pairs]
-    assert encode_values(values, timestamps_ms=times, producer_id=3, sequence=7) == encode_batch(
+    assert encode_payloads(values, timestamps_ms=times, producer_id=3, sequence=7) == encode_batch(
         records, producer_id=3, sequence=7
     )
 
@@ -133,7 +133,13 @@ def test_columns_are_views_at_multiples_of_eight():
     columns = BatchView(batch).columns
     found = [columns.timestamps, columns.ttls, columns.key_validity, columns.header_offsets, columns.max_deliveries]
     found += [columns.content_types]
-    for column in (columns.values, columns.keys, columns.idempotency_keys, columns.header_names, columns.header_values):
+    for column in (
+        columns.payloads,
+        columns.keys,
+        columns.idempotency_keys,
+        columns.header_names,
+        columns.header_values,
+    ):
         found += [column.offsets, column.data]
     places = []
     for column in found:
@@ -151,7 +157,7 @@ def test_arrow_takes_the_columns_without_a_copy():
     batch = encode_batch(records)
     columns = BatchView(batch).columns
     count = columns.count
-    data = [arrow.py_buffer(part) for part in (columns.values.offsets, columns.values.data)]
+    data = [arrow.py_buffer(part) for part in (columns.payloads.offsets, columns.payloads.data)]
     keys = [arrow.py_buffer(part) for part in (columns.key_validity, columns.keys.offsets, columns.keys.data)]
     value_column = arrow.Array.from_buffers(arrow.binary(), count, [None, *data])
     key_column = arrow.Array.from_buffers(arrow.binary(), count, keys)
@@ -238,15 +244,23 @@ def test_what_does_not_fit_is_refused_by_type(records, reason):
 def test_values_that_do_not_fit_are_refused_too():
     for bad, priority in (([], 0), (["text"], 0), ([b""], 8)):
         with pytest.raises(InvalidArgumentError):
-            encode_values(bad, timestamp_ms=0, priority=priority)
+            encode_payloads(bad, timestamp_ms=0, priority=priority)
     with pytest.raises(InvalidArgumentError):
-        encode_values([b""], timestamp_ms=2**63)
+        encode_payloads([b""], timestamp_ms=2**63)
 
 
 @pytest.mark.parametrize("position", [-1, 3, 2**31])
 def test_a_view_has_no_other_positions(position):
     view = BatchView(encode_batch(FULL))
-    for read in (view.value, view.key, view.timestamp_ms, view.headers, view.idempotency_key, view.offset, view.record):
+    for read in (
+        view.payload,
+        view.key,
+        view.timestamp_ms,
+        view.headers,
+        view.idempotency_key,
+        view.offset,
+        view.record,
+    ):
         with pytest.raises(InvalidArgumentError, match="no record"):
             read(position)
 
@@ -254,7 +268,7 @@ def test_a_view_has_no_other_positions(position):
 def test_a_view_may_skip_the_checksum_and_nothing_else():
     spoiled = bytearray(encode_batch(FULL))
     spoiled[-1] ^= 1
-    assert BatchView(spoiled, verify=False).value(2) == b"w"
+    assert BatchView(spoiled, verify=False).payload(2) == b"w"
     with pytest.raises(InvalidArgumentError, match="checksum"):
         BatchView(spoiled)
     with pytest.raises(InvalidArgumentError):
@@ -275,7 +289,7 @@ def test_a_view_refuses_the_record_whose_offsets_are_wrong(first, second):
     batch = encode_batch([Record(b"one"), Record(b"two")])
     view = BatchView(overwritten(batch, COLUMNS_AT, "ii", first, second))
     with pytest.raises(InvalidArgumentError, match="outside"):
-        view.value(0)
+        view.payload(0)
 
 
 def test_a_foreign_batch_has_no_columns():
@@ -285,5 +299,5 @@ def test_a_foreign_batch_has_no_columns():
 
 def test_offsets_of_a_stretch_are_those_of_a_loop():
     lengths = [len(record.payload) for record in JSON]
-    offsets = BatchView(encode_batch(JSON)).columns.values.offsets.tolist()
+    offsets = BatchView(encode_batch(JSON)).columns.payloads.offsets.tolist()
     assert [end - start for start, end in pairwise(offsets)] == lengths

@@ -318,8 +318,8 @@ LIES = {
 
 REASONS = {
     "another version": "version 2",
-    "no sender": "whose it is",
-    "no target": "whose it is",
+    "no sender": "has no sender or target",
+    "no target": "has no sender or target",
     "no messages": "no pairs",
     "messages without runs": "no pairs",
     "half a run": "no pairs",
@@ -338,10 +338,10 @@ REASONS = {
     "an entry too large": "over the limit",
     "an entry beyond all sizes": "over the limit",
     "an entry of no kind": "of kind 4",
-    "accepted twice": "accepted or not",
+    "accepted twice": "accepted is 0 or 1",
     "a chunk too large": "a piece of .* over the limit",
     "a snapshot too large": "a snapshot of .* over the limit",
-    "a chunk outside of its snapshot": "lies outside",
+    "a chunk outside of its snapshot": "is outside",
     "a chunk without its body": "cut short",
     "a chunk with a broken configuration": "no configuration",
     "a chunk with node 0": "node 0",
@@ -368,14 +368,14 @@ SHORT_LIES = {
     "no kind": (lone(3, 1, 2, 9, 5, 4, 1, 0, 0), "of kind 3"),
     "an append cut short": (lone(1, 1, 2, 9, 5, 3, 4, 3, 4, 5), "of kind 1 and has 73 bytes"),
     "an append with a long body": (lone(1, 1, 2, 9, 5, 3, 4, 3, 4, 5, 1, more=bytes(4097)), "of kind 1"),
-    "an append of nobody": (lone(1, 0, 2, 9, 5, 3, 4, 3, 4, 5, 1), "whose it is"),
-    "an append to nobody": (lone(1, 1, 0, 9, 5, 3, 4, 3, 4, 5, 1), "whose it is"),
+    "an append of nobody": (lone(1, 0, 2, 9, 5, 3, 4, 3, 4, 5, 1), "has no sender or target"),
+    "an append to nobody": (lone(1, 1, 0, 9, 5, 3, 4, 3, 4, 5, 1), "has no sender or target"),
     "an entry of no kind": (lone(1, 1, 2, 9, 5, 3, 4, 3, 4, 5, 4), "of kind 4"),
     "a reply cut short": (lone(2, 2, 1, 9, 5, 4, 1, 0), "of kind 2 and has 57 bytes"),
     "a reply that goes on": (lone(2, 2, 1, 9, 5, 4, 1, 0, 0, more=b"x"), "of kind 2 and has 66 bytes"),
-    "a reply of nobody": (lone(2, 0, 1, 9, 5, 4, 1, 0, 0), "whose it is"),
-    "a reply to nobody": (lone(2, 2, 0, 9, 5, 4, 1, 0, 0), "whose it is"),
-    "accepted twice": (lone(2, 2, 1, 9, 5, 4, 2, 0, 0), "accepted or not"),
+    "a reply of nobody": (lone(2, 0, 1, 9, 5, 4, 1, 0, 0), "has no sender or target"),
+    "a reply to nobody": (lone(2, 2, 0, 9, 5, 4, 1, 0, 0), "has no sender or target"),
+    "accepted twice": (lone(2, 2, 1, 9, 5, 4, 2, 0, 0), "accepted is 0 or 1"),
 }
 
 
@@ -412,12 +412,12 @@ def test_the_truth_is_told_the_same_way():
 
 @pytest.mark.parametrize("length", [1_000, 2**32 - 1])
 def test_an_envelope_longer_than_its_frame_is_refused(length):
-    with pytest.raises(InvalidArgumentError, match="longer than it may be"):
+    with pytest.raises(InvalidArgumentError, match="too long"):
         decode_frame(sealed(b"", length=length))
 
 
 def test_an_envelope_over_the_limit_is_refused_before_it_is_parsed():
-    with pytest.raises(InvalidArgumentError, match="longer than it may be"):
+    with pytest.raises(InvalidArgumentError, match="too long"):
         decode_frame(sealed(bytes(ENVELOPE_BYTES_MAX + 1)))
 
 
