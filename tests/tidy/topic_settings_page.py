@@ -62,7 +62,8 @@ _ELSEWHERE = """\
 _NOTES: Final = {
     "partitions": "They can be added and never removed. Keys and idempotency keys are placed by their hash modulo this "
     "number, so adding some moves keys: order by key and deduplication do not reach across the change.",
-    "replication_factor": "With fewer brokers than this a topic gets one replica per broker. It can be altered.",
+    "replication_factor": "The default is lowered to the number of brokers, and missing replicas are added when "
+    "brokers can take them; a factor that is asked for by name and cannot be kept is refused. It can be altered.",
     "max_deliveries": "A nack, an expired lease and a lost consumer count as attempts; a release does not. A record "
     "can have a `max_deliveries` of its own.",
     "visibility_ms": "Consumers of this package renew their leases while a handler runs, so this is how long a message "
