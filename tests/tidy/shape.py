@@ -2,13 +2,16 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 
 from tests.tidy.tree import Module
 
 FILE_LINES_MAX = 700
 BODY_LINES_MAX = 70
+#: A folder is one idea; with more files than this it is several.
+FOLDER_FILES_MAX = 22
 BANNED_NAMES = ("common", "helper", "helpers", "manager", "misc", "util", "utils")
 
 # Put together here, so that this file does not find itself.
@@ -49,6 +52,15 @@ def bodies(module: Module) -> Iterator[tuple[str, int]]:
 def name_violations(path: str) -> list[str]:
     stems = [PurePosixPath(part).stem for part in PurePosixPath(path).parts]
     return [f"{path}: nothing is called {stem}" for stem in stems if stem in BANNED_NAMES]
+
+
+def folder_violations(paths: Iterable[str]) -> list[str]:
+    counts = Counter(str(PurePosixPath(path).parent) for path in paths)
+    return [
+        f"{folder}: {count} files, at most {FOLDER_FILES_MAX}"
+        for folder, count in counts.items()
+        if count > FOLDER_FILES_MAX
+    ]
 
 
 def docstring_violations(module: Module) -> list[str]:

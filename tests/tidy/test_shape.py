@@ -5,8 +5,10 @@ import pytest
 from tests.tidy.shape import (
     BODY_LINES_MAX,
     FILE_LINES_MAX,
+    FOLDER_FILES_MAX,
     bodies,
     docstring_violations,
+    folder_violations,
     name_violations,
     size_violations,
     text_violations,
@@ -16,6 +18,12 @@ from tests.tidy.tree import Module, all_modules, parse, texts
 
 def test_files_and_functions_are_small() -> None:
     assert [fault for module in all_modules() for fault in size_violations(module)] == []
+
+
+def test_folders_are_small() -> None:
+    """Tests of one part stay together, however many they are."""
+    paths = [module.path for module in all_modules() if not module.path.startswith("tests/")]
+    assert folder_violations(paths) == []
 
 
 def test_every_module_says_what_it_is_for() -> None:
@@ -52,6 +60,12 @@ def function(lines: int, docstring: str = "") -> str:
 def test_a_long_file_is_found() -> None:
     assert size_violations(source("x = 1\n" * FILE_LINES_MAX)) == []
     assert size_violations(source("x = 1\n" * (FILE_LINES_MAX + 1)))
+
+
+def test_a_crowded_folder_is_found() -> None:
+    paths = [f"src/flotilla/raft/file_{number}.py" for number in range(FOLDER_FILES_MAX)]
+    assert folder_violations([*paths, "src/flotilla/types/one.py"]) == []
+    assert folder_violations([*paths, "src/flotilla/raft/one_more.py"])
 
 
 def test_a_long_function_is_found_but_its_docstring_is_free() -> None:
