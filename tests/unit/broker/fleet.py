@@ -120,9 +120,9 @@ class Node:
 
     def boot(self) -> None:
         self.is_running = True
-        #: Whether the node knows that nobody replaced it while it slept.
+        #: Whether the node knows that it was not replaced while it was paused.
         self.is_awake = True
-        #: Blocks stay unwritten, so that proposals stay under way.
+        #: Blocks stay unwritten, so that proposals stay in flight.
         self.is_disk_stuck = False
         self.links: dict[NodeId, str] = {}
         #: On which data directory others are let in.
@@ -134,7 +134,7 @@ class Node:
         self.replies: list[tuple[PendingRequest, object]] = []
         self.answers: list[Answer] = []
         self.transfers: list[tuple[GroupId, NodeId]] = []
-        #: Clusters that the node was told to join.
+        #: Clusters that the node was asked to join.
         self.entering: list[list[str]] = []
         self.store = NodeStore.open(self.disk, StoreOptions(journal_bytes=256 * 1024, segment_bytes=64 * 1024), span_of)
         self.driver = Driver(self.node, self.store, self, Random(self.node), DriverOptions(_OPTIONS))
@@ -200,7 +200,7 @@ class Node:
         self.replies.append((token, result))
 
     def crash_point(self, name: str) -> None:
-        """Nobody cuts the power here."""
+        """There are no power cuts here."""
 
     # Consensus.
 
@@ -225,7 +225,7 @@ class Node:
         self.driver.forward(group, data)
 
     def _check_word(self, command: Command) -> None:
-        """Who lost its disk begins anew on this word: by then no majority of the group may count on it."""
+        """A replica that lost its disk starts again after this: by then no majority of the group may rely on it."""
         if isinstance(command, ConfirmLost):
             replica = self.replica(command.group)
             assert replica is not None
@@ -325,7 +325,7 @@ class Fleet:
         self.settings = settings or NodeSettings(cluster_id=CLUSTER)
         self.nodes: dict[NodeId, Node] = {}
         self.cut: set[NodeId] = set()
-        #: By how much somebody has set the clocks of all nodes.
+        #: By how much the clocks of all nodes were set.
         self.wall_ahead_ms = 0
         #: What brokers have asked of others.
         self.asked: list[Request] = []
@@ -349,7 +349,7 @@ class Fleet:
             return False
         if not all(end is not None and end.is_running for end in ends) or other not in self.nodes[one].links:
             return False
-        # The one who is dialled looks at whose data it is.
+        # The dialled node checks the incarnation.
         return self.nodes[other].expected.get(one, 0) in (0, self.nodes[one].incarnation)
 
     def is_up(self, one: NodeId, other: NodeId) -> bool:
@@ -480,7 +480,7 @@ class Fleet:
         return len(brokers) == len(self.nodes) and all(broker.incarnation for broker in brokers.values())
 
     def controller(self) -> Node:
-        """Who leads the metadata."""
+        """The leader of the metadata."""
         return self._leading(METADATA_GROUP)
 
     def leader(self, topic: str, partition: int = 0) -> Node:
@@ -511,7 +511,7 @@ class Fleet:
         return self.leader(topic)
 
     def check_answers(self) -> None:
-        """Nothing was answered twice, and nobody waits in vain."""
+        """Every request was answered once."""
         for box in self.nodes.values():
             assert [len(answer.results) for answer in box.answers] == [1] * len(box.answers)
 

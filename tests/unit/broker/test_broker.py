@@ -53,7 +53,7 @@ def test_every_operation_has_the_method_of_its_name() -> None:
             assert len(found) == (2 if kind is Extend else 1), name
 
 
-def test_a_stopping_node_answers_those_who_wait_and_takes_no_more() -> None:
+def test_a_stopping_node_answers_waiting_requests_and_takes_no_more() -> None:
     node = lone()
     node.fleet.create("t")
     polls = [node.ask(Fetch("t", 0, 0, 1000, wait_ms=60_000)) for _ in range(3)]
@@ -112,13 +112,13 @@ def test_leadership_is_handed_over_on_request(is_named: bool) -> None:
     assert new.call(TransferLeadership("t", 5)).code == "NOT_FOUND"
 
 
-def test_leadership_goes_nowhere_when_nobody_is_there() -> None:
+def test_leadership_stays_when_no_other_replica_is_up() -> None:
     node = lone()
     node.fleet.create("t")
     assert node.call(TransferLeadership("t", 0)).code == "UNAVAILABLE"
 
 
-def test_errors_do_not_gather_what_they_passed_through() -> None:
+def test_errors_do_not_collect_traceback_frames() -> None:
     node = lone()
     node.broker.close()
     results = [node.ask(GetMetadata()).result for _ in range(3)]

@@ -53,7 +53,7 @@ TO4 = place((1, 2, 3), (1, 2, 4))
         (V3L4, TO4, around(), joint((ADD_VOTER, 4), (REMOVE, 3))),
         # A dead one is replaced without being asked.
         (V3L4, TO4, around(down=(3,), behind=(3,)), joint((ADD_VOTER, 4), (REMOVE, 3))),
-        # A leader that is to go hands over first, if there is somebody.
+        # A leader that must leave hands over first, if there is an heir.
         (V3L4, place((1, 2, 3), (2, 3, 4)), around(), HandOver(2)),
         (V3L4, place((1, 2, 3), (2, 3, 4)), around(down=(2,)), HandOver(3)),
         (V3L4, place((1, 2, 3), (2, 3, 4)), around(behind=(2, 3)), joint((ADD_VOTER, 4), (REMOVE, 1))),

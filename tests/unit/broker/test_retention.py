@@ -107,7 +107,7 @@ def test_messages_go_by_bytes(node: Node) -> None:
     assert len(values(polled(node, poll(1_000)))) == kept
 
 
-def test_without_a_holder_retention_waits_for_nobody(node: Node) -> None:
+def test_without_a_holder_retention_does_not_wait(node: Node) -> None:
     node.fleet.create(TOPIC, retention_messages="1")
     fill(node, 5)
     polled(node, poll(2))
@@ -146,7 +146,7 @@ def test_a_group_that_commits_offsets_holds_retention_too(node: Node) -> None:
     assert log_start(node) == 3
 
 
-def test_a_holder_that_nobody_has_polled_for_yet_holds_everything(node: Node) -> None:
+def test_a_holder_that_has_never_polled_holds_everything(node: Node) -> None:
     node.fleet.create(TOPIC, retention_messages="10")
     node.call(AlterGroup(TOPIC, GROUP, {"holds_retention": "1"}))
     fill(node, 100)
@@ -192,7 +192,7 @@ def test_a_group_that_is_no_holder_any_more_holds_nothing(node: Node) -> None:
 
 
 @pytest.mark.parametrize("nodes", [1, 3])
-def test_a_leader_that_has_just_started_asks_who_holds_before_anything_goes(nodes: int) -> None:
+def test_a_new_leader_asks_for_holders_before_it_trims(nodes: int) -> None:
     """It begins with the metadata of its last snapshot, which may know of no holder."""
     fleet = Fleet(nodes).form()
     fleet.create(TOPIC, retention_messages="1")
@@ -217,7 +217,7 @@ def test_a_leader_that_has_just_started_asks_who_holds_before_anything_goes(node
     fleet.wait(lambda: log_start(fleet.leader(TOPIC)) == 4)
 
 
-def test_a_leader_that_cannot_ask_who_holds_lets_nothing_go(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_leader_that_cannot_learn_the_holders_trims_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     node = lone()
     node.fleet.create(TOPIC, retention_messages="1")
     asked: list[object] = []
@@ -253,7 +253,7 @@ def test_the_dying_stay_until_they_are_buried(node: Node) -> None:
     assert log_start(node) == 2
 
 
-def test_every_replica_frees_its_disk_and_keeps_what_is_left() -> None:
+def test_every_replica_frees_its_disk_and_keeps_the_rest() -> None:
     fleet = three()
     leader = fleet.create(TOPIC)
     for _ in range(8):
@@ -270,7 +270,7 @@ def test_every_replica_frees_its_disk_and_keeps_what_is_left() -> None:
     assert len(values(polled(fleet.leader(TOPIC), poll(1_000)))) == 20
 
 
-def test_a_follower_that_was_away_gets_the_snapshot_and_what_is_left() -> None:
+def test_a_follower_that_was_away_gets_the_snapshot_and_the_rest_of_the_log() -> None:
     fleet = three()
     leader = fleet.create(TOPIC)
     away = next(box for box in fleet.nodes.values() if box is not leader and box is not fleet.controller())
@@ -287,8 +287,8 @@ def test_a_follower_that_was_away_gets_the_snapshot_and_what_is_left() -> None:
     assert len(entries) == 20
 
 
-def test_a_follower_whose_log_comes_behind_its_state_lets_nothing_of_it_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A snapshot is there at once and tells where the log starts; the messages behind that come one after the other."""
+def test_a_follower_whose_log_lags_its_state_releases_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A snapshot arrives at once with the start of the log; the messages after that come one by one."""
     fleet = three()
     leader = fleet.create(TOPIC)
     group = leader.partition(TOPIC).group
@@ -358,7 +358,7 @@ def test_a_message_that_died_just_before_it_was_trimmed_is_buried_all_the_same(n
 
 
 def test_a_group_that_is_on_its_way_into_the_log_holds_it_already(node: Node) -> None:
-    """The leader decides what goes while an entry is under way that opens a holder, of which it does not know yet."""
+    """The leader decides on a trim while an entry in flight opens a holder that it does not know yet."""
     node.fleet.create(TOPIC)
     node.call(AlterGroup(TOPIC, GROUP, {"holds_retention": "1"}))
     fill(node, 5)

@@ -37,7 +37,7 @@ def run(clock: SteadyClock, clocks: Clocks, ms: int, step_ms: int = 7) -> int:
     return last - first
 
 
-def test_it_tells_the_time_of_day(clocks: Clocks) -> None:
+def test_it_passes_on_the_time_of_day(clocks: Clocks) -> None:
     clock = SteadyClock(clocks)  # type: ignore[arg-type]
     assert run(clock, clocks, 70_000) == 70_000
     assert clock.now_ms() == clocks.now_ms()
@@ -72,7 +72,7 @@ def test_it_comes_back_to_the_time_of_day(clocks: Clocks) -> None:
     assert clock.now_ms() == clocks.now_ms()
 
 
-def test_what_stays_far_ahead_is_believed(clocks: Clocks) -> None:
+def test_a_clock_that_stays_far_ahead_is_believed(clocks: Clocks) -> None:
     clock = SteadyClock(clocks)  # type: ignore[arg-type]
     clocks.ahead_ms += 10**9
     run(clock, clocks, BELIEVED_MS + 1_000)

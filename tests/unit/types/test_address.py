@@ -12,7 +12,7 @@ hosts = st.one_of(names, st.ip_addresses(v=4).map(str), st.ip_addresses(v=6).map
 
 
 @given(hosts, ports)
-def test_what_was_written_is_read_again(host, port):
+def test_an_address_is_parsed_as_it_was_formatted(host, port):
     address = Address(host, port)
     assert parse_address(str(address)) == address
 
@@ -67,6 +67,6 @@ def test_bad_addresses_are_refused(text):
         ("node1", False, False),
     ],
 )
-def test_who_can_reach_it(host, is_wildcard, is_loopback):
+def test_loopback_and_wildcard_addresses(host, is_wildcard, is_loopback):
     address = Address(host, 1)
     assert (address.is_wildcard, address.is_loopback) == (is_wildcard, is_loopback)

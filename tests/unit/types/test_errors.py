@@ -5,7 +5,7 @@ import pytest
 from flotilla.types.errors import ALL_ERRORS, CorruptionError, InvalidArgumentError, NotLeaderError
 from flotilla.types.ids import NO_NODE
 
-#: What clients have been told so far. Rows are added, never changed.
+#: The codes that clients know. Rows are added, never changed.
 RECORDED = [
     (1, "NOT_LEADER", True, 421, "UNAVAILABLE"),
     (2, "OVERLOADED", True, 429, "RESOURCE_EXHAUSTED"),
@@ -40,13 +40,13 @@ def test_the_table_is_as_clients_know_it():
     assert [tuple(error.row) for error in ALL_ERRORS] == RECORDED
 
 
-def test_an_error_tells_its_code_and_whether_to_retry():
+def test_an_error_has_its_code_and_whether_to_retry():
     error = InvalidArgumentError("too long")
     assert (error.code, error.retryable, str(error)) == ("INVALID_ARGUMENT", False, "too long")
 
 
 @pytest.mark.parametrize(("leader", "text"), [(NO_NODE, "no leader is known"), (3, "the leader is node 3")])
-def test_not_leader_says_who_leads(leader, text):
+def test_not_leader_names_the_leader(leader, text):
     error = NotLeaderError(leader)
     assert error.leader == leader
     assert str(error) == text

@@ -21,7 +21,7 @@ def test_there_is_a_field_for_each_row():
     assert [row.name for row in GROUP_SETTINGS.values()] == list(GroupRules.__slots__)
 
 
-def test_what_is_shown_can_be_read_back():
+def test_shown_settings_can_be_parsed():
     chosen = (("visibility_ms", 90_000), ("rate_limit_per_minute", 30), ("holds_retention", 1))
     shown = GROUP_SETTINGS.show(chosen)
     assert shown["visibility_ms"] == "90s"
@@ -39,6 +39,6 @@ def test_what_is_shown_can_be_read_back():
         ("colour", "4", "there are max_deliveries, visibility_ms, "),
     ],
 )
-def test_what_cannot_be_set_is_refused(name, text, says):
+def test_bad_settings_are_refused(name, text, says):
     with pytest.raises(InvalidArgumentError, match=says):
         GROUP_SETTINGS.check(GROUP_SETTINGS.parse({name: text}))

@@ -46,7 +46,7 @@ def test_any_other_text_is_refused(text: str) -> None:
         f"0.1.{'9' * 5_000}",
     ],
 )
-def test_what_is_no_lease(token: str) -> None:
+def test_bad_lease_tokens(token: str) -> None:
     with pytest.raises(InvalidArgumentError, match="is no lease"):
         read_lease_token(token)
 

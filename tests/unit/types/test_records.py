@@ -73,6 +73,6 @@ def test_a_topic_may_allow_more():
     check_record(Record(b"v" * PAYLOAD_BYTES_MAX), RecordLimits(payload_bytes_max=PAYLOAD_BYTES_MAX))
 
 
-def test_media_types_are_told_apart():
+def test_media_types_are_distinct():
     assert len(set(MEDIA_TYPES.values())) == len(MEDIA_TYPES)
     assert all(0 <= code < 128 for code in MEDIA_TYPES)

@@ -43,7 +43,7 @@ ROUND_TRIPS = {
 
 
 @pytest.mark.parametrize("name", ROUND_TRIPS)
-def test_what_a_kind_writes_it_reads_again(name):
+def test_a_kind_reads_what_it_writes(name):
     kind, values = ROUND_TRIPS[name]
 
     @given(values)
@@ -76,7 +76,7 @@ READ = [
 
 
 @pytest.mark.parametrize(("kind", "raw", "value"), READ)
-def test_text_and_what_a_file_can_hold_are_read(kind, raw, value):
+def test_text_and_values_of_a_file_are_read(kind, raw, value):
     assert kind.read(raw) == value
 
 
@@ -149,7 +149,7 @@ def test_sections_are_not_torn_apart():
     assert sections == sorted(sections, key=sections.index)
 
 
-def test_what_nodes_must_agree_on_is_marked():
+def test_settings_of_the_cluster_are_marked():
     shared = {setting.name for setting in SETTINGS.values() if setting.scope is Scope.CLUSTER}
     assert {"cluster_id", "election_timeout_ms", "default_partitions"} <= shared
     assert not {"node_id", "data_dir", "listen", "log_level"} & shared
@@ -214,7 +214,7 @@ GOOD = [
 
 
 @pytest.mark.parametrize("changes", GOOD, ids=str)
-def test_what_goes_together_passes(changes):
+def test_compatible_settings_pass(changes):
     replace(NodeSettings(), **changes).validate()
 
 
@@ -237,7 +237,7 @@ def test_a_node_may_be_in_its_own_list():
     assert NodeSettings().peer_advertised == NodeSettings().peer_listen
 
 
-def test_clients_are_told_what_is_advertised():
+def test_clients_get_the_advertised_address():
     assert NodeSettings().advertised == NodeSettings().listen
     assert NodeSettings(advertise=Address("a", 1)).advertised == Address("a", 1)
 

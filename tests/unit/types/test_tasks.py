@@ -33,11 +33,11 @@ def test_there_and_back(queue: str, topic_id: int, partition: int, offset: int) 
         "a.1.0.\N{ARABIC-INDIC DIGIT ONE}",
     ],
 )
-def test_what_is_no_id(text: str) -> None:
+def test_bad_task_ids(text: str) -> None:
     assert parse_task_id(text) is None
 
 
 @pytest.mark.parametrize("name", ["", ".", ".a", "a/b", "a b", "ä", "a" * 101])
-def test_what_is_no_queue(name: str) -> None:
+def test_bad_queue_names(name: str) -> None:
     with pytest.raises(InvalidArgumentError):
         topic_of(name)

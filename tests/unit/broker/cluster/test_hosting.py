@@ -77,7 +77,7 @@ def test_a_removal_is_confirmed_when_it_has_had_time_to_be_durable() -> None:
         assert (tombstones(node) == []) is confirmed
 
 
-def test_a_node_that_was_away_removes_what_was_deleted_meanwhile() -> None:
+def test_a_node_that_was_away_removes_topics_deleted_meanwhile() -> None:
     fleet = three()
     fleet.create("t")
     fleet.kill(3)
@@ -92,7 +92,7 @@ def test_a_node_that_was_away_removes_what_was_deleted_meanwhile() -> None:
 
 
 def test_a_removal_that_a_crash_undid_is_done_again() -> None:
-    """The metadata knows the tombstone already; nobody ever hosts the group again after the restart."""
+    """The metadata have the tombstone already; after the restart the group is never hosted again."""
     node = lone()
     node.fleet.create("t")
     node.call(DeleteTopic("t"))
@@ -105,7 +105,7 @@ def test_a_removal_that_a_crash_undid_is_done_again() -> None:
     assert (groups(restarted), tombstones(restarted)) == ([], [])
 
 
-def test_data_of_a_tombstone_is_removed_although_nobody_hosts_it() -> None:
+def test_data_of_a_tombstone_is_removed_although_no_host_has_it() -> None:
     node = lone()
     node.fleet.create("t")
     group = groups(node)[0]
@@ -133,7 +133,7 @@ def test_after_a_restart_everything_is_hosted_again_with_its_data() -> None:
     assert leader.partition("t").limits.payload_bytes_max == 1024
 
 
-def test_what_the_disk_holds_is_hosted_without_anybody_to_ask() -> None:
+def test_groups_on_disk_are_hosted_without_asking() -> None:
     fleet = three()
     fleet.create("t")
     # The commit index is stored beside the next entry.
@@ -161,7 +161,7 @@ def test_no_log_is_begun_for_an_assignment_that_has_ended() -> None:
     assert tombstones(late) == []
 
 
-def test_what_came_after_the_question_is_asked_for_again() -> None:
+def test_an_assignment_after_the_read_is_asked_for_again() -> None:
     """An answer says nothing of assignments that the node learned of only after it had asked."""
     fleet = three()
     late = next(box for box in fleet.nodes.values() if box is not fleet.controller())

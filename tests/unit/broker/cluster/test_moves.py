@@ -1,4 +1,4 @@
-"""Partitions move while they are used, whoever fails meanwhile; a lost disk comes back as a newcomer."""
+"""Partitions move while they are used and nodes fail; a lost disk comes back as a new node."""
 
 from collections.abc import Iterator
 from random import Random
@@ -54,7 +54,7 @@ class Books:
             fleet.leader(topic, partition)
 
     def produce(self, count: int = 1) -> None:
-        """Asks whoever leads, as far as anybody does; answers may come later."""
+        """Asks the leader, if there is one; answers may come later."""
         for _ in range(count):
             for partition in range(self.partitions):
                 self._number += 1
@@ -166,7 +166,7 @@ def test_a_partition_moves_with_everything_and_leaves_nothing_behind() -> None:
     assert voters(fleet) == tuple(sorted(place(fleet).replicas))
     assert not fleet.nodes[leaver].holds(place(fleet).group)
     assert leader.partition("t").replica.raft.learner_credit_bytes == UNLIMITED_BYTES
-    # Whoever holds it now holds all of it.
+    # Each replica has all of it now.
     for node in place(fleet).replicas[1:]:
         fleet.leader("t").transfer(place(fleet).group, node)
         fleet.wait(lambda node=node: fleet.leader("t").node == node)
@@ -234,7 +234,7 @@ def test_the_replication_factor_is_changed(factor: int, width: int) -> None:
     books.check(least=20)
 
 
-def test_a_factor_that_nobody_can_hold_is_refused() -> None:
+def test_a_factor_above_the_number_of_brokers_is_refused() -> None:
     fleet = Fleet(3).form()
     fleet.create("t")
     assert fleet.controller().call(AlterTopic("t", 0, {}, 4)).code == "CONFIGURATION_CHANGE"
@@ -273,7 +273,7 @@ def test_only_a_few_partitions_are_taught_to_one_node_at_a_time() -> None:
     assert settled(fleet, "t", 12)
 
 
-def test_what_is_sent_to_a_learner_is_limited() -> None:
+def test_the_rate_to_learners_is_limited() -> None:
     """A megabyte at a hundred kilobytes a second takes some seconds, and producers do not wait for it."""
     fleet = Fleet(2).form()
     for box in fleet.nodes.values():
@@ -420,7 +420,7 @@ def test_a_broker_leaves_with_everything_moved_elsewhere(is_dead: bool) -> None:
     assert controller.call(RemoveNode(leaver)).code == "ClusterReply", "repeating is fine"
 
 
-def test_a_broker_whose_replicas_nobody_can_take_stays() -> None:
+def test_a_broker_whose_replicas_fit_nowhere_else_stays() -> None:
     fleet = Fleet(3).form()
     fleet.create("t", 2)
     for request in (RemoveNode(3), DrainNode(3)):
@@ -482,7 +482,7 @@ def test_a_node_without_its_disk_comes_back_as_a_newcomer_and_nothing_is_lost() 
 
 
 def test_while_a_partition_cannot_agree_the_lost_disk_counts_for_nothing() -> None:
-    """What the leader and the lost one agreed on is nowhere else but at the leader: nobody may lead without it."""
+    """Entries that only the leader and the lost replica had: no replica without them may lead."""
     fleet = Fleet(5).form()
     leader = fleet.create("t")
     late, lost = (fleet.nodes[node] for node in place(fleet).replicas if node != leader.node)
@@ -509,7 +509,7 @@ def test_while_a_partition_cannot_agree_the_lost_disk_counts_for_nothing() -> No
     books.check(least=5)
 
 
-def test_who_keeps_asking_a_lost_disk_to_lead_does_not_keep_it_out() -> None:
+def test_repeated_transfers_to_a_lost_replica_do_not_keep_it_out() -> None:
     fleet = Fleet(3).form()
     leader = fleet.create("t")
     books = Books(fleet, "t")
@@ -596,7 +596,7 @@ def test_two_nodes_under_one_id_are_refused_while_the_first_one_runs() -> None:
     assert fleet.controller().catalog.brokers()[3].incarnation == fleet.nodes[3].incarnation
 
 
-def test_a_waiting_node_is_told_where_to_go() -> None:
+def test_a_waiting_node_can_be_sent_into_a_cluster() -> None:
     fleet = Fleet(1).form()
     waiting = fleet.add(2)
     assert waiting.call(EnterCluster(["a:1"])).code == "ClusterReply"
@@ -605,7 +605,7 @@ def test_a_waiting_node_is_told_where_to_go() -> None:
     assert waiting.call(EnterCluster(["nonsense"])).code == "INVALID_ARGUMENT"
 
 
-def test_a_node_of_another_cluster_says_so_and_one_of_this_cluster_is_told_again_harmlessly() -> None:
+def test_entering_is_refused_in_another_cluster_and_harmless_in_the_same() -> None:
     box = Fleet(1).form().nodes[1]
     refused = box.call(EnterCluster(["a:1", "b:1"]))
     assert refused.code == "ALREADY_EXISTS"
@@ -617,7 +617,7 @@ def test_a_node_of_another_cluster_says_so_and_one_of_this_cluster_is_told_again
     assert box.entering == []
 
 
-def test_a_node_that_has_just_come_in_and_knows_nobody_is_told_again_harmlessly() -> None:
+def test_entering_again_is_harmless_for_a_node_that_knows_no_broker_yet() -> None:
     fleet = Fleet(1).form()
     newcomer = fleet.add(2)
     newcomer.learn()

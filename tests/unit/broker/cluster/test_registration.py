@@ -1,4 +1,4 @@
-"""Who belongs to the cluster: registering, joining, leaving, and what is refused."""
+"""Members of the cluster: registering, joining, leaving, and refusals."""
 
 import pytest
 
@@ -52,7 +52,7 @@ def test_nodes_register_themselves_and_know_each_other() -> None:
         assert box.machine.state.cluster.founders == (1, 2, 3)
 
 
-def test_what_is_known_is_not_registered_again() -> None:
+def test_a_known_node_is_not_registered_again() -> None:
     node = lone()
     before = logged(node)
     node.fleet.advance(5000)
@@ -71,7 +71,7 @@ def test_a_node_that_would_be_refused_does_not_fill_the_log() -> None:
     assert logged(node) == before
 
 
-def test_a_committed_address_that_makes_no_sense_stops_nobody() -> None:
+def test_a_bad_committed_address_stops_no_node() -> None:
     node = lone()
     row = RegisterBroker(CLUSTER, 9, "nonsense", "nonsense", "", "", "1", 1)
     node.propose(METADATA_GROUP, encode_command(row), lambda _: None)
@@ -145,7 +145,7 @@ def test_a_removed_id_never_comes_back() -> None:
     assert fleet.nodes[1].call(join(2)).code == "CONFIGURATION_CHANGE"
 
 
-def test_a_follower_sends_those_who_join_to_the_leader() -> None:
+def test_a_follower_redirects_a_joining_node_to_the_leader() -> None:
     fleet = three()
     controller = fleet.controller()
     follower = next(box for box in fleet.nodes.values() if box is not controller)
@@ -153,7 +153,7 @@ def test_a_follower_sends_those_who_join_to_the_leader() -> None:
         assert getattr(follower.call(request).result, "address", None) == client_address(controller.node)
 
 
-def test_a_change_under_way_lets_the_next_one_be_repeated() -> None:
+def test_a_change_in_flight_makes_the_next_one_retryable() -> None:
     fleet = Fleet(1).form()
     answers = [fleet.nodes[1].ask(join(2)), fleet.nodes[1].ask(join(3))]
     fleet.settle()

@@ -1,4 +1,4 @@
-"""Topics: what is refused at the door, what is created on demand, and who may change anything."""
+"""Topics: refusals, creation on demand, and changes at the leader only."""
 
 import pytest
 
@@ -75,7 +75,7 @@ def test_bad_requests_are_refused_before_anything_is_proposed(node: Node, reques
     assert replica.raft.log.last_index == logged
 
 
-def test_a_change_is_judged_with_what_the_topic_has_set(node: Node) -> None:
+def test_a_change_is_checked_together_with_the_present_settings(node: Node) -> None:
     """A delay of ten minutes is above the default bound, but not above this topic's."""
     assert node.call(AlterTopic("orders", settings={"nack_backoff_max_ms": "1h"})).code == "TopicReply"
     assert node.call(AlterTopic("orders", settings={"nack_backoff_ms": "10m"})).code == "TopicReply"
@@ -112,7 +112,7 @@ def test_a_deletion_means_the_topic_it_was_asked_for(node: Node) -> None:
     assert names(node) == ["orders"]
 
 
-def test_metadata_leaves_out_what_is_not_there(node: Node) -> None:
+def test_metadata_leaves_out_missing_topics(node: Node) -> None:
     node.fleet.create("b")
     assert names(node) == ["orders", "b"]
     assert names(node, "b", "nowhere", "b", "../x") == ["b"]
@@ -150,7 +150,7 @@ def test_any_node_creates_on_demand_and_only_the_leader_by_request() -> None:
     assert [names(box, "t") for box in fleet.nodes.values()] == [["t"]] * 3
 
 
-def test_creation_on_demand_while_leadership_is_handed_over_harms_nobody() -> None:
+def test_creation_on_demand_during_a_hand_over_is_harmless() -> None:
     fleet = three()
     controller = fleet.controller()
     for box in fleet.nodes.values():
@@ -166,7 +166,7 @@ def test_creation_on_demand_while_leadership_is_handed_over_harms_nobody() -> No
     fleet.check_answers()
 
 
-def test_who_cannot_know_all_topics_lists_none() -> None:
+def test_a_node_that_may_not_know_all_topics_lists_none() -> None:
     fleet = three()
     fleet.create("t")
     fleet.advance(1000)
@@ -184,7 +184,7 @@ def test_who_cannot_know_all_topics_lists_none() -> None:
     assert names(survivor) == ["t"]
 
 
-def test_who_is_not_part_of_a_cluster_lists_no_topics() -> None:
+def test_a_node_without_a_cluster_lists_no_topics() -> None:
     fleet = Fleet(3)
     for founder in fleet.nodes.values():
         assert founder.ask(GetMetadata()).code == "UNAVAILABLE"

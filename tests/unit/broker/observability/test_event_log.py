@@ -38,7 +38,7 @@ def chronicle_of(box: Node) -> EventLog:
     return EventLog(box.node, box.catalog, box.driver.replicas, box.driver.repaired)
 
 
-def test_leadership_is_told_by_name_when_it_comes_and_goes(reader: Reader) -> None:
+def test_changes_of_leadership_are_logged_by_name(reader: Reader) -> None:
     node = lone()
     chronicle = chronicle_of(node)
     chronicle.look()
@@ -95,7 +95,7 @@ def test_a_thousand_partitions_are_one_line_in_each_direction(reader: Reader) ->
         assert len(fields["partitions"]) == 10
 
 
-def test_repairs_are_told_when_they_begin_and_end(reader: Reader) -> None:
+def test_repairs_are_logged_when_they_begin_and_end(reader: Reader) -> None:
     node = lone()
     node.fleet.create("orders")
     replica = node.partition("orders").replica
@@ -113,7 +113,7 @@ def test_repairs_are_told_when_they_begin_and_end(reader: Reader) -> None:
     assert reader.take() == [("repair ended", {"count": 1, "partitions": ["orders/0"], "entries": 2})]
 
 
-def test_a_repair_between_two_looks_is_told(reader: Reader) -> None:
+def test_a_repair_between_two_looks_is_logged(reader: Reader) -> None:
     node = lone()
     node.fleet.create("orders")
     chronicle = chronicle_of(node)
@@ -126,7 +126,7 @@ def test_a_repair_between_two_looks_is_told(reader: Reader) -> None:
     assert ended == ("repair ended", {"count": 1, "partitions": ["orders/0"], "entries": 7})
 
 
-def test_members_are_told_when_they_come_and_go(reader: Reader) -> None:
+def test_changes_of_members_are_logged(reader: Reader) -> None:
     fleet = Fleet(1).form()
     chronicle = chronicle_of(fleet.nodes[1])
     chronicle.look()

@@ -144,13 +144,13 @@ def test_pushes_count_as_deliveries_and_take_no_time() -> None:
     assert metered.operations[Subscribe].errors == {"NOT_LEADER": 1}
 
 
-def test_members_that_are_gone_are_told_on() -> None:
+def test_lost_members_are_passed_on() -> None:
     service = SilentService()
     MeteredService(service).lost(["a", "b"])
     assert service.lost_members == ["a", "b"]
 
 
-def test_what_others_have_counted_as_produced_is_counted_on() -> None:
+def test_records_that_partitions_counted_are_included() -> None:
     produced = {"orders": 3}
     metered = MeteredService(SilentService(), produced)
     metered.forget_topics_except({"orders"})

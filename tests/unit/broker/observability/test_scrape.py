@@ -79,7 +79,7 @@ def test_every_metric_is_there_with_its_labels(tmp_path: Path) -> None:
     run(tmp_path, test)
 
 
-def test_what_clients_did_is_counted(tmp_path: Path) -> None:
+def test_requests_of_clients_are_counted(tmp_path: Path) -> None:
     async def test(lone: LoneNode) -> None:
         await lone.found()
         await lone.create_topic("orders", 1)
@@ -175,7 +175,7 @@ def test_lag_is_what_the_leader_does_not_know_to_be_there(tmp_path: Path) -> Non
     run(tmp_path, test)
 
 
-def test_disk_and_peers_are_told(tmp_path: Path) -> None:
+def test_disk_and_peers_are_measured(tmp_path: Path) -> None:
     async def test(lone: LoneNode) -> None:
         await lone.found()
         families = await scrape(lone)
@@ -189,7 +189,7 @@ def test_disk_and_peers_are_told(tmp_path: Path) -> None:
     run(tmp_path, test)
 
 
-def test_runs_of_the_collector_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_of_the_garbage_collector_are_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     collector = usage.GcPauseTimer()
     monkeypatch.setattr(usage, "GC_PAUSE_TIMER", collector)
     for duration_us in (100, 30_000, 2_000):

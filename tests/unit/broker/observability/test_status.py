@@ -61,7 +61,7 @@ def test_replicas_without_a_leader_are_named_but_not_all(tmp_path: Path) -> None
     run(tmp_path, test)
 
 
-def test_a_damaged_replica_is_told_in_both_places(tmp_path: Path) -> None:
+def test_a_damaged_replica_shows_in_health_and_readiness(tmp_path: Path) -> None:
     async def test(lone: LoneNode) -> None:
         await lone.found()
         _, group = await lone.create_topic("orders", 2)
@@ -75,7 +75,7 @@ def test_a_damaged_replica_is_told_in_both_places(tmp_path: Path) -> None:
     run(tmp_path, test)
 
 
-def test_a_failing_disk_is_told_in_both_places(tmp_path: Path) -> None:
+def test_a_failing_disk_shows_in_health_and_readiness(tmp_path: Path) -> None:
     async def test(lone: LoneNode) -> None:
         await lone.found()
         for error in (DiskFullError("no room"), StorageFailedError("the sync failed")):
@@ -90,7 +90,7 @@ def test_a_failing_disk_is_told_in_both_places(tmp_path: Path) -> None:
     run(tmp_path, test)
 
 
-def test_health_says_who_answers(tmp_path: Path) -> None:
+def test_health_names_the_node(tmp_path: Path) -> None:
     async def test(lone: LoneNode) -> None:
         await lone.found()
         await lone.create_topic("orders", 2)

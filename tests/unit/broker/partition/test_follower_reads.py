@@ -53,7 +53,7 @@ def values_of(answer: Answer) -> list[bytes]:
     return [value for data in result.batches for value in BatchView(data).payloads()]
 
 
-def test_a_follower_shows_what_is_committed(fleet: Fleet) -> None:
+def test_a_follower_serves_committed_records(fleet: Fleet) -> None:
     produce(fleet, b"a", b"b")
     follower = caught_up(fleet, 2)
     assert values_of(follower.call(read())) == [b"a", b"b"]
@@ -70,7 +70,7 @@ def test_the_first_reader_of_a_follower_is_sent_elsewhere_until_it_knows_that_it
     fleet.wait(lambda: follower.call(read()).code == "Fetched")
 
 
-def test_a_follower_does_not_show_what_is_not_committed(fleet: Fleet) -> None:
+def test_a_follower_does_not_serve_uncommitted_records(fleet: Fleet) -> None:
     produce(fleet, b"a")
     follower = caught_up(fleet, 1)
     leader = fleet.leader(TOPIC)
@@ -85,7 +85,7 @@ def test_a_follower_does_not_show_what_is_not_committed(fleet: Fleet) -> None:
     fleet.wait(lambda: values_of(follower.call(read())) == [b"a", b"b"])
 
 
-def test_a_long_poll_at_a_follower_is_woken_by_what_arrives(fleet: Fleet) -> None:
+def test_a_long_poll_at_a_follower_is_woken_by_new_records(fleet: Fleet) -> None:
     follower = caught_up(fleet)
     waiting = follower.call(read(0, wait_ms=20_000))
     assert waiting.is_waiting
@@ -202,7 +202,7 @@ def test_a_log_that_lags_behind_its_state_is_no_gap(
     assert follower.call(read()).code == "REPLICA_BEHIND"
 
 
-def test_what_a_transaction_has_staged_is_invisible_at_followers(fleet: Fleet) -> None:
+def test_staged_records_are_invisible_at_followers(fleet: Fleet) -> None:
     produce(fleet, b"a")
     follower = caught_up(fleet, 1)
     leader = fleet.leader(TOPIC)
@@ -249,7 +249,7 @@ def test_a_linearizable_fetch_is_a_long_poll_like_any_other(fleet: Fleet) -> Non
     assert given_up.is_waiting
 
 
-def test_a_linearizable_fetch_that_nobody_confirms_ends(fleet: Fleet) -> None:
+def test_a_linearizable_fetch_without_confirmation_ends(fleet: Fleet) -> None:
     follower = caught_up(fleet)
     leader = fleet.leader(TOPIC)
     fleet.cut |= {leader.node, follower.node}
@@ -274,7 +274,7 @@ def test_a_replica_that_does_not_reach_the_read_index_gives_up(fleet: Fleet) -> 
     assert answer.code == "REPLICA_BEHIND"
 
 
-def test_everybody_is_answered_when_the_partition_goes(fleet: Fleet) -> None:
+def test_every_request_is_answered_when_the_partition_goes(fleet: Fleet) -> None:
     follower = caught_up(fleet)
     follower.is_disk_stuck = True
     produce(fleet, b"a")

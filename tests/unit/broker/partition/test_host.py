@@ -121,7 +121,7 @@ def test_a_batch_of_one_time_begins_with_its_first_record(node: Node) -> None:
     assert node.call(ListOffsets(TOPIC, 0, 51)).result == OffsetFound(-1)
 
 
-def test_what_is_not_committed_cannot_be_found(node: Node) -> None:
+def test_uncommitted_records_cannot_be_found(node: Node) -> None:
     node.is_disk_stuck = True
     under_way = node.call(produce(batch(time_ms=70)))
     assert node.call(ListOffsets(TOPIC, 0, 70)).result == OffsetFound(-1)
@@ -232,7 +232,7 @@ def test_a_stored_batch_is_answered_with_its_first_offset(node: Node) -> None:
     assert node.call(produce(batch(producer=7, sequence=2))).code == "PRODUCER_FENCED"
 
 
-def test_repetitions_join_the_copy_under_way(node: Node) -> None:
+def test_repetitions_join_the_copy_in_flight(node: Node) -> None:
     node.is_disk_stuck = True
     node.ask(produce(batch(producer=9)))
     first = node.ask(produce(batch(b"a", b"b", b"c", producer=7)))
@@ -256,7 +256,7 @@ def test_repetitions_fail_with_the_first_copy_and_may_be_sent_again(node: Node) 
     assert [answer.code for answer in answers] == ["OUTCOME_UNKNOWN"] * 3
     node.is_disk_stuck = False
     node.fleet.leader(TOPIC)
-    # What was under way is in the log of the only replica: the next leader knows it.
+    # What was in flight is in the log of the only replica: the next leader knows it.
     assert node.call(produce(batch(b"a", b"b", producer=7))).result == Produced(0, duplicate=True)
     assert node.call(produce()).result == Produced(2)
 
@@ -383,7 +383,7 @@ def everything(node: Node) -> list[Answer]:
     ]
 
 
-def test_everybody_is_answered_when_leadership_is_lost() -> None:
+def test_every_waiter_is_answered_when_leadership_is_lost() -> None:
     fleet = three()
     old = fleet.create(TOPIC)
     fleet.isolate(old.node)
@@ -426,7 +426,7 @@ def test_offsets_stay_dense_over_terms() -> None:
     assert fleet.leader(TOPIC).call(ListOffsets(TOPIC, 0, LATEST)).result == OffsetFound(stored)
 
 
-def test_everybody_is_answered_when_the_topic_is_deleted() -> None:
+def test_every_request_is_answered_when_the_topic_is_deleted() -> None:
     """Two of three replicas have stuck disks; the metadata has its quorum without them."""
     fleet = Fleet(5).form()
     leader = fleet.create(TOPIC)
@@ -491,7 +491,7 @@ def test_producers_are_forgotten_after_their_time(node: Node) -> None:
 
 
 def test_a_new_leader_serves_only_after_it_applied_its_log() -> None:
-    """It has won the election, but nobody else has stored the first entry of its term."""
+    """It has won the election, but no other replica has stored the first entry of its term."""
     fleet = three()
     old = fleet.create(TOPIC)
     new, other = (box for box in fleet.nodes.values() if box is not old)

@@ -1,4 +1,4 @@
-"""Messages that are acknowledged within a transaction: consumed and produced together, or neither, whoever leads."""
+"""Messages acknowledged within a transaction: consumed and produced together, or neither, at any leader."""
 
 import pytest
 
@@ -64,7 +64,7 @@ def test_a_commit_acknowledges_and_shows(node: Node) -> None:
     assert values(polled(node)) == [b"c"]
 
 
-def test_an_abort_gives_it_back_to_whoever_waits(node: Node) -> None:
+def test_an_abort_releases_the_messages_to_a_waiting_poll(node: Node) -> None:
     store(node, b"a")
     assert stage_acks(node, polled(node)).result == Staged(0)
     stage_product(node)
@@ -89,7 +89,7 @@ def test_acks_and_batches_of_one_partition_are_true_together(node: Node) -> None
     assert describe(node).floor == 1
 
 
-def test_what_nobody_decides_about_comes_back(node: Node) -> None:
+def test_undecided_acks_are_released(node: Node) -> None:
     store(node, b"a")
     stage_acks(node, polled(node))
     node.fleet.advance(TRANSACTION_MS_MAX - 10_000)
@@ -119,7 +119,7 @@ def test_a_lease_that_is_over_is_refused_and_nothing_is_staged(node: Node) -> No
     assert node.call(settle(second)).result == Settled(held(second))
 
 
-def test_what_the_log_refuses_is_leased_as_before(node: Node) -> None:
+def test_refused_settlements_leave_the_leases(node: Node) -> None:
     store(node, b"a")
     found = polled(node)
     node.call(AbortTransaction("t", [(TOPIC, 0)]))

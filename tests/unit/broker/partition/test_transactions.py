@@ -1,4 +1,4 @@
-"""Transactions at whole brokers: seen everywhere or nowhere, once, whoever leads and whatever is repeated."""
+"""Transactions at whole brokers: visible everywhere or nowhere, once, at any leader and with any repetition."""
 
 import pytest
 
@@ -102,7 +102,7 @@ def test_a_version_is_committed_once(node: Node) -> None:
     assert node.call(TransactionOutcome(ORDERS, 0, "second")).result == TransactionShown(False)
 
 
-def test_queue_groups_get_what_is_committed(node: Node) -> None:
+def test_queue_groups_get_committed_transactions(node: Node) -> None:
     asked = node.ask(poll(wait_ms=10_000))
     stage(node, ORDERS, b"a")
     stage(node, ORDERS, b"b", sequence=1)
@@ -160,7 +160,7 @@ def test_a_partition_without_a_stage_is_not_waited_for(node: Node) -> None:
         (CommitTransaction("t t", [(ORDERS, 0)]), "INVALID_ARGUMENT"),
     ],
 )
-def test_what_makes_no_sense_is_refused(node: Node, request_, code: str) -> None:
+def test_bad_requests_are_refused(node: Node, request_, code: str) -> None:
     assert node.call(request_).code == code
     assert not transactions(node).open
 
@@ -176,7 +176,7 @@ def test_an_abandoned_stage_is_aborted_after_its_time(node: Node) -> None:
     assert seen(node, ORDERS) == []
 
 
-def test_retention_keeps_what_is_staged() -> None:
+def test_retention_keeps_staged_batches() -> None:
     node = lone()
     node.fleet.create(ORDERS, retention_messages="2")
     stage(node, ORDERS, b"a")
@@ -195,8 +195,8 @@ def test_retention_keeps_what_is_staged() -> None:
     assert host.replica.log.first_index() > staged
 
 
-def test_what_the_log_does_not_take_at_once_follows_before_anything_else(node: Node) -> None:
-    """The last leader died in the middle, or the log was full: nobody sees a part, and nobody comes between."""
+def test_batches_that_the_log_refuses_follow_before_anything_else(node: Node) -> None:
+    """The last leader died in the middle, or the log was full: no part is visible, and no batch comes between."""
     node.call(Produce(ORDERS, 0, batch(b"before")))
     for sequence in range(3):
         stage(node, ORDERS, b"%d" % sequence, sequence=sequence)
@@ -224,7 +224,7 @@ def test_what_the_log_does_not_take_at_once_follows_before_anything_else(node: N
 
 @pytest.mark.parametrize("taken_max", [0, 1, 2, 3])
 @pytest.mark.parametrize("is_known", [True, False])
-def test_the_next_leader_finishes_what_the_last_one_began(taken_max: int, is_known: bool) -> None:
+def test_the_next_leader_finishes_the_decision(taken_max: int, is_known: bool) -> None:
     """Also one that has not heard of the decision, as long as something of the transaction is stored."""
     fleet = three()
     fleet.create(ORDERS)
@@ -279,7 +279,7 @@ def test_a_stage_waits_over_a_change_of_leaders() -> None:
 
 
 def test_a_leader_that_may_have_a_successor_confirms_nothing_that_it_never_had() -> None:
-    """The successor may have a stage of it, and would drop it as one that nobody waits for."""
+    """The successor may have a staged batch of it, and would drop it as abandoned."""
     fleet = three()
     fleet.create(ORDERS)
     leader = fleet.leader(ORDERS)
@@ -298,7 +298,7 @@ def test_a_leader_that_may_have_a_successor_confirms_nothing_that_it_never_had()
     assert asked.code in ("NOT_FOUND", "NOT_LEADER", "UNAVAILABLE")
 
 
-def test_who_waits_hears_that_leadership_has_ended(node: Node) -> None:
+def test_waiters_learn_that_leadership_has_ended(node: Node) -> None:
     stage(node, ORDERS, b"a")
     asked = node.ask(TransactionOutcome(ORDERS, 0, "t", 60_000))
     node.partition(ORDERS).close(UnavailableError("it moved away"))

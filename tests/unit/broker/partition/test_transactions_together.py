@@ -54,7 +54,7 @@ def test_one_that_was_aborted_keeps_the_others_unseen(node: Node) -> None:
         ([(ORDERS, 9)], [("task-1", [0])], "NOT_FOUND"),
     ],
 )
-def test_what_makes_no_sense_is_refused(
+def test_bad_requests_are_refused(
     node: Node, partitions: list[tuple[str, int]], members: list[tuple[str, list[int]]], code: str
 ) -> None:
     staged(node)

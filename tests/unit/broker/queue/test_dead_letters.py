@@ -99,7 +99,7 @@ def test_many_die_and_all_arrive_in_order(node: Node) -> None:
     assert describe(node).dying == 0
 
 
-def test_leases_that_run_out_for_the_last_time_die_without_anybody(node: Node) -> None:
+def test_leases_that_expire_for_the_last_time_die_without_a_request(node: Node) -> None:
     store(node, b"a")
     for _ in range(2):
         assert polled(node, poll(visibility_ms=1_000))
@@ -133,13 +133,13 @@ def test_a_produce_whose_answer_was_lost_is_not_stored_twice(node: Node) -> None
     assert [record.payload for record in buried(node.fleet)] == [b"a", b"b"]
 
 
-def test_a_new_leader_takes_up_what_the_old_one_did_not_finish() -> None:
+def test_a_new_leader_continues_what_the_old_one_did_not_finish() -> None:
     fleet = three()
     fleet.create(TOPIC)
     old = fleet.leader(TOPIC)
     store(old, b"a", b"b", b"c")
     found = polled(old)
-    # The mover cannot reach anybody who could make the topic.
+    # No node that could create the topic can be reached.
     elsewhere = old.elsewhere
     asked: list[object] = []
     elsewhere.ask = lambda request, done: asked.append(request)  # type: ignore[method-assign]
@@ -238,7 +238,7 @@ def test_dead_letters_of_dead_letters_are_dropped(node: Node) -> None:
     assert node.partition(DEAD).machine.groups["triage"].totals.dropped == 1
 
 
-def test_a_letter_says_what_bounds_it_had_and_has_none_itself(node: Node) -> None:
+def test_a_dead_letter_keeps_its_limits_as_headers_only(node: Node) -> None:
     store(node, b"a", max_deliveries=9, ttl_ms=60_000)
     reject(node)
     node.fleet.advance(3_600_000)
@@ -249,7 +249,7 @@ def test_a_letter_says_what_bounds_it_had_and_has_none_itself(node: Node) -> Non
     assert polled(node, Poll(DEAD, "triage", "a"))
 
 
-def test_what_was_sent_back_tells_of_its_last_death_only(node: Node) -> None:
+def test_a_redriven_letter_has_the_headers_of_its_last_death_only(node: Node) -> None:
     store(node, b"a", headers=(("flotilla-dead-reason", b"long ago"), *((f"h{n}", b"") for n in range(60))))
     reject(node)
     (record,) = buried(node.fleet)

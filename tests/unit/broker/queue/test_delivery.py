@@ -83,7 +83,7 @@ def test_a_subscription_gets_as_many_as_it_has_credit_for(node: Node) -> None:
     assert all(isinstance(result, Pushed) and result.visibility_ms == 30_000 for result in answer.results)
 
 
-def test_a_subscription_that_was_ended_gets_nothing_more_and_keeps_what_it_holds(node: Node) -> None:
+def test_an_ended_subscription_gets_nothing_more_and_keeps_its_leases(node: Node) -> None:
     store(node, b"a")
     answer = subscribe(node, 5)
     assert answer.cancel is not None
@@ -186,7 +186,7 @@ def test_messages_of_one_key_go_to_one_member_at_a_time(node: Node) -> None:
 # Time to live, and bounds of single messages.
 
 
-def test_what_has_outlived_its_time_is_not_delivered_and_counted_as_expired(node: Node) -> None:
+def test_expired_messages_are_not_delivered_and_counted(node: Node) -> None:
     store(node, b"old", ttl_ms=1_000)
     store(node, b"good")
     store(node, b"older", b"oldest", ttl_ms=500)
@@ -196,7 +196,7 @@ def test_what_has_outlived_its_time_is_not_delivered_and_counted_as_expired(node
     assert (described.expired_total, described.lag) == (3, 1)
 
 
-def test_a_row_of_expired_messages_hides_nobody(node: Node) -> None:
+def test_a_run_of_expired_messages_hides_no_later_one(node: Node) -> None:
     for _ in range(40):
         store(node, b"old", ttl_ms=1_000)
     store(node, b"good")
@@ -213,7 +213,7 @@ def test_a_message_has_its_own_bound_on_deliveries(node: Node) -> None:
     node.call(settle(found, FAIL, delay_ms=0))
     assert values(polled(node)) == [b"more"]
     assert describe(node).dead_total == 1
-    # Also when nobody says that it failed.
+    # Also without a nack.
     store(node, b"again", max_deliveries=1)
     polled(node, poll(visibility_ms=1_000))
     node.fleet.advance(5_000)
@@ -235,7 +235,7 @@ def test_settlements_that_come_together_share_a_command(node: Node) -> None:
     assert commands[0].groups[0].acked == ((0, 64),)
 
 
-def test_what_comes_while_commands_are_under_way_shares_the_next_one(node: Node) -> None:
+def test_settlements_that_arrive_while_commands_are_in_flight_share_the_next(node: Node) -> None:
     for _ in range(30):
         store(node, b"x")
     found = polled(node, poll(30))
@@ -301,7 +301,7 @@ def test_an_unknown_group_holds_nothing(node: Node) -> None:
 # Members that are gone.
 
 
-def test_a_member_whose_connection_is_gone_loses_what_it_holds_early(node: Node) -> None:
+def test_a_member_whose_connection_is_gone_loses_its_leases_early(node: Node) -> None:
     store(node, b"a")
     polled(node)
     node.broker.lost(["a", "stranger"])
@@ -313,7 +313,7 @@ def test_a_member_whose_connection_is_gone_loses_what_it_holds_early(node: Node)
     assert polled(node, poll(member="b"))[0].attempt == 2
 
 
-def test_a_member_that_comes_again_keeps_what_it_holds(node: Node) -> None:
+def test_a_member_that_reconnects_keeps_its_leases(node: Node) -> None:
     store(node, b"a")
     mine = polled(node)
     node.broker.lost(["a"])

@@ -1,4 +1,4 @@
-"""Much is due at once: who waits for it gets it, although each turn of the node reads a small part."""
+"""Many messages are due at once: waiters get them, although each turn of the loop processes a small part."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def node(monkeypatch: pytest.MonkeyPatch) -> Node:
     return node
 
 
-def test_a_poll_that_waits_gets_what_the_node_finds_later(node: Node) -> None:
+def test_a_waiting_poll_gets_what_the_node_finds_later(node: Node) -> None:
     """The first part that it looks at is for another time."""
     for number in range(30):
         store(node, b"later", deliver_at_ms=node.now_ms() + 60_000 + number)
@@ -41,7 +41,7 @@ def test_a_subscription_gets_all_that_comes_due_together(node: Node) -> None:
     assert sorted(values(deliveries(answer))) == sorted(expected)
 
 
-def test_whoever_needs_all_of_it_is_told_when_that_is(node: Node) -> None:
+def test_catch_up_returns_whether_everything_is_processed(node: Node) -> None:
     for number in range(10):
         store(node, b"due", deliver_at_ms=node.now_ms() + 500 + number)
     queue = node.partition(TOPIC).queue()

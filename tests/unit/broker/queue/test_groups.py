@@ -137,7 +137,7 @@ def test_settings_of_a_group_hold_for_its_next_poll(node: Node) -> None:
 # Messages.
 
 
-def test_cancelled_messages_reach_nobody(node: Node) -> None:
+def test_cancelled_messages_are_not_delivered(node: Node) -> None:
     store(node, b"a", b"b", b"c")
     records = [Record(b"keyed", idempotency_key=b"order-42", timestamp_ms=1)]
     assert node.call(Produce(TOPIC, 0, encode_batch(records))).result == Produced(3)
@@ -197,7 +197,7 @@ def test_an_explanation_knows_the_bound_of_a_message_that_an_earlier_leader_deli
 
 
 @pytest.mark.parametrize("partition", [0, 1])
-def test_an_explanation_tells_of_a_rate_limit_whoever_keeps_it(partition: int) -> None:
+def test_an_explanation_mentions_a_rate_limit_at_any_partition(partition: int) -> None:
     node = lone()
     node.fleet.create(TOPIC, 2, rate_limit_per_minute="1")
     node.fleet.leader(TOPIC, 1)
@@ -242,7 +242,7 @@ def test_questions_that_make_no_sense_are_refused(node: Node, request_: Request,
     assert node.call(request_).code == code
 
 
-def test_what_has_come_due_is_ready_for_whoever_looks() -> None:
+def test_due_messages_are_ready_for_the_next_request() -> None:
     node = lone()
     node.fleet.create(TOPIC)
     polled(node, poll(1))
@@ -254,7 +254,7 @@ def test_what_has_come_due_is_ready_for_whoever_looks() -> None:
     assert values(polled(node, poll(1))) == [b"later"]
 
 
-def test_what_waits_for_its_time_has_no_age_and_ages_from_then_on() -> None:
+def test_a_delayed_message_ages_from_its_delivery_time() -> None:
     node = lone()
     node.fleet.create(TOPIC)
     polled(node, poll(1))
@@ -266,7 +266,7 @@ def test_what_waits_for_its_time_has_no_age_and_ages_from_then_on() -> None:
     assert (described.ready, described.oldest_age_ms) == (1, 2_000)
 
 
-def test_the_oldest_message_is_told_behind_those_that_wait_or_came_due() -> None:
+def test_the_age_is_of_the_oldest_message_that_is_due() -> None:
     node = lone()
     node.fleet.create(TOPIC)
     polled(node, poll(1))

@@ -1,4 +1,4 @@
-"""What the log knows of a message: every step in order, read in pieces, within bounds, whoever leads."""
+"""The history of a message from the log: every step in order, read in pieces, within bounds, at any leader."""
 
 from collections.abc import Callable
 
@@ -108,7 +108,7 @@ def test_a_delay_a_reset_and_a_cancellation(node: Node) -> None:
     ]
 
 
-def test_whoever_leads_next_tells_the_same() -> None:
+def test_the_next_leader_returns_the_same_history() -> None:
     fleet = three()
     fleet.create(TOPIC)
     old = fleet.leader(TOPIC)
@@ -183,7 +183,7 @@ def ask_and_hold(node: Node, monkeypatch: pytest.MonkeyPatch) -> tuple[Answer, C
     return answer, let_go
 
 
-def test_what_happens_while_the_log_is_read_is_told_too(long: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_history_includes_events_during_the_read(long: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     answer, let_go = ask_and_hold(long, monkeypatch)
     long.call(CancelRecords(TOPIC, 0, [0]))
     let_go()
@@ -192,7 +192,7 @@ def test_what_happens_while_the_log_is_read_is_told_too(long: Node, monkeypatch:
 
 
 @pytest.mark.parametrize(("bound", "value"), [("READ_ENTRIES_MAX", 4), ("READ_BYTES_MAX", 300)])
-def test_a_bound_is_told_and_what_the_state_remembers_with_it(
+def test_the_history_names_its_bound_and_ends_with_the_state(
     long: Node, monkeypatch: pytest.MonkeyPatch, bound: str, value: int
 ) -> None:
     monkeypatch.setattr(history_reading, bound, value)
@@ -202,7 +202,7 @@ def test_a_bound_is_told_and_what_the_state_remembers_with_it(
     assert lines[-1] == "attempt 3 of 5 failed: lease expired"
 
 
-def test_nothing_is_left_of_whoever_goes_away(long: Node) -> None:
+def test_nothing_is_left_of_a_cancelled_fetch(long: Node) -> None:
     armed = long.fleet.clock.armed_count
     answer = long.ask(WHY)
     assert long.fleet.clock.armed_count == armed + 1
@@ -229,7 +229,7 @@ def test_a_log_that_is_shortened_meanwhile(long: Node, monkeypatch: pytest.Monke
     assert "the log was trimmed while it was read" in explained(answer).history[-2]
 
 
-def test_a_leader_that_is_replaced_meanwhile_tells_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_leader_that_is_replaced_meanwhile_returns_no_history(monkeypatch: pytest.MonkeyPatch) -> None:
     fleet = three()
     fleet.create(TOPIC)
     leader = fleet.leader(TOPIC)
@@ -259,7 +259,7 @@ def damaged(*_: object) -> list[object]:
     raise CorruptionError("a bad sector")
 
 
-def test_damage_behind_the_message_is_told(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damage_after_the_message_is_reported(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     store(node, b"a")
     fail_thrice(node)
     monkeypatch.setattr(SegmentedLog, "entries", damaged)
@@ -268,7 +268,7 @@ def test_damage_behind_the_message_is_told(node: Node, monkeypatch: pytest.Monke
     assert lines[2:] == ["attempt 3 of 5 failed: lease expired"]
 
 
-def test_damage_at_the_message_is_told(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damage_at_the_message_is_reported(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     store(node, b"a")
     fail_thrice(node)
     monkeypatch.setattr(SegmentedLog, "read_from_offset", damaged)
@@ -284,7 +284,7 @@ def test_a_message_whose_time_cannot_be_read(node: Node, monkeypatch: pytest.Mon
     assert explained(node.ask(WHY)).history[0] == "stored"
 
 
-def test_what_the_log_has_let_go_of(node: Node) -> None:
+def test_a_message_that_was_trimmed(node: Node) -> None:
     store(node, b"a")
     node.call(settle(polled(node), FAIL, "first", delay_ms=0))
     store(node, b"b")
@@ -305,7 +305,7 @@ def test_few_histories_are_read_at_once(long: Node) -> None:
     answers = [long.ask(WHY) for _ in range(HISTORIES_MAX)]
     assert all(answer.is_waiting for answer in answers)
     assert isinstance(long.ask(WHY).result, OverloadedError)
-    # One that nobody waits for any more leaves its place to another.
+    # A cancelled one leaves its place to another.
     assert answers[0].cancel is not None
     answers[0].cancel()
     last = long.ask(WHY)
@@ -315,9 +315,7 @@ def test_few_histories_are_read_at_once(long: Node) -> None:
     assert long.ask(WHY).is_waiting
 
 
-def test_whoever_does_not_want_the_history_is_answered_without_the_log(
-    node: Node, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_history_the_log_is_not_read(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     store(node, b"a", max_deliveries=2)
     node.call(settle(polled(node), FAIL, "why", delay_ms=60_000))
     monkeypatch.delattr(MessageHistory, "add")

@@ -60,7 +60,7 @@ def test_a_poll_gets_one_message_in_all_whatever_its_bytes(node: Node) -> None:
     assert {found[0].attempt for found in brought[:3]} == {1}
 
 
-def test_what_does_not_fit_is_left_to_whoever_comes_next(node: Node) -> None:
+def test_messages_that_do_not_fit_are_left_for_the_next_waiter(node: Node) -> None:
     for partition in range(3):
         store(node, b"x" * 1_700, partition=partition)
     assert len(polled(node, poll(max_bytes=2_000))) == 1
@@ -161,7 +161,7 @@ def is_leading(box: Node) -> bool:
     return box.catalog.find_topic(TOPIC) is not None and box.partition(TOPIC).replica.is_serving()
 
 
-def test_who_does_not_lead_says_who_does(fleet: Fleet) -> None:
+def test_a_follower_names_the_leader(fleet: Fleet) -> None:
     leader = fleet.leader(TOPIC)
     other = next(box for box in fleet.nodes.values() if box is not leader)
     fleet.advance(500)
@@ -213,7 +213,7 @@ def test_the_new_leader_knows_the_bounds_of_messages_that_the_old_one_delivered(
     assert polled(new) == []
 
 
-def test_what_was_acked_at_the_old_leader_is_not_delivered_by_the_new_one(fleet: Fleet) -> None:
+def test_messages_acked_at_the_old_leader_are_not_delivered_by_the_new_one(fleet: Fleet) -> None:
     old = fleet.leader(TOPIC)
     store(old, b"a", b"b")
     first = polled(old, poll(1))
@@ -224,7 +224,7 @@ def test_what_was_acked_at_the_old_leader_is_not_delivered_by_the_new_one(fleet:
     assert values(deliveries(waiting)) == [b"b"]
 
 
-def test_a_settlement_under_way_when_leadership_is_lost_is_answered_as_unknown(fleet: Fleet) -> None:
+def test_a_settlement_in_flight_when_leadership_is_lost_has_an_unknown_outcome(fleet: Fleet) -> None:
     old = fleet.leader(TOPIC)
     store(old, b"a")
     found = polled(old)
@@ -241,7 +241,7 @@ def test_a_new_group_waits_for_no_grace(fleet: Fleet) -> None:
     assert describe(new).leased == 1
 
 
-def test_a_poll_asks_each_node_for_what_that_leads(fleet: Fleet) -> None:
+def test_a_poll_over_all_partitions_gets_those_that_a_node_leads(fleet: Fleet) -> None:
     fleet.controller().call(AlterTopic(TOPIC, partitions=3))
     leaders = [fleet.leader(TOPIC, partition) for partition in range(3)]
     fleet.advance(1_000)

@@ -1,4 +1,4 @@
-"""Polling and settling at one node: who gets what, who is woken, and that everybody is answered once."""
+"""Polling and settling at one node: deliveries, wake-ups, and one answer for each request."""
 
 import pytest
 
@@ -74,7 +74,7 @@ def test_a_grant_over_several_batches_is_split_at_their_borders(node: Node) -> N
     assert len({delivery.lease_id for delivery in found}) == 1
 
 
-def test_what_does_not_fit_into_the_bytes_of_a_poll_is_there_for_the_next(node: Node) -> None:
+def test_messages_that_do_not_fit_into_a_poll_are_there_for_the_next(node: Node) -> None:
     for value in (b"a", b"b", b"c"):
         store(node, value * 1000)
     first = polled(node, poll(max_bytes=2500))
@@ -249,7 +249,7 @@ def test_a_poll_that_is_given_up_takes_nothing(node: Node) -> None:
     gone.cancel()
 
 
-def test_a_waiting_poll_gets_what_another_member_gives_back(node: Node) -> None:
+def test_a_waiting_poll_gets_what_another_member_releases(node: Node) -> None:
     store(node, b"a")
     mine = polled(node)
     waiting = node.ask(poll(member="b", wait_ms=20_000))
@@ -257,7 +257,7 @@ def test_a_waiting_poll_gets_what_another_member_gives_back(node: Node) -> None:
     assert values(deliveries(waiting)) == [b"a"]
 
 
-def test_a_waiting_poll_gets_what_runs_out_and_what_is_due(node: Node) -> None:
+def test_a_waiting_poll_gets_expired_leases_and_due_messages(node: Node) -> None:
     store(node, b"leased")
     polled(node, poll(visibility_ms=1_000))
     store(node, b"later", deliver_at_ms=node.now_ms() + 10_000)
@@ -271,7 +271,7 @@ def test_a_waiting_poll_gets_what_runs_out_and_what_is_due(node: Node) -> None:
 
 
 @pytest.mark.parametrize("delay_ms", [10_130, 10_330, 10_570, 10_790])
-def test_what_is_due_comes_within_a_tenth_of_a_second(node: Node, delay_ms: int) -> None:
+def test_due_messages_come_within_a_tenth_of_a_second(node: Node, delay_ms: int) -> None:
     polled(node)
     store(node, b"later", deliver_at_ms=node.now_ms() + delay_ms)
     waiting = node.ask(poll(wait_ms=60_000))

@@ -1,4 +1,4 @@
-"""Rate limits: one bucket for a topic, whichever partition and node delivers, and whoever leads."""
+"""Rate limits: one bucket for a topic, for all its partitions and leaders."""
 
 from collections.abc import Callable
 
@@ -188,7 +188,7 @@ def test_tokens_are_asked_for_as_many_as_there_are_messages_and_once_at_a_time()
     assert [request.tokens for request, _ in keeper.asked] == [3]
 
 
-def test_tokens_that_nobody_used_are_gone_after_a_second() -> None:
+def test_unused_tokens_expire_after_a_second() -> None:
     keeper = LeaseRenewal()
     keeper.take(5)
     keeper.answer(TokensGranted(5))
@@ -201,7 +201,7 @@ def test_tokens_that_nobody_used_are_gone_after_a_second() -> None:
 @pytest.mark.parametrize(
     ("answer", "delay_ms"), [(TokensGranted(0, 200), 200), (TokensGranted(0), 10), (UnavailableError("away"), 500)]
 )
-def test_who_got_nothing_asks_again_later(answer: Reply | FlotillaError, delay_ms: int) -> None:
+def test_a_partition_without_tokens_asks_again_later(answer: Reply | FlotillaError, delay_ms: int) -> None:
     keeper = LeaseRenewal()
     keeper.take(5)
     keeper.answer(answer)

@@ -28,13 +28,13 @@ class HandTurned:
         answered(self.refusal or self.here.log.command(decode_command(data)))
 
     def fire(self) -> int:
-        """Runs the timer that was set first; tells how long it had to wait."""
+        """Runs the timer that was set first; returns its delay."""
         delay_ms, action = self.timers.pop(0)
         action()
         return delay_ms
 
 
-def test_what_the_log_refuses_is_proposed_again_after_a_pause() -> None:
+def test_refused_settlements_are_proposed_again_after_a_pause() -> None:
     here = Leading()
     here.append(1)
     here.poll(visibility_ms=100)

@@ -1,4 +1,4 @@
-"""Who is woken, and in which order."""
+"""Which waiters are woken, and in which order."""
 
 import pytest
 
@@ -65,7 +65,7 @@ def test_one_message_wakes_one(stock: Stock) -> None:
     assert stock.offers == 6
 
 
-def test_who_can_have_more_goes_behind_the_others(stock: Stock) -> None:
+def test_a_waiter_that_took_something_goes_to_the_end(stock: Stock) -> None:
     stock.enter("a1", 3)
     stock.enter("a2", 3)
     stock.enter("a3", 1)
@@ -76,7 +76,7 @@ def test_who_can_have_more_goes_behind_the_others(stock: Stock) -> None:
     assert not stock.room
 
 
-def test_what_concerns_one_group_wakes_no_other(stock: Stock) -> None:
+def test_an_event_of_one_group_wakes_no_other(stock: Stock) -> None:
     stock.enter("a1")
     stock.enter("b1")
     stock.ready = {"a": 1, "b": 1}
@@ -88,7 +88,7 @@ def test_what_concerns_one_group_wakes_no_other(stock: Stock) -> None:
     assert stock.taken == ["b1", "a1"]
 
 
-def test_nobody_is_offered_anything_while_the_partition_may_not_serve(stock: Stock) -> None:
+def test_no_waiter_is_offered_anything_while_the_partition_may_not_serve(stock: Stock) -> None:
     stock.enter("a1")
     stock.ready["a"] = 1
     stock.is_serving = False

@@ -35,7 +35,7 @@ SESSION_MS = 3_000
 
 @dataclass
 class Member:
-    """A consumer that does as it is told, as soon as it is told."""
+    """A consumer that follows its assignment at once."""
 
     fleet: Fleet
     name: str
@@ -95,7 +95,7 @@ def shares(fleet: Fleet) -> dict[str, list[int]]:
 
 
 def settle(*members: Member) -> None:
-    """Until nobody hears anything new."""
+    """Until no member gets news."""
     for _ in range(3):
         for member in members:
             member.beat()
@@ -121,7 +121,7 @@ def test_joining_again_is_answered_alike_and_writes_nothing(node: Node) -> None:
     assert node.machine.applied == applied
 
 
-def test_a_newcomer_gets_what_the_others_have_given_up(node: Node) -> None:
+def test_a_new_member_gets_partitions_that_others_have_given_up(node: Node) -> None:
     one = Member(node.fleet, "one").join().wait()
     two = Member(node.fleet, "two").join()
     assert two.owned == {}
@@ -134,7 +134,7 @@ def test_a_newcomer_gets_what_the_others_have_given_up(node: Node) -> None:
     assert one.owned == {0: 1, 1: 1}, "what stays keeps its epoch"
 
 
-def test_nobody_else_hears_of_a_move_that_is_not_theirs(node: Node) -> None:
+def test_a_move_answers_only_the_members_concerned(node: Node) -> None:
     one, two = Member(node.fleet, "one").join(), Member(node.fleet, "two").join()
     settle(one, two)
     three_ = Member(node.fleet, "three").join()
@@ -158,14 +158,14 @@ def test_a_leaver_s_partitions_are_spread_at_once(node: Node) -> None:
     assert one.heartbeat().code == "STALE_GENERATION"
 
 
-def test_who_waits_and_leaves_is_told(node: Node) -> None:
+def test_a_waiting_member_that_leaves_is_answered(node: Node) -> None:
     one = Member(node.fleet, "one").join().wait()
     one.leave()
     assert one.waiting is not None
     assert one.waiting.code == "STALE_GENERATION"
 
 
-def test_strangers_are_told_to_join(node: Node) -> None:
+def test_a_heartbeat_of_a_stranger_is_refused(node: Node) -> None:
     assert Member(node.fleet, "one").heartbeat().code == "STALE_GENERATION"
     assert node.call(Heartbeat("missing", GROUP, "one", 0)).code == "NOT_FOUND"
     assert node.call(JoinGroup("missing", GROUP, "one")).code == "NOT_FOUND"
@@ -185,13 +185,13 @@ def test_strangers_are_told_to_join(node: Node) -> None:
         JoinGroup(TOPIC, GROUP, "m", client="\ud800"),
     ],
 )
-def test_what_makes_no_sense_is_refused_at_the_door(node: Node, request_: JoinGroup) -> None:
+def test_bad_requests_are_refused_before_they_are_proposed(node: Node, request_: JoinGroup) -> None:
     applied = node.machine.applied
     assert node.call(request_).code == "INVALID_ARGUMENT"
     assert node.machine.applied == applied
 
 
-def test_groups_are_listed_also_when_nobody_is_left(node: Node) -> None:
+def test_groups_without_members_are_listed(node: Node) -> None:
     node.call(JoinGroup(TOPIC, "b", "m"))
     node.call(JoinGroup(TOPIC, "a", "m"))
     node.call(LeaveGroup(TOPIC, "b", "m"))
@@ -232,7 +232,7 @@ def test_a_second_heartbeat_takes_the_place_of_the_first(node: Node) -> None:
     assert one.waiting.is_waiting
 
 
-def test_a_member_that_takes_its_time_to_give_up_keeps_what_it_uses(node: Node) -> None:
+def test_a_member_that_is_slow_to_give_up_keeps_its_partitions(node: Node) -> None:
     one = Member(node.fleet, "one").join(session_ms=SESSION_MS)
     two = Member(node.fleet, "two").join()
     told = one.heartbeat().result
@@ -291,10 +291,10 @@ def test_a_generation_that_is_not_known_here_is_not_answered(node: Node) -> None
     assert node.call(Heartbeat(TOPIC, GROUP, "one", 99, [])).code == "UNAVAILABLE"
 
 
-# What nobody else shall have.
+# Partitions that no other member gets.
 
 
-def test_who_keeps_declining_a_partition_does_not_fill_the_log(node: Node) -> None:
+def test_a_member_that_keeps_declining_does_not_fill_the_log(node: Node) -> None:
     one = Member(node.fleet, "one").join(session_ms=SESSION_MS)
     two = Member(node.fleet, "two").join()
     settle(one, two)
@@ -315,7 +315,7 @@ def test_who_keeps_declining_a_partition_does_not_fill_the_log(node: Node) -> No
     assert shares(node.fleet) == {"one": [0, 1], "two": [2, 3]}
 
 
-def test_who_waits_for_what_it_has_declined_gets_it_when_that_may_be(node: Node) -> None:
+def test_a_declined_partition_comes_back_after_a_while(node: Node) -> None:
     one = Member(node.fleet, "one").join(session_ms=30_000)
     for _ in range(2):
         del one.owned[1]
@@ -330,7 +330,7 @@ def test_who_waits_for_what_it_has_declined_gets_it_when_that_may_be(node: Node)
     assert one.beat() == [0, 1, 2, 3]
 
 
-def test_what_was_declined_goes_to_another_member_at_once(node: Node) -> None:
+def test_a_declined_partition_goes_to_another_member_at_once(node: Node) -> None:
     one = Member(node.fleet, "one").join(session_ms=30_000)
     for _ in range(2):
         del one.owned[2], one.owned[3]
@@ -369,7 +369,7 @@ def test_a_member_that_is_stopped_while_its_heartbeat_waits_is_missed_too(node: 
     node.fleet.wait(lambda: not described(node.fleet).members, 2 * SESSION_MS)
 
 
-def test_it_is_told_how_long_ago_somebody_was_heard(node: Node) -> None:
+def test_a_description_has_the_time_since_the_last_heartbeat(node: Node) -> None:
     one = Member(node.fleet, "one").join()
     node.fleet.advance(1_500)
     assert described(node.fleet).members[0].heard_ms_ago == 1_500
@@ -378,7 +378,7 @@ def test_it_is_told_how_long_ago_somebody_was_heard(node: Node) -> None:
     assert described(node.fleet).members[0].heard_ms_ago == 0
 
 
-def test_a_node_that_was_stopped_judges_nobody_by_that(node: Node) -> None:
+def test_a_paused_coordinator_does_not_count_its_pause_as_silence(node: Node) -> None:
     Member(node.fleet, "one").join(session_ms=SESSION_MS)
     node.fleet.clock.now_ms += 10 * SESSION_MS
     node.fleet.advance(SESSION_MS - 500)
@@ -398,7 +398,7 @@ def test_a_node_that_does_not_know_whether_it_leads_says_so(node: Node) -> None:
 # Topics.
 
 
-def test_a_topic_that_grows_gives_everybody_more(node: Node) -> None:
+def test_a_topic_that_grows_gives_every_member_more(node: Node) -> None:
     one, two = Member(node.fleet, "one").join(), Member(node.fleet, "two").join()
     settle(one, two)
     one.wait()
@@ -428,7 +428,7 @@ def members_of(fleet: Fleet, *names: str) -> list[Member]:
     return joined
 
 
-def test_a_new_coordinator_knows_who_owns_what_and_gives_everybody_a_session() -> None:
+def test_a_new_coordinator_knows_the_owners_and_gives_every_member_a_session() -> None:
     fleet = three()
     fleet.create(TOPIC, 4)
     one, two = members_of(fleet, "one", "two")
@@ -442,7 +442,7 @@ def test_a_new_coordinator_knows_who_owns_what_and_gives_everybody_a_session() -
     fleet.wait(lambda: not shares(fleet), 2 * SESSION_MS)
 
 
-def test_who_waits_at_a_coordinator_that_leads_no_more_is_sent_away() -> None:
+def test_heartbeats_parked_at_an_old_coordinator_are_refused() -> None:
     fleet = three()
     fleet.create(TOPIC, 4)
     (one,) = members_of(fleet, "one")
@@ -474,7 +474,7 @@ def test_others_name_the_coordinator() -> None:
         assert getattr(answer.result, "address", "") == f"node{controller.node}:7600"
 
 
-def test_a_stopping_node_lets_nobody_wait(node: Node) -> None:
+def test_a_stopping_node_ends_all_waits(node: Node) -> None:
     one = Member(node.fleet, "one").join().wait()
     node.broker.close()
     assert one.waiting is not None
@@ -536,7 +536,7 @@ def test_a_group_with_members_is_neither_fenced_nor_forgotten(node: Node) -> Non
         assert node.call(again).code == "NOT_FOUND"
 
 
-def test_a_reset_comes_after_all_that_members_did_and_before_what_later_ones_do(node: Node) -> None:
+def test_a_reset_comes_after_earlier_members_and_before_later_ones(node: Node) -> None:
     node.call(Produce(TOPIC, 0, batch(b"a", b"b", b"c")))
     one = Member(node.fleet, "one").join()
     node.call(ClaimPartition(GROUP, TOPIC, 0, one.owned[0]))
@@ -550,13 +550,13 @@ def test_a_reset_comes_after_all_that_members_did_and_before_what_later_ones_do(
     assert node.call(ResetGroup(TOPIC, 0, GROUP, back, True, epoch)).result == GroupReset(2, 1)
     assert node.call(ReadOffset(GROUP, TOPIC, 0)).result == OffsetCommitted(2), "a dry run changes nothing"
     assert node.call(ResetGroup(TOPIC, 0, GROUP, back, False, epoch)).result == GroupReset(2, 1)
-    # Whoever was a member before and has not heard of it moves nothing.
+    # An earlier member that does not know of it moves nothing.
     assert node.call(CommitOffset(GROUP, TOPIC, 0, 3, epoch=one.owned[0])).code == "STALE_GENERATION"
     two = Member(node.fleet, "two").join()
     assert node.call(ClaimPartition(GROUP, TOPIC, 0, two.owned[0])).result == OffsetCommitted(1)
     # And a reset that was on its way while a member came does not move it.
     assert node.call(ResetGroup(TOPIC, 0, GROUP, back, False, epoch)).code == "STALE_GENERATION"
-    # A partition that nobody has claimed yet can be moved as well.
+    # An unclaimed partition can be moved as well.
     assert node.call(ResetGroup(TOPIC, 1, GROUP, Start(FROM_OFFSET, 0), False, epoch)).result == GroupReset(0, 0)
 
 

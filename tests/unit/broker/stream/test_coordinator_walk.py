@@ -23,7 +23,7 @@ RECORDS = 100
 
 @dataclass
 class Books:
-    """What anybody was ever told."""
+    """Every answer that a member ever got."""
 
     owner_of: dict[tuple[int, int], str] = field(default_factory=dict)
     committed: dict[int, int] = field(default_factory=lambda: dict.fromkeys(range(PARTITIONS), -1))
@@ -42,7 +42,7 @@ class Member:
     waiting: Answer | None = None
 
     def ask(self, request: Request) -> Reply | FlotillaError | None:
-        """Whoever can answer does; None: nobody could, or it takes its time."""
+        """The answer of the leader; None: there is none, or not yet."""
         for box in self.running():
             answer = box.call(request)
             if answer.is_waiting:
@@ -100,7 +100,7 @@ class Member:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_any_walk_ends_with_everybody_s_share(seed: int) -> None:
+def test_any_walk_ends_with_an_even_assignment(seed: int) -> None:
     random = Random(seed)
     fleet = three()
     fleet.create(TOPIC, PARTITIONS)
@@ -145,7 +145,7 @@ def bring_back(fleet: Fleet, away: list[tuple[str, int]]) -> None:
 
 
 def settle(fleet: Fleet, members: list[Member]) -> None:
-    """Everybody is heard until the silent are out and everything is with whom it shall be."""
+    """All members send heartbeats until the silent ones are removed and every partition has its owner."""
     fleet.controller()
     for partition in range(PARTITIONS):
         fleet.leader(TOPIC, partition)
