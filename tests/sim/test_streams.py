@@ -41,7 +41,7 @@ QUICK = {
     "keep-the-epoch": "one owner per generation",
     "touch-everything": "what stays is not touched",
     "to-the-first": "the spread is even",
-    "judge-at-once": "everybody has a session",
+    "judge-at-once": "every member has a session",
     "forget-the-leaver": "every partition has an owner",
 }
 PROGRAM = """

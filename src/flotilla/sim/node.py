@@ -440,9 +440,9 @@ class SimNode:
 
     def peer_changed(self, peer: NodeId, is_up: bool) -> None:
         self._around.sometimes.seen("peer reported down") if not is_up else None
-        self._enter(self._tell_peer, peer, is_up)
+        self._enter(self._report_peer, peer, is_up)
 
-    def _tell_peer(self, peer: NodeId, is_up: bool) -> None:
+    def _report_peer(self, peer: NodeId, is_up: bool) -> None:
         assert self.driver is not None
         if is_up:
             self.driver.peer_up(peer)

@@ -104,16 +104,16 @@ def _results(seeds: Iterable[int], order: Order, workers: int, failures_max: int
         return
     waiting = iter(seeds)
     with ProcessPoolExecutor(workers, mp_context=get_context("fork")) as pool:
-        under_way: set[Future[Result]] = set()
+        pending: set[Future[Result]] = set()
         while True:
-            while failed < failures_max and len(under_way) < 2 * workers:
+            while failed < failures_max and len(pending) < 2 * workers:
                 following = next(waiting, None)
                 if following is None:
                     break
-                under_way.add(pool.submit(run_seed, following, order))
-            if not under_way:
+                pending.add(pool.submit(run_seed, following, order))
+            if not pending:
                 return
-            done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
+            done, pending = wait(pending, return_when=FIRST_COMPLETED)
             for future in done:
                 result = future.result()
                 failed += not result.is_good

@@ -22,5 +22,5 @@ class Trace:
 
     def note(self, node: NodeId, text: str) -> None:
         if self.is_traced:
-            who = f"node {node}" if node else ""
-            self.lines.append(f"{self._world.now_us / SECOND:10.4f} s  {who:<7} {text}")
+            label = f"node {node}" if node else ""
+            self.lines.append(f"{self._world.now_us / SECOND:10.4f} s  {label:<7} {text}")

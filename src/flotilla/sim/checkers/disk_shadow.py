@@ -84,34 +84,34 @@ class DurableLog:
 class ReplicaShadow:
     """One replica's durable state, and the saves in flight."""
 
-    __slots__ = ("collected", "durable", "under_way")
+    __slots__ = ("collected", "durable", "in_flight")
 
     def __init__(self) -> None:
         self.durable = DurableLog()
         #: Saved since the last block was closed.
         self.collected: list[Save] = []
         #: Saves of the block being written.
-        self.under_way: list[Save] = []
+        self.in_flight: list[Save] = []
 
     def block_taken(self) -> None:
-        assert not self.under_way, "two blocks under way at once"
-        self.under_way, self.collected = self.collected, self.under_way
+        assert not self.in_flight, "two blocks in flight at once"
+        self.in_flight, self.collected = self.collected, self.in_flight
 
     def block_durable(self) -> None:
-        for save in self.under_way:
+        for save in self.in_flight:
             self.durable.apply(save)
-        self.under_way.clear()
+        self.in_flight.clear()
 
     def outcomes(self) -> Iterable[DurableLog]:
         """Every state a crash may have left: without the block in flight, and with all of it."""
         yield self.durable
-        if self.under_way:
+        if self.in_flight:
             state = self.durable.copy()
-            for save in self.under_way:
+            for save in self.in_flight:
                 state.apply(save)
             yield state
 
     def restart(self, recovered: DurableLog) -> None:
         self.durable = recovered
         self.collected.clear()
-        self.under_way.clear()
+        self.in_flight.clear()

@@ -54,10 +54,10 @@ class DurabilityChecker:
     def committed(self, index: Index, term: Term, configuration: Configuration) -> None:
         """A leader counts `index` as committed."""
         for voters in (configuration.voters, configuration.outgoing):
-            holding = [voter for voter in voters if self._holds(voter, index, term)]
-            if not majority(voters, len(holding)):
+            holders = [voter for voter in voters if self._holds(voter, index, term)]
+            if not majority(voters, len(holders)):
                 raise Violation(
-                    "durable before commit", f"entry {index} of term {term} committed with {holding} of {list(voters)}"
+                    "durable before commit", f"entry {index} of term {term} committed with {holders} of {list(voters)}"
                 )
 
     def recovered(self, node: NodeId, state: DurableLog) -> None:

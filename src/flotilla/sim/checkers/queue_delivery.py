@@ -100,7 +100,7 @@ class DeliveryChecker:
         self._rates: dict[str, RateShadow] = {}
         #: Delivered at most once, by group and offset.
         self._once: set[tuple[str, Offset]] = set()
-        #: Failures that members were told count as attempts.
+        #: Failures answered to members as counted attempts.
         self._reported_failures: dict[tuple[str, Offset, Index], int] = {}
 
     def begin(self, node: NodeId, term: Term) -> TermShadow:
@@ -109,12 +109,12 @@ class DeliveryChecker:
 
     # Leases.
 
-    def granted(
+    def leased(
         self,
         at: TermShadow,
         name: str,
         member: str,
-        grant: LeasedMessages,
+        leased: LeasedMessages,
         deadline_ms: int,
         now_ms: int,
         applied: Index,
@@ -123,7 +123,7 @@ class DeliveryChecker:
         if applied < group.generation:
             # It does not know of the reset yet, and the shadow does not keep what was before it.
             return
-        for offset in range(grant.first, grant.end):
+        for offset in range(leased.first, leased.end):
             where = f"node {at.node} in term {at.term} gave message {offset} of {name}"
             holder = at.holder(group, offset, now_ms)
             if holder is not None:
@@ -133,14 +133,14 @@ class DeliveryChecker:
             if group.is_staged(offset, applied):
                 raise Violation("staged is held back", f"{where} to {member}, and a transaction has it")
             attempts = group.attempts(offset, applied)
-            if grant.attempt != attempts + 1:
-                raise Violation("attempts are counted", f"{where} as attempt {grant.attempt} after {attempts}")
+            if leased.attempt != attempts + 1:
+                raise Violation("attempts are counted", f"{where} as attempt {leased.attempt} after {attempts}")
             due_ms = max(self._shadow.messages[offset].deliver_at_ms, group.not_before_ms(offset, applied))
             if now_ms < due_ms:
                 raise Violation("never early", f"{where} {due_ms - now_ms} ms before its time")
             if name == ORDERED:
                 self._check_order(group, offset, applied, where)
-            at.live[name, offset] = LiveLease(grant.lease_id, member, now_ms, deadline_ms, group.generation)
+            at.live[name, offset] = LiveLease(leased.lease_id, member, now_ms, deadline_ms, group.generation)
 
     def _check_order(self, group: GroupShadow, offset: Offset, applied: Index, where: str) -> None:
         key = self._shadow.messages[offset].key
@@ -152,8 +152,8 @@ class DeliveryChecker:
 
     def returned(self, at: TermShadow, name: str, runs: Iterable[LeasedMessages]) -> None:
         """Leased and not sent after all."""
-        for grant in runs:
-            for offset in range(grant.first, grant.end):
+        for run in runs:
+            for offset in range(run.first, run.end):
                 at.live.pop((name, offset), None)
 
     def delivered(self, at: TermShadow, name: str, count: int, rules: GroupRules, now_us: int) -> None:

@@ -176,16 +176,16 @@ class PositionShadow:
             other = self._claimed_by[epoch]
             raise Violation("one owner per generation", f"{member} and {other} claim under {epoch}")
         self.claimed = max(self.claimed, epoch)
-        self._check_told(offset, acknowledged)
+        self._check_answered(offset, acknowledged)
 
     def commit_answered(self, epoch: int, offset: Offset, acknowledged: Offset, claimed: int) -> None:
         """`claimed`: the latest epoch that was claimed when the commit was sent."""
         if epoch < claimed:
             raise Violation("late commits are refused", f"{offset} under {epoch}, and {claimed} was claimed before")
-        self._check_told(offset, acknowledged)
+        self._check_answered(offset, acknowledged)
         self.acknowledged = max(self.acknowledged, offset)
 
-    def _check_told(self, offset: Offset, acknowledged: Offset) -> None:
+    def _check_answered(self, offset: Offset, acknowledged: Offset) -> None:
         if offset < acknowledged:
             raise Violation("positions never go back", f"answered {offset}, and {acknowledged} was committed before")
 

@@ -183,7 +183,7 @@ class Network:
                 self._revive(node, other)
             elif announced and not self._links[node, other].cut:
                 delay_us = self.weather.latency_min_us + int(self._random.random() * self.weather.latency_spread_us)
-                self._world.after(delay_us, self._tell_lost, node, other)
+                self._world.after(delay_us, self._report_lost, node, other)
             else:
                 self._watch(node, other)
 
@@ -200,26 +200,26 @@ class Network:
         return self._heard[peer] and not self._links[peer, node].cut
 
     def _watch(self, peer: NodeId, node: NodeId) -> None:
-        self._world.after(self.weather.silence_us, self._tell_silent, peer, node)
+        self._world.after(self.weather.silence_us, self._report_silent, peer, node)
 
-    def _tell_silent(self, peer: NodeId, node: NodeId) -> None:
+    def _report_silent(self, peer: NodeId, node: NodeId) -> None:
         if not self._is_audible(peer, node):
-            self._tell(peer, node, is_up=False)
+            self._report(peer, node, is_up=False)
 
-    def _tell_lost(self, peer: NodeId, node: NodeId) -> None:
+    def _report_lost(self, peer: NodeId, node: NodeId) -> None:
         # The connection broke, whether or not the peer is back by now.
-        self._tell(peer, node, is_up=False)
+        self._report(peer, node, is_up=False)
         if self._is_audible(peer, node):
             self._revive(peer, node)
 
     def _revive(self, peer: NodeId, node: NodeId) -> None:
-        self._world.after(self.weather.latency_min_us + 50 * MS, self._tell_heard, peer, node)
+        self._world.after(self.weather.latency_min_us + 50 * MS, self._report_heard, peer, node)
 
-    def _tell_heard(self, peer: NodeId, node: NodeId) -> None:
+    def _report_heard(self, peer: NodeId, node: NodeId) -> None:
         if self._is_audible(peer, node):
-            self._tell(peer, node, is_up=True)
+            self._report(peer, node, is_up=True)
 
-    def _tell(self, peer: NodeId, node: NodeId, *, is_up: bool) -> None:
+    def _report(self, peer: NodeId, node: NodeId, *, is_up: bool) -> None:
         link = self._links[peer, node]
         if link.reported_down == is_up:
             link.reported_down = not is_up

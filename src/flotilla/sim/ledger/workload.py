@@ -148,7 +148,7 @@ class Workload:
 
     def describe(self) -> str:
         """Clients that still wait, for a failure report."""
-        return f"{sum(1 for client in self._clients if client.operation is not None)} calls under way"
+        return f"{sum(1 for client in self._clients if client.operation is not None)} calls in flight"
 
     def _begin_burst(self, last: int) -> None:
         """The burst after number `last`, unless another one came in between."""

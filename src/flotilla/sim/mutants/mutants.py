@@ -373,7 +373,9 @@ MUTANTS: dict[str, Mutant] = dict(
     [
         _mutant("forget-vote", "the vote is not saved", (RaftNode, "_take_hard_state", _forget_vote)),
         _mutant(
-            "vote-twice", "votes for whoever asks, also twice in a term", (_STEPS[FOLLOWER], VoteRequest, _vote_twice)
+            "vote-twice",
+            "votes for every candidate that asks, also twice in a term",
+            (_STEPS[FOLLOWER], VoteRequest, _vote_twice),
         ),
         _mutant("drop-vote", "steps down and forgets the vote of the term", (RaftState, "become_follower", _drop_vote)),
         _mutant("any-log", "votes for a log that is behind", (RaftState, "is_up_to_date", _vote_for_any_log)),
@@ -420,7 +422,7 @@ MUTANTS: dict[str, Mutant] = dict(
         _mutant("fewer-copies", "commits with one copy too few", (quorum, "majority_committed", _commit_by_fewer)),
         _mutant(
             "two-changes",
-            "a change begins while one is under way",
+            "a change begins while one is in flight",
             (proposals, "propose_change", _change_while_changing),
         ),
         _mutant(
@@ -440,7 +442,7 @@ MUTANTS: dict[str, Mutant] = dict(
         ),
         _mutant("local-read", "reads are served from the local state", (Replica, "read", _read_at_once)),
         _mutant("unasked-read", "a leader reads without asking a quorum", (leader, "_add_read", _read_without_asking)),
-        _mutant("deny-orphans", "unknown outcomes are told as not done", (Replica, "fail_orphans", _deny_orphans)),
+        _mutant("deny-orphans", "unknown outcomes are answered as not done", (Replica, "fail_orphans", _deny_orphans)),
         _mutant("apply-twice", "an entry is applied twice", (Replica, "apply", _apply_twice)),
         _mutant(
             "apply-again", "a restart applies the snapshot's last entry again", (Replica, "__init__", _apply_again)

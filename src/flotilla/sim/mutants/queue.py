@@ -35,16 +35,16 @@ _EARLY_MS: Final = 300
 
 def _lease_again(original: Any) -> Any:
     def take(self: GroupDelivery, *arguments: Any) -> list[LeasedMessages]:
-        grants: list[LeasedMessages] = original(self, *arguments)
-        for grant in grants[:1] if self._polls % 5 == 4 else ():
-            self.taken.remove(grant.first, grant.first + 1)
-            self.ready.put(grant.first, grant.first + 1, self._delays.now_ms)
-        return grants
+        leased: list[LeasedMessages] = original(self, *arguments)
+        for run in leased[:1] if self._polls % 5 == 4 else ():
+            self.taken.remove(run.first, run.first + 1)
+            self.ready.put(run.first, run.first + 1, self._delays.now_ms)
+        return leased
 
     return take
 
 
-def _anybody_settles(original: Any) -> Any:
+def _any_lease_settles(original: Any) -> Any:
     def unheld(self: GroupDelivery, first: Offset, end: Offset, kind: int) -> list[Run]:
         return list(self.state.unsettled(first, min(end, self._machine.next_offset)))
 
@@ -86,10 +86,10 @@ def _count_once(original: Any) -> Any:
 
 
 def _always_first(original: Any) -> Any:
-    def grants(self: GroupDelivery, lease_id: int, chosen: list[Any]) -> list[LeasedMessages]:
-        return [grant._replace(attempt=1) for grant in original(self, lease_id, chosen)]
+    def leased(self: GroupDelivery, lease_id: int, chosen: list[Any]) -> list[LeasedMessages]:
+        return [run._replace(attempt=1) for run in original(self, lease_id, chosen)]
 
-    return grants
+    return leased
 
 
 def _one_more_attempt(original: Any) -> Any:
@@ -149,7 +149,7 @@ def _forget_keys(original: Any) -> Any:
     return lambda self, base_offset, keys: None
 
 
-def _forget_keys_under_way(original: Any) -> Any:
+def _forget_keys_in_flight(original: Any) -> Any:
     return lambda self, base_offset, digests, token: None
 
 
@@ -191,9 +191,9 @@ def _settle_after_reset(original: Any) -> Any:
 ROWS: Final[tuple[Row, ...]] = (
     ("lease-again", "a leased message is ready too", ((GroupDelivery, "take", _lease_again),)),
     (
-        "anybody-settles",
+        "any-lease-settles",
         "an old lease ends what another member has",
-        ((GroupDelivery, "_free", _anybody_settles),),
+        ((GroupDelivery, "_free", _any_lease_settles),),
     ),
     ("never-expire", "a lease outlives its member", ((LeaseTable, "expire", _never_expire),)),
     ("forget-refused", "what the log refused is forgotten", ((GroupDelivery, "refuse", _forget_refused),)),
@@ -209,7 +209,7 @@ ROWS: Final[tuple[Row, ...]] = (
     ("two-of-a-key", "messages of one key go together", ((KeyOrder, "may_go", _always_its_turn),)),
     ("forget-busy-keys", "a new leader knows no busy keys", ((KeyOrder, "learn", _forget_busy_keys),)),
     ("forget-keys", "idempotency keys are not remembered", ((KeyTable, "record", _forget_keys),)),
-    ("keys-under-way", "keys under way are not looked at", ((PendingKeys, "begin", _forget_keys_under_way),)),
+    ("keys-in-flight", "keys in flight are not looked at", ((PendingKeys, "begin", _forget_keys_in_flight),)),
     ("restore-no-keys", "a snapshot has no keys", ((snapshot, "_read_keys", _restore_no_keys),)),
     ("go-back", "an older commit moves a position back", ((GroupTable, "_commit_offset", _go_back),)),
     ("settle-after-reset", "leases outlive a reset", ((GroupTable, "_settle", _settle_after_reset),)),

@@ -152,7 +152,7 @@ def _begin_again(original: Any) -> Any:
 
 ROWS: Final[tuple[Row, ...]] = (
     ("late-commits", "commits of earlier epochs are taken", ((GroupTable, "_check_epoch", _take_late_commits),)),
-    ("claim-in-vain", "a claim fences nobody", ((GroupTable, "_claim", _claim_without_a_fence),)),
+    ("claim-in-vain", "a claim fences no earlier owner", ((GroupTable, "_claim", _claim_without_a_fence),)),
     ("restore-no-fences", "a snapshot has no fences", ((snapshot, "_read_fences", _restore_no_fences),)),
     (
         "give-at-once",

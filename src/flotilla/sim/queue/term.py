@@ -143,7 +143,9 @@ class QueueTerm:
         self._at = ports.checker.begin(node, term)
         self._admission = ProduceAdmission(self.machine)
         self.queue = QueueLeader(self.machine, term, ports.now_ms(), random, GRACE_MS, ports.rules_of)
-        self._settlements = SettlementLog(self.queue, self._propose_settlement, ports.later, ports.now_ms, self._told)
+        self._settlements = SettlementLog(
+            self.queue, self._propose_settlement, ports.later, ports.now_ms, self._settlement_answered
+        )
         self._carrier = Carrier(self)
         self.transactions = SimTransactions(node, term, ports, self._admission, self.queue, random, self._parted)
         self._timer_ms: int | None = None
@@ -202,7 +204,7 @@ class QueueTerm:
             wait.waiting.append((answer, Produced(admission.base_offset)))
             batch = bytearray(request.batch)
             patch_base_offset(batch, admission.base_offset, self.term & 0xFFFFFFFF)
-            if not self._ports.propose(memoryview(batch), partial(_tell_all, wait)):
+            if not self._ports.propose(memoryview(batch), partial(_answer_all, wait)):
                 self._admission.retract(admission.base_offset)
         elif isinstance(admission, DuplicateInFlight):
             assert isinstance(admission.token, BatchWait)
@@ -212,11 +214,11 @@ class QueueTerm:
             self._ports.seen("duplicate recognised")
             answer(Produced(admission.first_offset, duplicate=True))
         elif isinstance(admission, KnownKeys):
-            self._tell_known(admission, answer)
+            self._answer_known(admission, answer)
         else:
             answer(admission)
 
-    def _tell_known(self, known: KnownKeys, answer: Answered) -> None:
+    def _answer_known(self, known: KnownKeys, answer: Answered) -> None:
         self._ports.seen("known key recognised")
         reply = Produced(known.offsets[0], known=list(zip(known.positions, known.offsets, strict=True)))
         if known.token is None:
@@ -290,13 +292,13 @@ class QueueTerm:
         name, member = request.group, request.member
         rules = self._ports.rules_of(name)
         keys_of = self._keys_of if request.is_ordered_by_key else None
-        grants = self.queue.poll(name, member, request.max_messages, request.visibility_ms, now_ms, keys_of)
+        taken = self.queue.poll(name, member, request.max_messages, request.visibility_ms, now_ms, keys_of)
         deadline_ms = now_ms + min(request.visibility_ms or rules.visibility_ms, rules.lease_ms_max)
-        for grant in grants:
-            self._checker.granted(self._at, name, member, grant, deadline_ms, now_ms, self.machine.applied)
+        for leased in taken:
+            self._checker.leased(self._at, name, member, leased, deadline_ms, now_ms, self.machine.applied)
         deliveries: list[Delivery] = []
-        for grant in grants:
-            self._deliver(name, grant, now_ms, deliveries)
+        for leased in taken:
+            self._deliver(name, leased, now_ms, deliveries)
         if deliveries:
             count = sum([one.count for one in deliveries])
             self._checker.delivered(self._at, name, count, rules, self._ports.now_us())
@@ -305,10 +307,10 @@ class QueueTerm:
             self.note(f"leases {text} of {name} to {member}")
         return deliveries
 
-    def _deliver(self, name: str, grant: LeasedMessages, now_ms: int, deliveries: list[Delivery]) -> None:
+    def _deliver(self, name: str, leased: LeasedMessages, now_ms: int, deliveries: list[Delivery]) -> None:
         """Message by message: simple, and every message may expire or have a bound of its own."""
-        for offset in range(grant.first, grant.end):
-            one = grant._replace(first=offset, end=offset + 1)
+        for offset in range(leased.first, leased.end):
+            one = leased._replace(first=offset, end=offset + 1)
             try:
                 view = self._batch(offset)
             except CorruptionError:
@@ -327,9 +329,9 @@ class QueueTerm:
                 continue
             if record.max_deliveries:
                 self.queue.limit_deliveries(name, offset, offset + 1, record.max_deliveries)
-            if grant.attempt > 1:
+            if leased.attempt > 1:
                 self._ports.seen("delivered again")
-            deliveries.append(Delivery(0, grant.lease_id, offset, 1, grant.attempt, b""))
+            deliveries.append(Delivery(0, leased.lease_id, offset, 1, leased.attempt, b""))
 
     def _batch(self, offset: Offset) -> BatchView:
         replica = self._ports.replica
@@ -432,17 +434,17 @@ class QueueTerm:
 
     def _commit_offset(self, request: CommitOffset, answer: Answered) -> None:
         command = commands.CommitOffset(request.group, request.offset, self.now_ms())
-        self.propose(command, partial(_tell_position, answer))
+        self.propose(command, partial(_answer_position, answer))
 
     def _read_offset(self, request: ReadOffset, answer: Answered) -> None:
-        self._ports.read(GroupPosition(request.group), partial(_tell_position, answer))
+        self._ports.read(GroupPosition(request.group), partial(_answer_position, answer))
 
     # The log and time.
 
     def _propose_settlement(self, data: bytes, answered: Callable[[object], None]) -> None:
         self._ports.propose(data, answered)
 
-    def _told(self, command: SettleRuns, is_committed: bool) -> None:
+    def _settlement_answered(self, command: SettleRuns, is_committed: bool) -> None:
         if not is_committed:
             self._ports.seen("settlement refused")
         for settlement in command.groups:
@@ -501,12 +503,12 @@ class QueueTerm:
         self._settlements.end(NotLeaderError())
 
 
-def _tell_all(wait: BatchWait, result: object) -> None:
+def _answer_all(wait: BatchWait, result: object) -> None:
     for answer, reply in wait.waiting:
         answer(result if isinstance(result, FlotillaError) else reply)
 
 
-def _tell_position(answer: Answered, result: object) -> None:
+def _answer_position(answer: Answered, result: object) -> None:
     if isinstance(result, FlotillaError):
         answer(result)
     else:

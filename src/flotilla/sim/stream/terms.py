@@ -135,11 +135,11 @@ class CoordinatorTerm:
         command = RemoveStreamMembers(
             self._topic().topic_id, request.group, (request.member,), False, self._ports.now_ms()
         )
-        self._propose(command, partial(_tell_done, answer))
+        self._propose(command, partial(_answer_done, answer))
 
     def _alter(self, request: AlterTopic, answer: Answered) -> None:
         command = commands.AlterTopic(request.topic, (), (), request.partitions, self._ports.now_ms())
-        self._propose(command, partial(_tell_done, answer))
+        self._propose(command, partial(_answer_done, answer))
 
     # Silence.
 
@@ -153,7 +153,7 @@ class CoordinatorTerm:
             for member in members:
                 silent_ms = now_ms - self._heard_ms.get(member, self._began_ms)
                 if silent_ms < group.session_ms:
-                    raise Violation("everybody has a session", f"{member} is out after {silent_ms} ms")
+                    raise Violation("every member has a session", f"{member} is out after {silent_ms} ms")
             self._ports.seen("member fell silent")
             self._ports.note(f"takes {', '.join(members)} out of the group")
             command = RemoveStreamMembers(group.topic_id, group.name, members, True, now_ms)
@@ -230,7 +230,7 @@ class PartitionTerm:
         if refused is not None:
             answer(refused)
         else:
-            self._ports.propose(encode_command(command), partial(_tell_offset, answer))
+            self._ports.propose(encode_command(command), partial(_answer_offset, answer))
 
 
 def _offer(result: object, request: Heartbeat) -> GroupAssignment | FlotillaError:
@@ -250,7 +250,7 @@ def _assignment(result: object, member: str) -> GroupAssignment | FlotillaError:
     return GroupAssignment(result.generation, owned, result.session_ms)
 
 
-def _tell_offset(answer: Answered, result: object) -> None:
+def _answer_offset(answer: Answered, result: object) -> None:
     if isinstance(result, FlotillaError):
         answer(result)
         return
@@ -259,7 +259,7 @@ def _tell_offset(answer: Answered, result: object) -> None:
     answer(OffsetCommitted(offset))
 
 
-def _tell_done(answer: Answered, result: object) -> None:
+def _answer_done(answer: Answered, result: object) -> None:
     answer(result if isinstance(result, FlotillaError) else Done())
 
 

@@ -57,7 +57,7 @@ class StreamWorkload:
         self._burst()
 
     def calm(self) -> None:
-        """No more bursts: a trickle, members who behave, and a visitor."""
+        """No more bursts: a trickle, members without faults, and a visitor."""
         self._is_chaos = False
         for member in self._members:
             member.calm()
