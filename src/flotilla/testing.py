@@ -31,6 +31,8 @@ from flotilla.types.errors import FlotillaError, NotLeaderError, UnavailableErro
 from flotilla.types.ids import GroupId
 from flotilla.types.settings import NodeSettings
 
+__all__ = ["DAY_MS", "HOUR_MS", "MINUTE_MS", "SECOND_MS", "LocalBroker"]
+
 SECOND_MS: Final = 1_000
 MINUTE_MS: Final = 60 * SECOND_MS
 HOUR_MS: Final = 60 * MINUTE_MS

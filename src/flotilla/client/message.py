@@ -1,6 +1,5 @@
 """The common base of all messages."""
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from flotilla.types.ids import Offset
@@ -43,7 +42,9 @@ class AnyMessage:
 
     def json(self) -> Any:
         """The payload read as JSON. Raises ValueError."""
-        return json.loads(self.payload)
+        from json import loads
+
+        return loads(self.payload)
 
     def header(self, name: str) -> bytes | None:
         """The first header of this name; None: there is none. All of them are in `headers`."""

@@ -26,10 +26,21 @@ from flotilla import (
     StreamConsumer,
     Transaction,
 )
+from flotilla.client._options import GroupOptions, TopicOptions
 from flotilla.client.admin.cluster import Admin, AsyncAdmin
 from flotilla.client.producer.aio import AsyncDelivery
 from flotilla.client.producer.sync import SyncDelivery
-from flotilla.types.errors import ALL_ERRORS
+from flotilla.client.queue.options import QueueSettings
+from flotilla.types.errors import (
+    ALL_ERRORS,
+    DeadlineError,
+    InvalidArgumentError,
+    NotFoundError,
+    UnavailableError,
+    WrongTypeError,
+)
+from flotilla.types.group_settings import GROUP_SETTINGS
+from flotilla.types.topics import SETTINGS
 
 PAIRS = [
     (Client, AsyncClient),
@@ -94,9 +105,55 @@ def test_results_have_the_same_types():
 
 
 def test_everything_public_can_be_imported():
-    for name in (*flotilla._HOMES, *(error.__name__ for error in ALL_ERRORS), "FlotillaError"):
-        assert getattr(flotilla, name).__name__ == name
+    bound: dict[str, object] = {}
+    exec("from flotilla import *", bound)
+    assert bound.keys() - {"__builtins__"} == set(flotilla.__all__)
+    for name in (*flotilla.__all__, *(error.__name__ for error in ALL_ERRORS)):
+        assert getattr(flotilla, name) is bound[name]
         assert name in dir(flotilla)
+
+
+def test_what_methods_return_can_be_imported():
+    for kind, _ in PAIRS:
+        for name in names(kind) - {"unresolved"}:
+            if callable(getattr(kind, name)):
+                returned = str(inspect.signature(getattr(kind, name)).return_annotation)
+                assert not {*re.findall(r"flotilla[\w.]*\.(\w+)", returned)} - {*flotilla.__all__}, (kind, name)
+
+
+def test_the_parameters_of_queue_are_those_of_a_worker():
+    own = {"self", "topic", "group"}
+    assert QueueSettings.__annotations__.keys() == inspect.signature(Client.queue).parameters.keys() - own
+
+
+def test_settings_of_topics_and_groups_are_typed():
+    assert TopicOptions.__annotations__.keys() == SETTINGS.keys()
+    assert GroupOptions.__annotations__.keys() == GROUP_SETTINGS.keys()
+
+
+def test_an_error_is_imported_without_the_client():
+    code = "import sys; from flotilla import DeadlineError; print('flotilla.client' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert found.strip() == "False"
+
+
+@pytest.mark.parametrize(
+    ("kind", "others"),
+    [
+        (DeadlineError, (TimeoutError,)),
+        (UnavailableError, (ConnectionError,)),
+        (InvalidArgumentError, (ValueError,)),
+        (NotFoundError, (LookupError,)),
+        (WrongTypeError, (InvalidArgumentError, TypeError)),
+    ],
+)
+def test_errors_are_built_in_ones_as_well(kind, others):
+    assert issubclass(kind, (flotilla.FlotillaError, *others))
+    assert all(issubclass(kind, other) for other in others)
+    assert str(kind("text")) == "text"
+
+
+def test_names_that_do_not_exist():
     with pytest.raises(AttributeError):
         flotilla.nothing  # noqa: B018
     with pytest.raises(AttributeError):

@@ -10,6 +10,7 @@ from typing import Any, Self, Unpack
 from flotilla.client._core.asyncio_network import Network, now_ms, time_of_day_ms
 from flotilla.client._core.closing import leaving
 from flotilla.client._core.positions import find_topic
+from flotilla.client._duration import Duration, milliseconds
 from flotilla.client.producer._at_exit import report_unanswered
 from flotilla.client.producer._batch import Batch, Delivery
 from flotilla.client.producer._core import ProducerCore
@@ -32,9 +33,9 @@ class AsyncDelivery(Delivery):
             yield from wait_for((self._batch,)).__await__()
         return self._receipt()
 
-    async def result(self, *, timeout_ms: int | None = None) -> Receipt:
+    async def result(self, *, timeout_ms: Duration | None = None) -> Receipt:
         """The receipt, when the record is stored. Raises why it failed, or TimeoutError if that is not known yet."""
-        async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+        async with asyncio.timeout(None if timeout_ms is None else milliseconds(timeout_ms) / 1000):
             return await self
 
 
@@ -89,7 +90,7 @@ class AsyncProducer:
         record = await self.make_record(payload, key, fields, self._options.timeout_ms)
         return await self.send_record(record, partition, self._options.timeout_ms)
 
-    async def flush(self, *, timeout_ms: int | None = None) -> None:
+    async def flush(self, *, timeout_ms: Duration | None = None) -> None:
         """Waits until everything that was sent has its answer.
 
         Raises the error of the first record that failed since the last flush, unless somebody was told already;
@@ -97,14 +98,14 @@ class AsyncProducer:
         """
         self._core.flush(now_ms())
         self._network.wake()
-        async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+        async with asyncio.timeout(None if timeout_ms is None else milliseconds(timeout_ms) / 1000):
             await wait_for(self.unresolved())
         failure, self._failure = self._failure, None
         if failure is not None and failure.error is not None and not failure.is_observed:
             failure.is_observed = True
             raise failure.error
 
-    async def close(self, *, timeout_ms: int | None = None) -> None:
+    async def close(self, *, timeout_ms: Duration | None = None) -> None:
         """Flushes, and takes no more records. What has no answer by the time limit fails."""
         if self._is_closed:
             return

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Final, TypedDict, cast
 
 from flotilla.client._core.broker_clock import AGREED, ClockDifference
+from flotilla.client._duration import Duration, milliseconds
 from flotilla.client._options import time_ms
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.limits import KEY_BYTES_MAX, PAYLOAD_BYTES_MAX, TIME_MS_MAX
@@ -25,14 +26,14 @@ class RecordFields(TypedDict, total=False):
     headers: Mapping[str, bytes | str] | Iterable[tuple[str, bytes | str]]
     #: 0 to 7; a higher one is delivered earlier.
     priority: int
-    #: A code of `flotilla.types.records`.
+    #: A ContentType, or a code of your own from 128 to 255.
     content_type: int
     #: Not delivered to queue groups before this delay is over, by the clock of the brokers.
-    delay_ms: int
+    delay_ms: Duration
     #: Or not before this time: a datetime with a time zone, or milliseconds since 1970.
     deliver_at: datetime | int
     #: Expires after this time, counted from now by the clock of the brokers, or from `timestamp_ms` if that is given.
-    ttl_ms: int
+    ttl_ms: Duration
     #: Stored once, however often it is sent within the topic's window.
     idempotency_key: str | bytes
     #: Attempts before the dead-letter topic.
@@ -62,7 +63,7 @@ def make_record(
         fields.get("priority", 0),
         fields.get("content_type", CONTENT_BYTES),
         _deliver_at_ms(fields, now_ms + difference.most_ms) if "delay_ms" in fields or "deliver_at" in fields else 0,
-        fields.get("ttl_ms", 0),
+        milliseconds(fields.get("ttl_ms", 0)),
         idempotency_key.encode() if isinstance(idempotency_key, str) else idempotency_key,
         fields.get("max_deliveries", 0),
     )
@@ -92,9 +93,9 @@ def _expiring(record: Record, difference: ClockDifference) -> Record:
 
 
 def _deliver_at_ms(fields: RecordFields, now_ms: int) -> int:
-    delay_ms = fields.get("delay_ms", 0)
+    delay_ms = milliseconds(fields.get("delay_ms", 0))
     if delay_ms < 0:
-        raise InvalidArgumentError(f"delay_ms counts from now on and cannot be {delay_ms}")
+        raise InvalidArgumentError(f"delay_ms is at least 0, not {delay_ms}")
     if "deliver_at" not in fields:
         return now_ms + delay_ms if delay_ms else 0
     if delay_ms:

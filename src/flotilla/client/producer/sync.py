@@ -13,6 +13,7 @@ from flotilla.client._core.asyncio_network import Network, now_ms, time_of_day_m
 from flotilla.client._core.closing import leaving
 from flotilla.client._core.loop_thread import WAIT_MS_MAX, Gate, LoopThread
 from flotilla.client._core.positions import find_topic
+from flotilla.client._duration import Duration, milliseconds
 from flotilla.client.producer._at_exit import flush_at_exit, report_unanswered
 from flotilla.client.producer._batch import Batch, Delivery
 from flotilla.client.producer._core import ProducerCore
@@ -32,7 +33,7 @@ class SyncDelivery(Delivery):
 
     __slots__ = ()
 
-    def result(self, *, timeout_ms: int | None = None) -> Receipt:
+    def result(self, *, timeout_ms: Duration | None = None) -> Receipt:
         """The receipt, when the record is stored. Raises why it failed, or TimeoutError if that is not known yet."""
         batch = self._batch
         if not batch.is_done and not wait_for_batches((batch,), timeout_ms):
@@ -40,9 +41,9 @@ class SyncDelivery(Delivery):
         return self._receipt()
 
 
-def wait_for_batches(batches: Sequence[Batch], timeout_ms: int | None = None) -> bool:
+def wait_for_batches(batches: Sequence[Batch], timeout_ms: Duration | None = None) -> bool:
     """Waits until all of these have come to their end. False: that took too long."""
-    deadline_ms = None if timeout_ms is None else now_ms() + timeout_ms
+    deadline_ms = None if timeout_ms is None else now_ms() + milliseconds(timeout_ms)
     for batch in batches:
         if not batch.is_done:
             gate = Gate()
@@ -103,7 +104,7 @@ class Producer:
         record = self.make_record(payload, key, fields, self._options.timeout_ms)
         return self.send_record(record, partition, self._options.timeout_ms)
 
-    def flush(self, *, timeout_ms: int | None = None) -> None:
+    def flush(self, *, timeout_ms: Duration | None = None) -> None:
         """Waits until everything that was sent has its answer.
 
         Raises the error of the first record that failed since the last flush, unless somebody was told already;
@@ -121,7 +122,7 @@ class Producer:
             failure.is_observed = True
             raise failure.error
 
-    def close(self, *, timeout_ms: int | None = None) -> None:
+    def close(self, *, timeout_ms: Duration | None = None) -> None:
         """Flushes, and takes no more records. What has no answer by the time limit fails."""
         if self._thread.is_foreign:
             # Another process sends what is here, and its thread may hold the lock for good.

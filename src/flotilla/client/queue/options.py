@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeAlias, TypedDict
 
-from flotilla.client._options import TIMEOUT_MS_DEFAULT, Subscription, checked_time, time_ms
+from flotilla.client._duration import Duration, milliseconds
+from flotilla.client._options import TIMEOUT_MS_DEFAULT, Subscription, checked_time, read_timeout, time_ms
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.limits import MIB
 from flotilla.types.operations import EARLIEST, LATEST
@@ -31,14 +32,14 @@ class QueueSettings(TypedDict, total=False):
     start: StartAt | None
     timestamp_ms: int | None
     partitions: Sequence[int] | None
-    visibility_ms: int | None
+    visibility_ms: Duration | None
     prefetch: int | None
     push: bool
     ack_mode: Literal["manual", "auto"]
     ordered: Literal["none", "key"]
-    lease_ms_max: int
+    lease_ms_max: Duration
     fetch_bytes: int
-    timeout_ms: int | None
+    timeout_ms: Duration | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +66,14 @@ def queue_parameters(
     start: StartAt | None = None,
     timestamp_ms: int | None = None,
     partitions: Sequence[int] | None = None,
-    visibility_ms: int | None = None,
+    visibility_ms: Duration | None = None,
     prefetch: int | None = None,
     push: bool = True,
     ack_mode: Literal["manual", "auto"] = "manual",
     ordered: Literal["none", "key"] = "none",
-    lease_ms_max: int = LEASE_MS_DEFAULT,
+    lease_ms_max: Duration = LEASE_MS_DEFAULT,
     fetch_bytes: int = FETCH_BYTES_DEFAULT,
-    timeout_ms: int | None = None,
+    timeout_ms: Duration | None = None,
 ) -> Subscription[QueueOptions]:
     """A member of a queue group: its members share the messages of the topic.
 
@@ -102,14 +103,14 @@ def queue_parameters(
     options = QueueOptions(
         start=read_start(start, timestamp_ms),
         partitions=None if partitions is None else tuple(dict.fromkeys(partitions)),
-        visibility_ms=0 if visibility_ms is None else _at_least(1, "visibility_ms", visibility_ms),
+        visibility_ms=0 if visibility_ms is None else _at_least(1, "visibility_ms", milliseconds(visibility_ms)),
         prefetch=None if prefetch is None else _at_least(1, "prefetch", prefetch),
         is_push=push,
         is_auto_ack=ack_mode == "auto",
         is_ordered_by_key=ordered == "key",
-        lease_ms_max=_at_least(1, "lease_ms_max", lease_ms_max),
+        lease_ms_max=_at_least(1, "lease_ms_max", milliseconds(lease_ms_max)),
         bytes_max=_at_least(1, "fetch_bytes", fetch_bytes),
-        timeout_ms=timeout_ms or TIMEOUT_MS_DEFAULT,
+        timeout_ms=read_timeout(timeout_ms, TIMEOUT_MS_DEFAULT),
     )
     return Subscription(topic, group, options)
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from flotilla.client._core.positions import Start
-from flotilla.client._options import TIMEOUT_MS_DEFAULT, Subscription
+from flotilla.client._duration import Duration
+from flotilla.client._options import TIMEOUT_MS_DEFAULT, Subscription, read_timeout
 from flotilla.client.reader._core import ReaderOptions
 from flotilla.client.reader._replica_choice import READ_FROM
 from flotilla.types.errors import InvalidArgumentError
@@ -40,7 +41,7 @@ def reader_parameters(
     linearizable: bool = False,
     fetch_bytes: int = FETCH_BYTES_DEFAULT,
     buffer_bytes_max: int = BUFFER_BYTES_DEFAULT,
-    timeout_ms: int | None = None,
+    timeout_ms: Duration | None = None,
 ) -> Subscription[ReaderPlan]:
     """A reader of a topic that keeps its own position: it shares messages with no other reader.
 
@@ -63,7 +64,7 @@ def reader_parameters(
     options = fetch_options(
         fetch_bytes, buffer_bytes_max, read_from, skip_removed=skip_removed, linearizable=linearizable
     )
-    plan = ReaderPlan(offset, timestamp_ms, partitions, options, timeout_ms or TIMEOUT_MS_DEFAULT)
+    plan = ReaderPlan(offset, timestamp_ms, partitions, options, read_timeout(timeout_ms, TIMEOUT_MS_DEFAULT))
     return Subscription(topic, group or "", plan)
 
 

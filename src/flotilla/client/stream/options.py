@@ -4,7 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from flotilla.client._options import TIMEOUT_MS_DEFAULT, Subscription
+from flotilla.client._duration import Duration, milliseconds
+from flotilla.client._options import TIMEOUT_MS_DEFAULT, Subscription, read_timeout
 from flotilla.client.queue.options import StartAt, read_start
 from flotilla.client.reader._core import ReaderOptions
 from flotilla.client.reader.options import BUFFER_BYTES_DEFAULT, FETCH_BYTES_DEFAULT, ReadFrom, fetch_options
@@ -44,16 +45,16 @@ def stream_parameters(
     start: StartAt | None = None,
     timestamp_ms: int | None = None,
     strategy: Literal["sticky", "round-robin"] | None = None,
-    session_ms: int | None = None,
+    session_ms: Duration | None = None,
     on_assign: OnAssign | None = None,
     on_revoke: OnRevoke | None = None,
-    auto_commit_ms: int | None = None,
-    poll_ms_max: int = POLL_MS_DEFAULT,
+    auto_commit_ms: Duration | None = None,
+    poll_ms_max: Duration = POLL_MS_DEFAULT,
     skip_removed: bool = False,
     read_from: ReadFrom = "leader",
     fetch_bytes: int = FETCH_BYTES_DEFAULT,
     buffer_bytes_max: int = BUFFER_BYTES_DEFAULT,
-    timeout_ms: int | None = None,
+    timeout_ms: Duration | None = None,
 ) -> Subscription[StreamOptions]:
     """A member of a stream group: its members share the partitions of the topic.
 
@@ -85,19 +86,21 @@ def stream_parameters(
         raise InvalidArgumentError("a stream is shared by a group: stream(topic, group=...)")
     if strategy is not None and strategy not in STRATEGIES:
         raise InvalidArgumentError(f"a strategy is {' or '.join(STRATEGIES)}, not {strategy!r}")
-    if session_ms is not None and not SESSION_MS_MIN <= session_ms <= SESSION_MS_MAX:
+    silent_ms = None if session_ms is None else milliseconds(session_ms)
+    commit_ms = None if auto_commit_ms is None else milliseconds(auto_commit_ms)
+    if silent_ms is not None and not SESSION_MS_MIN <= silent_ms <= SESSION_MS_MAX:
         raise InvalidArgumentError(f"session_ms is between {SESSION_MS_MIN} and {SESSION_MS_MAX}")
-    if (auto_commit_ms is not None and auto_commit_ms < 1) or poll_ms_max < 1:
+    if (commit_ms is not None and commit_ms < 1) or milliseconds(poll_ms_max) < 1:
         raise InvalidArgumentError("auto_commit_ms and poll_ms_max are at least 1")
     options = StreamOptions(
         start=read_start(start, timestamp_ms),
         strategy=strategy or "",
-        session_ms=session_ms or 0,
+        session_ms=silent_ms or 0,
         on_assign=on_assign,
         on_revoke=on_revoke,
-        auto_commit_ms=auto_commit_ms or 0,
-        poll_ms_max=poll_ms_max,
+        auto_commit_ms=commit_ms or 0,
+        poll_ms_max=milliseconds(poll_ms_max),
         reader=fetch_options(fetch_bytes, buffer_bytes_max, read_from, skip_removed=skip_removed),
-        timeout_ms=timeout_ms or TIMEOUT_MS_DEFAULT,
+        timeout_ms=read_timeout(timeout_ms, TIMEOUT_MS_DEFAULT),
     )
     return Subscription(topic, group, options)
