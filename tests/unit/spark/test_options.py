@@ -1,5 +1,9 @@
 """The table of options."""
 
+import os
+import re
+from pathlib import Path
+
 import pytest
 
 pytest.importorskip("pyspark", reason="the spark extra")
@@ -120,8 +124,19 @@ def test_options_belong_somewhere(given, place, words):
         check_place(given, read_options(given), place)
 
 
-def test_the_page_names_every_option():
-    from pathlib import Path
+def row_of_page(row, default: str) -> str:
+    only = f" ({row.places[0]} only)" if len(row.places) == 1 else ""
+    return f"| `{row.name}` | {row.allowed} | {default} | {row.help}{only} |"
 
-    page = (Path(__file__).parents[3] / "docs" / "spark.md").read_text("utf-8")
-    assert [row.name for row in TABLE if f"| `{row.name}` |" not in page] == []
+
+def test_the_page_has_the_row_of_every_option():
+    """REWRITE=1 writes the rows again; the column of defaults is written by hand."""
+    path = Path(__file__).parents[3] / "docs" / "spark.md"
+    page = path.read_text("utf-8")
+    for row in TABLE:
+        found = re.search(rf"^\| `{row.name}` \| .* \| (.*) \| .* \|$", page, re.MULTILINE)
+        assert found, row.name
+        page = page.replace(found[0], row_of_page(row, found[1]))
+    if os.environ.get("REWRITE"):
+        path.write_text(page, "utf-8")
+    assert path.read_text("utf-8") == page, "run REWRITE=1 pytest tests/unit/spark/test_options.py"
