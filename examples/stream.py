@@ -17,7 +17,7 @@ with Client(SERVERS) as client:
     for number in range(30):
         client.produce(TOPIC, b"%d" % number, key=b"customer-%d" % (number % 5))
 
-    seen: dict[bytes, list[int]] = defaultdict(list)
+    seen: dict[bytes | None, list[int]] = defaultdict(list)
     # With auto_commit_ms, messages are committed when the next one is asked for; here we commit by hand.
     with client.stream(TOPIC, group="billing") as stream:
         for message in stream:
