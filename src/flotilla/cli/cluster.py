@@ -40,11 +40,6 @@ cluster_app = typer.Typer(name="cluster", help="Form, inspect and run clusters."
 Folder: TypeAlias = Annotated[Path, typer.Option("--data", metavar="DIR", help="The folder for data, logs and ports.")]
 
 
-@cluster_app.callback()
-def cluster() -> None:
-    """Form, inspect and run clusters."""
-
-
 # Any cluster.
 
 

@@ -6,9 +6,9 @@ group, or with `--mode stream` of a stream group: printed messages are acknowled
 """
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,9 +20,10 @@ from flotilla.types.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from flotilla.client.client import Client
-    from flotilla.client.queue.sync import QueueMessage
+    from flotilla.client.queue.sync import QueueConsumer
     from flotilla.client.reader.message import Message
     from flotilla.client.reader.sync import Reader
+    from flotilla.client.stream.sync import StreamConsumer
 
 #: The longest wait of one poll, and so the delay of Ctrl-C.
 _WAIT_MS = 1_000
@@ -72,11 +73,15 @@ def consume(
         raise InvalidArgumentError("--mode stream needs --group and takes no --partition: the group assigns partitions")
     with cluster.connect() as client:
         find_topic(client, topic)
-        batches: Iterator[list[Message]] | Iterator[list[QueueMessage]]
+        batches: Iterator[list[Any]]
         if mode is GroupMode.STREAM:
-            batches = _streamed(client, topic, group, begin, count, is_following=follow)
+            stream = client.stream(topic, group, start=begin.offset, timestamp_ms=begin.timestamp_ms, skip_removed=True)
+            batches = _of_group(stream, lambda _: stream.commit(), count, is_following=follow)
         elif group:
-            batches = _taken(client, topic, group, begin, partition, count, is_following=follow)
+            queue = client.queue(
+                topic, group, start=begin.offset, timestamp_ms=begin.timestamp_ms, partitions=partition or None
+            )
+            batches = _of_group(queue, queue.ack, count, is_following=follow)
         else:
             batches = _read(client, topic, begin, partition, count, is_following=follow)
         try:
@@ -88,45 +93,23 @@ def consume(
         note("no messages")
 
 
-def _taken(
-    client: "Client",
-    topic: str,
-    group: str,
-    begin: StartPoint,
-    partitions: list[int],
+def _of_group(
+    consumer: "QueueConsumer | StreamConsumer",
+    settle: Callable[[list[Any]], object],
     count: int | None,
     *,
     is_following: bool,
-) -> Iterator[list["QueueMessage"]]:
-    """Messages of a queue group. Each batch is acknowledged when the next is requested: by then it has been written."""
+) -> Iterator[list[Any]]:
+    """Messages of a group. Each batch is settled when the next is requested: by then it has been written."""
     left = sys.maxsize if count is None else count
-    with client.queue(
-        topic, group, start=begin.offset, timestamp_ms=begin.timestamp_ms, partitions=partitions or None
-    ) as consumer:
+    with consumer:
         while left:
             messages = consumer.poll(min(left, _POLL_MESSAGES), wait_ms=_WAIT_MS)
             if not messages and not is_following:
                 return
             left -= len(messages)
             yield messages
-            consumer.ack(messages)
-
-
-def _streamed(
-    client: "Client", topic: str, group: str, begin: StartPoint, count: int | None, *, is_following: bool
-) -> Iterator[list["Message"]]:
-    """Messages of a stream group. Each batch is committed when the next is requested: by then it has been written."""
-    left = sys.maxsize if count is None else count
-    with client.stream(
-        topic, group, start=begin.offset, timestamp_ms=begin.timestamp_ms, skip_removed=True
-    ) as consumer:
-        while left:
-            messages = consumer.poll(min(left, _POLL_MESSAGES), wait_ms=_WAIT_MS)
-            if not messages and not is_following:
-                return
-            left -= len(messages)
-            yield messages
-            consumer.commit()
+            settle(messages)
 
 
 def _read(
@@ -162,7 +145,7 @@ def _is_behind(positions: Mapping[int, int], ends: Mapping[int, int]) -> bool:
     return any(positions[number] < end for number, end in ends.items())
 
 
-def _write(batches: Iterator[list["Message"]] | Iterator[list["QueueMessage"]], chosen: Format) -> int:
+def _write(batches: Iterator[list[Any]], chosen: Format) -> int:
     stream = sys.stdout.buffer
     shape = formatter(chosen, is_terminal=sys.stdout.isatty())
     written = 0

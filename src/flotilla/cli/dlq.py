@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from inspect import Parameter
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
@@ -13,6 +14,7 @@ from flotilla.cli.terminal.message_formats import moment, plain_content
 from flotilla.cli.terminal.output import escaped, note, print_done, print_json, print_table
 from flotilla.cli.terminal.progress import progress_bar
 from flotilla.cli.terminal.servers import AsJson, Cluster, find_topic, takes_cluster
+from flotilla.cli.terminal.shared_options import share_options
 from flotilla.cli.terminal.start_point import read_time
 from flotilla.types.errors import InvalidArgumentError
 
@@ -30,7 +32,9 @@ Topic: TypeAlias = Annotated[str, typer.Argument(metavar="TOPIC", help="Their or
 Group: TypeAlias = Annotated[
     str, typer.Option("--group", "-g", help="The group whose attempts failed.", show_default=False)
 ]
-Reason: TypeAlias = Annotated[str, typer.Option("--reason", metavar="REGEX", help="Only with a matching reason.")]
+Reason: TypeAlias = Annotated[
+    str | None, typer.Option("--reason", metavar="REGEX", help="Only with a matching reason.", show_default=False)
+]
 Key: TypeAlias = Annotated[str | None, typer.Option("--key", help="Only with this key.", show_default=False)]
 Since: TypeAlias = Annotated[
     str | None,
@@ -56,22 +60,43 @@ Rate: TypeAlias = Annotated[
 ]
 
 
-@dlq_app.callback()
-def dlq() -> None:
-    """List, show, redrive and purge dead letters."""
+def _filter(
+    reason: str | None, key: str | None, since: str | None, until: str | None, partition: int | None, offset: int | None
+) -> "DeadLetterFilter":
+    wanted: DeadLetterFilter = {}
+    if reason is not None:
+        try:
+            wanted["reason"] = re.compile(reason)
+        except re.error as error:
+            raise InvalidArgumentError(f"--reason is a regular expression: {error}") from None
+    if key is not None:
+        wanted["key"] = key.encode()
+    if since is not None:
+        wanted["since_ms"] = read_time(since, "--since")
+    if until is not None:
+        wanted["until_ms"] = read_time(until, "--until")
+    if partition is not None:
+        wanted["partition"] = partition
+    if offset is not None:
+        wanted["offset"] = offset
+    return wanted
+
+
+def _takes_filter(command: Callable[..., None]) -> Callable[..., None]:
+    """Turns `command(wanted, **own)` into one with the options of a filter."""
+    kinds = {"reason": Reason, "key": Key, "since": Since, "until": Until, "partition": Partition, "offset": Offset}
+    options = [Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=kind) for name, kind in kinds.items()]
+    return share_options(command, options, _filter)
 
 
 @dlq_app.command("list")
 @takes_cluster
+@_takes_filter
 def list_letters(
+    wanted: "DeadLetterFilter",
     cluster: Cluster,
     topic: Topic,
     group: Group,
-    reason: Reason = "",
-    key: Key = None,
-    since: Since = None,
-    until: Until = None,
-    partition: Partition = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Maximum number.")] = 100,
     as_json: AsJson = False,
 ) -> None:
@@ -79,7 +104,6 @@ def list_letters(
 
     Example: `flotilla dlq list orders --group billing --reason timeout --since 2h`
     """
-    wanted = _filter(reason, key, since, until, partition, None)
     with cluster.connect() as client:
         letters = client.dead_letters(topic, group).list(limit, **wanted)
         if not letters:
@@ -132,16 +156,12 @@ def peek(
 
 @dlq_app.command("redrive")
 @takes_cluster
+@_takes_filter
 def redrive(
+    wanted: "DeadLetterFilter",
     cluster: Cluster,
     topic: Topic,
     group: Group,
-    reason: Reason = "",
-    key: Key = None,
-    since: Since = None,
-    until: Until = None,
-    partition: Partition = None,
-    offset: Offset = None,
     limit: Limit = None,
     rate: Rate = None,
     force: Annotated[bool, typer.Option("--force", help="Also those that were redriven too often.")] = False,
@@ -152,7 +172,6 @@ def redrive(
 
     Example: `flotilla dlq redrive orders --group billing --reason timeout --rate 50 --dry-run`
     """
-    wanted = _filter(reason, key, since, until, partition, offset)
     with cluster.connect() as client:
         letters = client.dead_letters(topic, group)
         with _progress(letters, wanted, limit, "redriving") as show:
@@ -164,16 +183,12 @@ def redrive(
 
 @dlq_app.command("purge")
 @takes_cluster
+@_takes_filter
 def purge(
+    wanted: "DeadLetterFilter",
     cluster: Cluster,
     topic: Topic,
     group: Group,
-    reason: Reason = "",
-    key: Key = None,
-    since: Since = None,
-    until: Until = None,
-    partition: Partition = None,
-    offset: Offset = None,
     limit: Limit = None,
     rate: Rate = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
@@ -184,7 +199,6 @@ def purge(
 
     Example: `flotilla dlq purge orders --group billing --until 7d --yes`
     """
-    wanted = _filter(reason, key, since, until, partition, offset)
     if not yes and not dry_run and not typer.confirm(f"Delete dead letters of {group} in {topic}?", err=True):
         note("nothing was deleted")
         raise typer.Exit(FAILED.code)
@@ -193,28 +207,6 @@ def purge(
         with _progress(letters, wanted, limit, "purging") as show:
             done = letters.purge(limit=limit, dry_run=dry_run, rate_per_second=rate, progress=show, **wanted)
     _report(done, "would be deleted" if dry_run else "deleted", as_json=as_json)
-
-
-def _filter(
-    reason: str, key: str | None, since: str | None, until: str | None, partition: int | None, offset: int | None
-) -> "DeadLetterFilter":
-    wanted: DeadLetterFilter = {}
-    if reason:
-        try:
-            wanted["reason"] = re.compile(reason)
-        except re.error as error:
-            raise InvalidArgumentError(f"--reason is a regular expression: {error}") from None
-    if key is not None:
-        wanted["key"] = key.encode()
-    if since is not None:
-        wanted["since_ms"] = read_time(since, "--since")
-    if until is not None:
-        wanted["until_ms"] = read_time(until, "--until")
-    if partition is not None:
-        wanted["partition"] = partition
-    if offset is not None:
-        wanted["offset"] = offset
-    return wanted
 
 
 @contextmanager

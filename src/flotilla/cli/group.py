@@ -27,11 +27,6 @@ _STREAM_COLUMNS = _COLUMNS[:5]
 _PARTITION_COLUMNS = ("partition", "floor", "next", "lag", "oldest", "ready", "leased", "delayed", "dying", "dead")
 
 
-@group_app.callback()
-def group() -> None:
-    """Inspect and change consumer groups."""
-
-
 @group_app.command("list")
 @takes_cluster
 def list_groups(cluster: Cluster, topic: Topic, as_json: AsJson = False) -> None:

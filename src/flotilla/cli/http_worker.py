@@ -9,7 +9,7 @@ import logging
 import threading
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Final
 
 from flotilla.cli.task_client import TaskClient, as_path
@@ -93,15 +93,8 @@ class HttpWorker:
         client.close()
 
     def _handle(self, client: TaskClient, worker_id: str, leased: dict[str, Any]) -> None:
-        task = Task(
-            leased["id"],
-            leased["queue"],
-            leased["type"],
-            leased.get("payload"),
-            leased["attempt"],
-            leased["max_retries"],
-            leased["priority"],
-        )
+        given = {"payload": None, **leased}
+        task = Task(**{each.name: given[each.name] for each in fields(Task)})
         proof = {"worker_id": worker_id, "lease": leased["lease"]}
         self._count(running=1)
         renewal = _Renewal(self._urls, task.id, proof, self._visibility_ms)

@@ -11,6 +11,7 @@ it was. Attached nodes end with the process that started them, however that ends
 runs is read from the lock on its folder, never from a process id alone.
 """
 
+import asyncio
 import fcntl
 import json
 import os
@@ -20,13 +21,19 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
+
+import typer
+import uvloop
 
 import flotilla
+from flotilla.cli.terminal.exit_codes import FAILED
+from flotilla.cli.terminal.output import complain
 from flotilla.types.errors import (
     AlreadyExistsError,
     FlotillaError,
@@ -39,6 +46,8 @@ from flotilla.types.setting_table import VARIABLE_PREFIX
 
 if TYPE_CHECKING:
     from flotilla.client.client import Client
+
+T = TypeVar("T")
 
 HOST = "127.0.0.1"
 LAYOUT_FILE = "cluster.json"
@@ -272,6 +281,30 @@ class LocalCluster:
     def forget_layout(self) -> None:
         """Lets the next start choose other ports."""
         (self.folder / LAYOUT_FILE).unlink(missing_ok=True)
+
+
+def run_with_cluster(name: str, act: Callable[[LocalCluster], Coroutine[None, None, T]]) -> T:
+    """Runs a coroutine with a temporary cluster of three that is not started yet.
+
+    SIGTERM cancels it and ends the command with exit code 1, after the brokers and the folder are gone.
+    """
+
+    async def run() -> T:
+        task = asyncio.current_task()
+        assert task is not None
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        return await act(cluster)
+
+    try:
+        with (
+            TemporaryDirectory(prefix=f"flotilla-{name}-", ignore_cleanup_errors=True) as folder,
+            LocalCluster.on_free_ports(Path(folder)) as cluster,
+            asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+        ):
+            return runner.run(run())
+    except asyncio.CancelledError:
+        complain(f"{name} was interrupted")
+        raise typer.Exit(FAILED.code) from None
 
 
 def _alive_count(client: "Client") -> int:

@@ -62,11 +62,6 @@ Since: TypeAlias = Annotated[
 Until: TypeAlias = Annotated[str | None, typer.Option("--until", metavar="WHEN", help="Rows before this time.")]
 
 
-@pipeline_app.callback()
-def pipeline() -> None:
-    """Data pipelines on Spark: archive, query, replay, triage, measure, audit."""
-
-
 def _pipeline(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Registers a verb that raises UnsupportedError first when Spark or Java is not installed."""
 

@@ -30,11 +30,6 @@ Settings: TypeAlias = Annotated[
 ]
 
 
-@topic_app.callback()
-def topic() -> None:
-    """Create, inspect and change topics."""
-
-
 @topic_app.command("create")
 @takes_cluster
 def create(

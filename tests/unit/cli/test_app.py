@@ -73,7 +73,7 @@ def test_a_misspelt_verb_is_met_with_the_right_one():
 @pytest.mark.parametrize(
     ("args", "code", "complaint"),
     [
-        (["topic", "list", "-s", "nonsense:x"], 2, "'nonsense:x' is no address of a broker"),
+        (["topic", "list", "-s", "nonsense:x"], 2, "'nonsense:x' is not the address of a broker"),
         (["topic", "list", "--timeout", "soon"], 2, "--timeout 'soon': not a whole number"),
         (["topic", "list", "--timeout", "0"], 2, "--timeout '0': it must be longer"),
         (

@@ -25,7 +25,7 @@ def test_listeners() -> None:
     [
         (["--grpc-listen", "off", "--http-listen", "off"], "needs a listener"),
         (["--grpc-listen", "nonsense"], "write host:port, or off"),
-        (["--servers", "no/address", "--grpc-listen", "off", "--http-listen", "127.0.0.1:0"], "no address of a broker"),
+        (["--servers", "no/address", "--grpc-listen", "off", "--http-listen", "127.0.0.1:0"], "not the address"),
     ],
 )
 def test_what_makes_no_sense_is_one_line(flags: list[str], complaint: str) -> None:

@@ -6,19 +6,16 @@ Starts three real brokers, a producer and a queue group. At regular intervals th
 
 import asyncio
 import logging
-import signal
 from dataclasses import asdict, replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from functools import partial
 from typing import Annotated
 
 import typer
-import uvloop
 
 from flotilla.cli.chaos.storm import MAX_DELIVERIES, PARTITIONS, TOPIC, Findings, Plan, Storm
-from flotilla.cli.local_cluster import LocalCluster
+from flotilla.cli.local_cluster import LocalCluster, run_with_cluster
 from flotilla.cli.terminal.exit_codes import FAILED
-from flotilla.cli.terminal.output import complain, print_json, print_table
+from flotilla.cli.terminal.output import print_json, print_table
 from flotilla.cli.terminal.servers import AsJson, read_duration
 
 
@@ -39,16 +36,8 @@ def chaos(
         from flotilla.spark.pipelines.session import check_parts
 
         check_parts()
-    try:
-        with (
-            TemporaryDirectory(prefix="flotilla-chaos-", ignore_cleanup_errors=True) as folder,
-            asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
-        ):
-            plan = Plan(run_s, every_s, rate, is_quiet=as_json, with_audit=with_audit, over_http=over_http)
-            findings = runner.run(_run(Path(folder), plan))
-    except asyncio.CancelledError:
-        complain("chaos was interrupted")
-        raise typer.Exit(FAILED.code) from None
+    plan = Plan(run_s, every_s, rate, is_quiet=as_json, with_audit=with_audit, over_http=over_http)
+    findings = run_with_cluster("chaos", partial(_run, plan))
     if as_json:
         print_json(asdict(findings))
     else:
@@ -63,30 +52,25 @@ def chaos(
         raise typer.Exit(FAILED.code)
 
 
-async def _run(folder: Path, plan: Plan) -> Findings:
+async def _run(plan: Plan, cluster: LocalCluster) -> Findings:
     from flotilla.cli.chaos.http import HttpStorm
     from flotilla.client.async_client import AsyncClient
 
     # Handlers fail on purpose; their warnings would only be noise.
     for name in ("flotilla.client.worker", "flotilla.cli.http_worker"):
         logging.getLogger(name).setLevel(logging.ERROR)
-    task = asyncio.current_task()
-    assert task is not None
-    # So that `kill` removes the brokers and the folder too.
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    with LocalCluster.on_free_ports(folder, node_count=3) as cluster:
-        await asyncio.to_thread(cluster.start_ready)
-        async with AsyncClient(cluster.servers) as client:
-            await client.create_topic(
-                TOPIC, partitions=PARTITIONS, max_deliveries=MAX_DELIVERIES, nack_backoff_ms=100, visibility_ms=10_000
-            )
-            storm = (HttpStorm if plan.over_http else Storm)(cluster, client, plan)
-            findings = await storm.run()
-            if not plan.with_audit:
-                return findings
-            from flotilla.cli.chaos.audit import audit_ledger
+    await asyncio.to_thread(cluster.start_ready)
+    async with AsyncClient(cluster.servers) as client:
+        await client.create_topic(
+            TOPIC, partitions=PARTITIONS, max_deliveries=MAX_DELIVERIES, nack_backoff_ms=100, visibility_ms=10_000
+        )
+        storm = (HttpStorm if plan.over_http else Storm)(cluster, client, plan)
+        findings = await storm.run()
+    if not plan.with_audit:
+        return findings
+    from flotilla.cli.chaos.audit import audit_ledger
 
-            counts = await asyncio.to_thread(audit_ledger, storm.ledger, cluster.servers, folder)
-            # Delivery is at least once: a message may be handled again.
-            faults = sum(count for name, count in counts.items() if name != "consumed_again")
-            return replace(findings, audit=counts, is_good=findings.is_good and not faults)
+    counts = await asyncio.to_thread(audit_ledger, storm.ledger, cluster.servers, cluster.folder)
+    # Delivery is at least once: a message may be handled again.
+    faults = sum(count for name, count in counts.items() if name != "consumed_again")
+    return replace(findings, audit=counts, is_good=findings.is_good and not faults)

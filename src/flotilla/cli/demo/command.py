@@ -6,22 +6,19 @@ stored twice.
 """
 
 import asyncio
-import signal
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-import uvloop
 
 from flotilla.cli.demo.ledger import Ledger
-from flotilla.cli.local_cluster import LocalCluster
+from flotilla.cli.local_cluster import LocalCluster, run_with_cluster
 from flotilla.cli.terminal.exit_codes import FAILED
-from flotilla.cli.terminal.output import complain, console, print_json, table
+from flotilla.cli.terminal.output import console, print_json, table
 from flotilla.cli.terminal.servers import AsJson
 from flotilla.types.errors import FlotillaError, UnavailableError
 from flotilla.types.ids import NO_NODE
@@ -88,15 +85,8 @@ def demo(
 
     Example: `flotilla demo failover`
     """
-    try:
-        with (
-            TemporaryDirectory(prefix="flotilla-demo-", ignore_cleanup_errors=True) as folder,
-            asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
-        ):
-            findings = runner.run(_run(Path(folder), rate, phase, is_quiet=as_json, has_spark=play is Play.ALL))
-    except asyncio.CancelledError:
-        complain("the demo was interrupted")
-        raise typer.Exit(FAILED.code) from None
+    act = partial(_run, rate=rate, phase_s=phase, is_quiet=as_json, has_spark=play is Play.ALL)
+    findings = run_with_cluster("demo", act)
     if as_json:
         print_json(asdict(findings))
     else:
@@ -105,18 +95,13 @@ def demo(
         raise typer.Exit(FAILED.code)
 
 
-async def _run(folder: Path, rate: int, phase_s: float, *, is_quiet: bool, has_spark: bool) -> Findings:
+async def _run(cluster: LocalCluster, *, rate: int, phase_s: float, is_quiet: bool, has_spark: bool) -> Findings:
     from flotilla.cli.demo.traffic import Traffic
     from flotilla.cli.demo.view import DemoView
     from flotilla.client.async_client import AsyncClient
 
-    task = asyncio.current_task()
-    assert task is not None
-    # So that `kill` removes the brokers and the folder too.
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     ledger = Ledger()
-    cluster = LocalCluster.on_free_ports(folder, node_count=3)
-    with cluster, DemoView(console(is_stderr=is_quiet), ledger) as view:
+    with DemoView(console(is_stderr=is_quiet), ledger) as view:
         view.report("starting three brokers")
         await asyncio.to_thread(cluster.start_ready)
         view.report(f"a cluster of three is ready at {', '.join(cluster.servers)}")

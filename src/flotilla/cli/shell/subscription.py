@@ -1,6 +1,6 @@
 """The subscriptions of `flotilla shell`: a manual reader, or a member of a queue or stream group."""
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from flotilla.types.errors import InvalidArgumentError
 
@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 #: The longest wait of one poll, and so the delay of Ctrl-C.
 POLL_WAIT_MS = 1_000
+
+C = TypeVar("C", bound="Reader | StreamConsumer")
 
 
 class Subscription(Protocol):
@@ -33,37 +35,65 @@ class Subscription(Protocol):
     def close(self) -> None: ...
 
 
-class ManualSubscription:
-    """A reader with positions, and a group only for commits."""
+class _Positioned(Generic[C]):
+    """A subscription with positions and without leases."""
 
-    def __init__(self, consumer: "Reader", group: str) -> None:
+    def __init__(self, consumer: C) -> None:
         self._consumer = consumer
-        self._group = group
 
     def poll(self, count: int) -> "list[Message]":
         return self._consumer.poll(count, wait_ms=POLL_WAIT_MS)
 
-    def done_with(self, messages: "list[Message] | list[QueueMessage]") -> None:
-        """Nothing to do: the position has moved."""
-
     def seek(self, offset: object, timestamp_ms: int | None, partition: int | None) -> str:
         self._consumer.seek(offset, timestamp_ms=timestamp_ms, partition=partition)  # type: ignore[arg-type]
-        return f"at {_places(self._consumer.positions())}"
+        return f"at {self._places()}"
+
+    def nack(self, reason: str) -> str:
+        raise InvalidArgumentError("only a queue group has leases to fail; `mode queue` reads as one")
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def _places(self) -> str:
+        return " ".join(f"{partition}:{offset}" for partition, offset in self._consumer.positions().items())
+
+
+class ManualSubscription(_Positioned["Reader"]):
+    """A reader, with a group only for commits."""
+
+    def __init__(self, consumer: "Reader", group: str) -> None:
+        super().__init__(consumer)
+        self._group = group
+
+    def done_with(self, messages: "list[Message] | list[QueueMessage]") -> None:
+        """Nothing to do: the position has moved."""
 
     def commit(self) -> str:
         if not self._group:
             raise InvalidArgumentError("a commit needs a group: subscribe TOPIC group=NAME")
-        return f"group {self._group} is at {_places(self._consumer.commit())}"
-
-    def nack(self, reason: str) -> str:
-        raise InvalidArgumentError("a manual reader has no leases to fail; `mode queue` has")
+        self._consumer.commit()
+        return f"group {self._group} is at {self._places()}"
 
     def describe(self) -> str:
         group = f" as group {self._group}" if self._group else ""
-        return f"reading {self._consumer.topic}{group} at {_places(self._consumer.positions())}"
+        return f"reading {self._consumer.topic}{group} at {self._places()}"
 
-    def close(self) -> None:
-        self._consumer.close()
+
+class StreamSubscription(_Positioned["StreamConsumer"]):
+    """Reads the partitions that the group assigns to this shell."""
+
+    def done_with(self, messages: "list[Message] | list[QueueMessage]") -> None:
+        self._consumer.commit(wait=False)
+
+    def commit(self) -> str:
+        self._consumer.commit()
+        return f"group {self._consumer.group} is at {self._places()}"
+
+    def describe(self) -> str:
+        reading = f"reading {self._consumer.topic} in stream group {self._consumer.group}"
+        if not self._consumer.assignment:
+            return f"{reading}, with no partitions yet: `poll` joins"
+        return f"{reading} at {self._places()}"
 
 
 class QueueSubscription:
@@ -101,40 +131,3 @@ class QueueSubscription:
 
     def close(self) -> None:
         self._consumer.close()
-
-
-class StreamSubscription:
-    """Reads the partitions that the group assigns to this shell."""
-
-    def __init__(self, consumer: "StreamConsumer") -> None:
-        self._consumer = consumer
-
-    def poll(self, count: int) -> "list[Message]":
-        return self._consumer.poll(count, wait_ms=POLL_WAIT_MS)
-
-    def done_with(self, messages: "list[Message] | list[QueueMessage]") -> None:
-        self._consumer.commit(wait=False)
-
-    def seek(self, offset: object, timestamp_ms: int | None, partition: int | None) -> str:
-        self._consumer.seek(offset, timestamp_ms=timestamp_ms, partition=partition)  # type: ignore[arg-type]
-        return f"at {_places(self._consumer.positions())}"
-
-    def commit(self) -> str:
-        self._consumer.commit()
-        return f"group {self._consumer.group} is at {_places(self._consumer.positions())}"
-
-    def nack(self, reason: str) -> str:
-        raise InvalidArgumentError("a stream group has no leases to fail; `mode queue` has")
-
-    def describe(self) -> str:
-        reading = f"reading {self._consumer.topic} in stream group {self._consumer.group}"
-        if not self._consumer.assignment:
-            return f"{reading}, with no partitions yet: `poll` joins"
-        return f"{reading} at {_places(self._consumer.positions())}"
-
-    def close(self) -> None:
-        self._consumer.close()
-
-
-def _places(positions: dict[int, int]) -> str:
-    return " ".join(f"{partition}:{offset}" for partition, offset in positions.items())

@@ -13,7 +13,7 @@ def share_options(
 
     `make` gets the options by name; what it returns is the command's first argument.
     """
-    _, *own = signature(command).parameters.values()
+    first, *own = signature(command).parameters.values()
     shared = list(options)
     names = {each.name for each in shared}
     assert not any(each.name in names for each in own)
@@ -21,7 +21,7 @@ def share_options(
     @wraps(command)
     def with_options(**given: Any) -> None:
         made = make(**{name: given.pop(name) for name in names})
-        command(made, **given)
+        command(**{first.name: made}, **given)
 
     parameters = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in (*own, *shared)]
     # Typer reads both.
