@@ -97,8 +97,7 @@ class QueueCore(Generic[Message]):
         self.is_flowing = False
         self.is_closed = False
         self._alarm = Alarm(session.timers, self._pump)
-        #: One bound method for all unawaited settlements, so that they are gathered.
-        self._unawaited = self._ended_unawaited
+        self._unawaited = _UnawaitedSettlements(self)
         session.watchers.append(self._link_lost)
 
     # For the shells.
@@ -172,35 +171,22 @@ class QueueCore(Generic[Message]):
         and a refusal becomes an error of the consumer. Messages that were settled before are skipped.
         """
         if ended is None:
-            note, callback, finish = self._note, self._unawaited, _skip
+            pending: _PendingSettlement | _UnawaitedSettlements = self._unawaited
         elif masks:
             pending = _PendingSettlement(self, ended, len(masks))
-            note, callback, finish = pending.note, pending.ended, pending.finish
         else:
             ended(None)
             self.notify()
             return
+        is_awaited = ended is not None
         for lease, mask in masks.items():
             if lease.lost & mask:
-                note(lease_expired(lease, lease.lost & mask))
+                pending.note(lease_expired(lease, lease.lost & mask))
             closed = self.leases.close(lease, mask)
             if closed:
-                self._settlements.add(lease, closed, outcome, callback, is_awaited=ended is not None)
+                self._settlements.add(lease, closed, outcome, pending.ended, is_awaited=is_awaited)
             else:
-                finish()
-
-    def _ended_unawaited(self, lease: Lease, mask: int, expired: int, error: FlotillaError | None) -> None:
-        if error is None and expired:
-            error = lease_expired(lease, expired)
-        if error is not None:
-            self.errors.append(error)
-        # Also without an error: `flush` may wait for the last answer.
-        self.notify()
-
-    def _note(self, error: FlotillaError) -> None:
-        """The next call of the application raises it."""
-        self.errors.append(error)
-        self.notify()
+                pending.finish()
 
     def extend(
         self, lease: Lease, mask: int, visibility_ms: int, ended: Callable[[FlotillaError | None], None]
@@ -414,9 +400,29 @@ class _PendingSettlement:
         self._reader.notify()
 
 
+class _UnawaitedSettlements:
+    """All unawaited settlements of a consumer: their errors are raised by its next call."""
+
+    __slots__ = ("_reader",)
+
+    def __init__(self, reader: QueueCore[Message]) -> None:
+        self._reader = reader
+
+    def note(self, error: FlotillaError) -> None:
+        self._reader.errors.append(error)
+        self._reader.notify()
+
+    def ended(self, lease: Lease, mask: int, expired: int, error: FlotillaError | None) -> None:
+        if error is None and expired:
+            error = lease_expired(lease, expired)
+        if error is not None:
+            self._reader.errors.append(error)
+        # Also without an error: `flush` may wait for the last answer.
+        self._reader.notify()
+
+    def finish(self) -> None:
+        """The messages were settled before: there is nothing to wait for."""
+
+
 def _ignore(error: FlotillaError | None) -> None:
     """A release that fails is no error: the lease expires by itself."""
-
-
-def _skip() -> None:
-    """An unawaited settlement has nothing to finish."""
