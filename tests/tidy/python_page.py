@@ -27,7 +27,18 @@ or a `timedelta`.
 #: The order of the page; every other name follows by the alphabet.
 _FIRST = (
     *("Client", "Producer", "SyncDelivery", "Receipt", "Record", "RecordFields", "ContentType"),
-    *("QueueConsumer", "QueueMessage", "DetachedMessage", "Worker", "Handler", "Retry", "Release", "Reject"),
+    *(
+        "QueueConsumer",
+        "QueueMessage",
+        "DetachedMessage",
+        "Worker",
+        "Handler",
+        "BlockingHandler",
+        "AsyncHandler",
+        "Retry",
+        "Release",
+        "Reject",
+    ),
     *("StreamConsumer", "Reader", "Message", "AnyMessage", "Transaction", "DeadLetters", "Admin"),
 )
 #: Methods that classes share with each other, not with applications.
@@ -44,7 +55,7 @@ def names() -> list[str]:
 
 
 def _is_twin(name: str) -> bool:
-    return name.startswith("Async")
+    return name.startswith("Async") and name != "AsyncHandler"
 
 
 def _is_error(name: str) -> bool:
@@ -70,6 +81,8 @@ def _content(name: str, kind: type) -> Iterable[str]:
     if _is_made_by_users(kind):
         yield _code(name, vars(kind)["__init__"]).replace(" -> None", "")
         yield _text(vars(kind)["__init__"])
+    if "__call__" in vars(kind):
+        yield _code("__call__", vars(kind)["__call__"])
     listed = [*_fields(kind), *_properties(kind)]
     if listed:
         yield "".join(f"- {each}\n" for each in listed)
@@ -83,7 +96,7 @@ def _content(name: str, kind: type) -> Iterable[str]:
 def _is_made_by_users(kind: type) -> bool:
     about = kind.__doc__ or ""
     is_value = is_dataclass(kind) or _is_typed_dict(kind) or hasattr(kind, "_fields")
-    has_init = "__init__" in vars(kind) and not issubclass(kind, tuple)
+    has_init = "__init__" in vars(kind) and not issubclass(kind, tuple) and "__call__" not in vars(kind)
     return has_init and not is_value and "Made by" not in about and "attribute `admin`" not in about
 
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass, fields
 from typing import Any, Final
 
 from flotilla.cli.task_client import TaskClient, as_path
-from flotilla.client.queue.outcome import Reject, Retry, cut_reason
+from flotilla.client.queue.outcome import Outcome, log_outcome, outcome_of
 from flotilla.types.errors import FlotillaError, LeaseExpiredError, NotFoundError
-from flotilla.types.operations.queue import BY_BACKOFF
+from flotilla.types.operations.queue import BY_BACKOFF, FAIL, REJECT
 
 _LOG = logging.getLogger(__name__)
 #: The wait of one lease request: short, so that stopping is quick.
@@ -62,6 +62,7 @@ class HttpWorker:
         self.running_count = 0
         self.handled_count = 0
         self.failed_count = 0
+        self.rejected_count = 0
         # Raises InvalidArgumentError for a wrong URL before anything runs.
         TaskClient(urls, _TIMEOUT_MS).close()
 
@@ -102,9 +103,10 @@ class HttpWorker:
             verb, body = "ack", proof
             self._handler(task)
         except Exception as error:
-            verb, body = "nack", {**proof, **_nack_fields(error)}
-            self._count(failed=1)
-            _LOG.warning("task %s of type %s, attempt %d, failed: %r", task.id, task.type, task.attempt, error)
+            outcome = outcome_of(error)
+            verb, body = "nack", {**proof, **_nack_fields(outcome)}
+            self._count(failed=int(outcome.kind == FAIL), rejected=int(outcome.kind == REJECT))
+            log_outcome(_LOG, f"task {task.id} of type {task.type}", task.attempt, error)
         finally:
             renewal.stop()
             self._count(running=-1, handled=1)
@@ -115,11 +117,12 @@ class HttpWorker:
         except FlotillaError as error:
             _LOG.warning("task %s: its %s failed: %s: %s", task.id, verb, error.code, error)
 
-    def _count(self, running: int = 0, handled: int = 0, failed: int = 0) -> None:
+    def _count(self, running: int = 0, handled: int = 0, failed: int = 0, rejected: int = 0) -> None:
         with self._counts:
             self.running_count += running
             self.handled_count += handled
             self.failed_count += failed
+            self.rejected_count += rejected
 
 
 class _Renewal:
@@ -153,10 +156,9 @@ class _Renewal:
         self._timer.cancel()
 
 
-def _nack_fields(error: Exception) -> dict[str, object]:
-    if isinstance(error, Reject):
-        return {"reason": cut_reason(error.reason), "retry": False}
-    if isinstance(error, Retry):
-        delay = {} if error.delay_ms == BY_BACKOFF else {"delay_ms": error.delay_ms}
-        return {"reason": cut_reason(error.reason), **delay}
-    return {"reason": cut_reason(f"{type(error).__name__}: {error}")}
+def _nack_fields(outcome: Outcome) -> dict[str, object]:
+    """The tasks of HTTP know no release: a Release counts as an attempt here."""
+    if outcome.kind == REJECT:
+        return {"reason": outcome.reason, "retry": False}
+    delay = {} if outcome.delay_ms == BY_BACKOFF else {"delay_ms": outcome.delay_ms}
+    return {"reason": outcome.reason, **delay}

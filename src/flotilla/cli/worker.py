@@ -121,6 +121,7 @@ class _Runs(Protocol):
 
     handled_count: int
     failed_count: int
+    rejected_count: int
 
     def run(self) -> None: ...
 
@@ -158,11 +159,13 @@ def _run(made: "_Runs", what: str) -> None:
         signal.signal(number, stop)
     note(f"handling {what}")
     made.run()
-    note(f"{made.handled_count} handled, {made.failed_count} of them failed")
+    note(f"{made.handled_count} handled, {made.failed_count} of them failed, {made.rejected_count} rejected")
 
 
 def find_handler(text: str) -> "Handler":
     """The function that `module:function` names, also from the current directory. Raises InvalidArgumentError."""
+    from flotilla.client.worker import check_handler
+
     module_name, sign, path = text.partition(":")
     if not sign or not module_name or not path:
         raise InvalidArgumentError(f"{text!r} is not of the form module:function")
@@ -174,7 +177,7 @@ def find_handler(text: str) -> "Handler":
         found = getattr(found, name)
     if not callable(found):
         raise InvalidArgumentError(f"{text!r} cannot be called")
-    _check_signature(found, text)
+    check_handler(found)
     return found
 
 
@@ -193,16 +196,3 @@ def _import(name: str) -> object:
         traceback.print_exception(type(error), error, trace)
         complain(f"module {name!r} cannot be imported")
         raise typer.Exit(FAILED.code) from None
-
-
-def _check_signature(handler: "Callable[..., object]", text: str) -> None:
-    """Raises InvalidArgumentError: a handler that takes no message would fail every attempt of every message."""
-    try:
-        found = inspect.signature(handler)
-    except ValueError:
-        # Some functions written in C have none.
-        return
-    try:
-        found.bind(None)
-    except TypeError:
-        raise InvalidArgumentError(f"{text!r} must take one argument, the message; it is {text}{found}") from None

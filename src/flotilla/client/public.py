@@ -37,6 +37,8 @@ from flotilla.client.stream.sync import StreamConsumer as StreamConsumer
 from flotilla.client.transaction._core import Committed as Committed
 from flotilla.client.transaction.aio import AsyncTransaction as AsyncTransaction
 from flotilla.client.transaction.sync import Transaction as Transaction
+from flotilla.client.worker import AsyncHandler as AsyncHandler
+from flotilla.client.worker import BlockingHandler as BlockingHandler
 from flotilla.client.worker import Handler as Handler
 from flotilla.client.worker import Worker as Worker
 from flotilla.types.errors import AlreadyExistsError as AlreadyExistsError

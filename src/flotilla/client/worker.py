@@ -1,44 +1,68 @@
-"""Runs a handler for the messages of a queue group, so many at a time, until it is told to stop.
+"""A worker: runs a handler for the messages of a queue group, a bounded number at a time, until it is stopped.
 
 A handler is a function, which runs in a thread of a pool, or a coroutine function, which runs on the loop. When it
-returns, its message is acknowledged; when it raises, its message has failed, with the exception as the reason;
-`Reject` and `Retry` say something else. Messages are leased only for free slots, so a slow handler keeps nothing from
-the others, and their leases are renewed while they run.
+returns, its message is acknowledged. When it raises, the attempt failed, with the exception as the reason; `Reject`,
+`Retry` and `Release` choose another outcome. Messages are leased only for free slots, so a slow handler keeps none from
+other workers, and leases are renewed while handlers run.
 
-Stopping is a drain: nothing more is taken, what was taken and not begun goes back at once, running handlers have a
-while to end. What is left then goes back uncounted: its handler is cut off, or ends for nothing.
+Stopping is a drain: the worker leases nothing more, gives back messages that were not started, and waits for running
+handlers up to `drain_ms`. Then it releases what is left, which does not count as an attempt: a coroutine is cancelled,
+and the result of a thread is ignored. A worker has one topic and one process.
 """
 
 import asyncio
 import inspect
 import logging
+import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeAlias, Unpack, cast
+from types import TracebackType
+from typing import Protocol, Self, TypeAlias, Unpack, cast
 
 from flotilla.client._core.loop_thread import new_loop
+from flotilla.client._duration import Duration, milliseconds
 from flotilla.client.async_client import AsyncClient
+from flotilla.client.message import AnyMessage
 from flotilla.client.queue.aio import AsyncQueueConsumer, AsyncQueueMessage
 from flotilla.client.queue.message import with_owner
 from flotilla.client.queue.options import QueueSettings
-from flotilla.client.queue.outcome import Outcome, is_decision, outcome_of
+from flotilla.client.queue.outcome import Outcome, log_outcome, outcome_of
 from flotilla.client.queue.sync import QueueMessage
 from flotilla.types.errors import FlotillaError, GroupModeError, InvalidArgumentError, NotFoundError
+from flotilla.types.operations.queue import FAIL, REJECT
 
-Handler: TypeAlias = Callable[[QueueMessage], object] | Callable[[AsyncQueueMessage], Awaitable[object]]
+
+class BlockingHandler(Protocol):
+    """Runs in a thread."""
+
+    def __call__(self, message: QueueMessage, /) -> object: ...
+
+
+class AsyncHandler(Protocol):
+    """Runs on the loop."""
+
+    async def __call__(self, message: AsyncQueueMessage, /) -> object: ...
+
+
+Handler: TypeAlias = BlockingHandler | AsyncHandler
+#: Called with a message and the exception of its handler.
+Hook: TypeAlias = Callable[[AnyMessage, BaseException], object]
 
 DRAIN_MS_DEFAULT = 30_000
 #: After an error of the cluster, before messages are asked for again.
 _PAUSE_MS = 1_000
 
-#: What will not pass: the worker ends with it.
+#: Errors that do not pass: the worker ends with them.
 _FATAL = (GroupModeError, InvalidArgumentError, NotFoundError)
 
 _LOG = logging.getLogger(__name__)
 
 
 class Worker:
-    """Handles messages of a group. `run` blocks; in a program with a loop of its own, await `serve`."""
+    """Handles messages of a group. `run` blocks until `stop`; in a program with a loop of its own, await `serve`.
+
+    As a context manager it runs in a thread until the end of the block.
+    """
 
     def __init__(
         self,
@@ -48,12 +72,23 @@ class Worker:
         handler: Handler,
         *,
         concurrency: int = 16,
-        drain_ms: int = DRAIN_MS_DEFAULT,
+        drain_ms: Duration = DRAIN_MS_DEFAULT,
+        on_error: Hook | None = None,
+        on_reject: Hook | None = None,
         **settings: Unpack[QueueSettings],
     ) -> None:
-        """`addresses` as of a client, or an AsyncClient of the loop that will `serve`; settings as of a consumer."""
-        if concurrency < 1 or drain_ms < 0:
+        """Raises InvalidArgumentError, also for a handler that does not take one message.
+
+        addresses: as of a client, or an AsyncClient of the loop that will `serve`.
+        concurrency: handlers that run at a time; 16.
+        drain_ms: how long a stop waits for running handlers; 30 s.
+        on_error: called on the loop when a handler has failed, with the message and the exception.
+        on_reject: the same when a handler has raised Reject.
+        settings: the keyword arguments of `Client.queue`.
+        """
+        if concurrency < 1 or milliseconds(drain_ms) < 0:
             raise InvalidArgumentError("concurrency is at least 1, and drain_ms at least 0")
+        check_handler(handler)
         self._client = addresses
         self.topic = topic
         self.group = group
@@ -62,15 +97,20 @@ class Worker:
             getattr(handler, "__call__", None)  # noqa: B004 - an object whose call is a coroutine.
         )
         self.concurrency = concurrency
-        self._drain_ms = drain_ms
+        self._drain_ms = milliseconds(drain_ms)
+        self._on_error = on_error
+        self._on_reject = on_reject
         self._settings = settings
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping: asyncio.Event | None = None
         self._is_stopped = False
         self._running: dict[asyncio.Task[None], None] = {}
-        #: Messages that were handled, and those of them whose handler failed.
+        self._thread: threading.Thread | None = None
+        self._failure: BaseException | None = None
+        #: Messages whose handler has ended; of these, failed attempts (Retry included), and rejected messages.
         self.handled_count = 0
         self.failed_count = 0
+        self.rejected_count = 0
 
     def run(self) -> None:
         """Handles messages until `stop` is called, from another thread or a signal handler; then drains."""
@@ -85,16 +125,36 @@ class Worker:
             try:
                 loop.call_soon_threadsafe(self._stopping.set)
             except RuntimeError:
-                # It has come to its end already.
+                # The loop has ended already.
                 return
+
+    def __enter__(self) -> Self:
+        self._thread = threading.Thread(target=self._run_quietly, name=f"flotilla-worker-{self.topic}")
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._thread is not None
+        self.stop()
+        self._thread.join()
+        if self._failure is not None and error is None:
+            raise self._failure
+
+    def _run_quietly(self) -> None:
+        try:
+            self.run()
+        except BaseException as error:
+            self._failure = error
 
     @property
     def running_count(self) -> int:
-        """Handlers that are at work."""
+        """Handlers that are running."""
         return len(self._running)
 
     async def serve(self) -> None:
-        """What `run` does, on the loop that runs now."""
+        """The same as `run`, on the running loop."""
         self._loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
         if self._is_stopped:
@@ -108,7 +168,7 @@ class Worker:
         finally:
             self._loop = None
             if threads is not None:
-                # A handler that does not end cannot be ended; nobody waits for it.
+                # A thread that does not end cannot be ended, and is not waited for.
                 threads.shutdown(wait=False, cancel_futures=True)
             if client is not self._client:
                 await client.close()
@@ -127,7 +187,7 @@ class Worker:
             await asyncio.wait((taking, waiting))
             await self._drain(consumer)
         if not taking.cancelled():
-            # It ends by itself only with an error.
+            # The task ends by itself only with an error.
             taking.result()
 
     async def _drain(self, consumer: AsyncQueueConsumer) -> None:
@@ -160,7 +220,7 @@ class Worker:
             task.add_done_callback(ended)
 
     async def _next(self, consumer: AsyncQueueConsumer) -> AsyncQueueMessage:
-        """The next message, however long that takes: what is wrong with the cluster may pass."""
+        """The next message, however long that takes; errors of the cluster are logged and waited out."""
         while True:
             try:
                 return await anext(consumer)
@@ -188,21 +248,45 @@ class Worker:
         except BaseException as raised:
             error = raised
         self.handled_count += 1
-        if error is not None and not is_decision(error):
-            self.failed_count += 1
-            place = f"{message.topic}/{message.partition}@{message.offset}"
-            _LOG.warning("%s, attempt %d, failed: %r", place, message.attempt, error)
+        if error is not None:
+            self._note_outcome(message, error)
         if not message.is_settled:
             await message._owner.settle((message,), outcome_of(error), wait=False)
         if error is not None and not isinstance(error, Exception):
             raise error
 
+    def _note_outcome(self, message: AsyncQueueMessage, error: BaseException) -> None:
+        outcome = outcome_of(error)
+        self.failed_count += outcome.kind == FAIL
+        self.rejected_count += outcome.kind == REJECT
+        log_outcome(_LOG, f"{message.topic}/{message.partition}@{message.offset}", message.attempt, error)
+        hook = {FAIL: self._on_error, REJECT: self._on_reject}.get(outcome.kind)
+        if hook is not None:
+            try:
+                hook(message, error)
+            except Exception:
+                _LOG.exception("a hook of the worker of %s failed", self.topic)
+
     def _note(self, error: FlotillaError) -> None:
         _LOG.warning("topic %s, group %s: %s: %s", self.topic, self.group, error.code, error)
 
 
+def check_handler(handler: Callable[..., object]) -> None:
+    """Raises InvalidArgumentError: a handler that takes no message would fail every attempt of every message."""
+    try:
+        found = inspect.signature(handler)
+    except ValueError:
+        # Some functions written in C have none.
+        return
+    try:
+        found.bind(None)
+    except TypeError:
+        name = getattr(handler, "__qualname__", repr(handler))
+        raise InvalidArgumentError(f"a handler takes one argument, the message; this one is {name}{found}") from None
+
+
 class _Bridge:
-    """Settles for handlers in threads what belongs to the loop."""
+    """Settles messages of the loop for handlers in threads."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, consumer: AsyncQueueConsumer) -> None:
         self._loop = loop
@@ -213,5 +297,5 @@ class _Bridge:
         if wait:
             future.result()
 
-    def extend(self, message: QueueMessage, visibility_ms: int) -> None:
+    def extend(self, message: QueueMessage, visibility_ms: Duration) -> None:
         asyncio.run_coroutine_threadsafe(self._consumer.extend(message, visibility_ms), self._loop).result()

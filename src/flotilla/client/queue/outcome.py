@@ -4,6 +4,7 @@
 and its text is the reason.
 """
 
+from logging import Logger
 from typing import NamedTuple
 
 from flotilla.client._duration import Duration, milliseconds
@@ -75,6 +76,18 @@ def outcome_of(error: BaseException | None) -> Outcome:
 def is_decision(error: BaseException | None) -> bool:
     """Whether the handler chose the outcome."""
     return isinstance(error, Reject | Retry | Release)
+
+
+def log_outcome(log: Logger, place: str, attempt: int, error: BaseException) -> None:
+    """Logs why a handler did not acknowledge its message: a line for a decision, the traceback for a failure."""
+    if isinstance(error, Release) or not isinstance(error, Exception):
+        log.info("%s, attempt %d, is released", place, attempt)
+    elif isinstance(error, Reject):
+        log.warning("%s, attempt %d, is rejected: %s", place, attempt, error.reason)
+    elif isinstance(error, Retry):
+        log.warning("%s, attempt %d, is retried: %s", place, attempt, error.reason)
+    else:
+        log.warning("%s, attempt %d, failed: %r", place, attempt, error, exc_info=error)
 
 
 def cut_reason(reason: str) -> str:

@@ -1,11 +1,25 @@
 """A worker: handlers in threads and on the loop, what becomes of their messages, and how it ends."""
 
+import pickle
 import threading
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 
 import pytest
 
-from flotilla import AsyncQueueMessage, Client, InvalidArgumentError, QueueMessage, Reject, Retry, Worker
+from flotilla import (
+    AnyMessage,
+    AsyncQueueMessage,
+    Client,
+    ContentType,
+    DetachedMessage,
+    InvalidArgumentError,
+    QueueMessage,
+    Reject,
+    Release,
+    Retry,
+    Worker,
+)
 from flotilla.types.errors import NotFoundError
 from flotilla.types.operations.queue import Extend
 from tests.unit.client.queue.test_shells import many, until
@@ -100,9 +114,76 @@ def test_what_a_handler_raises_decides(client, doors, caplog):
     with Running(doors.addresses, handle) as running:
         until(lambda: client.groups("orders") != {} and client.describe_group("orders", GROUP).acked_total == 3)
         assert attempts == {b"fails": 3, b"rejected": 1, b"again": 2, b"fine": 1}
-        assert running.worker.failed_count == 2
+        assert (running.worker.failed_count, running.worker.rejected_count) == (3, 1)
     assert client.describe_group("orders", GROUP).dead_total == 1
-    assert "not yet" in caplog.text
+    assert 'raise ValueError("not yet")' in caplog.text, "the traceback"
+    assert "attempt 1, is rejected: garbage" in caplog.text
+    assert "attempt 1, is retried" in caplog.text
+
+
+def test_a_released_message_counts_no_attempt(client, doors):
+    client.produce("orders", b"x")
+    attempts: list[int] = []
+
+    def handle(message: QueueMessage) -> None:
+        attempts.append(message.attempt)
+        if len(attempts) == 1:
+            raise Release(timedelta(milliseconds=1))
+
+    with Running(doors.addresses, handle) as running:
+        until(lambda: client.groups("orders") != {} and client.describe_group("orders", GROUP).acked_total == 1)
+        assert (running.worker.handled_count, running.worker.failed_count) == (2, 0)
+    assert attempts == [1, 1]
+
+
+def test_hooks_hear_of_failures_and_the_worker_is_a_context_manager(client, doors, caplog):
+    client.produce_many("orders", [b"fails", b"rejected", b"fine"], partition=0)
+    failed: list[tuple[bytes, str]] = []
+    rejected: list[tuple[bytes, str]] = []
+
+    def on_error(message: AnyMessage, error: BaseException) -> None:
+        failed.append((message.payload, str(error)))
+        raise LookupError("a hook that fails")
+
+    def handle(message: QueueMessage) -> None:
+        if message.payload == b"fails" and message.attempt == 1:
+            raise ValueError("not yet")
+        if message.payload == b"rejected":
+            raise Reject("garbage")
+
+    hooks = {"on_error": on_error, "on_reject": lambda message, error: rejected.append((message.payload, str(error)))}
+    with Worker(doors.addresses, "orders", GROUP, handle, **hooks) as worker:
+        until(lambda: worker.handled_count == 4)
+    assert failed == [(b"fails", "not yet")]
+    assert rejected == [(b"rejected", "garbage")]
+    assert "a hook that fails" in caplog.text
+    with pytest.raises(NotFoundError), Worker(doors.addresses, "nowhere", GROUP, handle) as worker:
+        until(lambda: worker._failure is not None)
+
+
+@pytest.mark.parametrize("handler", [lambda: None, lambda one, two: None, object.__repr__.__get__(1)])
+def test_a_handler_that_takes_no_message_is_refused(doors, handler):
+    with pytest.raises(InvalidArgumentError, match="a handler takes one argument"):
+        Worker(doors.addresses, "orders", GROUP, handler)
+
+
+def test_a_message_for_a_pool_of_processes(client, doors):
+    client.produce("orders", b"{}", key=b"k", headers={"schema": "a"}, content_type=ContentType.JSON)
+    with client.queue("orders", GROUP) as queue:
+        [message] = queue.poll()
+        copy = pickle.loads(pickle.dumps(message.detached()))
+        assert isinstance(copy, DetachedMessage)
+        assert isinstance(message, AnyMessage)
+        assert (copy.payload, copy.attempt, copy.topic, copy.key) == (b"{}", 1, "orders", b"k")
+        assert (message.json(), message.text, copy.header("schema"), copy.header("none")) == ({}, "{}", b"a", None)
+        assert message.content_type == ContentType.JSON
+        with pytest.raises(TypeError, match="detached"):
+            pickle.dumps(message)
+        with pytest.raises(TypeError):
+            len(message)
+        message.ack()
+        message.nack()
+    assert client.describe_group("orders", GROUP).acked_total == 1
 
 
 def test_a_slow_handler_does_not_block_others(client, doors):
