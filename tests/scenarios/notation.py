@@ -20,6 +20,8 @@ from flotilla.raft.messages import (
     SnapshotChunk,
     SnapshotReply,
     TimeoutNow,
+    VerifyReply,
+    VerifyRequest,
     VoteReply,
     VoteRequest,
 )
@@ -85,6 +87,10 @@ def _content(message: Message) -> str:
             return f"snapshot {message.index} has {message.offset}"
         case TimeoutNow():
             return "stand now"
+        case VerifyRequest():
+            return f"has? {message.index_term}/{message.index}"
+        case VerifyReply():
+            return "has it" if message.holds else f"has forgotten it, ends at {message.last_index}"
         case ReadRequest():
             return f"read? {message.read_id}"
         case ReadReply():

@@ -22,6 +22,8 @@ from flotilla.raft.messages import (
     Snapshot,
     SnapshotChunk,
     SnapshotReply,
+    VerifyReply,
+    VerifyRequest,
 )
 from flotilla.raft.state import RaftState
 from flotilla.types.ids import Index, NodeId
@@ -115,6 +117,19 @@ def receive_chunk(node: RaftState, chunk: SnapshotChunk) -> Snapshot | None:
     return Snapshot(meta, bytes(received))
 
 
+def _on_verify_request(node: RaftState, request: VerifyRequest) -> None:
+    """The leader doubts that this replica has what it acknowledged. If it has not, its votes must not rely on it."""
+    election.leader_heard(node, request.sender)
+    log = node.log
+    holds = request.index <= log.committed or (
+        request.index <= log.durable and log.matches(request.index, request.index_term)
+    )
+    if not holds:
+        node.forgotten = max(node.forgotten, (request.index_term, request.index))
+    reply = VerifyReply(node.id, request.sender, node.term, request.verify_id, holds, log.last_index)
+    node.after_sync.append(reply)
+
+
 def _on_read_reply(node: RaftState, reply: ReadReply) -> None:
     if node.reads.forwarded.pop(reply.read_id, True) is None:
         node.read_states.append(ReadState(reply.read_id, reply.index))
@@ -127,6 +142,7 @@ STEPS: dict[type[Message], Callable[[RaftState, Any], None]] = {
     Quiesce: _on_quiesce,
     SnapshotChunk: _on_snapshot_chunk,
     ReadReply: _on_read_reply,
+    VerifyRequest: _on_verify_request,
 }
 
 

@@ -21,6 +21,8 @@ from flotilla.raft.messages import (
     ReadState,
     SnapshotReply,
     TimeoutNow,
+    VerifyReply,
+    VerifyRequest,
 )
 from flotilla.raft.progress import PROBE, REPLICATE, SNAPSHOT, Progress
 from flotilla.raft.roles import LEADER
@@ -116,6 +118,8 @@ def _on_append_reply(node: RaftState, reply: AppendReply) -> None:
     if not reply.accepted:
         hint = node.log.find_not_newer(reply.hint_index, reply.hint_term)
         progress.refused(reply.index, hint)
+        if reply.index <= progress.match:
+            _verify(node, reply.sender, progress)
         return
     if reply.index > node.log.last_index:
         return
@@ -140,6 +144,8 @@ def _on_heartbeat_reply(node: RaftState, reply: HeartbeatReply) -> None:
     progress.probe_sent = False
     if progress.state == REPLICATE and progress.match < node.log.last_index:
         replication.send_empty_append(node, reply.sender, progress)
+    if progress.verify_id:
+        _verify(node, reply.sender, progress)
     if reply.read_id:
         node.reads.acknowledge(reply.sender, reply.read_id)
         _confirm_reads(node)
@@ -157,6 +163,30 @@ def _on_snapshot_reply(node: RaftState, reply: SnapshotReply) -> None:
     if reply.offset != progress.snapshot_offset or reply.offset == 0:
         progress.snapshot_offset = reply.offset
         replication.send_chunk(node, reply.sender, progress)
+
+
+def _verify(node: RaftState, peer: NodeId, progress: Progress) -> None:
+    """Asks a replica that refused at or below its own acknowledgement whether it still has it.
+
+    A refusal alone is no proof: it may be older than the acknowledgement. The reply to this id is not.
+    """
+    if progress.match < max(node.log.base, 1):
+        return
+    if progress.verify_id == 0:
+        progress.verify_id = node.reads.fresh_id()
+    index = progress.match
+    node.messages.append(VerifyRequest(node.id, peer, node.term, index, node.log.term(index), progress.verify_id))
+
+
+def _on_verify_reply(node: RaftState, reply: VerifyReply) -> None:
+    progress = node.progress.get(reply.sender)
+    if progress is None or reply.verify_id != progress.verify_id:
+        return
+    progress.recent_active = True
+    progress.verify_id = 0
+    if not reply.holds:
+        node.forgotten_count += 1
+        progress.forgotten(min(reply.last_index, node.log.last_index))
 
 
 def _on_read_request(node: RaftState, request: ReadRequest) -> None:
@@ -268,6 +298,7 @@ STEPS: dict[type[Message], Callable[[RaftState, Any], None]] = {
     AppendReply: _on_append_reply,
     HeartbeatReply: _on_heartbeat_reply,
     SnapshotReply: _on_snapshot_reply,
+    VerifyReply: _on_verify_reply,
     ReadRequest: _on_read_request,
     Proposal: _on_proposal,
 }

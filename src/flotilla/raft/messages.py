@@ -193,6 +193,24 @@ class TimeoutNow(Message):
 
 
 @dataclass(slots=True)
+class VerifyRequest(Message):
+    """A leader asks whether a replica still has (index, index_term), which it once acknowledged as durable."""
+
+    index: Index
+    index_term: Term
+    verify_id: int
+
+
+@dataclass(slots=True)
+class VerifyReply(Message):
+    """Not `holds`: the replica has forgotten what it acknowledged. Its log ends at `last_index`."""
+
+    verify_id: int
+    holds: bool
+    last_index: Index
+
+
+@dataclass(slots=True)
 class Proposal(Message):
     """A follower forwards a proposal. It has no reply: its effect shows when it is applied."""
 

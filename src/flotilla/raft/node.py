@@ -36,6 +36,7 @@ from flotilla.raft.messages import (
     RepairReply,
     RepairRequest,
     SnapshotChunk,
+    VerifyRequest,
     VoteReply,
     VoteRequest,
 )
@@ -44,7 +45,7 @@ from flotilla.raft.state import RaftState
 from flotilla.types.ids import NO_NODE, Index, NodeId
 
 #: Only a leader sends these, so they name the leader of their term.
-FROM_LEADER = (Append, Heartbeat, SnapshotChunk, Quiesce)
+FROM_LEADER = (Append, Heartbeat, SnapshotChunk, Quiesce, VerifyRequest)
 #: These do not wake a quiescent group: they were in flight when it became quiescent.
 NOT_WAKING = (Quiesce, HeartbeatReply)
 

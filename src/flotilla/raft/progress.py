@@ -34,6 +34,7 @@ class Progress:
         "snapshot_offset",
         "snapshot_wait_ticks",
         "state",
+        "verify_id",
     )
 
     def __init__(self, next_index: Index) -> None:
@@ -49,6 +50,8 @@ class Progress:
         #: REPLICATE only: (last index, bytes) of appends in flight.
         self.inflight: deque[tuple[Index, int]] = deque()
         self.inflight_bytes = 0
+        #: The request that asks whether the replica still has what it acknowledged; 0: there is no doubt.
+        self.verify_id = 0
         #: Heard from since the last quorum check.
         self.recent_active = False
         #: The replica needs entries from before the log, which appends cannot bring.
@@ -124,7 +127,13 @@ class Progress:
             return False
         before = self.next
         self.next = max(min(index, hint + 1), self.match + 1)
-        # A replica that refuses at `match` has lost entries that it had on disk, and going back does not help. The next
-        # probe waits for a heartbeat reply, or the two would exchange messages without end.
+        # A replica that refuses at `match` may have forgotten: the leader asks it (`verify_id`) before it goes back.
+        # The next probe waits for a heartbeat reply, or the two would exchange messages without end.
         self.probe_sent = self.next == before
         return True
+
+    def forgotten(self, last_index: Index) -> None:
+        """The replica has lost what it had acknowledged, and its log ends at `last_index`: nothing of it counts."""
+        self._reset(PROBE)
+        self.match = 0
+        self.next = last_index + 1

@@ -40,6 +40,8 @@ class RaftState:
         "durable_term",
         "election_elapsed",
         "election_timeout",
+        "forgotten",
+        "forgotten_count",
         "has_stood_again",
         "heartbeat_elapsed",
         "id",
@@ -118,6 +120,10 @@ class RaftState:
         self.learner_credit_bytes = UNLIMITED_BYTES
         #: Leaders: voters that no quorum needs for now. Thrifty replication sends them entries later.
         self.lagging: frozenset[NodeId] = frozenset()
+        #: (term, index) that this replica acknowledged and no longer has, as a leader told it.
+        self.forgotten: tuple[Term, Index] = (0, 0)
+        #: Leaders: how often a replica was found to have forgotten.
+        self.forgotten_count = 0
         #: Leaders: the voter that leadership is being transferred to.
         self.transferee: NodeId = NO_NODE
         #: Reads that wait for a quorum. The first id is random, so that no id repeats after a restart.
@@ -148,6 +154,9 @@ class RaftState:
         self.truncate_from: Index = 0
         #: A follower needs a newer snapshot than there is.
         self.snapshot_wanted = False
+        self._begin_outputs(hard_state)
+
+    def _begin_outputs(self, hard_state: HardState) -> None:
         self.messages: list[Message] = []
         self.after_sync: list[Message] = []
         self.read_states: list[ReadState] = []
@@ -251,7 +260,7 @@ class RaftState:
         A leader that removes itself may hold the only copy of that change. Until it commits no other
         voter can win, so the removed leader must stand (thesis 4.2.2).
         """
-        if self.damaged or self.installing is not None:
+        if self.damaged or self.installing is not None or self.forgotten > self._last_position():
             return False
         for index, configuration in reversed(self.log.configurations):
             if configuration.is_voter(self.id):
@@ -261,9 +270,11 @@ class RaftState:
         return False
 
     def is_up_to_date(self, last_index: Index, last_term: Term) -> bool:
-        """Whether a log that ends there is at least as complete as this one (paper 5.4.1)."""
-        own_term = self.log.last_term()
-        return last_term > own_term or (last_term == own_term and last_index >= self.log.last_index)
+        """Whether a log that ends there is at least as complete as this one (paper 5.4.1), or as it once was."""
+        return (last_term, last_index) >= max(self._last_position(), self.forgotten)
+
+    def _last_position(self) -> tuple[Term, Index]:
+        return self.log.last_term(), self.log.last_index
 
     def install(self, snapshot: Snapshot, suffix: list[Entry], sender: NodeId) -> None:
         """A snapshot is complete: the next Ready carries it, and nothing else happens until it is installed."""

@@ -26,6 +26,8 @@ from flotilla.raft.messages import (
     SnapshotMeta,
     SnapshotReply,
     TimeoutNow,
+    VerifyReply,
+    VerifyRequest,
     VoteReply,
     VoteRequest,
 )
@@ -78,6 +80,8 @@ MESSAGES: dict[type[Message], st.SearchStrategy[Message]] = {
     SnapshotChunk: snapshot_chunks(),
     SnapshotReply: _message(SnapshotReply, index=numbers, offset=numbers),
     TimeoutNow: _message(TimeoutNow),
+    VerifyRequest: _message(VerifyRequest, index=numbers, index_term=numbers, verify_id=numbers),
+    VerifyReply: _message(VerifyReply, verify_id=numbers, holds=flags, last_index=numbers),
     Proposal: _message(Proposal, data=st.binary(max_size=60)),
     ReadRequest: _message(ReadRequest, read_id=numbers),
     ReadReply: _message(ReadReply, read_id=numbers, index=st.integers(-1, 2**63 - 1)),

@@ -35,12 +35,14 @@ class EventLog:
         self._led: dict[GroupId, str] = {}
         self._repairing: dict[GroupId, str] = {}
         self._repaired_counts: dict[GroupId, int] = {}
+        self._forgotten_counts: dict[GroupId, int] = {}
         #: None: not known yet.
         self._members: dict[NodeId, str] | None = None
 
     def look(self) -> None:
         self._look_at_leadership()
         self._look_at_repairs()
+        self._look_at_forgetting()
         if self._catalog.is_complete:
             self._look_at_members()
         self._names.forget_except(self._replicas)
@@ -67,6 +69,17 @@ class EventLog:
         self._write("repair begun", _without({**mended, **self._repairing}, before))
         entries = sum(gained[group] for group in mended)
         self._write("repair ended", _without({**mended, **before}, self._repairing), entries=entries)
+
+    def _look_at_forgetting(self) -> None:
+        before = self._forgotten_counts
+        counts = {group: replica.raft.forgotten_count for group, replica in self._replicas.items()}
+        self._forgotten_counts = {group: count for group, count in counts.items() if count}
+        found = {group: self._name(group) for group, count in counts.items() if count > before.get(group, 0)}
+        if found:
+            names = sorted(found.values())
+            self._log.warning(
+                "a replica has lost entries that it had acknowledged", count=len(names), partitions=names[:_NAMED_MAX]
+            )
 
     def _look_at_members(self) -> None:
         before = self._members

@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Frame(_message.Message):
-    __slots__ = ("version", "sender", "target", "runs", "entries", "heartbeats", "heartbeat_replies", "quiesces", "appends", "append_replies", "commit_news", "vote_requests", "vote_replies", "snapshot_chunks", "snapshot_replies", "timeouts_now", "read_requests", "read_replies", "repair_requests", "repair_replies", "proposals")
+    __slots__ = ("version", "sender", "target", "runs", "entries", "heartbeats", "heartbeat_replies", "quiesces", "appends", "append_replies", "commit_news", "vote_requests", "vote_replies", "snapshot_chunks", "snapshot_replies", "timeouts_now", "read_requests", "read_replies", "repair_requests", "repair_replies", "proposals", "verify_requests", "verify_replies")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     SENDER_FIELD_NUMBER: _ClassVar[int]
     TARGET_FIELD_NUMBER: _ClassVar[int]
@@ -29,6 +29,8 @@ class Frame(_message.Message):
     REPAIR_REQUESTS_FIELD_NUMBER: _ClassVar[int]
     REPAIR_REPLIES_FIELD_NUMBER: _ClassVar[int]
     PROPOSALS_FIELD_NUMBER: _ClassVar[int]
+    VERIFY_REQUESTS_FIELD_NUMBER: _ClassVar[int]
+    VERIFY_REPLIES_FIELD_NUMBER: _ClassVar[int]
     version: int
     sender: int
     target: int
@@ -50,7 +52,9 @@ class Frame(_message.Message):
     repair_requests: _containers.RepeatedCompositeFieldContainer[RepairRequest]
     repair_replies: _containers.RepeatedCompositeFieldContainer[RepairReply]
     proposals: _containers.RepeatedCompositeFieldContainer[Proposal]
-    def __init__(self, version: _Optional[int] = ..., sender: _Optional[int] = ..., target: _Optional[int] = ..., runs: _Optional[_Iterable[int]] = ..., entries: _Optional[_Iterable[int]] = ..., heartbeats: _Optional[_Iterable[int]] = ..., heartbeat_replies: _Optional[_Iterable[int]] = ..., quiesces: _Optional[_Iterable[int]] = ..., appends: _Optional[_Iterable[int]] = ..., append_replies: _Optional[_Iterable[int]] = ..., commit_news: _Optional[_Iterable[int]] = ..., vote_requests: _Optional[_Iterable[_Union[VoteRequest, _Mapping]]] = ..., vote_replies: _Optional[_Iterable[_Union[VoteReply, _Mapping]]] = ..., snapshot_chunks: _Optional[_Iterable[_Union[SnapshotChunk, _Mapping]]] = ..., snapshot_replies: _Optional[_Iterable[_Union[SnapshotReply, _Mapping]]] = ..., timeouts_now: _Optional[_Iterable[_Union[TimeoutNow, _Mapping]]] = ..., read_requests: _Optional[_Iterable[_Union[ReadRequest, _Mapping]]] = ..., read_replies: _Optional[_Iterable[_Union[ReadReply, _Mapping]]] = ..., repair_requests: _Optional[_Iterable[_Union[RepairRequest, _Mapping]]] = ..., repair_replies: _Optional[_Iterable[_Union[RepairReply, _Mapping]]] = ..., proposals: _Optional[_Iterable[_Union[Proposal, _Mapping]]] = ...) -> None: ...
+    verify_requests: _containers.RepeatedCompositeFieldContainer[VerifyRequest]
+    verify_replies: _containers.RepeatedCompositeFieldContainer[VerifyReply]
+    def __init__(self, version: _Optional[int] = ..., sender: _Optional[int] = ..., target: _Optional[int] = ..., runs: _Optional[_Iterable[int]] = ..., entries: _Optional[_Iterable[int]] = ..., heartbeats: _Optional[_Iterable[int]] = ..., heartbeat_replies: _Optional[_Iterable[int]] = ..., quiesces: _Optional[_Iterable[int]] = ..., appends: _Optional[_Iterable[int]] = ..., append_replies: _Optional[_Iterable[int]] = ..., commit_news: _Optional[_Iterable[int]] = ..., vote_requests: _Optional[_Iterable[_Union[VoteRequest, _Mapping]]] = ..., vote_replies: _Optional[_Iterable[_Union[VoteReply, _Mapping]]] = ..., snapshot_chunks: _Optional[_Iterable[_Union[SnapshotChunk, _Mapping]]] = ..., snapshot_replies: _Optional[_Iterable[_Union[SnapshotReply, _Mapping]]] = ..., timeouts_now: _Optional[_Iterable[_Union[TimeoutNow, _Mapping]]] = ..., read_requests: _Optional[_Iterable[_Union[ReadRequest, _Mapping]]] = ..., read_replies: _Optional[_Iterable[_Union[ReadReply, _Mapping]]] = ..., repair_requests: _Optional[_Iterable[_Union[RepairRequest, _Mapping]]] = ..., repair_replies: _Optional[_Iterable[_Union[RepairReply, _Mapping]]] = ..., proposals: _Optional[_Iterable[_Union[Proposal, _Mapping]]] = ..., verify_requests: _Optional[_Iterable[_Union[VerifyRequest, _Mapping]]] = ..., verify_replies: _Optional[_Iterable[_Union[VerifyReply, _Mapping]]] = ...) -> None: ...
 
 class VoteRequest(_message.Message):
     __slots__ = ("group", "term", "last_index", "last_term", "pre", "transfer")
@@ -123,6 +127,34 @@ class TimeoutNow(_message.Message):
     group: int
     term: int
     def __init__(self, group: _Optional[int] = ..., term: _Optional[int] = ...) -> None: ...
+
+class VerifyRequest(_message.Message):
+    __slots__ = ("group", "term", "index", "index_term", "verify_id")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    TERM_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    INDEX_TERM_FIELD_NUMBER: _ClassVar[int]
+    VERIFY_ID_FIELD_NUMBER: _ClassVar[int]
+    group: int
+    term: int
+    index: int
+    index_term: int
+    verify_id: int
+    def __init__(self, group: _Optional[int] = ..., term: _Optional[int] = ..., index: _Optional[int] = ..., index_term: _Optional[int] = ..., verify_id: _Optional[int] = ...) -> None: ...
+
+class VerifyReply(_message.Message):
+    __slots__ = ("group", "term", "verify_id", "holds", "last_index")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    TERM_FIELD_NUMBER: _ClassVar[int]
+    VERIFY_ID_FIELD_NUMBER: _ClassVar[int]
+    HOLDS_FIELD_NUMBER: _ClassVar[int]
+    LAST_INDEX_FIELD_NUMBER: _ClassVar[int]
+    group: int
+    term: int
+    verify_id: int
+    holds: bool
+    last_index: int
+    def __init__(self, group: _Optional[int] = ..., term: _Optional[int] = ..., verify_id: _Optional[int] = ..., holds: _Optional[bool] = ..., last_index: _Optional[int] = ...) -> None: ...
 
 class Proposal(_message.Message):
     __slots__ = ("group", "term", "data")

@@ -34,6 +34,8 @@ from flotilla.raft.messages import (
     SnapshotMeta,
     SnapshotReply,
     TimeoutNow,
+    VerifyReply,
+    VerifyRequest,
     VoteReply,
     VoteRequest,
 )
@@ -288,6 +290,42 @@ def _read_timeouts_now(frame: Incoming, rows: list[peer_pb2.TimeoutNow]) -> None
         frame.messages.append((row.group, TimeoutNow(frame.sender, frame.target, row.term)))
 
 
+def _write_verify_request(frame: Outgoing, group: GroupId, message: VerifyRequest) -> None:
+    frame.columns["verify_requests"].append(
+        peer_pb2.VerifyRequest(
+            group=group,
+            term=message.term,
+            index=message.index,
+            index_term=message.index_term,
+            verify_id=message.verify_id,
+        )
+    )
+
+
+def _read_verify_requests(frame: Incoming, rows: list[peer_pb2.VerifyRequest]) -> None:
+    for row in rows:
+        request = VerifyRequest(frame.sender, frame.target, row.term, row.index, row.index_term, row.verify_id)
+        frame.messages.append((row.group, request))
+
+
+def _write_verify_reply(frame: Outgoing, group: GroupId, message: VerifyReply) -> None:
+    frame.columns["verify_replies"].append(
+        peer_pb2.VerifyReply(
+            group=group,
+            term=message.term,
+            verify_id=message.verify_id,
+            holds=message.holds,
+            last_index=message.last_index,
+        )
+    )
+
+
+def _read_verify_replies(frame: Incoming, rows: list[peer_pb2.VerifyReply]) -> None:
+    for row in rows:
+        reply = VerifyReply(frame.sender, frame.target, row.term, row.verify_id, row.holds, row.last_index)
+        frame.messages.append((row.group, reply))
+
+
 def _write_proposal(frame: Outgoing, group: GroupId, message: Proposal) -> None:
     frame.columns["proposals"].append(peer_pb2.Proposal(group=group, term=message.term, data=bytes(message.data)))
 
@@ -380,6 +418,8 @@ CODECS: dict[type[Message], MessageCodec] = {
     SnapshotChunk: MessageCodec("snapshot_chunks", 1, _write_snapshot_chunk, _read_snapshot_chunks),
     SnapshotReply: MessageCodec("snapshot_replies", 1, _write_snapshot_reply, _read_snapshot_replies),
     TimeoutNow: MessageCodec("timeouts_now", 1, _write_timeout_now, _read_timeouts_now),
+    VerifyRequest: MessageCodec("verify_requests", 1, _write_verify_request, _read_verify_requests),
+    VerifyReply: MessageCodec("verify_replies", 1, _write_verify_reply, _read_verify_replies),
     Proposal: MessageCodec("proposals", 1, _write_proposal, _read_proposals),
     ReadRequest: MessageCodec("read_requests", 1, _write_read_request, _read_read_requests),
     ReadReply: MessageCodec("read_replies", 1, _write_read_reply, _read_read_replies),

@@ -141,6 +141,13 @@ RAFT_REPLICATION_LAG = _consensus(
     "partition",
     "peer",
 )
+RAFT_FORGOTTEN = _consensus(
+    COUNTER,
+    "flotilla_raft_forgotten_total",
+    "Times that this leader found a replica without entries that it had acknowledged: a lost or restored disk.",
+    "topic",
+    "partition",
+)
 REPLICAS = _consensus(
     GAUGE,
     "flotilla_replicas",

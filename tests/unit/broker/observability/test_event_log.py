@@ -57,6 +57,18 @@ def test_changes_of_leadership_are_logged_by_name(reader: Reader) -> None:
     assert reader.take() == [("leads no longer", {"count": 1, "partitions": ["orders/1"], "leading": 2})]
 
 
+def test_a_replica_that_forgot_is_reported_once(reader: Reader) -> None:
+    node = lone()
+    events = chronicle_of(node)
+    events.look()
+    reader.take()
+    node.replica(1).raft.forgotten_count = 1  # type: ignore[union-attr]
+    events.look()
+    events.look()
+    text = "a replica has lost entries that it had acknowledged"
+    assert reader.take() == [(text, {"count": 1, "partitions": ["__metadata/0"]})]
+
+
 def test_a_failover_of_many_partitions_writes_few_lines(reader: Reader) -> None:
     fleet = three()
     assert fleet.controller().call(CreateTopic("t", 60)).code == "TopicReply"
@@ -81,7 +93,7 @@ def test_a_failover_of_many_partitions_writes_few_lines(reader: Reader) -> None:
 
 def test_a_thousand_partitions_are_one_line_in_each_direction(reader: Reader) -> None:
     box = lone()
-    rafts = {group: SimpleNamespace(role=FOLLOWER, damaged=[]) for group in range(100, 1100)}
+    rafts = {group: SimpleNamespace(role=FOLLOWER, damaged=[], forgotten_count=0) for group in range(100, 1100)}
     replicas: Any = {group: SimpleNamespace(raft=raft) for group, raft in rafts.items()}
     chronicle = EventLog(1, box.catalog, replicas, {})
     chronicle.look()

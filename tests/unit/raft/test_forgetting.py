@@ -1,0 +1,92 @@
+"""A replica that lost what it had acknowledged is noticed, does not count, and gets it again."""
+
+from flotilla.raft.messages import AppendReply, Configuration, VoteRequest
+from flotilla.raft.options import RaftOptions
+from flotilla.raft.roles import LEADER
+from tests.scenarios.cluster import Cluster
+
+ALL = (1, 2, 3)
+
+
+def new_cluster() -> Cluster:
+    cluster = Cluster()
+    for node in ALL:
+        cluster.add(node, Configuration(voters=ALL), options=RaftOptions())
+    cluster.call(1, lambda raft: raft.campaign())
+    cluster.settle()
+    return cluster
+
+
+def propose(cluster: Cluster, *payloads: bytes) -> None:
+    for payload in payloads:
+        cluster.call(1, lambda raft, payload=payload: raft.propose(payload))
+        cluster.settle()
+
+
+def forget(cluster: Cluster, node: int, entries: int = 1) -> None:
+    """The node restarts on a disk that lost its last entries: a lying cache, or a backup that was put back."""
+    cluster.crash(node)
+    del cluster.members[node].disk.stored[-entries:]
+    cluster.call(1, lambda raft: raft.peer_down(node))
+    # The checks of safety assume honest disks.
+    cluster.safety.observe = lambda *_: None  # type: ignore[method-assign]
+    cluster.restart(node)
+    cluster.call(1, lambda raft: raft.peer_up(node))
+
+
+def tick(cluster: Cluster, nodes: tuple[int, ...], count: int) -> None:
+    for _ in range(count):
+        for node in nodes:
+            cluster.call(node, lambda raft: raft.tick())
+        cluster.settle(nodes)
+
+
+def test_a_replica_that_forgot_gets_its_entries_again() -> None:
+    cluster = new_cluster()
+    propose(cluster, b"a", b"b", b"c")
+    forget(cluster, 3)
+    tick(cluster, ALL, 4)
+    assert cluster.node(1).forgotten_count == 1
+    assert cluster.node(3).log.last_index == cluster.node(1).log.last_index
+
+
+def test_a_leader_goes_on_with_a_replica_that_forgot_when_the_other_one_dies() -> None:
+    cluster = new_cluster()
+    propose(cluster, b"a", b"b", b"c")
+    forget(cluster, 3)
+    propose(cluster, b"d")
+    tick(cluster, ALL, 4)
+    cluster.crash(2)
+    cluster.call(1, lambda raft: raft.peer_down(2))
+    cluster.call(1, lambda raft: raft.propose(b"goes on"))
+    tick(cluster, (1, 3), 20)
+    assert cluster.node(1).role == LEADER
+    assert cluster.members[3].state == [b"a", b"b", b"c", b"d", b"goes on"]
+
+
+def test_a_replica_that_forgot_gives_no_vote_to_a_log_that_lacks_the_same() -> None:
+    cluster = new_cluster()
+    cluster.cuts = {(1, 2), (2, 1)}
+    propose(cluster, b"paid")
+    forget(cluster, 3)
+    cluster.loses = lambda message: bool(getattr(message, "entries", ()))
+    tick(cluster, (1, 3), 4)
+    assert cluster.node(3).forgotten == (1, 2), "the leader has told it, and could not send it the entry yet"
+    cluster.crash(1)
+    node = cluster.node(3)
+    node.leader = 0
+    node.step(VoteRequest(2, 3, 2, last_index=1, last_term=1))
+    assert node.vote == 0, "node 2 lacks what was committed with the acknowledgement of node 3"
+    assert not node.is_promotable()
+    node.step(VoteRequest(2, 3, 3, last_index=2, last_term=1))
+    assert node.vote == 2
+
+
+def test_a_refusal_from_before_the_acknowledgement_is_no_proof() -> None:
+    cluster = new_cluster()
+    propose(cluster, b"a", b"b", b"c")
+    cluster.call(1, lambda raft: raft.step(AppendReply(3, 1, 1, index=2, accepted=False, hint_index=1, hint_term=1)))
+    cluster.settle()
+    assert cluster.node(1).forgotten_count == 0
+    assert cluster.node(1).progress[3].match == 4
+    assert cluster.node(1).progress[3].verify_id == 0
