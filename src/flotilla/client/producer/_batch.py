@@ -32,6 +32,31 @@ _RECEIPT: Final[Callable[[tuple[int, Offset, bool]], Receipt]] = partial(tuple._
 class Batch:
     """Records for one partition that share priority and deliver-at."""
 
+    __slots__ = (
+        "_callbacks",
+        "attempts",
+        "base_offset",
+        "call",
+        "count",
+        "data",
+        "deadline_ms",
+        "error",
+        "is_done",
+        "is_observed",
+        "is_unsure",
+        "keys",
+        "known",
+        "last_error",
+        "opened_ms",
+        "partition",
+        "records",
+        "sequence",
+        "size_bytes",
+        "template",
+        "times_ms",
+        "values",
+    )
+
     def __init__(self, partition: int, opened_ms: int, deadline_ms: int) -> None:
         self.partition = partition
         #: When its first record came, and when all of its records are overdue.
