@@ -1,4 +1,4 @@
-"""One real cluster of three for each module that asks for it, and the command against it."""
+"""A real cluster of three for each module that uses it, and the command against it."""
 
 from collections.abc import Callable, Iterator
 from typing import Any

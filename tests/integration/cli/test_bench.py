@@ -1,4 +1,4 @@
-"""`flotilla bench` against one real cluster: every figure, nothing left behind, nobody stopped."""
+"""`flotilla bench` against a real cluster: every figure, no topic left, no broker stopped."""
 
 import json
 from contextlib import suppress
@@ -68,7 +68,7 @@ def test_every_figure_is_there_and_nothing_is_left(flotilla, cluster: LocalClust
     assert len(cluster.running) == 3
 
 
-def test_people_see_how_far_it_is(cluster: LocalCluster, small, monkeypatch: pytest.MonkeyPatch, capsys):
+def test_a_terminal_shows_the_progress(cluster: LocalCluster, small, monkeypatch: pytest.MonkeyPatch, capsys):
     terminal = attached(monkeypatch)
     bench.bench(servers=",".join(cluster.servers), payload_bytes=[100], data=Path(), as_json=False)
     shown = terminal.getvalue()
@@ -94,7 +94,7 @@ def test_leadership_goes_to_another_node(cluster: LocalCluster, small):
 
 
 @pytest.mark.parametrize(("read_back", "is_lost"), [(read_nothing, True), (read_twice, False)])
-def test_the_books_tell_what_is_lost_and_what_is_doubled(cluster, small, monkeypatch, read_back, is_lost):
+def test_lost_and_doubled_messages_are_counted(cluster, small, monkeypatch, read_back, is_lost):
     monkeypatch.setattr(hand_over, "_read_back", read_back)
     topic = read_back.__name__
     with Client(cluster.servers) as client:
@@ -104,7 +104,7 @@ def test_the_books_tell_what_is_lost_and_what_is_doubled(cluster, small, monkeyp
     assert not found.is_good
 
 
-def test_one_replica_has_nobody_to_hand_over_to(cluster: LocalCluster):
+def test_one_replica_cannot_hand_over(cluster: LocalCluster):
     with Client(cluster.servers) as client:
         alone = client.create_topic("alone", partitions=1, replication_factor=1)
         assert bench._hand_overs(cluster.servers, alone) is None

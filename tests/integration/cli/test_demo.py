@@ -1,4 +1,4 @@
-"""The demo: a leader is killed, nothing is lost, nothing is left behind."""
+"""The demo: a leader is killed, nothing is lost, and no files stay."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A node comes in, gets its share, is drained and leaves again: all by the command."""
+"""A node joins, gets replicas, is drained and leaves, through the command."""
 
 import json
 import time
@@ -35,7 +35,7 @@ def wait_factor(flotilla, topic: str, factor: int) -> None:
         time.sleep(0.1)
 
 
-def test_a_node_comes_and_goes(flotilla, newcomer: Broker):
+def test_a_node_joins_and_leaves(flotilla, newcomer: Broker):
     flotilla("topic", "create", "spread", "--partitions", "4")
     assert (
         flotilla("topic", "rebalance", "spread").stderr.strip() == "nothing to move: replicas and leaders are balanced"

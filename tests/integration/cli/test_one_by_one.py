@@ -1,4 +1,4 @@
-"""Records that a thread waits for one by one, while their leader is killed: each is stored once, in order."""
+"""Records sent one by one while their leader is killed: each is stored once, in order."""
 
 import time
 from pathlib import Path
@@ -18,7 +18,7 @@ WAIT_S_MAX = 60
 
 
 def leader_of(client: Client) -> NodeId:
-    """Whoever is asked may not have heard of one yet."""
+    """A broker may not know the leader yet."""
     deadline = time.monotonic() + WAIT_S_MAX
     while (leader := client.admin.metadata(["orders"]).topics[0].partitions[0].leader) == NO_NODE:
         assert time.monotonic() < deadline, "no leader is known"

@@ -1,4 +1,4 @@
-"""What needs processes of its own: serving, stopping, forming a cluster, and running one in the background."""
+"""Brokers and clusters as processes: serving, stopping, forming, and running detached."""
 
 import json
 import os
@@ -66,7 +66,7 @@ def test_a_broker_stops_in_order_and_keeps_others_out_while_it_runs(single: Loca
     assert "Traceback" not in node.log.read_text()
 
 
-def test_a_broker_ends_with_whoever_started_it(single: LocalCluster):
+def test_a_broker_ends_with_its_parent(single: LocalCluster):
     node = single.nodes[1]
     assert node.process is not None
     assert node.process.stdin is not None
@@ -85,7 +85,7 @@ def test_a_second_signal_ends_a_broker_at_once(single: LocalCluster):
     single.wait_ready()
 
 
-def test_no_broker_without_its_checks():
+def test_a_broker_refuses_to_run_without_asserts():
     refused = command("serve", options=("-O",))
     assert refused.returncode == 1
     assert refused.stderr.startswith("flotilla: a broker does not run under `python -O`")

@@ -36,7 +36,7 @@ not_a_function = 5
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    """In the place of three: nothing here is about more than one of them."""
+    """One broker instead of three: these tests need no more."""
     with LocalCluster.on_free_ports(tmp_path_factory.mktemp("broker"), node_count=1) as started:
         started.start()
         started.wait_ready()
@@ -85,16 +85,16 @@ def test_a_group_is_paused_resumed_and_altered(flotilla, asked):
     assert flotilla("group", "resume", "held", "g").stdout == "g is resumed\n"
     assert flotilla("consume", "held", "-g", "g", "-n", "1").stdout == "b\n"
 
-    told = {"topic": "held", "group": "g"}
-    assert asked("group", "pause", "held", "g") == told | {"is_paused": True}
+    group = {"topic": "held", "group": "g"}
+    assert asked("group", "pause", "held", "g") == group | {"is_paused": True}
     assert asked("group", "describe", "held", "g")["is_paused"]
-    assert asked("group", "resume", "held", "g") == told | {"is_paused": False}
+    assert asked("group", "resume", "held", "g") == group | {"is_paused": False}
     assert not asked("group", "describe", "held", "g")["is_paused"]
-    assert asked("group", "delete", "held", "g") == told | {"is_deleted": True}
+    assert asked("group", "delete", "held", "g") == group | {"is_deleted": True}
     assert asked("group", "list", "held") == []
 
 
-def test_single_messages_are_looked_at_explained_and_taken_back(flotilla, asked):
+def test_single_messages_are_shown_explained_and_cancelled(flotilla, asked):
     produce(flotilla, "single", "a", "b")
     flotilla("produce", "single", "later", "--delay", "1h", "--idempotency-key", "k")
     flotilla("consume", "single", "-g", "g", "-n", "1")
@@ -106,8 +106,8 @@ def test_single_messages_are_looked_at_explained_and_taken_back(flotilla, asked)
 
     found = asked("why", "single", "0", "2", "-g", "g")
     assert (found["state"], 3_500_000 < found["remaining_ms"] <= 3_600_000) == ("delayed", True)
-    told = flotilla("why", "single", "0", "0", "--group", "g").stdout
-    assert told.splitlines()[0] == "single 0:0 is acked for g"
+    shown = flotilla("why", "single", "0", "0", "--group", "g").stdout
+    assert shown.splitlines()[0] == "single 0:0 is acked for g"
 
     cancelled = {"topic": "single", "cancelled": [{"partition": 0, "offset": 1}]}
     assert asked("cancel", "single", "-p", "0", "-o", "1") == cancelled
@@ -116,7 +116,7 @@ def test_single_messages_are_looked_at_explained_and_taken_back(flotilla, asked)
     assert flotilla("consume", "single", "-g", "g").stdout == ""
 
 
-def test_dead_letters_are_listed_looked_at_sent_again_and_thrown_away(flotilla, asked, cluster: LocalCluster):
+def test_dead_letters_are_listed_shown_redriven_and_purged(flotilla, asked, cluster: LocalCluster):
     produce(flotilla, "deadly", "timeout", "garbage")
     with Client(cluster.servers) as client, client.queue("deadly", group="g") as consumer:
         for message in consumer.poll(2):
@@ -158,7 +158,7 @@ def test_dead_letters_outlive_their_topic(flotilla, asked, cluster: LocalCluster
     assert [letter["payload"] for letter in asked("dlq", "list", "origin", "-g", "g")] == ["garbage"]
 
 
-def test_a_worker_ends_what_it_began_when_it_is_told_to_stop_and_gives_the_rest_back(
+def test_a_stopping_worker_finishes_running_handlers_and_releases_the_rest(
     flotilla, asked, cluster: LocalCluster, tmp_path: Path
 ):
     tmp_path.joinpath("queue_handlers.py").write_text(HANDLER)
@@ -178,15 +178,15 @@ def test_a_worker_ends_what_it_began_when_it_is_told_to_stop_and_gives_the_rest_
     try:
         assert [worker.stdout.readline(), worker.stdout.readline()] == ["began bad\n", "began slow\n"]
         worker.send_signal(signal.SIGTERM)
-        while "draining" not in (told := worker.stderr.readline()):
-            assert told, "it ended without a word"
+        while "draining" not in (line := worker.stderr.readline()):
+            assert line, "it ended without a line"
         assert worker.poll() is None, "its handler has not ended"
         tmp_path.joinpath("go").touch()
         output, errors = worker.communicate(timeout=30)
     finally:
         worker.kill()
     assert (worker.returncode, output) == (0, "ended slow\n"), errors
-    assert "draining 1 running handlers" in told
+    assert "draining 1 running handlers" in line
     assert "2 handled, 1 of them failed" in errors
     states = [asked("why", "work", "0", str(offset), "-g", "g")["state"] for offset in range(3)]
     assert states[1:] == ["acked", "ready"]

@@ -30,14 +30,14 @@ def handle(task):
 
 
 @pytest.fixture
-def doors(cluster: LocalCluster) -> str:
-    """The first one is nobody's: whoever asks goes on to the next."""
+def urls(cluster: LocalCluster) -> str:
+    """The first endpoint does not answer: the client goes on to the next."""
     return ",".join(["http://127.0.0.1:1", *(f"http://127.0.0.1:{node.ports.http}" for node in cluster.nodes.values())])
 
 
-def test_tasks_are_enqueued_looked_at_listed_and_cancelled(flotilla: Callable[..., Any], doors: str) -> None:
+def test_tasks_are_enqueued_shown_listed_and_cancelled(flotilla: Callable[..., Any], urls: str) -> None:
     def task(*words: str, code: int = 0) -> Any:
-        return flotilla("task", *words, "--http", doors, code=code)
+        return flotilla("task", *words, "--http", urls, code=code)
 
     first = task("enqueue", "mail", '{"to": "a"}', "--priority", "3", "--idempotency-key", "k").stdout.strip()
     assert task("enqueue", "mail", "--idempotency-key", "k").stdout.splitlines()[0] == first
@@ -60,27 +60,25 @@ def test_tasks_are_enqueued_looked_at_listed_and_cancelled(flotilla: Callable[..
     flotilla("task", "stats", "--http", "http://127.0.0.1:1", code=4)
 
 
-def test_a_queue_that_nobody_has_used_is_empty_and_has_no_task(flotilla: Callable[..., Any], doors: str) -> None:
-    listed = flotilla("task", "list", "-q", "unused", "--http", doors)
+def test_an_unused_queue_is_empty_and_has_no_task(flotilla: Callable[..., Any], urls: str) -> None:
+    listed = flotilla("task", "list", "-q", "unused", "--http", urls)
     assert [line.split()[:3] for line in listed.stdout.splitlines()] == [["id", "type", "status"]]
-    assert json.loads(flotilla("task", "list", "-q", "unused", "--json", "--http", doors).stdout) == []
+    assert json.loads(flotilla("task", "list", "-q", "unused", "--json", "--http", urls).stdout) == []
     for verb in ("status", "cancel"):
-        refused = flotilla("task", verb, "unused.1.0.0", "--http", doors, code=3)
+        refused = flotilla("task", verb, "unused.1.0.0", "--http", urls, code=3)
         assert refused.stderr.strip() == "flotilla: there is no task unused.1.0.0"
 
 
-def test_a_worker_works_a_queue_off_over_http(flotilla: Callable[..., Any], doors: str, tmp_path: Path) -> None:
+def test_a_worker_handles_a_queue_over_http(flotilla: Callable[..., Any], urls: str, tmp_path: Path) -> None:
     tmp_path.joinpath("handlers.py").write_text(HANDLER)
 
     def enqueue(kind: str, payload: str) -> str:
-        found: str = flotilla(
-            "task", "enqueue", kind, json.dumps(payload), "-q", "work", "--http", doors
-        ).stdout.strip()
+        found: str = flotilla("task", "enqueue", kind, json.dumps(payload), "-q", "work", "--http", urls).stdout.strip()
         return found
 
     tasks = {payload: enqueue("mail", payload) for payload in ("good", "bad", "once")}
     other = enqueue("text", "left alone")
-    words = ["worker", "handlers:handle", "--http", doors, "--queue", "work", "--types", "mail", "-c", "2"]
+    words = ["worker", "handlers:handle", "--http", urls, "--queue", "work", "--types", "mail", "-c", "2"]
     environ = {name: value for name, value in os.environ.items() if not name.startswith("FLOTILLA_")}
     worker = subprocess.Popen(
         [sys.executable, "-m", "flotilla.cli", *words],
@@ -93,7 +91,7 @@ def test_a_worker_works_a_queue_off_over_http(flotilla: Callable[..., Any], door
     expected = {"good": "done", "bad": "dead", "once": "done"}
     try:
         deadline = time.monotonic() + 60
-        while (found := _statuses(flotilla, doors, tasks)) != expected:
+        while (found := _statuses(flotilla, urls, tasks)) != expected:
             assert time.monotonic() < deadline, found
             time.sleep(0.1)
         worker.send_signal(signal.SIGTERM)
@@ -103,12 +101,12 @@ def test_a_worker_works_a_queue_off_over_http(flotilla: Callable[..., Any], door
     assert worker.returncode == 0, errors
     assert sorted(output.split()) == sorted(["mail", "good", "mail", "once"])
     assert "4 handled, 1 of them failed, 1 rejected" in errors
-    assert _statuses(flotilla, doors, {"other": other}) == {"other": "ready"}
+    assert _statuses(flotilla, urls, {"other": other}) == {"other": "ready"}
 
 
-def _statuses(flotilla: Callable[..., Any], doors: str, tasks: dict[str, str]) -> dict[str, str]:
+def _statuses(flotilla: Callable[..., Any], urls: str, tasks: dict[str, str]) -> dict[str, str]:
     return {
-        name: json.loads(flotilla("task", "status", task, "--http", doors, "--json").stdout)["status"]
+        name: json.loads(flotilla("task", "status", task, "--http", urls, "--json").stdout)["status"]
         for name, task in tasks.items()
     }
 

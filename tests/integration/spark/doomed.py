@@ -40,7 +40,7 @@ def replay_options(servers: str, topic: str, into: str, folder: Path) -> ReplayO
 
 
 def stuck_at_the_second(work: Callable[..., Any], has_come: threading.Event) -> Callable[..., Any]:
-    """The same, but who does it a second time says so and stays there for ever."""
+    """The same, but the second call reports itself and blocks for ever."""
     calls = []
 
     def run(*arguments: Any, **named: Any) -> Any:

@@ -86,7 +86,7 @@ class FaultyArchiveReader(ArchiveReader):
             die(folder, "before-files")
         described = list(super().read(partition))
         if partition.first:
-            # The files are there, and nobody has heard of them.
+            # The files exist, and the driver does not know them.
             die(folder, "after-files")
         yield from described
 
@@ -109,6 +109,6 @@ def send_block(folder: str, client: Any, rows: list[Any], application: str, bloc
         die(folder, "before-block")
     count = sending._send_block(client, rows, application, block)
     if block:
-        # Committed, and the task has told nobody.
+        # Committed, and the task has not reported it.
         die(folder, "after-block")
     return count

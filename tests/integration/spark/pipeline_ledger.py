@@ -1,4 +1,4 @@
-"""What the tests of the pipelines put into topics, and what they must find again."""
+"""The records that tests of pipelines produce, and must find again."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""Short words for what every test does: a read, a stream, a write."""
+"""Shortcuts of tests: a read, a stream, a write."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""The sink when processes die: whatever is killed and whenever, each row is there once."""
+"""The sink when processes are killed: each row is stored once."""
 
 from collections.abc import Callable
 from pathlib import Path

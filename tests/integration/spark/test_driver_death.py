@@ -1,4 +1,4 @@
-"""The driver is killed, JVM and all, with everything in its middle; a run from the checkpoints makes it whole."""
+"""The driver and its JVM are killed in the middle of everything; a run from the checkpoints completes it."""
 
 import json
 import signal
@@ -32,10 +32,10 @@ def _run_doomed(folder: Path, **said: str) -> None:
     (folder / "faults").mkdir(parents=True)
     words = json.dumps({**said, "folder": str(folder), "java_flags": JAVA_FLAGS})
     log = folder / "program.log"
-    with log.open("wb") as told:
+    with log.open("wb") as output:
         # Into a file: a pipe would stay open for as long as any process of Spark's lives.
         process = subprocess.Popen(
-            [sys.executable, "-m", "tests.integration.spark.doomed", words], stdout=told, stderr=told
+            [sys.executable, "-m", "tests.integration.spark.doomed", words], stdout=output, stderr=output
         )
         try:
             code = process.wait(2 * QUERY_S_MAX)

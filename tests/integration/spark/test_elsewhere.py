@@ -1,4 +1,4 @@
-"""Sessions that are not in this process: Spark Connect, and a cluster of two workers from the pip package."""
+"""Sessions in other processes: Spark Connect, and a cluster of two workers from the pip package."""
 
 import os
 import re
@@ -20,7 +20,7 @@ pyspark = pytest.importorskip("pyspark", reason="the spark extra")
 Topic = Callable[..., str]
 PROGRAM_S_MAX = 240
 
-#: Reads, streams with a group and writes; found by name, because nobody registers anything.
+#: Reads, streams with a group and writes; found by name, without registration.
 PROGRAM = """
     import sys
     from pyspark.sql import SparkSession
@@ -47,7 +47,7 @@ PROGRAM = """
     except Exception as error:
         print("refused", "did you mean minPartitions" in str(error))
     if kind == "connect":
-        # The listener is told of the end of the query a moment after it.
+        # The listener hears of the end of the query a moment later.
         import time
         from flotilla import Client
         with Client(servers) as client:
@@ -84,8 +84,8 @@ def topics(client: Client, topic: Topic) -> tuple[str, str]:
 @pytest.mark.usefixtures("_spark_environment")
 def test_spark_connect(servers: str, topics: tuple[str, str], tmp_path: Path) -> None:
     pytest.importorskip("grpc", reason="Spark Connect speaks gRPC")
-    told = _run("connect", "local[2]", servers, *topics, tmp_path / "checkpoint")
-    assert told.split() == ["count", "1500", "copied", "1500", "refused", "True", "committed", "True"]
+    printed = _run("connect", "local[2]", servers, *topics, tmp_path / "checkpoint")
+    assert printed.split() == ["count", "1500", "copied", "1500", "refused", "True", "committed", "True"]
 
 
 @pytest.fixture
@@ -119,5 +119,5 @@ def master(_spark_environment: None, tmp_path: Path) -> Iterator[str]:
 
 
 def test_two_workers(master: str, servers: str, topics: tuple[str, str], tmp_path: Path) -> None:
-    told = _run("standalone", master, servers, *topics, tmp_path / "checkpoint")
-    assert told.split() == ["count", "1500", "copied", "1500", "refused", "True"]
+    printed = _run("standalone", master, servers, *topics, tmp_path / "checkpoint")
+    assert printed.split() == ["count", "1500", "copied", "1500", "refused", "True"]

@@ -1,4 +1,4 @@
-"""What cannot be is refused before a job starts, by name."""
+"""Invalid options are refused by name, before a job starts."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Topics into a lake: each record once whatever crashes, and held in the log until it is there."""
+"""Archives: each record once, whatever crashes, and held in the log until then."""
 
 import time
 from collections.abc import Callable

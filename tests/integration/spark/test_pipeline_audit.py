@@ -1,4 +1,4 @@
-"""The audit finds exactly what was done to the books, and nothing where nothing was done."""
+"""The audit finds every change of the ledger, and nothing else."""
 
 import json
 from collections.abc import Callable
@@ -88,7 +88,7 @@ def test_log_lake_and_consumers_against_the_ledger(
     assert (found.acknowledged, found.in_log, found.in_lake) == (500, 500, 400)
     assert set(found.counts.values()) == {0}
 
-    # A promise that was never kept, one that was kept with something else, and work that nobody did.
+    # A missing record, one with other content, and one that was not handled.
     ledger.rows[0, 10_000] = b"never stored"
     ledger.rows[1, 0] = b"something else"
     ledger.write(tmp_path / "acked.jsonl")

@@ -1,4 +1,4 @@
-"""The verbs of `flotilla pipeline`, and the demo's last act, in the session that the other tests have."""
+"""The verbs of `flotilla pipeline`, and the demo's last act, in the shared session."""
 
 import json
 import tempfile
@@ -49,7 +49,7 @@ def test_archive_query_verify_audit(
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "told"),
+    ("words", "code", "expected"),
     [
         (("query", "SELEKT 1"), 2, "Syntax error"),
         (("query", "SELECT * FROM flotilla.nothing"), 3, "there is no topic 'nothing'"),
@@ -58,11 +58,11 @@ def test_archive_query_verify_audit(
         (("rollup", "orders", "--window", "soon"), 2, "a whole number"),
     ],
 )
-def test_a_mistake_is_one_line(run: Callable[..., Result], words: tuple[str, ...], code: int, told: str) -> None:
+def test_a_mistake_is_one_line(run: Callable[..., Result], words: tuple[str, ...], code: int, expected: str) -> None:
     result = run(*words)
     assert result.exit_code == code, result.output
     (line,) = [line for line in result.stderr.splitlines() if line.startswith("flotilla: ")]
-    assert told in line
+    assert expected in line
 
 
 def test_without_java_it_says_what_to_install(

@@ -1,4 +1,4 @@
-"""Archive and replay when tasks are killed in their middle: each row is in the lake once, and in the target once."""
+"""Archive and replay with killed tasks: each row is in the lake once, and in the target once."""
 
 from collections.abc import Callable
 from functools import partial
@@ -48,7 +48,7 @@ def test_tasks_of_an_archive_are_killed(
     assert (done.rows, done.rows_total) == (600, 600)
     manifest = verify_lake(spark, lake)
     assert sorted(lake_places(spark, lake)) == sorted(ledger.found)
-    assert len(unnamed_files(lake, manifest)) >= 1, "what the killed attempt wrote counts for nobody"
+    assert len(unnamed_files(lake, manifest)) >= 1, "no manifest lists the files of the killed attempt"
     assert [client.committed_offset(name, "archive", number) for number in (0, 1)] == [300, 300]
 
 

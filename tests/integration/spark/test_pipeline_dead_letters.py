@@ -1,4 +1,4 @@
-"""Dead letters: grouped by what went wrong, and back again: exactly the chosen ones, each once."""
+"""Dead letters: grouped by reason, and redriven: exactly the chosen ones, each once."""
 
 from collections import Counter
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The log and the lake as one table: no gap and no double at the seam, wherever the log begins."""
+"""The log and the lake as one table: no gap and no duplicate, wherever the log begins."""
 
 import time
 from collections.abc import Callable

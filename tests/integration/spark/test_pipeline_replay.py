@@ -1,4 +1,4 @@
-"""Rows once more: from the lake and the log, in their order, each once however often it is begun."""
+"""Replays from the lake and the log: in order, each row once, however often it is started."""
 
 from collections.abc import Callable
 from dataclasses import replace

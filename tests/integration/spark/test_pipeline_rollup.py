@@ -1,4 +1,4 @@
-"""Windows over topics: counted once, told when they are over, the same however often the query is started."""
+"""Windows over topics: counted once, written when they are over, the same after restarts of the query."""
 
 import json
 from collections import Counter
@@ -74,9 +74,9 @@ def test_every_record_is_in_one_window_over_many_runs(
         "blue": 15,
     }.items()
 
-    told = [json.loads(message.payload) for message in client.peek(into, 0, max_messages=1_000)]
-    assert sum(window["rows"] for window in told) == 1_200
-    assert len(told) == third.windows
+    sent = [json.loads(message.payload) for message in client.peek(into, 0, max_messages=1_000)]
+    assert sum(window["rows"] for window in sent) == 1_200
+    assert len(sent) == third.windows
 
     page = read_page(write_report(spark, options, tmp_path / "page.html"))
     assert page.links == []

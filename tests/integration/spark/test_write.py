@@ -85,7 +85,7 @@ def test_a_write_under_a_version_is_done_once(spark: Any, servers: str, topic: T
     assert read(spark, servers, subscribe=name).count() == 2_000
 
 
-def test_a_row_that_nobody_can_store_leaves_nothing_behind(spark: Any, servers: str, topic: Topic) -> None:
+def test_an_invalid_row_stores_nothing(spark: Any, servers: str, topic: Topic) -> None:
     name = topic(partitions=2)
     rows = spark.range(0, 1_000, 1, 2).selectExpr("cast(id as string) as value", "if(id = 900, 7, 0) as partition")
     with pytest.raises(Exception, match="has no partition 7"):

@@ -1,4 +1,4 @@
-"""Waiting for a condition, with a bound that a slow machine keeps."""
+"""Waiting for a condition, with a limit for slow machines."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The command as a whole: its verbs, and what becomes of mistakes. No broker is needed."""
+"""The command as a whole: its verbs, and its answers to mistakes, without a broker."""
 
 import io
 import re
@@ -13,8 +13,8 @@ from flotilla.cli.produce import _LINE_BYTES_MAX, _lines
 from flotilla.types.errors import InvalidArgumentError
 from flotilla.types.version import __version__
 
-#: Nobody listens at this port, and nobody without privileges could.
-NOBODY = "127.0.0.1:1"
+#: No process listens at this port, and none without privileges could.
+CLOSED = "127.0.0.1:1"
 
 
 def run(*args, stdin=None):
@@ -88,11 +88,11 @@ def test_a_misspelt_verb_is_met_with_the_right_one():
         (["produce", "x", "hello", "--header", "h"], 2, "--header 'h': expected name=value"),
         (["consume", "x", "--from", "junk"], 2, "'junk' is no place to begin at"),
         (["cluster", "stop", "--data", "nowhere"], 3, "no cluster was started in nowhere"),
-        (["topic", "list", "-s", NOBODY, "--timeout", "100ms"], 4, "not done in time"),
-        (["produce", "x", "hello", "-s", NOBODY, "--timeout", "100ms"], 4, "not done in time"),
-        (["consume", "x", "-s", NOBODY, "--timeout", "100ms"], 4, "not done in time"),
-        (["cluster", "status", "-s", NOBODY, "--timeout", "100ms"], 4, "not done in time"),
-        (["cluster", "init", NOBODY, "--timeout", "100ms"], 4, "not done in time"),
+        (["topic", "list", "-s", CLOSED, "--timeout", "100ms"], 4, "not done in time"),
+        (["produce", "x", "hello", "-s", CLOSED, "--timeout", "100ms"], 4, "not done in time"),
+        (["consume", "x", "-s", CLOSED, "--timeout", "100ms"], 4, "not done in time"),
+        (["cluster", "status", "-s", CLOSED, "--timeout", "100ms"], 4, "not done in time"),
+        (["cluster", "init", CLOSED, "--timeout", "100ms"], 4, "not done in time"),
     ],
 )
 def test_a_mistake_is_one_line_and_an_exit_code(args, code, complaint):
@@ -111,11 +111,11 @@ def test_a_broker_needs_a_folder(tmp_path):
 
 
 def test_silence_is_met_with_what_to_do():
-    assert "`flotilla serve` starts one" in run("topic", "list", "-s", NOBODY, "--timeout", "100ms").stderr
+    assert "`flotilla serve` starts one" in run("topic", "list", "-s", CLOSED, "--timeout", "100ms").stderr
 
 
 def test_a_script_that_fails_in_the_shell_ends_with_the_code_of_its_mistake():
-    result = run("shell", "-s", NOBODY, stdin="help poll\nnonsense\nhelp send\n")
+    result = run("shell", "-s", CLOSED, stdin="help poll\nnonsense\nhelp send\n")
     assert result.exit_code == 2
     assert "poll [COUNT]" in result.stdout
     assert "send TOPIC" not in result.stdout

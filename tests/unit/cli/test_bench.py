@@ -1,4 +1,4 @@
-"""What `flotilla bench` makes of hand-overs: the gap between acknowledgements, and the exit code of its books."""
+"""Leadership transfers in `flotilla bench`: the gap between acknowledgements, and the exit code."""
 
 import json
 from dataclasses import replace

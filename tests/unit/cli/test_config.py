@@ -1,4 +1,4 @@
-"""`flotilla config show` tells what is in force and why, and a mistake costs one line."""
+"""`flotilla config show` prints values and origins, and one line for a mistake."""
 
 import json
 import tomllib

@@ -1,4 +1,4 @@
-"""The books find what they are kept for: a message that is lost, moved or doubled."""
+"""The ledger detects a lost, moved or doubled message."""
 
 from flotilla.cli.demo.ledger import Ledger, Place
 

@@ -1,4 +1,4 @@
-"""Tables for people and pipes; nothing in a value steers a terminal."""
+"""Tables for terminals and pipes; control characters are escaped."""
 
 import pytest
 from rich.console import Console

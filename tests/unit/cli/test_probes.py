@@ -1,4 +1,4 @@
-"""Probes measure as often as they were told and leave nothing behind."""
+"""Probes measure the given number of times and leave no files."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A bar for people, nothing for pipes, and nothing that runs beside what is measured."""
+"""A bar on a terminal, nothing in a pipe, and no thread beside a measurement."""
 
 import io
 import sys

@@ -1,4 +1,4 @@
-"""Lines of the shell and what Tab offers, without a terminal."""
+"""Lines and completions of the shell, without a terminal."""
 
 import pytest
 
@@ -45,7 +45,7 @@ def test_a_mistake_is_met_with_the_right_way(line, complaint):
         read_line(line)
 
 
-def test_options_are_told_from_words():
+def test_options_are_separated_from_words():
     assert split_options(["orders", "key=1", "a=b", "key=2=3"], "key") == (["orders", "a=b"], {"key": "2=3"})
 
 
@@ -68,7 +68,7 @@ def test_tab_offers(line, offers):
     assert completions(line, ["orders", "payments"]) == offers
 
 
-def test_every_word_is_carried_out_by_the_session():
+def test_the_session_runs_every_word():
     session = ShellSession(client=None)
     assert {word.name for word in WORDS} == {*session._do, "exit"}
     assert session.run("exit") is False

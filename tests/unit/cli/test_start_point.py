@@ -1,4 +1,4 @@
-"""Where to begin, as people say it."""
+"""Start points as users write them."""
 
 import pytest
 

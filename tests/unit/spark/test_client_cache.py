@@ -1,4 +1,4 @@
-"""Clients that stay between tasks: whose they are, when they go, and what a fork leaves of them."""
+"""The cache of clients: borrowing, eviction, and forks."""
 
 import os
 from collections.abc import Iterator

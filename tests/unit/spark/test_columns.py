@@ -1,4 +1,4 @@
-"""Rows to stored batches and back: what Spark hands over is what it gets, and what a client would have stored."""
+"""Rows to stored batches and back: unchanged, and as a client would store them."""
 
 import pytest
 from hypothesis import given
@@ -170,7 +170,7 @@ def test_a_batch_has_no_more_rows_than_brokers_take():
         ({"value": [b"x"], "content_type": [256]}, "content_type is from 0 to 255"),
     ],
 )
-def test_a_row_that_nobody_can_store_is_refused(columns, words):
+def test_an_invalid_row_is_refused(columns, words):
     kinds = {"value": pa.binary(), "partition": pa.int32(), "priority": pa.int32(), "content_type": pa.int32()}
     batch = pa.RecordBatch.from_pydict({name: pa.array(rows, kinds[name]) for name, rows in columns.items()})
     with pytest.raises(InvalidArgumentError, match=words):

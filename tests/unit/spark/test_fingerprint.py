@@ -1,4 +1,4 @@
-"""Reasons that differ in what does not matter have one fingerprint, and others have another."""
+"""Reasons that differ only in variable parts share a fingerprint."""
 
 import pytest
 
@@ -29,6 +29,6 @@ def test_shapes(reason: str, shape: str) -> None:
     assert shape_of(shape) == shape, "a shape is its own shape"
 
 
-def test_fingerprints_tell_reasons_apart() -> None:
+def test_fingerprints_distinguish_reasons() -> None:
     assert fingerprint_of("timeout after 3 s") == fingerprint_of("timeout after 400 s")
     assert fingerprint_of("timeout after 3 s") != fingerprint_of("refused after 3 s")

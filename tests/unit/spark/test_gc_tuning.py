@@ -1,4 +1,4 @@
-"""The collector of cycles in processes of tasks."""
+"""Garbage collection in Spark's workers."""
 
 import gc
 

@@ -1,4 +1,4 @@
-"""Ranges of offsets: split, limited, written down."""
+"""Ranges of offsets: split, limited, stored."""
 
 import pytest
 from hypothesis import given
@@ -25,7 +25,7 @@ def test_pieces_are_the_whole(sizes, count_min, records_max):
 
 
 @given(SIZES, st.integers(1, 500))
-def test_a_limit_is_used_and_kept_and_nobody_is_left_out(sizes, records_max):
+def test_a_limit_is_used_up_and_no_partition_starves(sizes, records_max):
     start = {place: first for place, (first, _) in sizes.items()}
     end = {place: first + size for place, (first, size) in sizes.items()}
     limited = limit_records(start, end, records_max)

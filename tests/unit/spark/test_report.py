@@ -1,4 +1,4 @@
-"""Pages and plots: whole, self-contained, and nothing in them obeys what a message says."""
+"""Pages and plots: complete, self-contained, and with escaped content."""
 
 from html.parser import HTMLParser
 from pathlib import Path

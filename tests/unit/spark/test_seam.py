@@ -1,4 +1,4 @@
-"""Arithmetic of offsets: where the lake ends and the log begins, and how a replay is cut."""
+"""Offsets at the seam of lake and log, and the lots of a replay."""
 
 import pytest
 from hypothesis import given
@@ -35,7 +35,7 @@ def test_each_offset_comes_from_one_side(wanted: tuple[int, int], lake: list[obj
     assert split_at_seam({0: Span(*wanted)}, {0: Span(0, 10)}) == (lake, log)
 
 
-def test_what_nobody_has_is_told() -> None:
+def test_offsets_that_neither_has_are_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="offsets 2 to 4 of partition 0"):
         split_at_seam({0: Span(2, 12)}, {0: Span(5, 10)})
     assert split_at_seam({0: Span(2, 12)}, {}) == ([], [Run(0, 2, 12)])

@@ -1,4 +1,4 @@
-"""The lake on a real disk: what is put is there whole, and what was written is what is read back."""
+"""The lake on a real disk: files are whole, and read back as written."""
 
 import pickle
 from pathlib import Path

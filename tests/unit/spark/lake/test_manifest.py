@@ -1,4 +1,4 @@
-"""Manifests: what a lake holds, and that nothing but the next version of it can follow."""
+"""Manifests: their content, and that only the next version can follow."""
 
 import json
 from itertools import pairwise
