@@ -72,9 +72,8 @@ _NOTES: Final = {
     "retention_messages": "Any of the three retention limits suffices to remove a message, except what a group with "
     "`holds_retention` still needs.",
     "payload_bytes_max": "A larger one is refused with `INVALID_ARGUMENT`.",
-    "rate_limit_per_minute": "Over all partitions and workers of the group. It limits delivery, never producing.",
-    "dedup_window_entries": "Per partition: this many batches of producers, and as many idempotency keys. A key that "
-    "was pushed out is stored again.",
+    "rate_limit_per_minute": "It covers all partitions and workers of the group, and never limits producing.",
+    "dedup_window_entries": "As many idempotency keys are remembered; a key that was pushed out is stored again.",
     "dedup_window_ms": "Whichever limit is reached first ends the memory of a batch or a key.",
     "lease_ms_max": "After that the lease expires, whatever the consumer does.",
     "dead_letters": "The topic is `dlq.<group>.<topic>`.",
