@@ -294,7 +294,7 @@ class Node:
 
 
 class Elsewhere:
-    """Implements service.ports.Elsewhere over the brokers of the fleet, as a client would: try one after the other."""
+    """Implements broker.ports.Elsewhere over the brokers of the fleet, as a client would: try one after the other."""
 
     def __init__(self, box: Node) -> None:
         self._box = box

@@ -4,7 +4,7 @@ The dead-letter topic is a topic like any other, and who works it off is a queue
 redrive that is interrupted goes on where it was, two at a time share the work, and nothing is done twice. Sending again
 is an idempotent produce to the topic of origin, then an acknowledgement. What is not meant, and what was sent again too
 often, is leased until the end of the run, because it would come again otherwise, and given back then. A run that does
-not come to its end loses nothing: no failure of a dead letter is its last (service/dead_letters).
+not come to its end loses nothing: no failure of a dead letter is its last (broker/queue/dead_letters).
 
 Looking changes nothing: it reads the topic, and asks the group what it has settled.
 """
