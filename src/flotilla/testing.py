@@ -51,8 +51,8 @@ class LocalBroker:
         self._folder = TemporaryDirectory(prefix="flotilla-test-", ignore_cleanup_errors=True)
         self._clock = TurnedClock()
         self._loop = LoopThread()
-        doors = {"listen": _FREE, "peer_listen": _FREE, "http_listen": None, "grpc_listen": None}
-        chosen: dict[str, Any] = {**doors, **settings}
+        endpoints = {"listen": _FREE, "peer_listen": _FREE, "http_listen": None, "grpc_listen": None}
+        chosen: dict[str, Any] = {**endpoints, **settings}
         self._settings = NodeSettings(data_dir=str(Path(self._folder.name) / "data"), **chosen)
         self._settings.validate()
         try:

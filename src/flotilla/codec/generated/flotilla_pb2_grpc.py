@@ -227,16 +227,16 @@ class FlotillaServicer:
     """
 
     def Produce(self, request, context):
-        """Stores records; answered when a majority of replicas has them on disk. A topic that does not exist comes to be,
-        where the cluster allows that.
+        """Stores records; answered when a majority of replicas has them on disk. A topic that does not exist is
+        created if the cluster allows it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ProduceStream(self, request_iterator, context):
-        """The same for many requests one after the other, without waiting: each gets one reply, in the same order; those that
-        are there at the same time come together. A request that fails says so in its reply and does not end the stream.
+        """The same for many requests one after the other, without waiting: each gets one reply, in the same order;
+        several replies may arrive together. A request that fails says so in its reply and does not end the stream.
         Records of one partition are stored in the order of sending.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -244,7 +244,7 @@ class FlotillaServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Fetch(self, request, context):
-        """Reading a topic as a log: whoever reads says from where.
+        """Reading a topic as a log: the reader chooses the offset.
 
         Messages from an offset on. With wait_ms, waits for the first one.
         """
@@ -260,14 +260,14 @@ class FlotillaServicer:
         raise NotImplementedError('Method not implemented!')
 
     def CommitOffset(self, request, context):
-        """Notes where a group goes on reading a partition.
+        """Commits the next offset that a group will read in a partition.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ReadOffset(self, request, context):
-        """Where a group goes on; -1 when it never committed.
+        """The committed offset of a group; -1 if it never committed.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -275,7 +275,7 @@ class FlotillaServicer:
 
     def Poll(self, request, context):
         """Queue groups: members share messages. Each is leased to one of them until it is settled, or its lease runs out and
-        it is delivered again. A group springs into being with its first poll.
+        it is delivered again. A group is created by its first poll.
 
         Leases messages of all partitions. With wait_ms, waits for the first one.
         """
@@ -285,36 +285,36 @@ class FlotillaServicer:
 
     def Subscribe(self, request_iterator, context):
         """Messages as they come, as many as there is credit for. The first request opens the subscription; those that follow
-        give credit and settle. When the stream ends, what it holds goes back to the group, uncounted.
+        give credit and settle. When the stream ends, its leases are released, which does not count as an attempt.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Ack(self, request, context):
-        """Done: never delivered to the group again. Answered when that is on disk at a majority.
+        """Acknowledges messages: they are not delivered to the group again. Answered when that is on disk at a majority.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Nack(self, request, context):
-        """Failed: counted as an attempt, delivered again after a while, and after its last attempt a dead letter. Or,
-        with another `kind`, given back uncounted or sent to the dead letters at once.
+        """Fails messages: counts as an attempt; they are delivered again after a backoff, and become dead letters after the last
+        attempt. With another `kind`: releases them without counting an attempt, or rejects them to the dead letters.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Extend(self, request, context):
-        """Leases last so long from now on.
+        """Extends leases: the new duration counts from now.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CancelMessages(self, request, context):
-        """Messages that no group shall get any more.
+        """Cancels messages: no group gets them any more.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -330,7 +330,7 @@ class FlotillaServicer:
     def JoinGroup(self, request, context):
         """Stream groups: members share partitions, one owner each.
 
-        Becomes a member; to be repeated at will.
+        Becomes a member. May be repeated.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -378,35 +378,35 @@ class FlotillaServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DescribeGroup(self, request, context):
-        """What a queue group has before it and behind it, by partition.
+        """Progress and backlog of a queue group, by partition.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def AlterGroup(self, request, context):
-        """Sets something for one group of a topic; an empty text takes it back.
+        """Changes settings of one group of a topic; an empty text resets a setting.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ResetGroup(self, request, context):
-        """Moves a group forwards or backwards; leases and failures of it are forgotten. A stream group has no members then.
+        """Moves a group forwards or backwards; its leases and failures are dropped. A stream group must have no members.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DeleteGroup(self, request, context):
-        """Forgets a group, in some partitions if they are named. A stream group has no members then.
+        """Deletes a group, or its state in the given partitions. A stream group must have no members.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListDeadLetters(self, request, context):
-        """Dead letters: what a group gave up, in a topic of their own.
+        """Dead letters: messages that failed for the last time, in a topic of their own.
 
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -414,14 +414,14 @@ class FlotillaServicer:
         raise NotImplementedError('Method not implemented!')
 
     def RedriveDeadLetters(self, request, context):
-        """Sends them to their topic again. One that was sent again three times already stays, unless it is forced.
+        """Redrives dead letters to their topic. One that was redriven three times already stays, unless forced.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def PurgeDeadLetters(self, request, context):
-        """Throws them away: nobody will be shown them again.
+        """Purges dead letters: they are not listed again.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -442,23 +442,23 @@ class FlotillaServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeleteTopic(self, request, context):
-        """Removes a topic with all its messages; what it was is returned.
+        """Deletes a topic with all its messages, and returns its description.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Stage(self, request, context):
-        """Transactions: records of several topics that are seen together, or not at all.
+        """Transactions: records of several topics that become visible together, or not at all.
 
-        Stores records that nobody sees before the transaction is committed.
+        Stages records: they are invisible until the transaction is committed.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def StageAck(self, request, context):
-        """Acknowledges leased messages with a transaction: done when it commits, given back when not. All of them or none.
+        """Acknowledges leased messages with a transaction: settled when it commits, released if it aborts. All of them or none.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -477,7 +477,7 @@ class FlotillaServicer:
         raise NotImplementedError('Method not implemented!')
 
     def TransactionOutcome(self, request, context):
-        """What became of a transaction in one partition. With wait_ms, waits for its end there.
+        """The outcome of a transaction in one partition. With wait_ms, waits for it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -486,14 +486,14 @@ class FlotillaServicer:
     def Describe(self, request, context):
         """The cluster.
 
-        Brokers, and the topics that are named (all, if none is) with who leads what. What is missing is left out.
+        Brokers, and the named topics (all, if none is named) with their leaders. Unknown topics are left out.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def TransferLeadership(self, request, context):
-        """Has another replica lead a partition: the one named, or any.
+        """Transfers the leadership of a partition to the named replica, or to any other.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
