@@ -76,16 +76,18 @@ class AsyncClient:
         name: str = "",
     ) -> None:
         """`name` tells people at the broker who is connected."""
-        #: Whatever has to be closed with the client.
+        self._network: Network | None = None
+        self._is_closed = False
+        #: False: a Client around this one closes it, and warns.
+        self._is_watched = True
+        #: Closed with the client.
         self._producers: dict[AsyncProducer, None] = {}
         self._addresses = read_addresses(addresses)
         self._timeout_ms = read_timeout(timeout_ms, TIMEOUT_MS_DEFAULT)
         self._name = name
-        self._network: Network | None = None
         #: For `produce`, by topic.
         self._own_producers: dict[str, AsyncProducer] = {}
         self._consumers: dict[AsyncReader | AsyncQueueConsumer | AsyncStreamConsumer, None] = {}
-        self._is_closed = False
 
     # Topics.
 
@@ -405,11 +407,15 @@ class AsyncClient:
         with leaving(error, "a client") as limit_ms:
             await self.close(timeout_ms=limit_ms)
 
+    def __repr__(self) -> str:
+        state = ", closed" if self._is_closed else ""
+        return f"<AsyncClient {','.join(map(str, self._addresses))}{state}>"
+
     def __del__(self) -> None:
-        # No loop is left to send it now.
-        unsent = [batch for producer in self._producers for batch in producer.unresolved()]
-        if unsent and not self._is_closed:
-            warn_unclosed("a client", unsent)
+        if self._network is not None and self._is_watched and not self._is_closed:
+            # No loop is left to send the records, or to end the connections.
+            unsent = [batch for producer in self._producers for batch in producer.unresolved()]
+            warn_unclosed(f"the AsyncClient of {','.join(map(str, self._addresses))}", unsent)
 
     async def _close_all(self, timeout_ms: Duration | None) -> None:
         limit = TimeLimit(timeout_ms)
@@ -452,6 +458,8 @@ class AsyncClient:
         return reply.topic
 
     def _own_producer(self, topic: str) -> AsyncProducer:
+        if self._is_closed:
+            raise ConnectionClosedError("the client is closed")
         producer = self._own_producers.get(topic)
         if producer is None:
             options = ProducerOptions(timeout_ms=self._timeout_ms)

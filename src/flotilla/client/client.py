@@ -67,11 +67,12 @@ class Client:
         self._lock = threading.Lock()
         self._finalizer: Callable[[], object] | None = None
         self._inner = AsyncClient(addresses, timeout_ms=timeout_ms, name=name)
+        self._inner._is_watched = False
         self._timeout_ms = read_timeout(timeout_ms, TIMEOUT_MS_DEFAULT)
         self._direct = DirectConnections(full_name(name))
         #: For `produce`, by topic.
         self._own_producers: dict[str, Producer] = {}
-        #: Whatever has to be closed with the client.
+        #: Closed with the client.
         self._producers: dict[Producer, None] = {}
         self._consumers: dict[Reader | QueueConsumer | StreamConsumer, None] = {}
 
@@ -197,10 +198,14 @@ class Client:
         with leaving(error, "a client") as limit_ms:
             self.close(timeout_ms=limit_ms)
 
+    def __repr__(self) -> str:
+        state = ", closed" if self._is_closed else ""
+        return f"<Client {','.join(map(str, self._inner._addresses))}{state}>"
+
     def __del__(self) -> None:
         if not self._is_closed and self._open is not None and not self._open[0].is_foreign:
-            # Nothing is unsent: the loop keeps whoever waits for an answer.
-            warn_unclosed("a client")
+            # Nothing is unsent: producers with records in flight keep the client alive.
+            warn_unclosed(f"the Client of {','.join(map(str, self._inner._addresses))}")
 
     def _close_all(self, timeout_ms: Duration | None) -> None:
         limit = TimeLimit(timeout_ms)
@@ -244,6 +249,8 @@ class Client:
         return read_timeout(timeout_ms, self._timeout_ms)
 
     def _own_producer(self, topic: str) -> Producer:
+        if self._is_closed:
+            raise ConnectionClosedError("the client is closed")
         producer = self._own_producers.get(topic)
         if producer is None:
             options = ProducerOptions(timeout_ms=self._timeout_ms)

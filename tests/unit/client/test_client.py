@@ -2,11 +2,14 @@
 
 import gc
 import os
+import re
 import signal
+import socket
 import threading
 import time
 import warnings
 import weakref
+from datetime import timedelta
 
 import pytest
 
@@ -214,7 +217,8 @@ def test_a_client_that_was_forgotten_sends_what_it_has_and_is_reported(doors):
             gc.collect()
             assert time.monotonic() < end
             time.sleep(0.005)
-    assert [str(warning.message) for warning in caught] == ["a client was not closed"]
+    assert len(caught) == 1
+    assert re.fullmatch(r"the Client of [\d.:,]+ was not closed", str(caught[0].message))
     assert doors.cluster.stored("orders") == [b"x"]
 
 
@@ -233,3 +237,45 @@ def test_nothing_is_started_before_it_is_needed():
     client = Client("localhost:1")
     assert "flotilla-client" not in [thread.name for thread in threading.enumerate()]
     client.close()
+
+
+def test_a_client_says_what_it_is_and_that_it_is_closed(doors):
+    client = Client(doors.addresses)
+    doors.cluster.create("orders")
+    client.produce("orders", b"x")
+    assert re.fullmatch(r"<Client [\d.:,]+>", repr(client))
+    client.close()
+    assert repr(client).endswith(", closed>")
+    for action in (client.topics, lambda: client.produce("orders", b"x"), lambda: client.queue("orders", "g")):
+        with pytest.raises(ConnectionClosedError, match="the client is closed"):
+            action()
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [(b"HTTP/1.1 400 Bad Request\r\n\r\n" * 9, "something that is not a Flotilla broker"), (b"", "does not answer")],
+)
+def test_a_port_of_something_else(answer, text):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            while True:
+                try:
+                    connection, _ = listener.accept()
+                except OSError:
+                    return
+                with connection:
+                    connection.recv(1_000)
+                    connection.sendall(answer)
+                    connection.recv(1_000)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        address = "{}:{}".format(*listener.getsockname())
+        with (
+            Client(address, timeout_ms=timedelta(milliseconds=500)) as client,
+            pytest.raises(TimeoutError, match=text),
+        ):
+            client.topics()
+        listener.shutdown(socket.SHUT_RDWR)
+    thread.join(10)

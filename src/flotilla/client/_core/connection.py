@@ -35,7 +35,7 @@ def hello(name: str, is_gateway: bool) -> Hello:
 
 
 class ClientConnection(Generic[Token]):
-    __slots__ = ("_frames", "_next_id", "_waiting", "_welcome", "is_open", "room")
+    __slots__ = ("_frames", "_next_id", "_waiting", "_welcome", "is_malformed", "is_open", "room")
 
     def __init__(self) -> None:
         self._frames = FrameReader(CLIENT_FRAME_BYTES_MAX)
@@ -44,6 +44,8 @@ class ClientConnection(Generic[Token]):
         #: The broker's Welcome, which opens the connection.
         self._welcome: Welcome | None = None
         self.is_open = False
+        #: Bytes came that are not frames of the protocol.
+        self.is_malformed = False
         self._next_id = HELLO_ID + 1
         #: Tokens by correlation id, in the order of sending. None: the request was forgotten.
         self._waiting: dict[int, Token | None] = {}
@@ -103,7 +105,12 @@ class ClientConnection(Generic[Token]):
 
         Raises the error with which the broker ends the connection, and InvalidArgumentError for a malformed answer.
         """
-        return self._answered([decode_response(frame) for frame in self._frames.feed(data)])
+        try:
+            answers = [decode_response(frame) for frame in self._frames.feed(data)]
+        except InvalidArgumentError:
+            self.is_malformed = True
+            raise
+        return self._answered(answers)
 
     def _answered(self, answers: list[tuple[int, Answer]]) -> list[tuple[Token, Reply | FlotillaError]]:
         answered: list[tuple[Token, Reply | FlotillaError]] = []

@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 from flotilla.client._core.calls import ClientCall
 from flotilla.client._core.connection import ClientConnection
 from flotilla.types.address import Address
+from flotilla.types.errors import UnavailableError
 
 LinkId: TypeAlias = int
 
@@ -38,7 +39,18 @@ Action: TypeAlias = Dial | Write | Close
 class Link:
     """One connection, from dialling to its end."""
 
-    __slots__ = ("address", "connection", "greeted_ms", "heard_ms", "link", "open_by_ms", "orphans", "output", "queue")
+    __slots__ = (
+        "address",
+        "connection",
+        "greeted_ms",
+        "heard_ms",
+        "is_dialled",
+        "link",
+        "open_by_ms",
+        "orphans",
+        "output",
+        "queue",
+    )
 
     def __init__(self, link: LinkId, address: Address, now_ms: int, open_by_ms: int) -> None:
         self.link = link
@@ -48,6 +60,8 @@ class Link:
         self.queue: dict[ClientCall, None] = {}
         self.output: list[Any] = []
         self.open_by_ms = open_by_ms
+        #: The connection is made; the broker may not have answered yet.
+        self.is_dialled = False
         #: When Hello was sent.
         self.greeted_ms = now_ms
         #: When the broker last sent anything, or was dialled.
@@ -64,6 +78,14 @@ class Link:
         self.orphans = {number: due_ms for number, due_ms in self.orphans.items() if connection.is_waiting(number)}
         due = [*self.orphans.values(), *[call.due_ms for call in connection.pending()]]
         return max(min(due), self.heard_ms) if due else None
+
+    @property
+    def silence(self) -> UnavailableError | None:
+        """Why nothing came from an endpoint that accepts connections but does not welcome; None: another reason."""
+        if not self.is_dialled or self.connection.is_open:
+            return None
+        text = f"{self.address} accepts connections but does not answer; is it the client port of a Flotilla broker?"
+        return UnavailableError(text)
 
     def calls(self) -> list[ClientCall]:
         """Every call on this link that is not cancelled, sent or not."""

@@ -186,6 +186,7 @@ class Session:
         found = self._links.get(link)
         if found is not None:
             found.connection = connection or found.connection
+            found.is_dialled = True
             found.greeted_ms = now_ms
             found.output += found.connection.greet(self.options.name, self.options.is_gateway)
 
@@ -204,7 +205,8 @@ class Session:
         try:
             answered = found.connection.receive(data)
         except FlotillaError as error:
-            self._drop(found, _refused(found.address, error))
+            is_stranger = not was_open and found.connection.is_malformed
+            self._drop(found, _stranger(found.address) if is_stranger else _refused(found.address, error))
         else:
             found.heard_ms = now_ms
             if found.connection.is_open and not was_open:
@@ -520,6 +522,7 @@ class Session:
             self._drop(link, UnavailableError(f"the broker at {link.address} does not answer"))
         for call in list(self._calls):
             if call.deadline_ms <= now_ms:
+                call.last_error = call.last_error or self._silence()
                 self._finish(call, call.overdue())
             else:
                 self._watch(call.deadline_ms)
@@ -529,6 +532,9 @@ class Session:
             if link.link in self._links:
                 self._scan_link(link)
 
+    def _silence(self) -> FlotillaError | None:
+        return next(filter(None, [link.silence for link in self._links.values()]), None)
+
     def _scan_link(self, link: Link) -> None:
         owed_ms = link.owed_ms
         if owed_ms is None:
@@ -537,7 +543,8 @@ class Session:
             return
         answer_by_ms = owed_ms + self.options.answer_ms_max if link.connection.is_open else link.open_by_ms
         if self._is_over(answer_by_ms):
-            self._drop(link, UnavailableError(f"the broker at {link.address} does not answer in time"))
+            error = link.silence or UnavailableError(f"the broker at {link.address} does not answer in time")
+            self._drop(link, error)
         elif not self._is_suspect(link) and self._is_over(owed_ms + self.options.suspect_ms):
             self._suspect(link)
 
@@ -550,6 +557,10 @@ class Session:
 
 def no_topic(name: str) -> NotFoundError:
     return NotFoundError(f"there is no topic {name!r}; create it first")
+
+
+def _stranger(address: Address) -> UnavailableError:
+    return UnavailableError(f"something that is not a Flotilla broker answers at {address}")
 
 
 def _refused(address: Address, error: FlotillaError) -> FlotillaError:
