@@ -64,7 +64,13 @@ class SettlementBatcher:
             while queue:
                 batch = queue[:_SETTLE_MAX]
                 del queue[:_SETTLE_MAX]
-                await self._settle(settlement, batch)
+                try:
+                    await self._settle(settlement, batch)
+                except Exception as fault:
+                    # A fault of the program: each of the requests reports it, and none waits for ever.
+                    for pending in batch:
+                        if not pending.future.done():
+                            pending.future.set_exception(fault)
         finally:
             del self._pending[settlement]
             for pending in queue:

@@ -20,8 +20,10 @@ class FakeGateway:
 
     async def ask(self, request: Settle) -> Settled:
         self.asked.append(request)
+        if any(lease.first == 13 for lease in request.leases):
+            raise ZeroDivisionError
         await asyncio.sleep(0)
-        return Settled([held for held in request.held if held.first % 2])
+        return Settled([lease for lease in request.leases if lease.first % 2])
 
 
 def settled(*offsets: int) -> tuple[list[Settle], list[Any]]:
@@ -36,7 +38,7 @@ def settled(*offsets: int) -> tuple[list[Settle], list[Any]]:
 
 def test_settlements_that_come_together_share_a_request() -> None:
     asked, outcomes = settled(0, 2, 4)
-    assert [request.held for request in asked] == [[LeaseRange(0, offset, offset + 1) for offset in (0, 2, 4)]]
+    assert [request.leases for request in asked] == [[LeaseRange(0, offset, offset + 1) for offset in (0, 2, 4)]]
     assert outcomes == [None, None, None]
 
 
@@ -49,3 +51,8 @@ def test_each_refusal_is_an_error_of_its_own() -> None:
     assert first is not second
     with pytest.raises(LeaseExpiredError, match="expired"):
         raise first
+
+
+def test_a_fault_leaves_no_request_waiting() -> None:
+    _, outcomes = settled(2, 13)
+    assert [type(outcome) for outcome in outcomes] == [ZeroDivisionError, ZeroDivisionError]
