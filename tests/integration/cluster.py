@@ -132,7 +132,7 @@ class Cluster:
             await asyncio.sleep(0.01)
 
     async def propose(self, node: NodeProcess, padding: int = 100) -> bool:
-        """Proposes the next command there and keeps the books. Tells whether it was acknowledged."""
+        """Proposes the next command there and records the outcome. Returns whether it was acknowledged."""
         number = self._next_command
         self._next_command += 1
         self.unknown[number] = None

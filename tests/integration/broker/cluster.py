@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from flotilla.client.async_client import AsyncClient
 from flotilla.types.errors import FlotillaError
 from flotilla.types.operations import GetMetadata, Metadata
-from tests.integration.broker.direct import DirectConnection
+from tests.integration.broker.direct_connection import DirectConnection
 from tests.integration.ports import LOOPBACK, free_ports
 
 ROOT = Path(__file__).parents[3]

@@ -39,7 +39,7 @@ class Ack(NamedTuple):
 
 @dataclass(slots=True)
 class Ledger:
-    """The books of one topic."""
+    """The ledger of one topic."""
 
     topic: str
     #: Partition and offset to the payload that was acknowledged there.

@@ -107,8 +107,8 @@ def test_all_doors_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -
             if record.message == "listening"
         ]
         assert open_["grpc"] == server.grpc_address
-        for door in ("clients", "peers", "http", "grpc"):
-            assert Address("127.0.0.1", int(open_[door].rpartition(":")[2])).port > 0
+        for endpoint in ("clients", "peers", "http", "grpc"):
+            assert Address("127.0.0.1", int(open_[endpoint].rpartition(":")[2])).port > 0
         assert (closed["http"], closed["grpc"]) == ("off", "off")
         events = [record.message for record in caplog.records]
         for event in ("leads", "the cluster is known"):

@@ -21,7 +21,7 @@ from flotilla.types.operations import (
     ReadOffset,
 )
 from tests.integration.broker.cluster import BrokerCluster, run
-from tests.integration.broker.direct import DirectConnection
+from tests.integration.broker.direct_connection import DirectConnection
 from tests.integration.broker.figures import allowed, report
 from tests.integration.broker.ledger import Traffic
 from tests.integration.journal_damage import cut_journal, garble_journal_end, tear_journal

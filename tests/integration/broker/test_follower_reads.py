@@ -12,7 +12,7 @@ from flotilla.codec.batch.header import parse_header
 from flotilla.types.errors import ReplicaBehindError
 from flotilla.types.operations import Fetch, Fetched
 from tests.integration.broker.cluster import BrokerCluster, run, wait_for
-from tests.integration.broker.direct import DirectConnection
+from tests.integration.broker.direct_connection import DirectConnection
 
 pytestmark = pytest.mark.slow
 

@@ -11,15 +11,15 @@ A, B, C = b"p/0 x", b"p/1 x", b"q/0 x"
 
 def ledger() -> Ledger:
     """A and B were acknowledged, C may be stored or not, p/2 was refused."""
-    books = Ledger("t")
+    written = Ledger("t")
     for offset, payload in enumerate((A, B)):
-        books.note_sent(payload)
-        books.note_acked(payload, 0, offset, sent_s=0.0)
-    books.note_sent(C)
-    books.note_failed(C, OutcomeUnknownError("?"))
-    books.note_sent(b"p/2 x")
-    books.note_failed(b"p/2 x", DiskFullError("no"))
-    return books
+        written.note_sent(payload)
+        written.note_acked(payload, 0, offset, sent_s=0.0)
+    written.note_sent(C)
+    written.note_failed(C, OutcomeUnknownError("?"))
+    written.note_sent(b"p/2 x")
+    written.note_failed(b"p/2 x", DiskFullError("no"))
+    return written
 
 
 def stored(*payloads: bytes) -> list[Message]:
@@ -49,16 +49,16 @@ def test_a_bad_history(messages: list[Message], complaint: str) -> None:
 
 
 def test_records_out_of_order() -> None:
-    books = Ledger("t")
+    written = Ledger("t")
     for offset, payload in enumerate((B, A)):
-        books.note_sent(payload)
-        books.note_acked(payload, 0, offset, sent_s=0.0)
+        written.note_sent(payload)
+        written.note_acked(payload, 0, offset, sent_s=0.0)
     with pytest.raises(AssertionError, match="stands behind a later one"):
-        books.judge(stored(B, A))
+        written.judge(stored(B, A))
 
 
 def test_one_place_is_promised_once() -> None:
-    books = ledger()
-    books.note_sent(b"q/1 x")
+    written = ledger()
+    written.note_sent(b"q/1 x")
     with pytest.raises(AssertionError, match="promised one place"):
-        books.note_acked(b"q/1 x", 0, 1, sent_s=0.0)
+        written.note_acked(b"q/1 x", 0, 1, sent_s=0.0)

@@ -22,7 +22,7 @@ TOPIC, GROUP = "through-a-proxy", "workers"
 
 
 class Traffic:
-    """Producers and workers of one proxy, and the books about them."""
+    """Producers and workers of one proxy, and the ledger of their tasks."""
 
     def __init__(self, stub: Any) -> None:
         self._stub = stub

@@ -104,7 +104,7 @@ def test_a_time_that_is_said_is_not_moved(broker, client):
 
 def test_the_grpc_door_counts_from_the_turned_time():
     with LocalBroker(grpc_listen=Address("127.0.0.1", 0)) as broker, broker.client() as client:
-        # The door has the clock of its broker, and need not find it as clients do.
+        # The endpoint shares the clock of its broker; clients have to estimate that clock.
         del CLOCKS_HERE[parse_address(broker.address)]
         client.create_topic("orders")
         with grpc.insecure_channel(broker.grpc_address) as channel:

@@ -526,7 +526,7 @@ def batch(*values: bytes, time_ms: int = 5, producer: int = 0, epoch: int = 0, s
     return encode_batch(records, producer_id=producer, producer_epoch=epoch, sequence=sequence)
 
 
-def lone(**settings: object) -> Node:
+def single_node(**settings: object) -> Node:
     """A cluster of one."""
     fleet = Fleet(1, replace(NodeSettings(cluster_id=CLUSTER), **settings))  # type: ignore[arg-type]
     return fleet.form().nodes[1]

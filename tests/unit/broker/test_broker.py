@@ -30,7 +30,7 @@ from flotilla.types.operations import (
     Request,
     TransferLeadership,
 )
-from tests.unit.broker.fleet import Fleet, batch, client_address, lone, three
+from tests.unit.broker.fleet import Fleet, batch, client_address, single_node, three
 
 
 class Unheard(Request[Done], to=ANY, effect=READ):
@@ -38,7 +38,7 @@ class Unheard(Request[Done], to=ANY, effect=READ):
 
 
 def test_an_unknown_request_is_refused() -> None:
-    assert lone().call(Unheard()).code == "INVALID_ARGUMENT"
+    assert single_node().call(Unheard()).code == "INVALID_ARGUMENT"
 
 
 def test_every_operation_has_the_method_of_its_name() -> None:
@@ -54,7 +54,7 @@ def test_every_operation_has_the_method_of_its_name() -> None:
 
 
 def test_a_stopping_node_answers_waiting_requests_and_takes_no_more() -> None:
-    node = lone()
+    node = single_node()
     node.fleet.create("t")
     polls = [node.ask(Fetch("t", 0, 0, 1000, wait_ms=60_000)) for _ in range(3)]
     node.is_disk_stuck = True
@@ -113,13 +113,13 @@ def test_leadership_is_handed_over_on_request(is_named: bool) -> None:
 
 
 def test_leadership_stays_when_no_other_replica_is_up() -> None:
-    node = lone()
+    node = single_node()
     node.fleet.create("t")
     assert node.call(TransferLeadership("t", 0)).code == "UNAVAILABLE"
 
 
 def test_errors_do_not_collect_traceback_frames() -> None:
-    node = lone()
+    node = single_node()
     node.broker.close()
     results = [node.ask(GetMetadata()).result for _ in range(3)]
     assert [getattr(result, "__traceback__", "none") for result in results] == [None] * 3

@@ -13,13 +13,13 @@ from flotilla.types.errors import UnavailableError
 from flotilla.types.ids import GroupId
 from flotilla.types.operations import AlterTopic, CommitOffset, Fetch, Fetched
 from flotilla.types.operations.queue import REJECT, AlterGroup
-from tests.unit.broker.fleet import Fleet, Node, lone, three
+from tests.unit.broker.fleet import Fleet, Node, single_node, three
 from tests.unit.broker.queue_driver import GROUP, TOPIC, ack, deliveries, describe, poll, polled, settle, store, values
 
 
 @pytest.fixture
 def node() -> Node:
-    return lone()
+    return single_node()
 
 
 def log_start(node: Node) -> int:
@@ -218,7 +218,7 @@ def test_a_new_leader_asks_for_holders_before_it_trims(nodes: int) -> None:
 
 
 def test_a_leader_that_cannot_learn_the_holders_trims_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    node = lone()
+    node = single_node()
     node.fleet.create(TOPIC, retention_messages="1")
     asked: list[object] = []
 

@@ -3,7 +3,7 @@
 import pytest
 
 from flotilla.broker.steady_clock import BELIEVED_MS, SteadyClock
-from tests.unit.broker.fleet import lone
+from tests.unit.broker.fleet import single_node
 from tests.unit.broker.queue_driver import TOPIC, poll, polled, store
 
 
@@ -80,7 +80,7 @@ def test_a_clock_that_stays_far_ahead_is_believed(clocks: Clocks) -> None:
 
 
 def test_a_clock_that_is_set_takes_no_lease_away_and_stops_no_queue() -> None:
-    node = lone()
+    node = single_node()
     node.fleet.create(TOPIC)
     store(node, b"a")
     polled(node, poll(visibility_ms=10_000))

@@ -1,6 +1,6 @@
 """A cluster in memory that behaves towards clients like a real one: leaders, redirections, deduplication.
 
-Each node is a Service, to be put behind the real TCP door or under a hand-turned clock. Batches are checked,
+Each node is a Service, to be put behind a real TCP server or under a hand-turned clock. Batches are checked,
 numbered and recognised by the parts that real brokers use. Faults are switches: what happens next is decided
 by a function that looks at each request first.
 """
@@ -118,7 +118,7 @@ class Partition:
 class MemoryCluster:
     def __init__(self, nodes: int = 1) -> None:
         self.cluster_id = "memory"
-        #: Client addresses; filled in by whoever opens the doors.
+        #: Client addresses; filled in by whoever opens the servers.
         self.addresses = {node: f"node{node}:7600" for node in range(1, nodes + 1)}
         self.alive = dict.fromkeys(self.addresses, True)
         self.topics: dict[str, list[Partition]] = {}

@@ -8,42 +8,42 @@ import pytest
 import uvloop
 
 from flotilla import AsyncClient, Client
-from tests.unit.client.shells import Doors, Shell, run_at_once, runner_on
+from tests.unit.client.shells import Shell, TcpServers, run_at_once, runner_on
 
 
 @pytest.fixture
-def doors() -> Iterator[Doors]:
-    opened = Doors(nodes=2)
+def servers() -> Iterator[TcpServers]:
+    opened = TcpServers(nodes=2)
     yield opened
     opened.close()
 
 
 @pytest.fixture(params=["sync", "asyncio", "uvloop"])
-def connect(request: pytest.FixtureRequest, doors: Doors) -> Iterator[Callable[..., Shell]]:
+def connect(request: pytest.FixtureRequest, servers: TcpServers) -> Iterator[Callable[..., Shell]]:
     """Opens clients of one shell. Afterwards there is no thread, task or connection of theirs."""
     if request.param == "sync":
         clients: list[Shell] = []
 
         def connect_sync(**options: object) -> Shell:
-            clients.append(Shell(Client(doors.addresses, **options), run_at_once))
+            clients.append(Shell(Client(servers.addresses, **options), run_at_once))
             return clients[-1]
 
         yield connect_sync
         for client in clients:
             client.close(timeout_ms=100)
     else:
-        yield from _connect_async(doors, uvloop if request.param == "uvloop" else asyncio)
+        yield from _connect_async(servers, uvloop if request.param == "uvloop" else asyncio)
     assert "flotilla-client" not in [thread.name for thread in threading.enumerate()]
-    doors.run(_settled(doors))
-    assert doors.connections() == 0
+    servers.run(_settled(servers))
+    assert servers.connections() == 0
 
 
-def _connect_async(doors: Doors, library) -> Iterator[Callable[..., Shell]]:
+def _connect_async(servers: TcpServers, library) -> Iterator[Callable[..., Shell]]:
     loop = library.new_event_loop()
     clients: list[Shell] = []
 
     def connect(**options: object) -> Shell:
-        clients.append(Shell(AsyncClient(doors.addresses, **options), runner_on(loop)))
+        clients.append(Shell(AsyncClient(servers.addresses, **options), runner_on(loop)))
         return clients[-1]
 
     yield connect
@@ -54,9 +54,9 @@ def _connect_async(doors: Doors, library) -> Iterator[Callable[..., Shell]]:
     assert not tasks
 
 
-async def _settled(doors: Doors) -> None:
+async def _settled(servers: TcpServers) -> None:
     """Brokers see the end of a connection a little later than the client does."""
     for _ in range(5_000):
-        if not doors.connections():
+        if not servers.connections():
             return
         await asyncio.sleep(0.002)

@@ -1,4 +1,4 @@
-"""Both shells behind one face, so that one suite holds for both, and a cluster behind real TCP doors.
+"""Both shells behind one face, so that one suite holds for both, and a cluster behind real TCP servers.
 
 The brokers live on a thread of their own, as other processes would. A `Shell` makes every method of a client
 block: those of the blocking one do anyway, those of the other run on a loop until they return.
@@ -47,7 +47,7 @@ _WRAPPED = (
 )
 
 
-class Doors:
+class TcpServers:
     """A MemoryCluster that listens."""
 
     def __init__(self, nodes: int = 1, cluster: MemoryCluster | None = None) -> None:

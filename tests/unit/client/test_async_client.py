@@ -32,12 +32,12 @@ def run(work) -> None:
         (Fetch, lambda client: client.reader("orders").poll(wait_ms=60_000)),
     ],
 )
-def test_a_call_can_be_cancelled(doors, kind, action):
-    doors.cluster.create("orders")
-    held = UnansweredRequests(doors, kind)
+def test_a_call_can_be_cancelled(servers, kind, action):
+    servers.cluster.create("orders")
+    held = UnansweredRequests(servers, kind)
 
     async def work() -> None:
-        async with AsyncClient(doors.addresses) as client:
+        async with AsyncClient(servers.addresses) as client:
             task = asyncio.ensure_future(action(client))
             await seen(held)
             task.cancel()
@@ -48,17 +48,17 @@ def test_a_call_can_be_cancelled(doors, kind, action):
     run(work())
 
 
-def test_records_of_many_tasks_travel_together(doors):
-    doors.cluster.create("orders")
+def test_records_of_many_tasks_travel_together(servers):
+    servers.cluster.create("orders")
 
     async def work() -> list[Receipt]:
-        async with AsyncClient(doors.addresses) as client:
+        async with AsyncClient(servers.addresses) as client:
             await client.produce("orders", b"first")
             return await asyncio.gather(*[client.produce("orders", b"x") for _ in range(500)])
 
     receipts = asyncio.run(work())
     assert sorted(receipt.offset for receipt in receipts) == list(range(1, 501))
-    assert doors.cluster.count(Produce) < 20
+    assert servers.cluster.count(Produce) < 20
 
 
 @pytest.mark.parametrize(
@@ -69,12 +69,12 @@ def test_records_of_many_tasks_travel_together(doors):
         (Fetch, lambda client: anext(client.reader("orders")), ConnectionClosedError),
     ],
 )
-def test_closing_ends_the_waits_of_other_tasks(doors, kind, action, error):
-    doors.cluster.create("orders")
-    held = UnansweredRequests(doors, kind)
+def test_closing_ends_the_waits_of_other_tasks(servers, kind, action, error):
+    servers.cluster.create("orders")
+    held = UnansweredRequests(servers, kind)
 
     async def work() -> None:
-        client = AsyncClient(doors.addresses)
+        client = AsyncClient(servers.addresses)
         task = asyncio.ensure_future(action(client))
         await seen(held)
         await client.close(timeout_ms=10)
@@ -85,12 +85,12 @@ def test_closing_ends_the_waits_of_other_tasks(doors, kind, action, error):
     run(work())
 
 
-def test_a_close_that_is_cancelled_leaves_nothing(doors):
-    doors.cluster.create("orders")
-    held = UnansweredRequests(doors, Produce)
+def test_a_close_that_is_cancelled_leaves_nothing(servers):
+    servers.cluster.create("orders")
+    held = UnansweredRequests(servers, Produce)
 
     async def work() -> None:
-        client = AsyncClient(doors.addresses)
+        client = AsyncClient(servers.addresses)
         delivery = await client.producer("orders").send(b"x")
         await seen(held)
         with pytest.raises(TimeoutError):
@@ -103,12 +103,12 @@ def test_a_close_that_is_cancelled_leaves_nothing(doors):
 
 
 @pytest.mark.slow
-def test_a_task_that_is_cancelled_in_a_with_block_ends_in_time(doors, caplog):
-    doors.cluster.create("orders")
-    held = UnansweredRequests(doors, Produce)
+def test_a_task_that_is_cancelled_in_a_with_block_ends_in_time(servers, caplog):
+    servers.cluster.create("orders")
+    held = UnansweredRequests(servers, Produce)
 
     async def send() -> None:
-        async with AsyncClient(doors.addresses) as client, client.producer("orders") as producer:
+        async with AsyncClient(servers.addresses) as client, client.producer("orders") as producer:
             await producer.send(b"x")
             await (await producer.send(b"y"))
 
@@ -128,11 +128,11 @@ def test_a_task_that_is_cancelled_in_a_with_block_ends_in_time(doors, caplog):
 
 
 @pytest.mark.parametrize("library", [asyncio, uvloop])
-def test_a_client_that_was_forgotten_with_records_is_reported(doors, library):
-    doors.cluster.create("orders")
+def test_a_client_that_was_forgotten_with_records_is_reported(servers, library):
+    servers.cluster.create("orders")
 
     async def work() -> None:
-        producer = AsyncClient(doors.addresses).producer("orders", linger_ms=60_000)
+        producer = AsyncClient(servers.addresses).producer("orders", linger_ms=60_000)
         for _ in range(7):
             await producer.send(b"x")
 
@@ -153,9 +153,9 @@ def test_a_client_that_was_forgotten_with_records_is_reported(doors, library):
 
 
 @pytest.mark.parametrize("turns", [1, 2, 3, 4, 5, 6])
-def test_a_dial_under_way_is_given_up(doors, turns):
+def test_a_dial_under_way_is_given_up(servers, turns):
     async def work() -> None:
-        client = AsyncClient(doors.addresses)
+        client = AsyncClient(servers.addresses)
         task = asyncio.ensure_future(client.topics())
         for _ in range(turns):
             await asyncio.sleep(0)

@@ -21,9 +21,9 @@ from flotilla.types.operations import Fetch, GetMetadata, Produce
 class UnansweredRequests:
     """Requests of one kind are taken and not answered; `seen` is set by the first."""
 
-    def __init__(self, doors, kind) -> None:
+    def __init__(self, servers, kind) -> None:
         self.seen = threading.Event()
-        handle = doors.cluster.handle
+        handle = servers.cluster.handle
 
         def hold(node, request, done):
             if isinstance(request, kind):
@@ -31,7 +31,7 @@ class UnansweredRequests:
                 return None
             return handle(node, request, done)
 
-        doors.cluster.handle = hold
+        servers.cluster.handle = hold
 
 
 def interrupt_when(event: threading.Event) -> threading.Thread:
@@ -54,10 +54,10 @@ def interrupt_when(event: threading.Event) -> threading.Thread:
         (Fetch, lambda client: client.reader("orders").poll(wait_ms=60_000)),
     ],
 )
-def test_an_interrupt_ends_a_wait_and_leaves_a_client_that_can_be_closed(doors, kind, action):
-    doors.cluster.create("orders")
-    held = UnansweredRequests(doors, kind)
-    with Client(doors.addresses) as client:
+def test_an_interrupt_ends_a_wait_and_leaves_a_client_that_can_be_closed(servers, kind, action):
+    servers.cluster.create("orders")
+    held = UnansweredRequests(servers, kind)
+    with Client(servers.addresses) as client:
         thread = interrupt_when(held.seen)
         with pytest.raises(KeyboardInterrupt):
             action(client)
@@ -65,25 +65,28 @@ def test_an_interrupt_ends_a_wait_and_leaves_a_client_that_can_be_closed(doors, 
         client.close(timeout_ms=10)
 
 
-def test_a_sender_that_waits_for_room_is_told_of_it(doors, monkeypatch):
+def test_a_sender_that_waits_for_room_is_told_of_it(servers, monkeypatch):
     monkeypatch.setattr("flotilla.client.producer.sync.WAIT_MS_MAX", 60_000)
-    doors.cluster.create("orders")
+    servers.cluster.create("orders")
     started = time.monotonic()
-    with Client(doors.addresses) as client, client.producer("orders", linger_ms=0, buffer_bytes_max=2_000) as producer:
+    with (
+        Client(servers.addresses) as client,
+        client.producer("orders", linger_ms=0, buffer_bytes_max=2_000) as producer,
+    ):
         for _ in range(20):
             producer.send(b"x" * 500)
-    assert len(doors.cluster.stored("orders")) == 20
+    assert len(servers.cluster.stored("orders")) == 20
     assert time.monotonic() - started < 20, "nobody has to look for it from time to time"
 
 
 @pytest.mark.slow
-def test_an_interrupt_in_a_with_block_ends_in_time(doors, caplog):
-    doors.cluster.create("orders")
-    held = UnansweredRequests(doors, Produce)
+def test_an_interrupt_in_a_with_block_ends_in_time(servers, caplog):
+    servers.cluster.create("orders")
+    held = UnansweredRequests(servers, Produce)
     interrupted = []
 
     def work():
-        with Client(doors.addresses) as client, client.producer("orders") as producer:
+        with Client(servers.addresses) as client, client.producer("orders") as producer:
             for _ in range(3):
                 delivery = producer.send(b"x")
             try:
@@ -109,10 +112,10 @@ def test_an_interrupt_in_a_with_block_ends_in_time(doors, caplog):
         (Fetch, lambda client: next(client.reader("orders")), ConnectionClosedError),
     ],
 )
-def test_closing_ends_the_waits_of_other_threads(doors, kind, action, errors):
-    doors.cluster.create("orders")
-    held = UnansweredRequests(doors, kind)
-    client = Client(doors.addresses)
+def test_closing_ends_the_waits_of_other_threads(servers, kind, action, errors):
+    servers.cluster.create("orders")
+    held = UnansweredRequests(servers, kind)
+    client = Client(servers.addresses)
     results = []
 
     def wait() -> None:
@@ -130,9 +133,9 @@ def test_closing_ends_the_waits_of_other_threads(doors, kind, action, errors):
     assert isinstance(results[0], errors)
 
 
-def test_many_threads_share_a_client(doors):
-    doors.cluster.create("orders", partitions=3)
-    with Client(doors.addresses) as client:
+def test_many_threads_share_a_client(servers):
+    servers.cluster.create("orders", partitions=3)
+    with Client(servers.addresses) as client:
 
         def work(name: int) -> None:
             for number in range(50):
@@ -143,7 +146,7 @@ def test_many_threads_share_a_client(doors):
             thread.start()
         for thread in threads:
             thread.join()
-    stored = doors.cluster.stored("orders")
+    stored = servers.cluster.stored("orders")
     assert len(stored) == 300
     for name in range(6):
         own = [value for value in stored if value.startswith(b"%d/" % name)]
@@ -152,9 +155,9 @@ def test_many_threads_share_a_client(doors):
 
 # After so many the parent has a connection of its own thread's, which the child must not use either.
 @pytest.mark.parametrize("count", [1, 20])
-def test_a_child_process_is_refused(doors, count):
-    doors.cluster.create("orders")
-    with Client(doors.addresses) as client, client.producer("orders") as producer:
+def test_a_child_process_is_refused(servers, count):
+    servers.cluster.create("orders")
+    with Client(servers.addresses) as client, client.producer("orders") as producer:
         for _ in range(count):
             client.produce("orders", b"parent")
         pid = os.fork()
@@ -162,7 +165,7 @@ def test_a_child_process_is_refused(doors, count):
             os._exit(_use_in_child(client, producer))
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
         client.produce("orders", b"parent again")
-    assert doors.cluster.stored("orders") == [b"parent"] * count + [b"parent again"]
+    assert servers.cluster.stored("orders") == [b"parent"] * count + [b"parent again"]
 
 
 def _use_in_child(client, producer) -> int:
@@ -176,9 +179,9 @@ def _use_in_child(client, producer) -> int:
     return 0 if refused == 3 else 1
 
 
-def test_a_child_process_can_leave_what_its_parent_has_not_sent(doors):
-    doors.cluster.create("orders")
-    with Client(doors.addresses) as client, client.producer("orders", linger_ms=60_000) as producer:
+def test_a_child_process_can_leave_what_its_parent_has_not_sent(servers):
+    servers.cluster.create("orders")
+    with Client(servers.addresses) as client, client.producer("orders", linger_ms=60_000) as producer:
         producer.send(b"parent")
         pid = os.fork()
         if not pid:
@@ -189,7 +192,7 @@ def test_a_child_process_can_leave_what_its_parent_has_not_sent(doors):
                 os._exit(0)
             os._exit(1)
         assert exit_code(pid) == 0
-    assert doors.cluster.stored("orders") == [b"parent"]
+    assert servers.cluster.stored("orders") == [b"parent"]
 
 
 def exit_code(pid: int) -> int:
@@ -204,9 +207,9 @@ def exit_code(pid: int) -> int:
         time.sleep(0.005)
 
 
-def test_a_client_that_was_forgotten_sends_what_it_has_and_is_reported(doors):
-    doors.cluster.create("orders")
-    client = Client(doors.addresses)
+def test_a_client_that_was_forgotten_sends_what_it_has_and_is_reported(servers):
+    servers.cluster.create("orders")
+    client = Client(servers.addresses)
     reference = weakref.ref(client)
     client.producer("orders", linger_ms=50).send(b"x")
     del client
@@ -219,11 +222,11 @@ def test_a_client_that_was_forgotten_sends_what_it_has_and_is_reported(doors):
             time.sleep(0.005)
     assert len(caught) == 1
     assert re.fullmatch(r"the Client of [\d.:,]+ was not closed", str(caught[0].message))
-    assert doors.cluster.stored("orders") == [b"x"]
+    assert servers.cluster.stored("orders") == [b"x"]
 
 
-def test_a_client_that_was_forgotten_is_reported_and_its_thread_ends(doors):
-    client = Client(doors.addresses)
+def test_a_client_that_was_forgotten_is_reported_and_its_thread_ends(servers):
+    client = Client(servers.addresses)
     client.topics()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -239,9 +242,9 @@ def test_nothing_is_started_before_it_is_needed():
     client.close()
 
 
-def test_a_client_says_what_it_is_and_that_it_is_closed(doors):
-    client = Client(doors.addresses)
-    doors.cluster.create("orders")
+def test_a_client_says_what_it_is_and_that_it_is_closed(servers):
+    client = Client(servers.addresses)
+    servers.cluster.create("orders")
     client.produce("orders", b"x")
     assert re.fullmatch(r"<Client [\d.:,]+>", repr(client))
     client.close()

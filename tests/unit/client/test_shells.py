@@ -43,7 +43,7 @@ def test_the_cluster(connect):
     assert client.admin.remove_node(3).cluster_id == "memory"
 
 
-def test_a_reader_of_a_whole_topic_also_reads_the_partitions_that_it_gets_later(connect, doors, monkeypatch):
+def test_a_reader_of_a_whole_topic_also_reads_the_partitions_that_it_gets_later(connect, servers, monkeypatch):
     monkeypatch.setattr(feed, "REFRESH_MS", 0)
     client = connect()
     client.create_topic("orders", partitions=1)
@@ -78,22 +78,22 @@ def test_an_offset_is_not_negative(connect, offset):
         client.find_offset("orders", 0, offset)
 
 
-def test_leadership_moves(connect, doors):
-    doors.cluster.create("orders")
+def test_leadership_moves(connect, servers):
+    servers.cluster.create("orders")
     client = connect()
     client.produce("orders", b"one")
     client.admin.transfer_leadership("orders", 0, 2)
     assert client.produce("orders", b"two") == Receipt(0, 1)
-    assert doors.cluster.topics["orders"][0].leader == 2
+    assert servers.cluster.topics["orders"][0].leader == 2
 
 
-def test_produce_returns_where_the_record_is(connect, doors):
-    doors.cluster.create("orders")
+def test_produce_returns_where_the_record_is(connect, servers):
+    servers.cluster.create("orders")
     client = connect()
     assert client.produce("orders", b"one", key=b"42", priority=5) == Receipt(0, 0)
     assert client.produce("orders", b"two", headers={"a": b"1"}, ttl_ms=5_000) == Receipt(0, 1)
     assert client.produce("orders", b"three", partition=0, delay_ms=60_000) == Receipt(0, 2)
-    assert doors.cluster.stored("orders") == [b"one", b"two", b"three"]
+    assert servers.cluster.stored("orders") == [b"one", b"two", b"three"]
 
 
 @pytest.mark.parametrize(
@@ -110,42 +110,42 @@ def test_produce_returns_where_the_record_is(connect, doors):
         (b"x", {"timeout_ms": 0}),
     ],
 )
-def test_a_record_that_cannot_be_is_refused_and_the_next_one_is_not(connect, doors, payload, options):
-    doors.cluster.create("orders")
+def test_a_record_that_cannot_be_is_refused_and_the_next_one_is_not(connect, servers, payload, options):
+    servers.cluster.create("orders")
     client = connect()
     with pytest.raises(InvalidArgumentError):
         client.produce("orders", payload, **options)
     assert client.produce("orders", b"fine") == Receipt(0, 0)
 
 
-def test_produce_many(connect, doors):
-    doors.cluster.create("orders", partitions=3)
+def test_produce_many(connect, servers):
+    servers.cluster.create("orders", partitions=3)
     client = connect()
     payloads = [b"%05d" % number for number in range(25_000)]
     receipts = client.produce_many("orders", payloads)
     assert len(receipts) == len(payloads)
     for number in (0, 9_999, 10_000, 24_999, -1):
         receipt = receipts[number]
-        assert doors.cluster.topics["orders"][receipt.partition].values()[receipt.offset] == payloads[number]
-    assert sorted(doors.cluster.stored("orders")) == payloads
-    assert doors.cluster.count(Produce) == 3
+        assert servers.cluster.topics["orders"][receipt.partition].values()[receipt.offset] == payloads[number]
+    assert sorted(servers.cluster.stored("orders")) == payloads
+    assert servers.cluster.count(Produce) == 3
     assert list(client.produce_many("orders", [])) == []
 
 
-def test_produce_many_records(connect, doors):
-    doors.cluster.create("orders", partitions=3)
+def test_produce_many_records(connect, servers):
+    servers.cluster.create("orders", partitions=3)
     client = connect()
     records = [Record(b"%d" % number, key=b"%d" % (number % 7)) for number in range(100)]
     receipts = client.produce_many("orders", records)
     for record, receipt in zip(records, receipts, strict=True):
-        assert doors.cluster.topics["orders"][receipt.partition].values()[receipt.offset] == record.payload
+        assert servers.cluster.topics["orders"][receipt.partition].values()[receipt.offset] == record.payload
     shared = client.produce_many("orders", [b"a", b"b"], key=b"same", headers=[("x", "1")])
     assert shared[0].partition == shared[1].partition
     assert shared[1].offset == shared[0].offset + 1
 
 
-def test_produce_many_tells_how_far_it_came(connect, doors):
-    doors.cluster.create("orders")
+def test_produce_many_tells_how_far_it_came(connect, servers):
+    servers.cluster.create("orders")
     client = connect()
     with pytest.raises(InvalidArgumentError) as caught:
         client.produce_many("orders", [b"fine"] * 10_000 + ["text"])
@@ -157,8 +157,8 @@ def test_a_topic_that_does_not_exist(connect):
         connect().produce("nothing", b"x")
 
 
-def test_a_producer_sends_in_the_background(connect, doors):
-    doors.cluster.create("orders")
+def test_a_producer_sends_in_the_background(connect, servers):
+    servers.cluster.create("orders")
     client = connect()
     with client.producer("orders", linger_ms=60_000) as producer:
         deliveries = [producer.send(b"%d" % number) for number in range(1_000)]
@@ -167,33 +167,33 @@ def test_a_producer_sends_in_the_background(connect, doors):
         assert all(delivery.done() for delivery in deliveries)
         assert [delivery.result() for delivery in deliveries] == [Receipt(0, number) for number in range(1_000)]
         assert deliveries[0].exception() is None
-    assert doors.cluster.count(Produce) < 10
+    assert servers.cluster.count(Produce) < 10
     with pytest.raises(ConnectionClosedError):
         producer.send(b"late")
 
 
 @pytest.mark.parametrize("compression", ["none", "lz4", "zstd"])
-def test_compression(connect, doors, compression):
+def test_compression(connect, servers, compression):
     payload = b"".join([b"the quick brown fox and number %d; " % number for number in range(2_000)])
-    doors.cluster.create("orders")
+    servers.cluster.create("orders")
     client = connect()
     with client.producer("orders", compression=compression) as producer:
         producer.send(payload).result()
-    size = len(doors.cluster.topics["orders"][0].batches[0])
+    size = len(servers.cluster.topics["orders"][0].batches[0])
     assert size > len(payload) if compression == "none" else size < len(payload)
     assert client.reader("orders").poll()[0].payload == payload
 
 
-def test_leaving_a_producer_sends_the_rest(connect, doors):
-    doors.cluster.create("orders")
+def test_leaving_a_producer_sends_the_rest(connect, servers):
+    servers.cluster.create("orders")
     with connect().producer("orders", linger_ms=60_000) as producer:
         producer.send(b"rest")
-    assert doors.cluster.stored("orders") == [b"rest"]
+    assert servers.cluster.stored("orders") == [b"rest"]
 
 
-def test_an_error_that_nobody_looked_at_is_raised_in_the_end(connect, doors):
-    doors.cluster.create("orders")
-    doors.cluster.fault = lambda node, request: InvalidArgumentError("no") if isinstance(request, Produce) else None
+def test_an_error_that_nobody_looked_at_is_raised_in_the_end(connect, servers):
+    servers.cluster.create("orders")
+    servers.cluster.fault = lambda node, request: InvalidArgumentError("no") if isinstance(request, Produce) else None
     client = connect()
     producer = client.producer("orders")
     producer.send(b"x")
@@ -206,14 +206,14 @@ def test_an_error_that_nobody_looked_at_is_raised_in_the_end(connect, doors):
     producer.close()
 
 
-def test_a_full_buffer_makes_send_wait_and_then_fail(connect, doors):
-    doors.cluster.create("orders")
+def test_a_full_buffer_makes_send_wait_and_then_fail(connect, servers):
+    servers.cluster.create("orders")
     client = connect()
     with client.producer("orders", linger_ms=0, buffer_bytes_max=2_000) as producer:
         for _ in range(100):
             producer.send(b"x" * 500)
-    assert len(doors.cluster.stored("orders")) == 100
-    cut_off(client, doors)
+    assert len(servers.cluster.stored("orders")) == 100
+    cut_off(client, servers)
     producer = client.producer("orders", buffer_bytes_max=2_000)
     for _ in range(3):
         producer.send(b"x" * 500)
@@ -221,30 +221,30 @@ def test_a_full_buffer_makes_send_wait_and_then_fail(connect, doors):
         producer.send_record(Record(b"x" * 500), None, 50)
 
 
-def cut_off(client, doors):
+def cut_off(client, servers):
     """From now on the client sends nothing, so nothing can have happened, however slow this machine is."""
-    for node in doors.cluster.addresses:
-        doors.shut(node)
+    for node in servers.cluster.addresses:
+        servers.shut(node)
     with pytest.raises(DeadlineError):
         # Until then it has noticed that its connections are gone.
         client.topics(timeout_ms=50)
 
 
-def test_a_record_that_runs_out_of_time_says_so(connect, doors):
-    doors.cluster.create("orders")
+def test_a_record_that_runs_out_of_time_says_so(connect, servers):
+    servers.cluster.create("orders")
     client = connect()
     client.produce("orders", b"x")
-    cut_off(client, doors)
+    cut_off(client, servers)
     delivery = client.producer("orders", timeout_ms=100).send(b"x")
     with pytest.raises(DeadlineError):
         delivery.result()
 
 
-def test_closing_with_records_unsent_fails_them_in_time(connect, doors):
-    doors.cluster.create("orders")
+def test_closing_with_records_unsent_fails_them_in_time(connect, servers):
+    servers.cluster.create("orders")
     client = connect()
     client.produce("orders", b"x")
-    cut_off(client, doors)
+    cut_off(client, servers)
     producer = client.producer("orders")
     delivery = producer.send(b"x")
     producer.close(timeout_ms=50)
@@ -252,43 +252,43 @@ def test_closing_with_records_unsent_fails_them_in_time(connect, doors):
         delivery.result()
 
 
-def test_every_call_ends_by_its_deadline(connect, doors):
-    doors.cluster.create("orders")
-    doors.cluster.fault = lambda node, request: OverloadedError("full")
+def test_every_call_ends_by_its_deadline(connect, servers):
+    servers.cluster.create("orders")
+    servers.cluster.fault = lambda node, request: OverloadedError("full")
     client = connect(timeout_ms=200)
     for action in (client.topics, lambda: client.produce("orders", b"x"), lambda: client.create_topic("new")):
         with pytest.raises(DeadlineError):
             action()
 
 
-def test_an_outcome_that_is_unknown_is_told_as_such(connect, doors):
-    doors.cluster.fault = lambda node, request: (
+def test_an_outcome_that_is_unknown_is_told_as_such(connect, servers):
+    servers.cluster.fault = lambda node, request: (
         OutcomeUnknownError("leadership was lost") if isinstance(request, CreateTopic) else None
     )
     with pytest.raises(OutcomeUnknownError):
         connect().create_topic("orders")
-    assert doors.cluster.count(CreateTopic) == 1
+    assert servers.cluster.count(CreateTopic) == 1
 
 
-def test_a_broker_that_restarts_is_found_again(connect, doors):
-    doors.cluster.create("orders")
+def test_a_broker_that_restarts_is_found_again(connect, servers):
+    servers.cluster.create("orders")
     client = connect()
     assert client.produce("orders", b"one") == Receipt(0, 0)
-    port = int(doors.cluster.addresses[1].rpartition(":")[2])
-    doors.shut(1)
-    doors.open(1, port)
+    port = int(servers.cluster.addresses[1].rpartition(":")[2])
+    servers.shut(1)
+    servers.open(1, port)
     assert client.produce("orders", b"two") == Receipt(0, 1)
 
 
-def test_nobody_there(connect, doors):
-    cut_off(connect(), doors)
+def test_nobody_there(connect, servers):
+    cut_off(connect(), servers)
 
 
 # Reading.
 
 
-def test_reading_from_the_beginning(connect, doors):
-    doors.cluster.create("orders")
+def test_reading_from_the_beginning(connect, servers):
+    servers.cluster.create("orders")
     client = connect()
     client.produce("orders", b"one", key=b"k", headers={"a": "1"}, priority=3, content_type=2, timestamp_ms=77)
     client.produce_many("orders", [b"two", b"three"])
@@ -302,8 +302,8 @@ def test_reading_from_the_beginning(connect, doors):
         assert [message.payload for message in consumer.poll()] == [b"four"]
 
 
-def test_reading_all_partitions(connect, doors):
-    doors.cluster.create("orders", partitions=3)
+def test_reading_all_partitions(connect, servers):
+    servers.cluster.create("orders", partitions=3)
     client = connect()
     for number in range(30):
         client.produce("orders", b"%d" % number, partition=number % 3)
@@ -324,16 +324,16 @@ def test_reading_all_partitions(connect, doors):
     ("start", "first"),
     [({"offset": 2}, 2), ({"offset": "earliest"}, 0), ({"timestamp_ms": 1_004}, 4), ({}, 0), ({"offset": "latest"}, 6)],
 )
-def test_where_a_reader_begins(connect, doors, start, first):
-    doors.cluster.create("orders")
+def test_where_a_reader_begins(connect, servers, start, first):
+    servers.cluster.create("orders")
     client = connect()
     for number in range(6):
         client.produce("orders", b"x", timestamp_ms=1_000 + number)
     assert client.reader("orders", **start).positions() == {0: first}
 
 
-def test_seeking_is_replaying(connect, doors):
-    doors.cluster.create("orders")
+def test_seeking_is_replaying(connect, servers):
+    servers.cluster.create("orders")
     client = connect()
     for number in range(5):
         client.produce("orders", b"%d" % number, timestamp_ms=1_000 + number)
@@ -353,8 +353,8 @@ def test_seeking_is_replaying(connect, doors):
         consumer.seek("middle")
 
 
-def test_committing_and_going_on(connect, doors):
-    doors.cluster.create("orders")
+def test_committing_and_going_on(connect, servers):
+    servers.cluster.create("orders")
     client = connect()
     client.produce_many("orders", [b"a", b"b", b"c"])
     with client.reader("orders", group="billing") as consumer:
@@ -371,12 +371,12 @@ def test_committing_and_going_on(connect, doors):
         client.reader("orders").commit()
 
 
-def test_what_retention_removed(connect, doors):
-    doors.cluster.create("orders")
+def test_what_retention_removed(connect, servers):
+    servers.cluster.create("orders")
     client = connect()
     for number in range(6):
         client.produce("orders", b"%d" % number)
-    doors.cluster.topics["orders"][0].trim(4)
+    servers.cluster.topics["orders"][0].trim(4)
     with pytest.raises(OffsetOutOfRangeError):
         client.reader("orders", offset=1).poll()
     lenient = client.reader("orders", offset=1, skip_removed=True)
@@ -386,8 +386,8 @@ def test_what_retention_removed(connect, doors):
         beyond.poll()
 
 
-def test_the_next_messages_are_fetched_while_the_application_works(connect, doors):
-    doors.cluster.create("orders")
+def test_the_next_messages_are_fetched_while_the_application_works(connect, servers):
+    servers.cluster.create("orders")
     client = connect()
     for number in range(3):
         client.produce("orders", b"x" * 600 + b"%d" % number)
@@ -396,13 +396,13 @@ def test_the_next_messages_are_fetched_while_the_application_works(connect, door
     for _ in range(1_000):
         # A turn of the client's loop, and of the broker's.
         client.topics()
-        if doors.cluster.count(Fetch) >= 2:
+        if servers.cluster.count(Fetch) >= 2:
             break
-    assert doors.cluster.count(Fetch) >= 2
+    assert servers.cluster.count(Fetch) >= 2
 
 
-def test_offsets(connect, doors):
-    doors.cluster.create("orders")
+def test_offsets(connect, servers):
+    servers.cluster.create("orders")
     client = connect()
     client.produce("orders", b"x", timestamp_ms=500)
     assert client.find_offset("orders", 0, "earliest") == 0
@@ -420,8 +420,8 @@ def test_what_is_not_offered_is_said(connect):
         connect().reader("orders", offset=0, timestamp_ms=0)
 
 
-def test_nothing_goes_on_after_the_end(connect, doors):
-    doors.cluster.create("orders")
+def test_nothing_goes_on_after_the_end(connect, servers):
+    servers.cluster.create("orders")
     client = connect()
     consumer = client.reader("orders")
     consumer.poll(wait_ms=1)

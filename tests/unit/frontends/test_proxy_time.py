@@ -16,7 +16,7 @@ from flotilla.frontends.grpc.server import GrpcServer
 from flotilla.frontends.http.server import HttpServer
 from flotilla.gateway.gateway import Gateway
 from flotilla.types.address import read_addresses
-from tests.unit.client.shells import Doors as Endpoints
+from tests.unit.client.shells import TcpServers as Endpoints
 
 HOUR_MS = 3_600_000
 #: What a machine that is busy may take for something quick.

@@ -32,16 +32,16 @@ from flotilla.types.operations.queue import (
 )
 from flotilla.types.records import Record
 from tests.unit.client.queue_broker import QueuePartition
-from tests.unit.client.queue_doors import queue_doors
-from tests.unit.client.shells import Doors
+from tests.unit.client.queue_servers import queue_servers
+from tests.unit.client.shells import TcpServers
 
 _WAIT_SECONDS_MAX = 30
 _HOUR_MS = 3_600_000
 
 
 @pytest.fixture
-def doors() -> Iterator[Doors]:
-    with queue_doors() as opened:
+def servers() -> Iterator[TcpServers]:
+    with queue_servers() as opened:
         yield opened
 
 
@@ -56,14 +56,14 @@ Work = Callable[[Gateway], Coroutine[Any, Any, None]]
 
 
 @pytest.fixture
-def play(doors: Doors) -> Callable[[Work], None]:
+def play(servers: TcpServers) -> Callable[[Work], None]:
     """Runs a coroutine with a gateway to both nodes; topic `one` has a partition, `two` one at each node."""
-    doors.cluster.create("one", 1)
-    doors.cluster.create("two", 2)
-    assert [part.leader for part in doors.cluster.topics["two"]] == [1, 2]
+    servers.cluster.create("one", 1)
+    servers.cluster.create("two", 2)
+    assert [part.leader for part in servers.cluster.topics["two"]] == [1, 2]
 
     async def run(work: Work) -> None:
-        gateway = Gateway(lambda: read_addresses(doors.addresses))
+        gateway = Gateway(lambda: read_addresses(servers.addresses))
         try:
             async with asyncio.timeout(_WAIT_SECONDS_MAX):
                 await work(gateway)
@@ -92,12 +92,12 @@ def records(*payloads: bytes, **fields: Any) -> list[Record]:
 # Any request.
 
 
-def test_a_request_goes_to_the_leader(play: Callable[[Work], None], doors: Doors) -> None:
+def test_a_request_goes_to_the_leader(play: Callable[[Work], None], servers: TcpServers) -> None:
     async def work(gateway: Gateway) -> None:
         for partition in (0, 1):
             produced = await gateway.ask(Produce("two", partition, encode_batch(records(b"x"))))
             assert produced == Produced(0)
-        doors.cluster.move("two", 0, 2)
+        servers.cluster.move("two", 0, 2)
         assert await gateway.ask(Produce("two", 0, encode_batch(records(b"y")))) == Produced(1)
         reply = await gateway.ask(CreateTopic("three", 3))
         assert len(reply.topic.partitions) == 3
@@ -110,8 +110,8 @@ def test_a_request_goes_to_the_leader(play: Callable[[Work], None], doors: Doors
     play(work)
 
 
-def test_a_missing_topic_is_not_found(play: Callable[[Work], None], doors: Doors) -> None:
-    doors.cluster.allows_create = False
+def test_a_missing_topic_is_not_found(play: Callable[[Work], None], servers: TcpServers) -> None:
+    servers.cluster.allows_create = False
 
     async def work(gateway: Gateway) -> None:
         with pytest.raises(NotFoundError):
@@ -138,15 +138,15 @@ def test_no_brokers_are_known_yet() -> None:
     asyncio.run(run())
 
 
-def test_a_fetch_that_is_cancelled_waits_nowhere(play: Callable[[Work], None], doors: Doors) -> None:
+def test_a_fetch_that_is_cancelled_waits_nowhere(play: Callable[[Work], None], servers: TcpServers) -> None:
     async def work(gateway: Gateway) -> None:
         for _ in range(3):
             waiting = asyncio.ensure_future(gateway.ask(Fetch("one", 0, 0, 100, wait_ms=_HOUR_MS)))
-            await until(lambda: len(doors.cluster._parked) == 1)
+            await until(lambda: len(servers.cluster._parked) == 1)
             waiting.cancel()
-            await until(lambda: not doors.cluster._parked)
+            await until(lambda: not servers.cluster._parked)
             assert (await asyncio.gather(waiting, return_exceptions=True))[0].__class__ is asyncio.CancelledError
-        assert doors.cluster.count(Fetch) == 3
+        assert servers.cluster.count(Fetch) == 3
 
     play(work)
 
@@ -154,19 +154,19 @@ def test_a_fetch_that_is_cancelled_waits_nowhere(play: Callable[[Work], None], d
 # Producing.
 
 
-def test_records_of_many_callers_share_batches(play: Callable[[Work], None], doors: Doors) -> None:
+def test_records_of_many_callers_share_batches(play: Callable[[Work], None], servers: TcpServers) -> None:
     async def work(gateway: Gateway) -> None:
         await gateway.produce("one", records(b"first"))
-        doors.cluster.requests.clear()
+        servers.cluster.requests.clear()
         receipts = await asyncio.gather(*[gateway.produce("one", records(b"%d" % n)) for n in range(100)])
         assert sorted(receipt.offset for (receipt,) in receipts) == list(range(1, 101))
-        assert doors.cluster.count(Produce) <= 10
-        assert sorted(doors.cluster.stored("one")) == sorted([b"first", *[b"%d" % n for n in range(100)]])
+        assert servers.cluster.count(Produce) <= 10
+        assert sorted(servers.cluster.stored("one")) == sorted([b"first", *[b"%d" % n for n in range(100)]])
 
     play(work)
 
 
-def test_receipts_come_in_the_order_of_the_records(play: Callable[[Work], None], doors: Doors) -> None:
+def test_receipts_come_in_the_order_of_the_records(play: Callable[[Work], None], servers: TcpServers) -> None:
     async def work(gateway: Gateway) -> None:
         mixed = [Record(b"%d" % n, key=b"%d" % n, priority=n % 3) for n in range(20)]
         receipts = await gateway.produce("two", mixed)
@@ -180,8 +180,8 @@ def test_receipts_come_in_the_order_of_the_records(play: Callable[[Work], None],
     play(work)
 
 
-def test_an_oversized_record_harms_no_other_caller(play: Callable[[Work], None], doors: Doors) -> None:
-    doors.cluster.settings["one"] = {"payload_bytes_max": "10B"}
+def test_an_oversized_record_harms_no_other_caller(play: Callable[[Work], None], servers: TcpServers) -> None:
+    servers.cluster.settings["one"] = {"payload_bytes_max": "10B"}
 
     async def work(gateway: Gateway) -> None:
         await gateway.produce("one", records(b"warm"))
@@ -193,12 +193,14 @@ def test_an_oversized_record_harms_no_other_caller(play: Callable[[Work], None],
     play(work)
 
 
-def test_a_batch_that_is_refused_for_a_stranger_is_sent_again(play: Callable[[Work], None], doors: Doors) -> None:
+def test_a_batch_refused_for_the_record_of_another_call_is_sent_again(
+    play: Callable[[Work], None], servers: TcpServers
+) -> None:
     def refuse_strangers(node: int, request: object) -> InvalidArgumentError | None:
         is_bad = isinstance(request, Produce) and b"bad" in BatchView(request.batch).payloads()
         return InvalidArgumentError("a record is bad") if is_bad else None
 
-    doors.cluster.fault = refuse_strangers
+    servers.cluster.fault = refuse_strangers
 
     async def work(gateway: Gateway) -> None:
         await gateway.produce("one", records(b"warm"))
@@ -207,16 +209,16 @@ def test_a_batch_that_is_refused_for_a_stranger_is_sent_again(play: Callable[[Wo
             *[gateway.produce("one", records(payload)) for payload in payloads], return_exceptions=True
         )
         assert [isinstance(result, InvalidArgumentError) for result in results] == [n == 3 for n in range(6)]
-        assert sorted(doors.cluster.stored("one")) == sorted([b"warm", *[p for p in payloads if p != b"bad"]])
+        assert sorted(servers.cluster.stored("one")) == sorted([b"warm", *[p for p in payloads if p != b"bad"]])
 
     play(work)
 
 
-def test_a_caller_without_time_fails_alone(play: Callable[[Work], None], doors: Doors) -> None:
+def test_a_caller_without_time_fails_alone(play: Callable[[Work], None], servers: TcpServers) -> None:
     async def work(gateway: Gateway) -> None:
         await gateway.produce("one", records(b"warm"))
         is_held = True
-        doors.cluster.fault = lambda node, request: (
+        servers.cluster.fault = lambda node, request: (
             UnavailableError("held") if is_held and isinstance(request, Produce) else None
         )
         patient = asyncio.ensure_future(gateway.produce("one", records(b"patient"), timeout_ms=20_000))
@@ -225,7 +227,7 @@ def test_a_caller_without_time_fails_alone(play: Callable[[Work], None], doors: 
         is_held = False
         assert len(await patient) == 1
         # That its caller is gone does not take a record back.
-        assert sorted(doors.cluster.stored("one")) == [b"hasty", b"patient", b"warm"]
+        assert sorted(servers.cluster.stored("one")) == [b"hasty", b"patient", b"warm"]
 
     play(work)
 
@@ -257,44 +259,44 @@ def test_no_leader_is_forgotten_while_another_has_much(play: Callable[[Work], No
 
 @pytest.mark.usefixtures("long_parking")
 def test_a_parked_poll_is_woken_by_any_leader_and_leaves_nothing_behind(
-    play: Callable[[Work], None], doors: Doors
+    play: Callable[[Work], None], servers: TcpServers
 ) -> None:
     async def work(gateway: Gateway) -> None:
         await gateway.poll(Poll("two", "g", "me"))
         for partition in (1, 0, 1):
             waiting = asyncio.ensure_future(gateway.poll(Poll("two", "g", "me", wait_ms=_HOUR_MS)))
-            await until(lambda: len(doors.cluster._waiting) == 2)
+            await until(lambda: len(servers.cluster._waiting) == 2)
             await gateway.produce("two", records(b"%d" % partition), partition=partition)
             assert values(await waiting) == [b"%d" % partition]
-            await until(lambda: not doors.cluster._waiting)
-        assert doors.cluster.count(Withdraw) == 0, "a connection's own matter"
+            await until(lambda: not servers.cluster._waiting)
+        assert servers.cluster.count(Withdraw) == 0, "a connection's own matter"
 
     play(work)
 
 
 @pytest.mark.usefixtures("long_parking")
-def test_a_poll_that_is_cancelled_holds_nothing(play: Callable[[Work], None], doors: Doors) -> None:
+def test_a_poll_that_is_cancelled_holds_nothing(play: Callable[[Work], None], servers: TcpServers) -> None:
     async def work(gateway: Gateway) -> None:
         for topic, leaders in (("one", 1), ("two", 2)):
             waiting = asyncio.ensure_future(gateway.poll(Poll(topic, "g", "me", wait_ms=_HOUR_MS)))
-            await until(lambda leaders=leaders: len(doors.cluster._waiting) == leaders)
+            await until(lambda leaders=leaders: len(servers.cluster._waiting) == leaders)
             waiting.cancel()
             await asyncio.gather(waiting, return_exceptions=True)
-            await until(lambda: not doors.cluster._waiting)
+            await until(lambda: not servers.cluster._waiting)
             await gateway.produce(topic, records(b"x"), partition=0)
             assert values(await gateway.poll(Poll(topic, "g", "you", wait_ms=5_000))) == [b"x"]
 
     play(work)
 
 
-def test_messages_of_a_caller_that_left_are_released(play: Callable[[Work], None], doors: Doors) -> None:
+def test_messages_of_a_caller_that_left_are_released(play: Callable[[Work], None], servers: TcpServers) -> None:
     """Polls are cancelled just as messages come: whatever was leased for them is soon there for others, uncounted."""
 
     async def work(gateway: Gateway) -> None:
         await gateway.poll(Poll("one", "g", "me"))
         for number in range(20):
             waiting = asyncio.ensure_future(gateway.poll(Poll("one", "g", "me", wait_ms=20_000)))
-            await until(lambda: bool(doors.cluster._waiting))
+            await until(lambda: bool(servers.cluster._waiting))
             await gateway.produce("one", records(b"%d" % number))
             waiting.cancel()
             result = (await asyncio.gather(waiting, return_exceptions=True))[0]
@@ -311,22 +313,22 @@ def test_messages_of_a_caller_that_left_are_released(play: Callable[[Work], None
     play(work)
 
 
-def test_a_poll_rides_through_a_change_of_leaders(play: Callable[[Work], None], doors: Doors) -> None:
+def test_a_poll_rides_through_a_change_of_leaders(play: Callable[[Work], None], servers: TcpServers) -> None:
     async def work(gateway: Gateway) -> None:
         waiting = asyncio.ensure_future(gateway.poll(Poll("one", "g", "me", wait_ms=20_000)))
-        await until(lambda: len(doors.cluster._waiting) == 1)
-        doors.run(_call(lambda: doors.cluster.move("one", 0, 2)))
+        await until(lambda: len(servers.cluster._waiting) == 1)
+        servers.run(_call(lambda: servers.cluster.move("one", 0, 2)))
         await gateway.produce("one", records(b"x"))
         assert values(await waiting) == [b"x"]
 
     play(work)
 
 
-def test_with_auto_ack_one_leader_is_polled_at_a_time(play: Callable[[Work], None], doors: Doors) -> None:
+def test_with_auto_ack_one_leader_is_polled_at_a_time(play: Callable[[Work], None], servers: TcpServers) -> None:
     async def work(gateway: Gateway) -> None:
         waiting = asyncio.ensure_future(gateway.poll(Poll("two", "g", "me", wait_ms=20_000, is_auto_ack=True)))
-        await until(lambda: doors.cluster.count(Poll) >= 3)
-        assert not doors.cluster._waiting
+        await until(lambda: servers.cluster.count(Poll) >= 3)
+        assert not servers.cluster._waiting
         await gateway.produce("two", records(b"x"), partition=1)
         polled = await waiting
         assert values(polled) == [b"x"]
@@ -335,7 +337,7 @@ def test_with_auto_ack_one_leader_is_polled_at_a_time(play: Callable[[Work], Non
     play(work)
 
 
-def test_long_polls_delay_no_other_request(play: Callable[[Work], None], doors: Doors) -> None:
+def test_long_polls_delay_no_other_request(play: Callable[[Work], None], servers: TcpServers) -> None:
     """More long polls than a connection may carry, and still everything else is answered."""
     total = 2 * LONG_POLLS_MAX + 50
 
@@ -344,7 +346,7 @@ def test_long_polls_delay_no_other_request(play: Callable[[Work], None], doors: 
             asyncio.ensure_future(gateway.poll(Poll("one", "g", f"m{n}", max_messages=1, wait_ms=25_000)))
             for n in range(total)
         ]
-        await until(lambda: len(doors.cluster._waiting) == total)
+        await until(lambda: len(servers.cluster._waiting) == total)
         await gateway.produce("one", records(*[b"%d" % n for n in range(total)]))
         found = [value for polled in await asyncio.gather(*polls) for value in values(polled)]
         assert sorted(found) == sorted(b"%d" % n for n in range(total))
@@ -353,7 +355,7 @@ def test_long_polls_delay_no_other_request(play: Callable[[Work], None], doors: 
 
 
 def test_partitions_that_a_topic_gets_later_are_found(
-    play: Callable[[Work], None], doors: Doors, monkeypatch: pytest.MonkeyPatch
+    play: Callable[[Work], None], servers: TcpServers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(long_poll_connections, "FRESH_MS", 0)
 
@@ -362,10 +364,10 @@ def test_partitions_that_a_topic_gets_later_are_found(
         assert values(await gateway.poll(Poll("one", "g", "me"))) == [b"0"]
 
         def grow() -> None:
-            parts = doors.cluster.topics["one"]
-            parts.append(QueuePartition(2, doors.cluster, "one"))
+            parts = servers.cluster.topics["one"]
+            parts.append(QueuePartition(2, servers.cluster, "one"))
 
-        doors.run(_call(grow))
+        servers.run(_call(grow))
 
         async def has_spread() -> bool:
             (receipt,) = await gateway.produce("one", records(b"x", key=b"%d" % time.time_ns()))
@@ -387,7 +389,7 @@ def test_partitions_that_a_topic_gets_later_are_found(
 # Leases.
 
 
-def test_leases_outlive_their_leader(play: Callable[[Work], None], doors: Doors) -> None:
+def test_leases_outlive_their_leader(play: Callable[[Work], None], servers: TcpServers) -> None:
     """Forwarded leases are presented to the next leader, which keeps them and honours the ack."""
 
     async def work(gateway: Gateway) -> None:
@@ -395,16 +397,16 @@ def test_leases_outlive_their_leader(play: Callable[[Work], None], doors: Doors)
         polled = await gateway.poll(Poll("one", "g", "me", visibility_ms=60_000))
         (delivery,) = polled.deliveries
         await gateway.ask(Settle("one", 0, "g", ACK, [LeaseRange(delivery.lease_id, 0, 1)]))
-        doors.cluster.requests.clear()
+        servers.cluster.requests.clear()
 
         def fail_over() -> None:
-            doors.cluster.move("one", 0, 2)
-            doors.cluster.drop(1)
+            servers.cluster.move("one", 0, 2)
+            servers.cluster.drop(1)
 
-        doors.run(_call(fail_over))
-        await asyncio.get_running_loop().run_in_executor(None, doors.shut, 1)
-        await until(lambda: doors.cluster.count(Extend) > 0)
-        shown = [request for _, request in doors.cluster.requests if isinstance(request, Extend)]
+        servers.run(_call(fail_over))
+        await asyncio.get_running_loop().run_in_executor(None, servers.shut, 1)
+        await until(lambda: servers.cluster.count(Extend) > 0)
+        shown = [request for _, request in servers.cluster.requests if isinstance(request, Extend)]
         assert shown[0].leases == [LeaseRange(delivery.lease_id, 1, 2)]
         assert 0 < shown[0].visibility_ms <= 60_000
         assert values(await gateway.poll(Poll("one", "g", "you", wait_ms=300))) == []
@@ -439,19 +441,19 @@ def test_a_subscription_delivers_within_its_credit(play: Callable[[Work], None])
 
 
 @pytest.mark.usefixtures("long_parking")
-def test_a_subscription_spans_all_leaders_and_their_changes(play: Callable[[Work], None], doors: Doors) -> None:
+def test_a_subscription_spans_all_leaders_and_their_changes(play: Callable[[Work], None], servers: TcpServers) -> None:
     async def work(gateway: Gateway) -> None:
         subscription = await gateway.subscribe(Subscribe("two", "g", "me", 100))
         found: list[bytes] = []
         for number, partition in enumerate((0, 1, 0, 1)):
             if number == 2:
-                doors.run(_call(lambda: doors.cluster.move("two", 0, 2)))
+                servers.run(_call(lambda: servers.cluster.move("two", 0, 2)))
             await gateway.produce("two", records(b"%d" % number), partition=partition)
             while len(found) <= number:
                 found += values(await anext(subscription))
         assert found == [b"0", b"1", b"2", b"3"]
         subscription.close()
-        await until(lambda: not doors.cluster._waiting)
+        await until(lambda: not servers.cluster._waiting)
 
     play(work)
 
@@ -475,8 +477,8 @@ def test_messages_beyond_the_credit_wait_and_are_released(play: Callable[[Work],
     play(work)
 
 
-def test_a_subscription_raises_a_lasting_error(play: Callable[[Work], None], doors: Doors) -> None:
-    doors.cluster.fault = lambda node, request: InvalidArgumentError("no") if isinstance(request, Poll) else None
+def test_a_subscription_raises_a_lasting_error(play: Callable[[Work], None], servers: TcpServers) -> None:
+    servers.cluster.fault = lambda node, request: InvalidArgumentError("no") if isinstance(request, Poll) else None
 
     async def work(gateway: Gateway) -> None:
         subscription = await gateway.subscribe(Subscribe("one", "g", "me", 1))

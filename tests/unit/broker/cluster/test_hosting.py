@@ -16,7 +16,7 @@ from flotilla.types.operations import (
     Produce,
     Produced,
 )
-from tests.unit.broker.fleet import Fleet, Node, batch, lone, three
+from tests.unit.broker.fleet import Fleet, Node, batch, single_node, three
 
 
 def groups(node: Node) -> list[GroupId]:
@@ -67,7 +67,7 @@ def test_a_deleted_topic_is_really_removed_and_confirmed_and_its_name_is_free() 
 
 
 def test_a_removal_is_confirmed_when_it_has_had_time_to_be_durable() -> None:
-    node = lone()
+    node = single_node()
     node.fleet.create("t")
     node.call(DeleteTopic("t"))
     assert (groups(node), len(tombstones(node))) == ([], 1)
@@ -93,7 +93,7 @@ def test_a_node_that_was_away_removes_topics_deleted_meanwhile() -> None:
 
 def test_a_removal_that_a_crash_undid_is_done_again() -> None:
     """The metadata have the tombstone already; after the restart the group is never hosted again."""
-    node = lone()
+    node = single_node()
     node.fleet.create("t")
     node.call(DeleteTopic("t"))
     kept = node.store.groups.keys()
@@ -106,7 +106,7 @@ def test_a_removal_that_a_crash_undid_is_done_again() -> None:
 
 
 def test_data_of_a_tombstone_is_removed_although_no_host_has_it() -> None:
-    node = lone()
+    node = single_node()
     node.fleet.create("t")
     group = groups(node)[0]
     # As after a restart from a snapshot in which the topic is gone: on the disk, but not hosted.
@@ -190,9 +190,9 @@ def test_a_question_that_fails_is_asked_again() -> None:
 
 
 def test_a_state_that_is_replaced_is_followed() -> None:
-    other = lone()
+    other = single_node()
     other.fleet.create("t", 3)
-    node = lone()
+    node = single_node()
     node.machine.restore(other.machine.snapshot())
     node.fleet.settle()
     assert [host.number for host in node.membership.hosts.values()] == [0, 1, 2]

@@ -41,7 +41,7 @@ from tests.unit.broker.fleet import Fleet, Node, batch, client_address, peer_add
 LONG_MS = 120_000
 
 
-class Books:
+class Ledger:
     """What was acknowledged, and whether it is still there."""
 
     def __init__(self, fleet: Fleet, topic: str, partitions: int = 1) -> None:
@@ -152,14 +152,14 @@ def settled(fleet: Fleet, topic: str, partitions: int = 1) -> bool:
 def test_a_partition_moves_with_everything_and_leaves_nothing_behind() -> None:
     fleet = Fleet(4).form()
     leader = fleet.create("t")
-    books = Books(fleet, "t")
-    books.produce(50)
+    ledger = Ledger(fleet, "t")
+    ledger.produce(50)
     before = place(fleet).replicas
     newcomer = next(node for node in fleet.nodes if node not in before)
     leaver = before[1]
     plan(fleet, before[0], before[2], newcomer)
     for _ in range(100):
-        books.produce()
+        ledger.produce()
         fleet.advance(50)
     wait_still(fleet)
     assert place(fleet).replicas == (before[0], before[2], newcomer)
@@ -170,60 +170,60 @@ def test_a_partition_moves_with_everything_and_leaves_nothing_behind() -> None:
     for node in place(fleet).replicas[1:]:
         fleet.leader("t").transfer(place(fleet).group, node)
         fleet.wait(lambda node=node: fleet.leader("t").node == node)
-        books.check(least=100)
+        ledger.check(least=100)
 
 
 def test_the_leader_itself_moves() -> None:
     fleet = Fleet(4).form()
     leader = fleet.create("t")
-    books = Books(fleet, "t")
-    books.produce(10)
+    ledger = Ledger(fleet, "t")
+    ledger.produce(10)
     before = place(fleet).replicas
     newcomer = next(node for node in fleet.nodes if node not in before)
     plan(fleet, newcomer, *(node for node in before if node != leader.node))
     wait_still(fleet)
     assert leader.node not in voters(fleet)
     fleet.wait(lambda: fleet.leader("t").node == newcomer, LONG_MS)
-    books.produce(5)
-    books.check(least=15)
+    ledger.produce(5)
+    ledger.check(least=15)
 
 
 def test_missing_replicas_are_added_when_brokers_join() -> None:
     fleet = Fleet(1).form()
     fleet.create("t")
-    books = Books(fleet, "t")
-    books.produce(10)
+    ledger = Ledger(fleet, "t")
+    ledger.produce(10)
     assert place(fleet).replicas == (1,)
     for node in (2, 3):
         fleet.add(node)
         fleet.let_in(node)
     fleet.wait(lambda: len(place(fleet).replicas) == 3 and is_still(fleet), LONG_MS)
     assert voters(fleet) == (1, 2, 3)
-    books.produce(5)
-    books.check(least=15)
+    ledger.produce(5)
+    ledger.check(least=15)
 
 
 def test_a_partition_of_one_moves() -> None:
     fleet = Fleet(2).form()
     fleet.controller().call(CreateTopic("t", 1, 1))
     leader = fleet.leader("t")
-    books = Books(fleet, "t")
-    books.produce(10)
+    ledger = Ledger(fleet, "t")
+    ledger.produce(10)
     fleet.settle()
     other = 3 - leader.node
     plan(fleet, other)
     wait_still(fleet)
     assert place(fleet).replicas == (other,)
     assert fleet.leader("t").node == other
-    books.check(least=10)
+    ledger.check(least=10)
 
 
 @pytest.mark.parametrize(("factor", "width"), [(1, 1), (2, 2), (5, 5)])
 def test_the_replication_factor_is_changed(factor: int, width: int) -> None:
     fleet = Fleet(5).form()
     fleet.create("t", 2)
-    books = Books(fleet, "t", 2)
-    books.produce(10)
+    ledger = Ledger(fleet, "t", 2)
+    ledger.produce(10)
     answer = fleet.controller().call(AlterTopic("t", 3, {}, factor))
     assert answer.code == "TopicReply", answer.result
     wait_still(fleet)
@@ -231,7 +231,7 @@ def test_the_replication_factor_is_changed(factor: int, width: int) -> None:
     assert [len(partition.replicas) for partition in topic.partitions] == [width] * 3
     assert topic.replication_factor == factor
     assert settled(fleet, "t", 3)
-    books.check(least=20)
+    ledger.check(least=20)
 
 
 def test_a_factor_above_the_number_of_brokers_is_refused() -> None:
@@ -318,8 +318,8 @@ def test_a_plan_that_is_given_up_is_undone() -> None:
 def test_a_cluster_that_grew_is_evened_out() -> None:
     fleet = Fleet(3).form()
     fleet.create("t", 8)
-    books = Books(fleet, "t", 8)
-    books.produce(5)
+    ledger = Ledger(fleet, "t", 8)
+    ledger.produce(5)
     fleet.add(4)
     fleet.let_in(4)
     fleet.wait(
@@ -337,7 +337,7 @@ def test_a_cluster_that_grew_is_evened_out() -> None:
     assert [state.load(node).replicas for node in fleet.nodes] == [6, 6, 6, 6]
     assert [state.load(node).leaders for node in fleet.nodes] == [2, 2, 2, 2]
     assert settled(fleet, "t", 8)
-    books.check(least=40)
+    ledger.check(least=40)
     assert controller.call(Rebalance()).result == MovesPlanned([])
 
 
@@ -384,8 +384,8 @@ def test_replicas_are_described_by_their_leader() -> None:
 def test_a_broker_drains_and_can_come_back() -> None:
     fleet = Fleet(4).form()
     fleet.create("t", 6)
-    books = Books(fleet, "t", 6)
-    books.produce(5)
+    ledger = Ledger(fleet, "t", 6)
+    ledger.produce(5)
     assert fleet.controller().call(DrainNode(2)).code == "Done"
     fleet.wait(lambda: not fleet.controller().machine.state.assignments_to(2), LONG_MS)
     wait_still(fleet)
@@ -395,15 +395,15 @@ def test_a_broker_drains_and_can_come_back() -> None:
     assert 2 not in place(fleet, "u").replicas
     assert fleet.controller().call(DrainNode(2, is_draining=False)).code == "Done"
     assert fleet.controller().catalog.brokers()[2].state == ACTIVE
-    books.check(least=30)
+    ledger.check(least=30)
 
 
 @pytest.mark.parametrize("is_dead", [False, True])
 def test_a_broker_leaves_with_everything_moved_elsewhere(is_dead: bool) -> None:
     fleet = Fleet(4).form()
     fleet.create("t", 4)
-    books = Books(fleet, "t", 4)
-    books.produce(10)
+    ledger = Ledger(fleet, "t", 4)
+    ledger.produce(10)
     fleet.settle()
     leaver = fleet.controller().node
     if is_dead:
@@ -415,8 +415,8 @@ def test_a_broker_leaves_with_everything_moved_elsewhere(is_dead: bool) -> None:
     fleet.wait(lambda: leaver not in raft(controller, METADATA_GROUP).configuration.members())
     assert all(leaver not in partition.replicas for partition in controller.catalog.topic("t").partitions)
     assert settled(fleet, "t", 4)
-    books.produce(5)
-    books.check(least=60)
+    ledger.produce(5)
+    ledger.check(least=60)
     assert controller.call(RemoveNode(leaver)).code == "ClusterReply", "repeating is fine"
 
 
@@ -453,14 +453,14 @@ def lose(fleet: Fleet, node: NodeId) -> Node:
 def test_a_node_without_its_disk_comes_back_as_a_newcomer_and_nothing_is_lost() -> None:
     fleet = Fleet(3).form()
     fleet.create("t", 3)
-    books = Books(fleet, "t", 3)
-    books.produce(20)
+    ledger = Ledger(fleet, "t", 3)
+    ledger.produce(20)
     fleet.settle()
     group = place(fleet).group
     box = lose(fleet, 3)
     begun: dict[int, bool] = {}
     for _ in range(600):
-        books.produce()
+        ledger.produce()
         fleet.advance(20)
         for number in (METADATA_GROUP, group, group + 1, group + 2):
             if box.holds(number) and number not in begun:
@@ -473,12 +473,12 @@ def test_a_node_without_its_disk_comes_back_as_a_newcomer_and_nothing_is_lost() 
     assert begun == dict.fromkeys((METADATA_GROUP, group, group + 1, group + 2), True)
     fleet.wait(lambda: settled(fleet, "t", 3) and is_still(fleet), LONG_MS)
     fleet.wait(lambda: 3 in raft(fleet.controller(), METADATA_GROUP).configuration.voters)
-    books.check(least=100)
+    ledger.check(least=100)
     # It is a full member: it carries the cluster when another one is gone.
     fleet.kill(1)
     fleet.leader("t")
-    books.produce(5)
-    books.check(least=100)
+    ledger.produce(5)
+    ledger.check(least=100)
 
 
 def test_while_a_partition_cannot_agree_the_lost_disk_counts_for_nothing() -> None:
@@ -488,10 +488,10 @@ def test_while_a_partition_cannot_agree_the_lost_disk_counts_for_nothing() -> No
     late, lost = (fleet.nodes[node] for node in place(fleet).replicas if node != leader.node)
     group = place(fleet).group
     fleet.isolate(late.node)
-    books = Books(fleet, "t")
-    books.produce(5)
+    ledger = Ledger(fleet, "t")
+    ledger.produce(5)
     fleet.advance(200)
-    assert len(books.acked) == 5
+    assert len(ledger.acked) == 5
     fleet.kill(leader.node)
     fleet.heal(late.node)
     fleet.kill(lost.node)
@@ -506,14 +506,14 @@ def test_while_a_partition_cannot_agree_the_lost_disk_counts_for_nothing() -> No
     fleet.restart(leader.node)
     fleet.wait(lambda: settled(fleet, "t") and is_still(fleet), LONG_MS)
     assert lost.holds(group)
-    books.check(least=5)
+    ledger.check(least=5)
 
 
 def test_repeated_transfers_to_a_lost_replica_do_not_keep_it_out() -> None:
     fleet = Fleet(3).form()
     leader = fleet.create("t")
-    books = Books(fleet, "t")
-    books.produce(100)
+    ledger = Ledger(fleet, "t")
+    ledger.produce(100)
     fleet.advance(500)
     lost = next(fleet.nodes[node] for node in place(fleet).replicas if node != leader.node)
     fleet.kill(lost.node)
@@ -527,21 +527,21 @@ def test_repeated_transfers_to_a_lost_replica_do_not_keep_it_out() -> None:
         return lost.holds(place(fleet).group) and settled(fleet, "t") and is_still(fleet)
 
     fleet.wait(is_back, LONG_MS)
-    books.check(least=100)
+    ledger.check(least=100)
 
 
 def test_a_disk_that_is_lost_again_and_again() -> None:
     fleet = Fleet(3).form()
     fleet.create("t")
-    books = Books(fleet, "t")
+    ledger = Ledger(fleet, "t")
     for turn in range(4):
-        books.produce(5)
+        ledger.produce(5)
         lose(fleet, 2)
         # At first before it has got far, later when it is back.
         fleet.advance(400 + 1500 * turn)
     fleet.wait(lambda: settled(fleet, "t") and is_still(fleet), LONG_MS)
     assert fleet.controller().catalog.brokers()[2].incarnation == fleet.nodes[2].incarnation
-    books.check(least=20)
+    ledger.check(least=20)
 
 
 def test_a_node_that_founds_again_on_an_empty_disk_is_not_let_in() -> None:
@@ -552,10 +552,10 @@ def test_a_node_that_founds_again_on_an_empty_disk_is_not_let_in() -> None:
     # Node 'late' misses what the other two agree on.
     late, lost = others
     fleet.isolate(late.node)
-    books = Books(fleet, "t")
-    books.produce(5)
+    ledger = Ledger(fleet, "t")
+    ledger.produce(5)
     fleet.advance(200)
-    assert len(books.acked) == 5
+    assert len(ledger.acked) == 5
     fleet.kill(leader.node)
     fleet.kill(lost.node)
     fleet.heal(late.node)
@@ -568,7 +568,7 @@ def test_a_node_that_founds_again_on_an_empty_disk_is_not_let_in() -> None:
     assert not any(_leads(box, "t", 0) for box in (late, lost))
     fleet.restart(leader.node)
     fleet.wait(lambda: _leads(leader, "t", 0) or _leads(late, "t", 0), LONG_MS)
-    books.check(least=5)
+    ledger.check(least=5)
 
 
 def test_an_old_disk_that_comes_back_after_its_node_was_replaced_takes_part_in_nothing() -> None:
@@ -583,7 +583,7 @@ def test_an_old_disk_that_comes_back_after_its_node_was_replaced_takes_part_in_n
     fleet.advance(5000)
     assert not fleet.is_linked(3, 1)
     assert not fleet.is_linked(3, 2)
-    Books(fleet, "t").produce()
+    Ledger(fleet, "t").produce()
     fleet.leader("t")
 
 
@@ -633,9 +633,9 @@ def test_moves_crashes_and_lost_disks_in_any_order_lose_nothing(seed: int) -> No
     random = Random(seed)
     fleet = Fleet(4).form()
     fleet.create("t", 2)
-    books = Books(fleet, "t", 2)
+    ledger = Ledger(fleet, "t", 2)
     for _ in range(60):
-        books.produce()
+        ledger.produce()
         fleet.advance(random.randrange(20, 600))
         down = [node for node, box in fleet.nodes.items() if not box.is_running]
         dice = random.random()
@@ -660,6 +660,6 @@ def test_moves_crashes_and_lost_disks_in_any_order_lose_nothing(seed: int) -> No
         if not box.is_running:
             fleet.restart(node)
     fleet.wait(lambda: is_still(fleet) and settled(fleet, "t", 2), LONG_MS)
-    books.produce(3)
+    ledger.produce(3)
     fleet.settle()
-    books.check(least=50)
+    ledger.check(least=50)

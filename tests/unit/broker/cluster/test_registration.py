@@ -6,7 +6,7 @@ from flotilla.broker.catalog import METADATA_GROUP
 from flotilla.metadata.commands import RegisterBroker, encode_command
 from flotilla.types.errors import FlotillaError
 from flotilla.types.operations import ClusterReply, CreateTopic, Fetch, InitCluster, JoinCluster, RemoveNode
-from tests.unit.broker.fleet import CLUSTER, Fleet, Node, client_address, lone, peer_address, three
+from tests.unit.broker.fleet import CLUSTER, Fleet, Node, client_address, peer_address, single_node, three
 
 
 def join(node: int, peer: str = "", client: str = "") -> JoinCluster:
@@ -53,7 +53,7 @@ def test_nodes_register_themselves_and_know_each_other() -> None:
 
 
 def test_a_known_node_is_not_registered_again() -> None:
-    node = lone()
+    node = single_node()
     before = logged(node)
     node.fleet.advance(5000)
     assert logged(node) == before
@@ -72,7 +72,7 @@ def test_a_node_that_would_be_refused_does_not_fill_the_log() -> None:
 
 
 def test_a_bad_committed_address_stops_no_node() -> None:
-    node = lone()
+    node = single_node()
     row = RegisterBroker(CLUSTER, 9, "nonsense", "nonsense", "", "", "1", 1)
     node.propose(METADATA_GROUP, encode_command(row), lambda _: None)
     node.fleet.settle()
@@ -105,7 +105,7 @@ def test_a_join_can_be_repeated_until_the_node_votes() -> None:
 
 def test_an_unused_id_may_come_from_another_address() -> None:
     """Registered, but its membership never began: a node that died before it had anything."""
-    node = lone()
+    node = single_node()
     node.change_members = lambda *_: None  # type: ignore[method-assign]
     node.call(join(2))
     del node.change_members
@@ -130,7 +130,7 @@ def test_an_unused_id_may_come_from_another_address() -> None:
     ],
 )
 def test_joins_that_are_refused_change_nothing(request_: JoinCluster, code: str) -> None:
-    node = lone()
+    node = single_node()
     node.call(join(2))
     before = (logged(node), dict(node.links))
     assert node.call(request_).code == code
@@ -209,7 +209,7 @@ def test_removals_that_are_refused(node: int, code: str) -> None:
 
 
 def test_the_last_voter_stays() -> None:
-    node = lone()
+    node = single_node()
     assert node.call(RemoveNode(1)).code == "CONFIGURATION_CHANGE"
     assert 1 in node.catalog.brokers()
     node.fleet.create("t")

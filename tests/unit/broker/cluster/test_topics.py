@@ -16,7 +16,7 @@ from flotilla.types.operations import (
     TopicInfo,
     TopicReply,
 )
-from tests.unit.broker.fleet import Answer, Fleet, Node, client_address, lone, three
+from tests.unit.broker.fleet import Answer, Fleet, Node, client_address, single_node, three
 
 
 def topic_of(answer: Answer) -> TopicInfo:
@@ -32,7 +32,7 @@ def names(node: Node, *asked: str, create: bool = False) -> list[str]:
 
 @pytest.fixture
 def node() -> Node:
-    node = lone()
+    node = single_node()
     node.fleet.create("orders")
     return node
 
@@ -127,13 +127,13 @@ def test_missing_topics_come_to_be_on_demand(node: Node) -> None:
 
 
 def test_topics_are_not_created_where_that_is_not_allowed() -> None:
-    node = lone(auto_create_topics=False)
+    node = single_node(auto_create_topics=False)
     assert node.call(GetMetadata(["a"], create=True)).code == "NOT_FOUND"
     assert names(node) == []
 
 
 def test_defaults_of_the_cluster_are_used() -> None:
-    node = lone(default_partitions=3, default_replication_factor=2)
+    node = single_node(default_partitions=3, default_replication_factor=2)
     created = topic_of(node.call(CreateTopic("t")))
     assert (len(created.partitions), created.settings["replication_factor"]) == (3, "2")
 

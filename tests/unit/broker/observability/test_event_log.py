@@ -9,7 +9,7 @@ import pytest
 from flotilla.broker.observability.event_log import EventLog
 from flotilla.raft.roles import FOLLOWER, LEADER
 from flotilla.types.operations import CreateTopic
-from tests.unit.broker.fleet import Fleet, Node, client_address, lone, three
+from tests.unit.broker.fleet import Fleet, Node, client_address, single_node, three
 
 Lines = list[tuple[str, dict[str, Any]]]
 
@@ -39,7 +39,7 @@ def chronicle_of(box: Node) -> EventLog:
 
 
 def test_changes_of_leadership_are_logged_by_name(reader: Reader) -> None:
-    node = lone()
+    node = single_node()
     chronicle = chronicle_of(node)
     chronicle.look()
     assert reader.take() == [
@@ -58,7 +58,7 @@ def test_changes_of_leadership_are_logged_by_name(reader: Reader) -> None:
 
 
 def test_a_replica_that_forgot_is_reported_once(reader: Reader) -> None:
-    node = lone()
+    node = single_node()
     events = chronicle_of(node)
     events.look()
     reader.take()
@@ -92,7 +92,7 @@ def test_a_failover_of_many_partitions_writes_few_lines(reader: Reader) -> None:
 
 
 def test_a_thousand_partitions_are_one_line_in_each_direction(reader: Reader) -> None:
-    box = lone()
+    box = single_node()
     rafts = {group: SimpleNamespace(role=FOLLOWER, damaged=[], forgotten_count=0) for group in range(100, 1100)}
     replicas: Any = {group: SimpleNamespace(raft=raft) for group, raft in rafts.items()}
     chronicle = EventLog(1, box.catalog, replicas, {})
@@ -108,7 +108,7 @@ def test_a_thousand_partitions_are_one_line_in_each_direction(reader: Reader) ->
 
 
 def test_repairs_are_logged_when_they_begin_and_end(reader: Reader) -> None:
-    node = lone()
+    node = single_node()
     node.fleet.create("orders")
     replica = node.partition("orders").replica
     chronicle = chronicle_of(node)
@@ -126,7 +126,7 @@ def test_repairs_are_logged_when_they_begin_and_end(reader: Reader) -> None:
 
 
 def test_a_repair_between_two_looks_is_logged(reader: Reader) -> None:
-    node = lone()
+    node = single_node()
     node.fleet.create("orders")
     chronicle = chronicle_of(node)
     chronicle.look()

@@ -16,7 +16,7 @@ from flotilla.types.operations import (
     Reply,
 )
 from flotilla.types.operations.queue import Delivery, Pushed, Subscribe
-from tests.unit.broker.lone_node import SilentService
+from tests.unit.broker.single_node import SilentService
 from tests.unit.partition.batches import batch
 
 

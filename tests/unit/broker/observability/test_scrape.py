@@ -12,13 +12,13 @@ from flotilla.runtime.observability.metrics import METRICS, STATE_DAMAGED
 from flotilla.types.errors import DiskFullError, FlotillaError, NotFoundError
 from flotilla.types.operations import Fetch, Fetched, Produce, Produced, Reply
 from flotilla.types.operations.queue import Delivery, GroupDescription, Poll, Polled
-from tests.unit.broker.lone_node import ABSENT, LoneNode, run
+from tests.unit.broker.single_node import ABSENT, SingleNode, run
 from tests.unit.partition.batches import batch
 from tests.unit.runtime.exposition import Family, check_histogram, parse
 
 
-async def scrape(lone: LoneNode) -> dict[str, Family]:
-    return parse((await lone.status.metrics()).decode())
+async def scrape(single: SingleNode) -> dict[str, Family]:
+    return parse((await single.status.metrics()).decode())
 
 
 def values(families: dict[str, Family], name: str) -> dict[tuple[str, ...], float]:
@@ -26,15 +26,15 @@ def values(families: dict[str, Family], name: str) -> dict[tuple[str, ...], floa
     return {tuple(value for _, value in labels): sample for (_, labels), sample in families[name].samples.items()}
 
 
-def busy(lone: LoneNode) -> None:
+def busy(single: SingleNode) -> None:
     """One of everything that a client can cause."""
-    lone.metered.handle(Produce("orders", 0, batch(count=3)), lambda result: None)
-    lone.metered.handle(Fetch("orders", 0, 1, 1000), lambda result: None)
-    lone.service.cancel = lambda: None
-    lone.metered.handle(Fetch("orders", 0, 3, 1000, wait_ms=10), lambda result: None)
-    lone.service.cancel = None
-    lone.metered.handle(Fetch("none", 0, 3, 1000), lambda result: None)
-    lone.metered.handle(Poll("orders", "workers", "a"), lambda result: None)
+    single.metered.handle(Produce("orders", 0, batch(count=3)), lambda result: None)
+    single.metered.handle(Fetch("orders", 0, 1, 1000), lambda result: None)
+    single.service.cancel = lambda: None
+    single.metered.handle(Fetch("orders", 0, 3, 1000, wait_ms=10), lambda result: None)
+    single.service.cancel = None
+    single.metered.handle(Fetch("none", 0, 3, 1000), lambda result: None)
+    single.metered.handle(Poll("orders", "workers", "a"), lambda result: None)
     answers: list[Reply | FlotillaError] = [
         Produced(0),
         Fetched([batch(0, count=3)], 0, 3),
@@ -42,7 +42,7 @@ def busy(lone: LoneNode) -> None:
         NotFoundError("none"),
         Polled([Delivery(0, 1, 0, 4, 1, b""), Delivery(0, 1, 4, 1, 2, b"")]),
     ]
-    for (_, done), result in zip(lone.service.waiting, answers, strict=True):
+    for (_, done), result in zip(single.service.waiting, answers, strict=True):
         done(result)
 
 
@@ -59,15 +59,15 @@ class Workers:
 
 
 def test_every_metric_is_there_with_its_labels(tmp_path: Path) -> None:
-    async def test(lone: LoneNode) -> None:
-        await lone.found()
-        group, _ = await lone.create_topic("orders", 2)
+    async def test(single: SingleNode) -> None:
+        await single.found()
+        group, _ = await single.create_topic("orders", 2)
         # A follower that exists on paper only, so that there is a lag to tell.
-        raft = lone.driver.replicas[group].raft
+        raft = single.driver.replicas[group].raft
         raft.progress[ABSENT] = type(raft.progress[raft.id])(1)
-        busy(lone)
-        lone.hosts[group] = Workers()
-        families = await scrape(lone)
+        busy(single)
+        single.hosts[group] = Workers()
+        families = await scrape(single)
         for metric in METRICS:
             samples = families[metric.name].samples
             assert samples, f"{metric.name} has no sample"
@@ -80,11 +80,11 @@ def test_every_metric_is_there_with_its_labels(tmp_path: Path) -> None:
 
 
 def test_requests_of_clients_are_counted(tmp_path: Path) -> None:
-    async def test(lone: LoneNode) -> None:
-        await lone.found()
-        await lone.create_topic("orders", 1)
-        busy(lone)
-        families = await scrape(lone)
+    async def test(single: SingleNode) -> None:
+        await single.found()
+        await single.create_topic("orders", 1)
+        busy(single)
+        families = await scrape(single)
         assert values(families, "flotilla_messages_produced_total") == {("orders",): 3}
         assert values(families, "flotilla_messages_delivered_total") == {("orders",): 7}
         assert values(families, "flotilla_messages_redelivered_total") == {("orders",): 1}
@@ -97,18 +97,18 @@ def test_requests_of_clients_are_counted(tmp_path: Path) -> None:
         assert counts == {"produce": 1, "fetch": 2, "fetch_wait": 1, "poll": 1}
         assert values(families, "flotilla_client_connections") == {(): 3}
         assert values(families, "flotilla_client_sent_bytes_total") == {(): 900}
-        await lone.delete_topic("orders")
-        assert values(await scrape(lone), "flotilla_messages_produced_total") == {}
+        await single.delete_topic("orders")
+        assert values(await scrape(single), "flotilla_messages_produced_total") == {}
 
     run(tmp_path, test)
 
 
 def test_queue_groups_tell_how_far_they_are(tmp_path: Path) -> None:
-    async def test(lone: LoneNode) -> None:
-        await lone.found()
-        (group,) = await lone.create_topic("orders", 1)
-        lone.hosts[group] = Workers()
-        families = await scrape(lone)
+    async def test(single: SingleNode) -> None:
+        await single.found()
+        (group,) = await single.create_topic("orders", 1)
+        single.hosts[group] = Workers()
+        families = await scrape(single)
         told = {
             "flotilla_messages_acked_total": 6,
             "flotilla_messages_dead_lettered_total": 5,
@@ -125,12 +125,12 @@ def test_queue_groups_tell_how_far_they_are(tmp_path: Path) -> None:
 
 
 def test_replicas_tell_their_state(tmp_path: Path) -> None:
-    async def test(lone: LoneNode) -> None:
-        await lone.found()
-        _, group = await lone.create_topic("orders", 2)
-        lone.follow(100)
-        lone.driver.replicas[group].raft.damaged = [(1, 2)]
-        families = await scrape(lone)
+    async def test(single: SingleNode) -> None:
+        await single.found()
+        _, group = await single.create_topic("orders", 2)
+        single.follow(100)
+        single.driver.replicas[group].raft.damaged = [(1, 2)]
+        families = await scrape(single)
         assert values(families, "flotilla_raft_state") == {
             ("__metadata", "0"): LEADER,
             ("orders", "0"): LEADER,
@@ -143,7 +143,7 @@ def test_replicas_tell_their_state(tmp_path: Path) -> None:
             ("leaderless",): 1,
             ("damaged",): 1,
         }
-        raft = lone.driver.replicas[1].raft
+        raft = single.driver.replicas[1].raft
         assert values(families, "flotilla_raft_term")[("__metadata", "0")] == raft.term >= 1
         assert values(families, "flotilla_raft_commit_index")[("__metadata", "0")] == raft.log.committed >= 3
         assert values(families, "flotilla_log_size_bytes")[("__metadata", "0")] > 0
@@ -152,39 +152,39 @@ def test_replicas_tell_their_state(tmp_path: Path) -> None:
 
 
 def test_a_replica_gets_its_name_as_soon_as_it_is_known(tmp_path: Path) -> None:
-    async def test(lone: LoneNode) -> None:
-        await lone.found()
-        await lone.lead(FIRST_PARTITION_GROUP)
-        assert ("__unassigned", "16") in values(await scrape(lone), "flotilla_raft_state")
-        assert await lone.create_topic("orders", 1) == [FIRST_PARTITION_GROUP]
-        assert values(await scrape(lone), "flotilla_raft_state").keys() == {("__metadata", "0"), ("orders", "0")}
+    async def test(single: SingleNode) -> None:
+        await single.found()
+        await single.lead(FIRST_PARTITION_GROUP)
+        assert ("__unassigned", "16") in values(await scrape(single), "flotilla_raft_state")
+        assert await single.create_topic("orders", 1) == [FIRST_PARTITION_GROUP]
+        assert values(await scrape(single), "flotilla_raft_state").keys() == {("__metadata", "0"), ("orders", "0")}
 
     run(tmp_path, test)
 
 
 def test_lag_is_what_the_leader_does_not_know_to_be_there(tmp_path: Path) -> None:
-    async def test(lone: LoneNode) -> None:
-        await lone.found()
-        raft = lone.driver.replicas[1].raft
+    async def test(single: SingleNode) -> None:
+        await single.found()
+        raft = single.driver.replicas[1].raft
         progress = raft.progress[ABSENT] = type(raft.progress[raft.id])(1)
         progress.match = raft.log.last_index - 2
-        assert values(await scrape(lone), "flotilla_raft_replication_lag") == {("__metadata", "0", "2"): 2}
+        assert values(await scrape(single), "flotilla_raft_replication_lag") == {("__metadata", "0", "2"): 2}
         del raft.progress[ABSENT]
-        assert values(await scrape(lone), "flotilla_raft_replication_lag") == {}
+        assert values(await scrape(single), "flotilla_raft_replication_lag") == {}
 
     run(tmp_path, test)
 
 
 def test_disk_and_peers_are_measured(tmp_path: Path) -> None:
-    async def test(lone: LoneNode) -> None:
-        await lone.found()
-        families = await scrape(lone)
+    async def test(single: SingleNode) -> None:
+        await single.found()
+        families = await scrape(single)
         assert families["flotilla_fsync_seconds"].samples[("flotilla_fsync_seconds_count", ())] >= 2
         assert values(families, "flotilla_storage_ok") == {(): 1}
         assert values(families, "flotilla_storage_errors_total") == {("journal",): 0, ("background",): 0}
         assert values(families, "flotilla_peer_up") == {("2",): 0}
-        lone.driver.storage_error = DiskFullError("no room")
-        assert values(await scrape(lone), "flotilla_storage_ok") == {(): 0}
+        single.driver.storage_error = DiskFullError("no room")
+        assert values(await scrape(single), "flotilla_storage_ok") == {(): 0}
 
     run(tmp_path, test)
 
@@ -195,9 +195,9 @@ def test_runs_of_the_garbage_collector_are_measured(tmp_path: Path, monkeypatch:
     for duration_us in (100, 30_000, 2_000):
         collector.pauses.record(duration_us)
 
-    async def test(lone: LoneNode) -> None:
-        await lone.found()
-        families = await scrape(lone)
+    async def test(single: SingleNode) -> None:
+        await single.found()
+        families = await scrape(single)
         assert values(families, "flotilla_gc_pause_max_seconds") == {(): 0.03}
         pauses = families["flotilla_gc_pause_seconds"].samples
         assert pauses[("flotilla_gc_pause_seconds_count", ())] == 3
@@ -207,16 +207,16 @@ def test_runs_of_the_garbage_collector_are_measured(tmp_path: Path, monkeypatch:
 
 
 def test_a_scrape_of_many_replicas_gives_way_and_survives_changes(tmp_path: Path) -> None:
-    async def test(lone: LoneNode) -> None:
-        await lone.found()
+    async def test(single: SingleNode) -> None:
+        await single.found()
         for group in range(1000, 1000 + 2 * _SLICE):
-            lone.follow(group)
-        scraping = lone.status.metrics()
+            single.follow(group)
+        scraping = single.status.metrics()
         # By hand: up to its first turn for others.
         scraping.send(None)
-        lone.driver.remove_replica(1000 + 2 * _SLICE - 1)
-        lone.follow(9999)
-        families = parse((await lone.status.metrics()).decode())
+        single.driver.remove_replica(1000 + 2 * _SLICE - 1)
+        single.follow(9999)
+        families = parse((await single.status.metrics()).decode())
         assert len(values(families, "flotilla_raft_state")) == 2 * _SLICE + 1
         text = b""
         try:

@@ -25,14 +25,14 @@ from flotilla.types.operations import (
     Request,
 )
 from flotilla.types.records import Record
-from tests.unit.broker.fleet import Answer, Fleet, Node, batch, client_address, lone, three
+from tests.unit.broker.fleet import Answer, Fleet, Node, batch, client_address, single_node, three
 
 TOPIC = "orders"
 
 
 @pytest.fixture
 def node() -> Node:
-    node = lone()
+    node = single_node()
     node.fleet.create(TOPIC)
     return node
 

@@ -15,7 +15,7 @@ from flotilla.types.operations.transactions import (
     TransactionOutcome,
     TransactionShown,
 )
-from tests.unit.broker.fleet import Answer, Node, batch, lone, three
+from tests.unit.broker.fleet import Answer, Node, batch, single_node, three
 from tests.unit.broker.queue_driver import GROUP, TOPIC, describe, held, poll, polled, settle, store, values
 
 PRODUCTS = "products"
@@ -24,7 +24,7 @@ BOTH = [(TOPIC, 0), (PRODUCTS, 0)]
 
 @pytest.fixture
 def node() -> Node:
-    node = lone()
+    node = single_node()
     node.fleet.create(TOPIC)
     node.fleet.create(PRODUCTS)
     return node

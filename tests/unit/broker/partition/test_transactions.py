@@ -18,7 +18,7 @@ from flotilla.types.operations.transactions import (
     TransactionOutcome,
     TransactionShown,
 )
-from tests.unit.broker.fleet import Answer, Fleet, Node, batch, lone, three
+from tests.unit.broker.fleet import Answer, Fleet, Node, batch, single_node, three
 from tests.unit.broker.queue_driver import poll, polled, values
 
 ORDERS = "orders"
@@ -28,7 +28,7 @@ BOTH = [(ORDERS, 0), (BILLING, 0)]
 
 @pytest.fixture
 def node() -> Node:
-    node = lone()
+    node = single_node()
     node.fleet.create(ORDERS)
     node.fleet.create(BILLING)
     return node
@@ -177,7 +177,7 @@ def test_an_abandoned_stage_is_aborted_after_its_time(node: Node) -> None:
 
 
 def test_retention_keeps_staged_batches() -> None:
-    node = lone()
+    node = single_node()
     node.fleet.create(ORDERS, retention_messages="2")
     stage(node, ORDERS, b"a")
     for _ in range(30):

@@ -25,7 +25,7 @@ from flotilla.types.operations.queue import (
 )
 from flotilla.types.records import CONTENT_JSON, Record
 from flotilla.types.topics import NAME_LENGTH_MAX, check_topic_name
-from tests.unit.broker.fleet import Fleet, Node, lone, three
+from tests.unit.broker.fleet import Fleet, Node, single_node, three
 from tests.unit.broker.queue_driver import GROUP, TOPIC, describe, poll, polled, settle, store
 
 DEAD = dead_letter_topic(GROUP, TOPIC)
@@ -33,7 +33,7 @@ DEAD = dead_letter_topic(GROUP, TOPIC)
 
 @pytest.fixture
 def node() -> Node:
-    node = lone()
+    node = single_node()
     node.fleet.create(TOPIC, max_deliveries="2", nack_backoff_ms="0", retention_ms="3d")
     return node
 

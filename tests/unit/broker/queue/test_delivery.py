@@ -17,7 +17,7 @@ from flotilla.types.operations.queue import (
     Settled,
     Subscribe,
 )
-from tests.unit.broker.fleet import Answer, Node, lone
+from tests.unit.broker.fleet import Answer, Node, single_node
 from tests.unit.broker.queue_driver import (
     GROUP,
     TOPIC,
@@ -35,7 +35,7 @@ from tests.unit.broker.queue_driver import (
 
 @pytest.fixture
 def node() -> Node:
-    node = lone()
+    node = single_node()
     node.fleet.create(TOPIC)
     return node
 

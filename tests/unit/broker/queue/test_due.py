@@ -4,7 +4,7 @@ import pytest
 
 from flotilla.partition.leader import delays, due_cursor
 from flotilla.types.operations.queue import Subscribe
-from tests.unit.broker.fleet import Node, lone
+from tests.unit.broker.fleet import Node, single_node
 from tests.unit.broker.queue_driver import GROUP, TOPIC, deliveries, describe, poll, polled, store, values
 
 
@@ -13,7 +13,7 @@ def node(monkeypatch: pytest.MonkeyPatch) -> Node:
     monkeypatch.setattr(delays, "_DUE_LIMIT", 3)
     monkeypatch.setattr(due_cursor, "_LOOKS_MAX", 5)
     monkeypatch.setattr(due_cursor, "_SKIPS_MAX", 1)
-    node = lone()
+    node = single_node()
     node.fleet.create(TOPIC)
     return node
 

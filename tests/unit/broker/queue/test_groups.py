@@ -22,7 +22,7 @@ from flotilla.types.operations.queue import (
     Start,
 )
 from flotilla.types.records import Record
-from tests.unit.broker.fleet import Node, lone, three
+from tests.unit.broker.fleet import Node, single_node, three
 from tests.unit.broker.queue_driver import (
     GROUP,
     TOPIC,
@@ -39,7 +39,7 @@ from tests.unit.broker.queue_driver import (
 
 @pytest.fixture
 def node() -> Node:
-    node = lone()
+    node = single_node()
     node.fleet.create(TOPIC)
     return node
 
@@ -198,7 +198,7 @@ def test_an_explanation_knows_the_bound_of_a_message_that_an_earlier_leader_deli
 
 @pytest.mark.parametrize("partition", [0, 1])
 def test_an_explanation_mentions_a_rate_limit_at_any_partition(partition: int) -> None:
-    node = lone()
+    node = single_node()
     node.fleet.create(TOPIC, 2, rate_limit_per_minute="1")
     node.fleet.leader(TOPIC, 1)
     store(node, b"a", b"b", partition=partition)
@@ -243,7 +243,7 @@ def test_questions_that_make_no_sense_are_refused(node: Node, request_: Request,
 
 
 def test_due_messages_are_ready_for_the_next_request() -> None:
-    node = lone()
+    node = single_node()
     node.fleet.create(TOPIC)
     polled(node, poll(1))
     store(node, b"later", deliver_at_ms=node.now_ms() + 5_000)
@@ -255,7 +255,7 @@ def test_due_messages_are_ready_for_the_next_request() -> None:
 
 
 def test_a_delayed_message_ages_from_its_delivery_time() -> None:
-    node = lone()
+    node = single_node()
     node.fleet.create(TOPIC)
     polled(node, poll(1))
     store(node, b"later", deliver_at_ms=node.now_ms() + 100_000)
@@ -267,7 +267,7 @@ def test_a_delayed_message_ages_from_its_delivery_time() -> None:
 
 
 def test_the_age_is_of_the_oldest_message_that_is_due() -> None:
-    node = lone()
+    node = single_node()
     node.fleet.create(TOPIC)
     polled(node, poll(1))
     store(node, b"much later", deliver_at_ms=node.now_ms() + 1_000_000)
@@ -288,7 +288,7 @@ def test_the_age_is_of_the_oldest_message_that_is_due() -> None:
 
 
 def test_a_message_that_is_tried_again_later_ages_on() -> None:
-    node = lone()
+    node = single_node()
     node.fleet.create(TOPIC)
     store(node, b"a")
     node.call(settle(polled(node), FAIL, delay_ms=600_000))

@@ -23,7 +23,7 @@ from flotilla.types.operations.queue import (
     ResetGroup,
     Start,
 )
-from tests.unit.broker.fleet import Answer, Node, lone, three
+from tests.unit.broker.fleet import Answer, Node, single_node, three
 from tests.unit.broker.queue_driver import GROUP, TOPIC, ack, poll, polled, settle, store
 
 WHY = ExplainMessage(TOPIC, 0, 0, GROUP, has_history=True)
@@ -31,7 +31,7 @@ WHY = ExplainMessage(TOPIC, 0, 0, GROUP, has_history=True)
 
 @pytest.fixture
 def node() -> Node:
-    node = lone()
+    node = single_node()
     node.fleet.create(TOPIC)
     return node
 

@@ -5,7 +5,7 @@ import pytest
 from flotilla.broker.queue.groups import GRACE_MS
 from flotilla.types.operations import LATEST, AlterTopic
 from flotilla.types.operations.queue import FAIL, Extend, Poll, Settled, Start, Subscribe
-from tests.unit.broker.fleet import Fleet, Node, lone, three
+from tests.unit.broker.fleet import Fleet, Node, single_node, three
 from tests.unit.broker.queue_driver import (
     GROUP,
     TOPIC,
@@ -23,7 +23,7 @@ from tests.unit.broker.queue_driver import (
 
 @pytest.fixture
 def node() -> Node:
-    node = lone()
+    node = single_node()
     node.fleet.create(TOPIC, partitions=3)
     for partition in range(3):
         node.fleet.leader(TOPIC, partition)

@@ -18,7 +18,7 @@ from flotilla.types.operations.queue import (
     Settled,
     Start,
 )
-from tests.unit.broker.fleet import Node, lone
+from tests.unit.broker.fleet import Node, single_node
 from tests.unit.broker.queue_driver import (
     GROUP,
     TOPIC,
@@ -36,7 +36,7 @@ from tests.unit.broker.queue_driver import (
 
 @pytest.fixture
 def node() -> Node:
-    node = lone()
+    node = single_node()
     node.fleet.create(TOPIC)
     return node
 

@@ -16,7 +16,7 @@ from flotilla.types.operations.queue import (
     TakeTokens,
     TokensGranted,
 )
-from tests.unit.broker.fleet import Clock, Fleet, Node, lone, three
+from tests.unit.broker.fleet import Clock, Fleet, Node, single_node, three
 from tests.unit.broker.queue_driver import GROUP, TOPIC, deliveries, poll, polled, store, values
 
 
@@ -43,7 +43,7 @@ def check_pace(counts: list[int], per_second: float, burst: int, step_ms: int = 
 
 @pytest.mark.parametrize("partitions", [1, 3])
 def test_a_limit_holds_over_all_partitions(partitions: int) -> None:
-    node = lone()
+    node = single_node()
     node.fleet.create(TOPIC, partitions, rate_limit_per_minute="600", rate_limit_burst="5")
     for partition in range(partitions):
         node.fleet.leader(TOPIC, partition)
@@ -53,7 +53,7 @@ def test_a_limit_holds_over_all_partitions(partitions: int) -> None:
 
 
 def test_a_limit_below_one_a_second() -> None:
-    node = lone()
+    node = single_node()
     node.fleet.create(TOPIC, rate_limit_per_minute="20")
     store(node, *[b"x"] * 10)
     counts = delivered(node, 20_000, step_ms=500)
@@ -62,7 +62,7 @@ def test_a_limit_below_one_a_second() -> None:
 
 
 def test_a_waiting_poll_waits_for_tokens_and_an_empty_one_says_how_long() -> None:
-    node = lone()
+    node = single_node()
     node.fleet.create(TOPIC, rate_limit_per_minute="6")
     store(node, b"a", b"b")
     first = node.ask(poll(wait_ms=5_000))
@@ -117,7 +117,7 @@ def test_partitions_at_several_nodes_share_one_limit() -> None:
 
 
 def test_without_the_keeper_nothing_is_delivered_elsewhere() -> None:
-    node = lone()
+    node = single_node()
     node.fleet.create(TOPIC, 2, rate_limit_per_minute="600", rate_limit_burst="5")
     node.fleet.leader(TOPIC, 1)
     store(node, b"x", partition=1)
@@ -131,7 +131,7 @@ def test_without_the_keeper_nothing_is_delivered_elsewhere() -> None:
 
 
 def test_a_limit_that_is_taken_away_lets_everything_go() -> None:
-    node = lone()
+    node = single_node()
     node.fleet.create(TOPIC, 2, rate_limit_per_minute="1")
     for partition in range(2):
         node.fleet.leader(TOPIC, partition)
@@ -144,7 +144,7 @@ def test_a_limit_that_is_taken_away_lets_everything_go() -> None:
     node.call(AlterTopic(TOPIC, settings={"rate_limit_per_minute": ""}))
 
 
-class LeaseRenewal:
+class TokenTaker:
     """Elsewhere and Outside of a partition that asks for tokens."""
 
     def __init__(self) -> None:
@@ -175,48 +175,48 @@ class LeaseRenewal:
 
 
 def test_tokens_are_asked_for_as_many_as_there_are_messages_and_once_at_a_time() -> None:
-    keeper = LeaseRenewal()
-    assert keeper.take(7) == 0
-    assert keeper.take(5) == 0
-    assert [request.tokens for request, _ in keeper.asked] == [7]
-    keeper.answer(TokensGranted(3))
-    assert keeper.woken == 1
-    assert keeper.take(2) == 2
-    assert keeper.asked == []
-    keeper.shares.give_back(GROUP, 1)
-    assert keeper.take(5) == 2
-    assert [request.tokens for request, _ in keeper.asked] == [3]
+    taker = TokenTaker()
+    assert taker.take(7) == 0
+    assert taker.take(5) == 0
+    assert [request.tokens for request, _ in taker.asked] == [7]
+    taker.answer(TokensGranted(3))
+    assert taker.woken == 1
+    assert taker.take(2) == 2
+    assert taker.asked == []
+    taker.shares.give_back(GROUP, 1)
+    assert taker.take(5) == 2
+    assert [request.tokens for request, _ in taker.asked] == [3]
 
 
 def test_unused_tokens_expire_after_a_second() -> None:
-    keeper = LeaseRenewal()
-    keeper.take(5)
-    keeper.answer(TokensGranted(5))
-    keeper.run(LASTS_MS - 1)
-    assert keeper.take(1) == 1
-    keeper.run(1)
-    assert keeper.take(1) == 0
+    taker = TokenTaker()
+    taker.take(5)
+    taker.answer(TokensGranted(5))
+    taker.run(LASTS_MS - 1)
+    assert taker.take(1) == 1
+    taker.run(1)
+    assert taker.take(1) == 0
 
 
 @pytest.mark.parametrize(
     ("answer", "delay_ms"), [(TokensGranted(0, 200), 200), (TokensGranted(0), 10), (UnavailableError("away"), 500)]
 )
 def test_a_partition_without_tokens_asks_again_later(answer: Reply | FlotillaError, delay_ms: int) -> None:
-    keeper = LeaseRenewal()
-    keeper.take(5)
-    keeper.answer(answer)
-    assert keeper.shares.retry_after_ms(GROUP, keeper.clock.now_ms) == delay_ms
-    keeper.run(delay_ms - 1)
-    assert keeper.take(5) == 0
-    assert (keeper.asked, keeper.woken) == ([], 0)
-    keeper.run(1)
-    assert keeper.woken == 1
-    keeper.take(5)
-    assert len(keeper.asked) == 1
+    taker = TokenTaker()
+    taker.take(5)
+    taker.answer(answer)
+    assert taker.shares.retry_after_ms(GROUP, taker.clock.now_ms) == delay_ms
+    taker.run(delay_ms - 1)
+    assert taker.take(5) == 0
+    assert (taker.asked, taker.woken) == ([], 0)
+    taker.run(1)
+    assert taker.woken == 1
+    taker.take(5)
+    assert len(taker.asked) == 1
 
 
 def test_tokens_are_taken_of_a_group_that_is_there() -> None:
-    node = lone()
+    node = single_node()
     node.fleet.create(TOPIC, rate_limit_per_minute="60", rate_limit_burst="3")
     polled(node)
     # The first ones have to be reserved in the log.
@@ -230,7 +230,7 @@ def test_tokens_are_taken_of_a_group_that_is_there() -> None:
     [(Start(EARLIEST), 0), (Start(LATEST), 3), (Start(FROM_OFFSET, 1), 1), (Start(FROM_OFFSET, 9), 3)],
 )
 def test_a_group_that_never_polls_the_keeper_has_its_tokens_there(start: Start, floor: int) -> None:
-    node = lone()
+    node = single_node()
     node.fleet.create(TOPIC, 2, rate_limit_per_minute="600", rate_limit_burst="5")
     node.fleet.leader(TOPIC, 1)
     store(node, *[b"elsewhere"] * 3)

@@ -26,7 +26,7 @@ from flotilla.types.operations.stream import (
     StreamGroupDescription,
     StreamGroupList,
 )
-from tests.unit.broker.fleet import Answer, Fleet, Node, batch, lone, three
+from tests.unit.broker.fleet import Answer, Fleet, Node, batch, single_node, three
 
 TOPIC = "orders"
 GROUP = "billing"
@@ -79,7 +79,7 @@ class Member:
 
 @pytest.fixture
 def node() -> Node:
-    node = lone()
+    node = single_node()
     node.fleet.create(TOPIC, 4)
     return node
 

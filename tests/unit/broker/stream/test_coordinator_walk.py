@@ -22,7 +22,7 @@ RECORDS = 100
 
 
 @dataclass
-class Books:
+class Ledger:
     """Every answer that a member ever got."""
 
     owner_of: dict[tuple[int, int], str] = field(default_factory=dict)
@@ -33,7 +33,7 @@ class Books:
 @dataclass
 class Member:
     fleet: Fleet
-    books: Books
+    ledger: Ledger
     random: Random
     name: str
     is_joined: bool = False
@@ -78,25 +78,25 @@ class Member:
             self.generation = answer.generation
             self.owned = dict(answer.partitions)
             for place in answer.partitions:
-                assert self.books.owner_of.setdefault(tuple(place), self.name) == self.name, "two owners of one epoch"
+                assert self.ledger.owner_of.setdefault(tuple(place), self.name) == self.name, "two owners of one epoch"
         elif isinstance(answer, FlotillaError) and answer.code == "STALE_GENERATION":
             self.is_joined = False
             self.generation = 0
             self.owned = {}
 
     def use(self, partition: int, epoch: int) -> None:
-        before, latest = self.books.committed[partition], self.books.claimed[partition]
+        before, latest = self.ledger.committed[partition], self.ledger.claimed[partition]
         claimed = self.ask(ClaimPartition(GROUP, TOPIC, partition, epoch))
         if not isinstance(claimed, OffsetCommitted):
             return
         assert epoch >= latest, "a later owner had claimed it"
         assert claimed.offset >= before, "a commit was lost"
-        self.books.claimed[partition] = max(latest, epoch)
+        self.ledger.claimed[partition] = max(latest, epoch)
         offset = self.random.randint(max(claimed.offset, 0), RECORDS)
         committed = self.ask(CommitOffset(GROUP, TOPIC, partition, offset, epoch=epoch))
         if isinstance(committed, OffsetCommitted):
             assert committed.offset >= max(before, offset)
-            self.books.committed[partition] = committed.offset
+            self.ledger.committed[partition] = committed.offset
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -107,8 +107,8 @@ def test_any_walk_ends_with_an_even_assignment(seed: int) -> None:
     for partition in range(PARTITIONS):
         leader = fleet.leader(TOPIC, partition)
         assert leader.call(Produce(TOPIC, partition, batch(*[b"x"] * RECORDS))).code == "Produced"
-    books = Books()
-    members = [Member(fleet, books, random, f"m{number}") for number in range(4)]
+    ledger = Ledger()
+    members = [Member(fleet, ledger, random, f"m{number}") for number in range(4)]
     away: list[tuple[str, int]] = []
     for _ in range(150):
         dice = random.random()
@@ -119,7 +119,7 @@ def test_any_walk_ends_with_an_even_assignment(seed: int) -> None:
             if random.random() < 0.5:
                 member.ask(LeaveGroup(TOPIC, GROUP, member.name))
             # One that has forgotten everything is another one.
-            members[members.index(member)] = Member(fleet, books, random, f"{member.name}'")
+            members[members.index(member)] = Member(fleet, ledger, random, f"{member.name}'")
         elif dice < 0.84 and not away:
             node = random.choice(list(fleet.nodes))
             away.append((random.choice(("dead", "cut")), node))

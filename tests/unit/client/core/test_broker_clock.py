@@ -128,9 +128,9 @@ def test_a_session_remembers_what_the_newest_welcome_said():
     assert world.session.broker_time is broker_time
 
 
-def sent(doors, topic="orders"):
+def sent(servers, topic="orders"):
     """Every record there, as it is stored."""
-    stored = [batch for part in doors.cluster.topics[topic] for batch in part.batches]
+    stored = [batch for part in servers.cluster.topics[topic] for batch in part.batches]
     return [record for batch in stored for record in BatchView(batch).records()]
 
 
@@ -148,12 +148,12 @@ def deliver(client, way, fields):
 
 @pytest.mark.parametrize("ahead_ms", [24 * HOUR_MS, -24 * HOUR_MS])
 @pytest.mark.parametrize("way", ["produce", "values", "records", "producer"])
-def test_the_first_record_of_a_client_counts_by_the_brokers_clock(connect, doors, way, ahead_ms):
-    doors.cluster.ahead_ms = ahead_ms
-    doors.cluster.create("orders")
+def test_the_first_record_of_a_client_counts_by_the_brokers_clock(connect, servers, way, ahead_ms):
+    servers.cluster.ahead_ms = ahead_ms
+    servers.cluster.create("orders")
     before_ms = now_ms()
     deliver(connect(), way, {"delay_ms": HOUR_MS, "ttl_ms": 48 * HOUR_MS})
-    (record,) = sent(doors)
+    (record,) = sent(servers)
     broker_ms = before_ms + ahead_ms
     assert broker_ms + HOUR_MS <= record.deliver_at_ms < broker_ms + HOUR_MS + SLACK_MS
     expires_ms = record.timestamp_ms + record.ttl_ms
@@ -162,39 +162,39 @@ def test_the_first_record_of_a_client_counts_by_the_brokers_clock(connect, doors
 
 
 @pytest.mark.parametrize("way", ["produce", "values", "records", "producer"])
-def test_a_broker_that_does_not_tell_its_time_is_taken_to_have_ours(connect, doors, way):
-    doors.cluster.ahead_ms = None
-    doors.cluster.create("orders")
+def test_a_broker_that_does_not_tell_its_time_is_taken_to_have_ours(connect, servers, way):
+    servers.cluster.ahead_ms = None
+    servers.cluster.create("orders")
     before_ms = now_ms()
     deliver(connect(), way, {"delay_ms": HOUR_MS, "ttl_ms": HOUR_MS})
-    (record,) = sent(doors)
+    (record,) = sent(servers)
     assert before_ms + HOUR_MS <= record.deliver_at_ms <= now_ms() + HOUR_MS
     assert record.ttl_ms == HOUR_MS
 
 
-def test_a_ttl_is_not_touched_when_the_clocks_agree(connect, doors):
-    doors.cluster.create("orders")
+def test_a_ttl_is_not_touched_when_the_clocks_agree(connect, servers):
+    servers.cluster.create("orders")
     client = connect()
     client.produce("orders", b"1", ttl_ms=5_000)
     client.produce_many("orders", [b"2"], ttl_ms=5_000)
-    assert [record.ttl_ms for record in sent(doors)] == [5_000, 5_000]
+    assert [record.ttl_ms for record in sent(servers)] == [5_000, 5_000]
 
 
 # Gateways.
 
 
-def test_a_gateway_has_the_brokers_time_once_it_has_asked(doors):
-    doors.cluster.ahead_ms = 24 * HOUR_MS
+def test_a_gateway_has_the_brokers_time_once_it_has_asked(servers):
+    servers.cluster.ahead_ms = 24 * HOUR_MS
 
     async def run():
-        gateway = Gateway(lambda: read_addresses(doors.addresses))
+        gateway = Gateway(lambda: read_addresses(servers.addresses))
         try:
             assert abs(gateway.now_ms() - now_ms()) < SLACK_MS
             await gateway.learn_time()
-            asked = len(doors.cluster.requests)
+            asked = len(servers.cluster.requests)
             assert abs(gateway.now_ms() - now_ms() - 24 * HOUR_MS) < SLACK_MS
             await gateway.learn_time()
-            assert len(doors.cluster.requests) == asked
+            assert len(servers.cluster.requests) == asked
         finally:
             await gateway.close()
 

@@ -11,8 +11,8 @@ from flotilla.client._options import TIMEOUT_MS_DEFAULT
 from flotilla.codec.batch.records import encode_batch
 from flotilla.types.operations import Produce, Request
 from flotilla.types.records import Record
-from tests.unit.client.queue_doors import queue_doors
-from tests.unit.client.shells import Doors, Shell
+from tests.unit.client.queue_servers import queue_servers
+from tests.unit.client.shells import Shell, TcpServers
 from tests.unit.client.stream_broker import StreamCluster
 
 #: Instead of two seconds, so that all of this takes no time.
@@ -27,22 +27,22 @@ def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(params=["records"])
-def doors(request: pytest.FixtureRequest) -> Iterator[Doors]:
+def servers(request: pytest.FixtureRequest) -> Iterator[TcpServers]:
     """Brokers that know records, or queue groups, or stream groups as well."""
     if request.param == "queues":
-        with queue_doors() as opened:
+        with queue_servers() as opened:
             opened.cluster.create("orders")
             yield opened
     else:
-        opened = Doors(cluster=StreamCluster(2) if request.param == "streams" else None)
+        opened = TcpServers(cluster=StreamCluster(2) if request.param == "streams" else None)
         opened.cluster.create("orders")
         yield opened
         opened.close()
 
 
-def fall_silent(doors: Doors) -> None:
+def fall_silent(servers: TcpServers) -> None:
     """As brokers do that are stopped: they take everything and answer nothing."""
-    doors.cluster.handle = lambda node, request, done: None
+    servers.cluster.handle = lambda node, request, done: None
 
 
 def leave(block: Shell, kind: type[BaseException] = KeyboardInterrupt) -> None:
@@ -63,36 +63,36 @@ def messages(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError])
-def test_an_interrupted_producer(connect, doors, caplog, kind):
+def test_an_interrupted_producer(connect, servers, caplog, kind):
     producer = connect().producer("orders")
     producer.send(b"stored").result()
-    fall_silent(doors)
+    fall_silent(servers)
     for _ in range(3):
         producer.send(b"x")
     leave(producer, kind)
     assert messages(caplog) == ["a producer of orders was closed before 3 of its records had an answer"]
 
 
-def test_an_interrupted_client(connect, doors, caplog):
+def test_an_interrupted_client(connect, servers, caplog):
     client = connect()
     first, second = client.producer("orders"), client.producer("orders", linger_ms=60_000)
     first.send(b"stored").result()
-    fall_silent(doors)
+    fall_silent(servers)
     first.send(b"x")
     second.send(b"y")
     leave(client)
     assert messages(caplog) == ["a producer of orders was closed before 1 of its records had an answer"] * 2
 
 
-@pytest.mark.parametrize("doors", ["queues"], indirect=True)
+@pytest.mark.parametrize("servers", ["queues"], indirect=True)
 @pytest.mark.parametrize("is_client_left", [False, True])
-def test_an_interrupted_queue_consumer(connect, doors, caplog, is_client_left):
+def test_an_interrupted_queue_consumer(connect, servers, caplog, is_client_left):
     client = connect()
     client.produce_many("orders", [b"x", b"y"])
     consumer = client.queue("orders", group="workers")
     found = consumer.poll(2)
     assert len(found) == 2
-    fall_silent(doors)
+    fall_silent(servers)
     found[0].ack(wait=False)
     leave(client if is_client_left else consumer)
     who = "a client" if is_client_left else "a consumer of orders"
@@ -101,37 +101,37 @@ def test_an_interrupted_queue_consumer(connect, doors, caplog, is_client_left):
     assert text.startswith(f"{who} was interrupted: 2 messages were settled without an answer within")
 
 
-@pytest.mark.parametrize("doors", ["streams"], indirect=True)
+@pytest.mark.parametrize("servers", ["streams"], indirect=True)
 @pytest.mark.parametrize("is_client_left", [False, True])
-def test_an_interrupted_stream_consumer(connect, doors, caplog, is_client_left):
+def test_an_interrupted_stream_consumer(connect, servers, caplog, is_client_left):
     async def fill() -> None:
-        leader = doors.cluster.topics["orders"][0].leader
-        doors.cluster.answer(leader, Produce("orders", 0, encode_batch([Record(b"x")])))
+        leader = servers.cluster.topics["orders"][0].leader
+        servers.cluster.answer(leader, Produce("orders", 0, encode_batch([Record(b"x")])))
 
-    doors.run(fill())
+    servers.run(fill())
     client = connect()
     consumer = client.stream("orders", group="billing", auto_commit_ms=60_000)
     while not consumer.poll(1, wait_ms=20_000):
         pass
     # Polling again means that the last messages were handled.
     assert consumer.poll(1, wait_ms=0) == []
-    fall_silent(doors)
+    fall_silent(servers)
     leave(client if is_client_left else consumer)
     who = "a client" if is_client_left else "a consumer of orders"
     [text] = messages(caplog)
     assert text.startswith(f"{who} was interrupted: ")
 
 
-def test_an_interrupted_transaction(connect, doors):
+def test_an_interrupted_transaction(connect, servers):
     transaction = connect().transaction()
     transaction.produce("orders", b"x")
-    fall_silent(doors)
+    fall_silent(servers)
     leave(transaction)
 
 
 @pytest.mark.parametrize("error", [None, ValueError])
-def test_without_an_interrupt_closing_waits_for_a_slow_broker(connect, doors, caplog, error):
-    handle = doors.cluster.handle
+def test_without_an_interrupt_closing_waits_for_a_slow_broker(connect, servers, caplog, error):
+    handle = servers.cluster.handle
 
     def answer_late(node: int, request: Request, done):
         if isinstance(request, Produce):
@@ -140,7 +140,7 @@ def test_without_an_interrupt_closing_waits_for_a_slow_broker(connect, doors, ca
             return None
         return handle(node, request, done)
 
-    doors.cluster.handle = answer_late
+    servers.cluster.handle = answer_late
     producer = connect().producer("orders")
 
     def work() -> None:
@@ -154,5 +154,5 @@ def test_without_an_interrupt_closing_waits_for_a_slow_broker(connect, doors, ca
     else:
         with pytest.raises(error):
             work()
-    assert doors.cluster.stored("orders") == [b"x"]
+    assert servers.cluster.stored("orders") == [b"x"]
     assert messages(caplog) == []

@@ -111,18 +111,18 @@ def test_a_child_of_a_process_with_a_client_has_its_own_records_stored(broker):
     assert stored(broker) == SENT * 2
 
 
-def test_a_broker_that_does_not_answer_keeps_no_process(doors):
-    doors.cluster.create("orders")
-    UnansweredRequests(doors, Produce)
+def test_a_broker_that_does_not_answer_keeps_no_process(servers):
+    servers.cluster.create("orders")
+    UnansweredRequests(servers, Produce)
     assert EXIT_MS_MAX <= 5_000
     short = "import flotilla.client.producer._at_exit as exits\nexits.EXIT_MS_MAX = 200\n"
-    printed = end(",".join(doors.addresses), short + SEND, "-W", "always")
+    printed = end(",".join(servers.addresses), short + SEND, "-W", "always")
     assert printed.count("the process exits, and 1000 records for orders may not be stored: ") == 1
     assert printed.count(UNCLOSED) == 1
 
 
-def test_records_that_failed_before_the_exit_are_logged(doors):
-    doors.cluster.create("orders")
-    UnansweredRequests(doors, Produce)
-    printed = end(",".join(doors.addresses), FAIL)
+def test_records_that_failed_before_the_exit_are_logged(servers):
+    servers.cluster.create("orders")
+    UnansweredRequests(servers, Produce)
+    printed = end(",".join(servers.addresses), FAIL)
     assert printed.startswith("records for orders failed before the process exited: ")

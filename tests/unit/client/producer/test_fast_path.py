@@ -20,9 +20,9 @@ WARM = [b"warm-%d" % number for number in range(WORTH_WANTS + 2)]
 
 
 @pytest.fixture
-def client(doors):
-    doors.cluster.create("orders")
-    with Client(doors.addresses) as client:
+def client(servers):
+    servers.cluster.create("orders")
+    with Client(servers.addresses) as client:
         for payload in WARM:
             client.produce("orders", payload)
         yield client
@@ -31,13 +31,13 @@ def client(doors):
 class Produces:
     """Lets those that are named by their position, of all from now on, be carried out without a word of it."""
 
-    def __init__(self, doors, *unanswered):
+    def __init__(self, servers, *unanswered):
         self.seen = threading.Event()
         self.count = 0
         #: What would have been said, and to whom.
         self.withheld = deque()
-        handle = doors.cluster.handle
-        self._run = doors.run
+        handle = servers.cluster.handle
+        self._run = servers.run
 
         def hold(node, request, done):
             if not isinstance(request, Produce):
@@ -49,7 +49,7 @@ class Produces:
             self.seen.set()
             return None
 
-        doors.cluster.handle = hold
+        servers.cluster.handle = hold
 
     def release(self):
         async def answer():
@@ -60,76 +60,76 @@ class Produces:
         self._run(answer())
 
 
-def test_single_awaited_records_have_a_connection_of_their_own(doors, monkeypatch):
-    doors.cluster.create("orders")
-    with Client(doors.addresses) as client:
+def test_single_awaited_records_have_a_connection_of_their_own(servers, monkeypatch):
+    servers.cluster.create("orders")
+    with Client(servers.addresses) as client:
         for payload in WARM[:-2]:
             client.produce("orders", payload)
-        before = doors.connections()
+        before = servers.connections()
         receipts = [client.produce("orders", payload) for payload in WARM[-2:]]
-        assert doors.connections() == before + 1
+        assert servers.connections() == before + 1
         # The client's own thread has nothing to do with it any more.
         monkeypatch.setattr("flotilla.client.producer.sync.Producer.send_record", None)
         receipts.append(client.produce("orders", b"x", key=b"k", headers={"a": b"b"}))
     assert [receipt.offset for receipt in receipts] == [len(WARM) - 2, len(WARM) - 1, len(WARM)]
-    assert doors.cluster.stored("orders") == [*WARM, b"x"]
+    assert servers.cluster.stored("orders") == [*WARM, b"x"]
 
 
-def test_an_answer_that_does_not_come(doors, client):
-    Produces(doors, 1)
+def test_an_answer_that_does_not_come(servers, client):
+    Produces(servers, 1)
     assert client.produce("orders", b"1").offset == len(WARM)
     assert client.produce("orders", b"2").offset == len(WARM) + 1
-    assert doors.cluster.stored("orders") == [*WARM, b"1", b"2"]
+    assert servers.cluster.stored("orders") == [*WARM, b"1", b"2"]
 
 
-def test_without_any_answer_the_outcome_is_unknown(doors, client):
-    Produces(doors, 1)
-    doors.cluster.fault = lambda node, request: (
-        UnavailableError("later") if doors.cluster.stored("orders")[-1] == b"1" else None
+def test_without_any_answer_the_outcome_is_unknown(servers, client):
+    Produces(servers, 1)
+    servers.cluster.fault = lambda node, request: (
+        UnavailableError("later") if servers.cluster.stored("orders")[-1] == b"1" else None
     )
     with pytest.raises(OutcomeUnknownError):
         client.produce("orders", b"1", timeout_ms=600)
 
 
-def test_a_broker_that_has_started_again(doors, client):
-    port = parse_address(doors.cluster.addresses[1]).port
-    doors.shut(1)
-    doors.open(1, port)
+def test_a_broker_that_has_started_again(servers, client):
+    port = parse_address(servers.cluster.addresses[1]).port
+    servers.shut(1)
+    servers.open(1, port)
     assert [client.produce("orders", payload).offset for payload in (b"1", b"2")] == [len(WARM), len(WARM) + 1]
-    assert doors.cluster.stored("orders") == [*WARM, b"1", b"2"]
+    assert servers.cluster.stored("orders") == [*WARM, b"1", b"2"]
 
 
-def test_another_leader(doors, client):
-    doors.cluster.topics["orders"][0].leader = 2
+def test_another_leader(servers, client):
+    servers.cluster.topics["orders"][0].leader = 2
     sent = [b"%d" % number for number in range(2 * WORTH_WANTS)]
     for payload in sent:
         client.produce("orders", payload)
-    assert doors.cluster.stored("orders") == [*WARM, *sent]
+    assert servers.cluster.stored("orders") == [*WARM, *sent]
 
 
-def test_one_that_is_refused_leaves_no_gap(doors, client):
-    doors.cluster.fault = lambda node, request: InvalidArgumentError("no") if isinstance(request, Produce) else None
+def test_one_that_is_refused_leaves_no_gap(servers, client):
+    servers.cluster.fault = lambda node, request: InvalidArgumentError("no") if isinstance(request, Produce) else None
     with pytest.raises(InvalidArgumentError):
         client.produce("orders", b"1")
-    doors.cluster.fault = lambda node, request: None
+    servers.cluster.fault = lambda node, request: None
     for payload in (b"2", b"3"):
         client.produce("orders", payload)
-    assert doors.cluster.stored("orders") == [*WARM, b"2", b"3"]
+    assert servers.cluster.stored("orders") == [*WARM, b"2", b"3"]
 
 
 @pytest.mark.slow
-def test_one_that_is_interrupted_comes_to_its_end_all_the_same(doors, client):
-    produces = Produces(doors, 1)
+def test_one_that_is_interrupted_comes_to_its_end_all_the_same(servers, client):
+    produces = Produces(servers, 1)
     thread = interrupt_when(produces.seen)
     with pytest.raises(KeyboardInterrupt):
         client.produce("orders", b"1")
     thread.join()
     assert client.produce("orders", b"2").offset == len(WARM) + 1
-    assert doors.cluster.stored("orders") == [*WARM, b"1", b"2"]
+    assert servers.cluster.stored("orders") == [*WARM, b"1", b"2"]
 
 
 @pytest.mark.parametrize("step", [(PartitionLane, "end_direct"), (RecordBuffer, "release")])
-def test_an_interrupt_of_the_bookkeeping_leaves_a_producer_that_works(doors, client, monkeypatch, step):
+def test_an_interrupt_of_the_bookkeeping_leaves_a_producer_that_works(servers, client, monkeypatch, step):
     method = getattr(*step)
 
     def interrupted(*arguments):
@@ -141,15 +141,15 @@ def test_an_interrupt_of_the_bookkeeping_leaves_a_producer_that_works(doors, cli
         client.produce("orders", b"1")
     assert client.produce("orders", b"2").offset == len(WARM) + 1
     assert client._own_producers["orders"].unresolved() == []
-    assert doors.cluster.stored("orders") == [*WARM, b"1", b"2"]
+    assert servers.cluster.stored("orders") == [*WARM, b"1", b"2"]
 
 
-def test_another_thread_waits_for_the_number_before_its_own(doors, client, monkeypatch):
+def test_another_thread_waits_for_the_number_before_its_own(servers, client, monkeypatch):
     monkeypatch.setattr(direct_module, "_TIMEOUT_S", 30)
-    with Client(doors.addresses) as patient:
+    with Client(servers.addresses) as patient:
         for payload in WARM:
             patient.produce("orders", payload)
-        produces = Produces(doors, 1)
+        produces = Produces(servers, 1)
         threads = [threading.Thread(target=patient.produce, args=("orders", payload)) for payload in (b"1", b"2")]
         threads[0].start()
         assert produces.seen.wait(10)
@@ -161,10 +161,10 @@ def test_another_thread_waits_for_the_number_before_its_own(doors, client, monke
         for thread in threads:
             thread.join()
         assert produces.count == 2, "nothing had to be said twice"
-    assert doors.cluster.stored("orders") == [*WARM, *WARM, b"1", b"2"]
+    assert servers.cluster.stored("orders") == [*WARM, *WARM, b"1", b"2"]
 
 
-def test_a_record_that_others_have_overtaken_travels_with_them(doors, client, monkeypatch):
+def test_a_record_that_others_have_overtaken_travels_with_them(servers, client, monkeypatch):
     producer = client._own_producers["orders"]
     take = DirectConnections.take
 
@@ -179,11 +179,11 @@ def test_a_record_that_others_have_overtaken_travels_with_them(doors, client, mo
 
     monkeypatch.setattr(DirectConnections, "take", overtaken)
     client.produce("orders", b"2")
-    assert doors.cluster.stored("orders") == [*WARM, b"1", b"2"]
+    assert servers.cluster.stored("orders") == [*WARM, b"1", b"2"]
 
 
-def test_a_client_that_is_closed_meanwhile_says_that_it_does_not_know(doors, client):
-    produces = Produces(doors, *range(1, 100))
+def test_a_client_that_is_closed_meanwhile_says_that_it_does_not_know(servers, client):
+    produces = Produces(servers, *range(1, 100))
     errors = []
 
     def produce():
@@ -206,12 +206,12 @@ def test_records_that_gain_nothing_go_through_the_buffer(client, fields, monkeyp
     assert client.produce("orders", **{"payload": b"1", **fields}).offset == len(WARM)
 
 
-def test_a_connection_that_was_idle_for_long_is_not_relied_upon(doors, client, monkeypatch):
+def test_a_connection_that_was_idle_for_long_is_not_relied_upon(servers, client, monkeypatch):
     monkeypatch.setattr(direct_module, "_IDLE_S_MAX", -1)
-    produces = Produces(doors)
+    produces = Produces(servers)
     client.produce("orders", b"1")
     assert produces.count == 1
-    assert doors.cluster.stored("orders") == [*WARM, b"1"]
+    assert servers.cluster.stored("orders") == [*WARM, b"1"]
 
 
 # The connections themselves.
@@ -223,9 +223,9 @@ def take_when_worth_it(direct, address):
     return direct.take(address)
 
 
-def test_a_connection_serves_one_at_a_time(doors):
+def test_a_connection_serves_one_at_a_time(servers):
     direct = DirectConnections("test")
-    address = parse_address(doors.addresses[0])
+    address = parse_address(servers.addresses[0])
     connection = take_when_worth_it(direct, address)
     assert connection is not None
     assert direct.take(address) is None
@@ -242,9 +242,9 @@ def test_a_connection_serves_one_at_a_time(doors):
         again.ask(Produce("orders", 0, b""))
 
 
-def test_a_broker_that_cannot_be_reached_is_not_tried_each_time(doors, monkeypatch):
-    address = parse_address(doors.addresses[0])
-    doors.shut(1)
+def test_a_broker_that_cannot_be_reached_is_not_tried_each_time(servers, monkeypatch):
+    address = parse_address(servers.addresses[0])
+    servers.shut(1)
     dialled = []
     dial = direct_module.DirectConnection
     monkeypatch.setattr(direct_module, "DirectConnection", lambda *args: dialled.append(args) or dial(*args))

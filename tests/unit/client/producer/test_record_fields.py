@@ -27,11 +27,11 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_an_unknown_word_is_refused_and_the_nearest_is_named(connect, doors, way):
-    doors.cluster.create("orders")
+def test_an_unknown_word_is_refused_and_the_nearest_is_named(connect, servers, way):
+    servers.cluster.create("orders")
     client = connect()
     for word, hint in SLIPS:
         with pytest.raises(InvalidArgumentError, match=f"a record has no {word}; {hint}"):
             WAYS[way](client, {word: 1})
-    assert doors.cluster.requests == []
-    assert doors.cluster.stored("orders") == []
+    assert servers.cluster.requests == []
+    assert servers.cluster.stored("orders") == []

@@ -10,20 +10,20 @@ import pytest
 from flotilla import AsyncClient, InvalidArgumentError, LeaseExpiredError, NotFoundError, Receipt, Reject, Retry
 from flotilla.types.errors import OutcomeUnknownError, UnavailableError
 from flotilla.types.operations.queue import Extend, Poll, Settle
-from tests.unit.client.queue_doors import queue_doors
-from tests.unit.client.shells import Doors, Shell
+from tests.unit.client.queue_servers import queue_servers
+from tests.unit.client.shells import Shell, TcpServers
 
 
 @pytest.fixture
-def doors() -> Iterator[Doors]:
-    with queue_doors() as opened:
+def servers() -> Iterator[TcpServers]:
+    with queue_servers() as opened:
         yield opened
 
 
 @pytest.fixture
-def client(connect: Callable[..., Shell], doors: Doors) -> Shell:
-    doors.cluster.settings["orders"] = {"nack_backoff_ms": "1ms", "nack_backoff_max_ms": "1ms", "max_deliveries": "3"}
-    doors.cluster.create("orders", 1)
+def client(connect: Callable[..., Shell], servers: TcpServers) -> Shell:
+    servers.cluster.settings["orders"] = {"nack_backoff_ms": "1ms", "nack_backoff_max_ms": "1ms", "max_deliveries": "3"}
+    servers.cluster.create("orders", 1)
     return connect()
 
 
@@ -46,7 +46,7 @@ def until(condition: Callable[[], bool]) -> None:
 # Messages.
 
 
-def test_poll_and_ack(client, doors):
+def test_poll_and_ack(client, servers):
     client.produce_many("orders", many(10))
     with client.queue("orders", group="workers") as consumer:
         messages = consumer.poll(4)
@@ -62,7 +62,7 @@ def test_poll_and_ack(client, doors):
     info = client.describe_group("orders", "workers")
     # Closing has given back what was not settled.
     assert (info.acked_total, info.leased, info.ready, info.lag, info.failed_total) == (4, 0, 6, 6, 0)
-    assert doors.cluster.count(Settle) == 2
+    assert servers.cluster.count(Settle) == 2
 
 
 def test_a_poll_returns_nothing_when_nothing_comes(client):
@@ -73,7 +73,7 @@ def test_a_poll_returns_nothing_when_nothing_comes(client):
             consumer.poll(0)
 
 
-def test_a_poll_wakes_when_something_comes(client, doors):
+def test_a_poll_wakes_when_something_comes(client, servers):
     with client.queue("orders", group="workers") as consumer:
         assert consumer.poll(wait_ms=0) == []
         client.produce("orders", b"here")
@@ -156,7 +156,7 @@ def test_single_messages_are_settled_in_every_way(client):
     assert (info.acked_total, info.delayed, info.is_paused) == (2, 2, False)
 
 
-def test_a_stale_lease_is_refused(client, doors):
+def test_a_stale_lease_is_refused(client, servers):
     client.produce("orders", b"a")
     with (
         client.queue("orders", group="workers", visibility_ms=100, lease_ms_max=1) as consumer,
@@ -185,15 +185,15 @@ def test_errors_of_acks_in_the_background_surface(client):
         consumer.flush()
 
 
-def test_leases_are_renewed_while_a_handler_blocks(connect, client, doors):
+def test_leases_are_renewed_while_a_handler_blocks(connect, client, servers):
     client.produce("orders", b"slow")
     consumer = client.queue("orders", group="workers", visibility_ms=400)
     (message,) = consumer.poll()
     if isinstance(message._target, tuple) and hasattr(message._target, "__enter__"):
         # The blocking client: nothing of the caller's runs meanwhile.
-        until(lambda: doors.cluster.count(Extend) >= 3)
+        until(lambda: servers.cluster.count(Extend) >= 3)
     else:
-        while doors.cluster.count(Extend) < 3:
+        while servers.cluster.count(Extend) < 3:
             consumer.poll(wait_ms=50)
     message.ack()
     info = client.describe_group("orders", "workers")
@@ -231,19 +231,19 @@ def test_closing_the_client_gives_back_what_is_held(connect, client):
     assert (info.leased, info.ready) == (0, 3)
 
 
-def test_closing_without_an_answer_says_that_nothing_is_known(connect, client, doors):
+def test_closing_without_an_answer_says_that_nothing_is_known(connect, client, servers):
     client.produce("orders", b"a")
     consumer = client.queue("orders", group="workers")
     (message,) = consumer.poll()
-    doors.cluster.fault = lambda node, request: UnavailableError("no") if isinstance(request, Settle) else None
+    servers.cluster.fault = lambda node, request: UnavailableError("no") if isinstance(request, Settle) else None
     message.ack(wait=False)
     with pytest.raises(OutcomeUnknownError):
         consumer.close(timeout_ms=50)
-    doors.cluster.fault = lambda node, request: None
+    servers.cluster.fault = lambda node, request: None
 
 
-def test_several_partitions_and_leaders(client, doors):
-    doors.cluster.create("wide", 4)
+def test_several_partitions_and_leaders(client, servers):
+    servers.cluster.create("wide", 4)
     for number in range(4):
         client.produce_many("wide", many(25, first=25 * number), partition=number)
     with client.queue("wide", group="workers", prefetch=10) as consumer:
@@ -254,12 +254,12 @@ def test_several_partitions_and_leaders(client, doors):
                 found.append(message.payload)
         consumer.flush()
     assert sorted(found, key=int) == many(100)
-    polls = [request for _, request in doors.cluster.requests if isinstance(request, Poll)]
+    polls = [request for _, request in servers.cluster.requests if isinstance(request, Poll)]
     assert max(len(request.partitions) for request in polls) == 2
 
 
-def test_some_partitions_only(client, doors):
-    doors.cluster.create("wide", 2)
+def test_some_partitions_only(client, servers):
+    servers.cluster.create("wide", 2)
     client.produce("wide", b"one", partition=1)
     client.produce("wide", b"zero", partition=0)
     with client.queue("wide", group="workers", partitions=[1]) as consumer:
@@ -269,17 +269,17 @@ def test_some_partitions_only(client, doors):
         client.queue("wide", group="workers", partitions=[7]).poll(wait_ms=0)
 
 
-def test_a_leader_that_moves(client, doors):
+def test_a_leader_that_moves(client, servers):
     client.produce_many("orders", many(4))
     with client.queue("orders", group="workers") as consumer:
         messages = consumer.poll(2)
-        doors.run(_move(doors, 2))
+        servers.run(_move(servers, 2))
         consumer.ack(messages)
         assert payloads(consumer.poll(wait_ms=20_000)) == many(2, first=2)
 
 
-async def _move(doors: Doors, node: int) -> None:
-    doors.cluster.move("orders", 0, node)
+async def _move(servers: TcpServers, node: int) -> None:
+    servers.cluster.move("orders", 0, node)
 
 
 @pytest.mark.parametrize(
@@ -407,7 +407,7 @@ def test_looking_changes_nothing(client):
 # Dead letters.
 
 
-def kill(client: Shell, doors: Doors, *records: tuple[bytes, dict[str, object]]) -> Shell:
+def kill(client: Shell, servers: TcpServers, *records: tuple[bytes, dict[str, object]]) -> Shell:
     """Has messages rejected, each with its payload as the reason."""
     for payload, fields in records:
         client.produce("orders", payload, **fields)
@@ -419,9 +419,9 @@ def kill(client: Shell, doors: Doors, *records: tuple[bytes, dict[str, object]])
     return letters
 
 
-def test_dead_letters_are_listed_and_looked_at(client, doors):
+def test_dead_letters_are_listed_and_looked_at(client, servers):
     assert client.dead_letters("orders", "workers").list() == []
-    letters = kill(client, doors, (b"a", {"key": b"k", "headers": {"mine": b"1"}}), (b"b", {}))
+    letters = kill(client, servers, (b"a", {"key": b"k", "headers": {"mine": b"1"}}), (b"b", {}))
     first, second = letters.list()
     assert (first.payload, first.key, first.headers) == (b"a", b"k", (("mine", b"1"),))
     assert (first.reason, first.attempts, first.topic, first.origin_partition) == ("bad a", 1, "orders", 0)
@@ -436,8 +436,8 @@ def test_dead_letters_are_listed_and_looked_at(client, doors):
         letters.peek(0, 99)
 
 
-def test_redrive_sends_again_what_is_meant_and_leaves_the_rest(client, doors):
-    letters = kill(client, doors, (b"a", {"key": b"k", "headers": {"mine": b"1"}, "priority": 3}), (b"b", {}))
+def test_redrive_sends_again_what_is_meant_and_leaves_the_rest(client, servers):
+    letters = kill(client, servers, (b"a", {"key": b"k", "headers": {"mine": b"1"}, "priority": 3}), (b"b", {}))
     assert letters.redrive(dry_run=True).done == 2
     told = []
     result = letters.redrive(reason="bad a", progress=lambda so_far: told.append(so_far.done))
@@ -452,8 +452,8 @@ def test_redrive_sends_again_what_is_meant_and_leaves_the_rest(client, doors):
     assert letters.list() == []
 
 
-def test_what_a_redrive_passes_over_is_kept_for_as_long_as_may_be_and_no_longer_than_needed(client, doors, monkeypatch):
-    letters = kill(client, doors, (b"a", {}), (b"b", {}))
+def test_a_redrive_keeps_the_messages_it_skips_leased_no_longer_than_needed(client, servers, monkeypatch):
+    letters = kill(client, servers, (b"a", {}), (b"b", {}))
     asked = []
     consumer = AsyncClient.queue
 
@@ -470,30 +470,30 @@ def test_what_a_redrive_passes_over_is_kept_for_as_long_as_may_be_and_no_longer_
     assert client.explain(letters.topic, "flotilla.redrive", 0, 0).state == "ready"
 
 
-def test_a_message_is_not_sent_round_in_a_circle(client, doors):
-    letters = kill(client, doors, (b"a", {"headers": {"flotilla-redriven": b"3"}}))
+def test_a_message_is_not_sent_round_in_a_circle(client, servers):
+    letters = kill(client, servers, (b"a", {"headers": {"flotilla-redriven": b"3"}}))
     result = letters.redrive()
     assert (result.done, result.refused) == (0, 1)
     assert len(letters.list()) == 1
     assert letters.redrive(force=True).done == 1
 
 
-def test_an_interrupted_redrive_stores_nothing_twice(client, doors):
-    letters = kill(client, doors, (b"a", {}))
-    doors.cluster.fault = lambda node, request: (
+def test_an_interrupted_redrive_stores_nothing_twice(client, servers):
+    letters = kill(client, servers, (b"a", {}))
+    servers.cluster.fault = lambda node, request: (
         InvalidArgumentError("no") if isinstance(request, Settle) and request.topic.startswith("dlq.") else None
     )
     with pytest.raises(InvalidArgumentError):
         letters.redrive()
-    doors.cluster.fault = lambda node, request: None
+    servers.cluster.fault = lambda node, request: None
     # Its lease is given back by nobody now: the group is told to begin again.
     client.reset_group(letters.topic, "flotilla.redrive")
     assert letters.redrive().done == 1
-    assert doors.cluster.stored("orders") == [b"a", b"a"]
+    assert servers.cluster.stored("orders") == [b"a", b"a"]
 
 
-def test_purge_throws_away(client, doors):
-    letters = kill(client, doors, (b"a", {}), (b"b", {}))
+def test_purge_throws_away(client, servers):
+    letters = kill(client, servers, (b"a", {}), (b"b", {}))
     assert letters.purge(reason="bad a", dry_run=True).done == 1
     assert letters.purge(reason="bad a").done == 1
     assert [letter.payload for letter in letters.list()] == [b"b"]
@@ -508,8 +508,8 @@ def test_purge_throws_away(client, doors):
 # Producing.
 
 
-def test_an_idempotency_key_is_stored_once(client, doors):
-    doors.cluster.create("wide", 3)
+def test_an_idempotency_key_is_stored_once(client, servers):
+    servers.cluster.create("wide", 3)
     first = client.produce("wide", b"a", idempotency_key="order-42")
     again = client.produce("wide", b"a", idempotency_key="order-42")
     assert again == (*first[:2], True)
@@ -519,7 +519,7 @@ def test_an_idempotency_key_is_stored_once(client, doors):
     assert [receipt.duplicate for receipt in receipts] == [False, True, True, False]
     assert receipts[0][:2] == receipts[2][:2]
     assert receipts[1] == again
-    assert len(doors.cluster.stored("wide")) == 3
+    assert len(servers.cluster.stored("wide")) == 3
 
 
 def test_records_can_wait_for_a_moment(client):

@@ -23,23 +23,23 @@ from flotilla import (
 from flotilla.types.errors import NotFoundError
 from flotilla.types.operations.queue import Extend
 from tests.unit.client.queue.test_shells import many, until
-from tests.unit.client.queue_doors import queue_doors
-from tests.unit.client.shells import Doors
+from tests.unit.client.queue_servers import queue_servers
+from tests.unit.client.shells import TcpServers
 
 GROUP = "workers"
 
 
 @pytest.fixture
-def doors() -> Iterator[Doors]:
-    with queue_doors() as opened:
+def servers() -> Iterator[TcpServers]:
+    with queue_servers() as opened:
         yield opened
 
 
 @pytest.fixture
-def client(doors: Doors) -> Iterator[Client]:
-    doors.cluster.settings["orders"] = {"nack_backoff_ms": "1ms", "nack_backoff_max_ms": "1ms"}
-    doors.cluster.create("orders", 2)
-    with Client(doors.addresses) as opened:
+def client(servers: TcpServers) -> Iterator[Client]:
+    servers.cluster.settings["orders"] = {"nack_backoff_ms": "1ms", "nack_backoff_max_ms": "1ms"}
+    servers.cluster.create("orders", 2)
+    with Client(servers.addresses) as opened:
         yield opened
 
 
@@ -68,7 +68,7 @@ class Running:
         assert self.worker.running_count == 0
 
 
-def test_handlers_in_threads(client, doors):
+def test_handlers_in_threads(client, servers):
     client.produce_many("orders", many(50), partition=0)
     client.produce_many("orders", many(50, first=50), partition=1)
     found: list[bytes] = []
@@ -78,12 +78,12 @@ def test_handlers_in_threads(client, doors):
         message.extend(20_000)
         found.append(message.payload)
 
-    with Running(doors.addresses, handle, concurrency=8):
+    with Running(servers.addresses, handle, concurrency=8):
         until(lambda: client.groups("orders") != {} and client.describe_group("orders", GROUP).acked_total == 100)
     assert sorted(found, key=int) == many(100)
 
 
-def test_handlers_on_the_loop(client, doors):
+def test_handlers_on_the_loop(client, servers):
     client.produce_many("orders", many(100))
     found: list[bytes] = []
 
@@ -92,13 +92,13 @@ def test_handlers_on_the_loop(client, doors):
             await message.ack()
         found.append(message.payload)
 
-    with Running(doors.addresses, handle) as running:
+    with Running(servers.addresses, handle) as running:
         until(lambda: client.groups("orders") != {} and client.describe_group("orders", GROUP).acked_total == 100)
         assert (running.worker.handled_count, running.worker.failed_count) == (100, 0)
     assert sorted(found, key=int) == many(100)
 
 
-def test_what_a_handler_raises_decides(client, doors, caplog):
+def test_what_a_handler_raises_decides(client, servers, caplog):
     client.produce_many("orders", [b"fails", b"rejected", b"again", b"fine"], partition=0)
     attempts: dict[bytes, int] = {}
 
@@ -111,7 +111,7 @@ def test_what_a_handler_raises_decides(client, doors, caplog):
         if message.payload == b"again" and message.attempt == 1:
             raise Retry(delay_ms=1)
 
-    with Running(doors.addresses, handle) as running:
+    with Running(servers.addresses, handle) as running:
         until(lambda: client.groups("orders") != {} and client.describe_group("orders", GROUP).acked_total == 3)
         assert attempts == {b"fails": 3, b"rejected": 1, b"again": 2, b"fine": 1}
         assert (running.worker.failed_count, running.worker.rejected_count) == (3, 1)
@@ -121,7 +121,7 @@ def test_what_a_handler_raises_decides(client, doors, caplog):
     assert "attempt 1, is retried" in caplog.text
 
 
-def test_a_released_message_counts_no_attempt(client, doors):
+def test_a_released_message_counts_no_attempt(client, servers):
     client.produce("orders", b"x")
     attempts: list[int] = []
 
@@ -130,13 +130,13 @@ def test_a_released_message_counts_no_attempt(client, doors):
         if len(attempts) == 1:
             raise Release(timedelta(milliseconds=1))
 
-    with Running(doors.addresses, handle) as running:
+    with Running(servers.addresses, handle) as running:
         until(lambda: client.groups("orders") != {} and client.describe_group("orders", GROUP).acked_total == 1)
         assert (running.worker.handled_count, running.worker.failed_count) == (2, 0)
     assert attempts == [1, 1]
 
 
-def test_hooks_hear_of_failures_and_the_worker_is_a_context_manager(client, doors, caplog):
+def test_hooks_hear_of_failures_and_the_worker_is_a_context_manager(client, servers, caplog):
     client.produce_many("orders", [b"fails", b"rejected", b"fine"], partition=0)
     failed: list[tuple[bytes, str]] = []
     rejected: list[tuple[bytes, str]] = []
@@ -152,22 +152,22 @@ def test_hooks_hear_of_failures_and_the_worker_is_a_context_manager(client, door
             raise Reject("garbage")
 
     hooks = {"on_error": on_error, "on_reject": lambda message, error: rejected.append((message.payload, str(error)))}
-    with Worker(doors.addresses, "orders", GROUP, handle, **hooks) as worker:
+    with Worker(servers.addresses, "orders", GROUP, handle, **hooks) as worker:
         until(lambda: worker.handled_count == 4)
     assert failed == [(b"fails", "not yet")]
     assert rejected == [(b"rejected", "garbage")]
     assert "a hook that fails" in caplog.text
-    with pytest.raises(NotFoundError), Worker(doors.addresses, "nowhere", GROUP, handle) as worker:
+    with pytest.raises(NotFoundError), Worker(servers.addresses, "nowhere", GROUP, handle) as worker:
         until(lambda: worker._failure is not None)
 
 
 @pytest.mark.parametrize("handler", [lambda: None, lambda one, two: None, object.__repr__.__get__(1)])
-def test_a_handler_that_takes_no_message_is_refused(doors, handler):
+def test_a_handler_that_takes_no_message_is_refused(servers, handler):
     with pytest.raises(InvalidArgumentError, match="a handler takes one argument"):
-        Worker(doors.addresses, "orders", GROUP, handler)
+        Worker(servers.addresses, "orders", GROUP, handler)
 
 
-def test_a_message_for_a_pool_of_processes(client, doors):
+def test_a_message_for_a_pool_of_processes(client, servers):
     client.produce("orders", b"{}", key=b"k", headers={"schema": "a"}, content_type=ContentType.JSON)
     with client.queue("orders", GROUP) as queue:
         [message] = queue.poll()
@@ -186,7 +186,7 @@ def test_a_message_for_a_pool_of_processes(client, doors):
     assert client.describe_group("orders", GROUP).acked_total == 1
 
 
-def test_a_slow_handler_does_not_block_others(client, doors):
+def test_a_slow_handler_does_not_block_others(client, servers):
     client.produce_many("orders", [b"slow", *many(40)], partition=0)
     go_on = threading.Event()
 
@@ -194,7 +194,7 @@ def test_a_slow_handler_does_not_block_others(client, doors):
         if message.payload == b"slow":
             go_on.wait(30)
 
-    with Running(doors.addresses, handle, concurrency=2):
+    with Running(servers.addresses, handle, concurrency=2):
         until(lambda: client.groups("orders") != {} and client.describe_group("orders", GROUP).acked_total == 40)
         assert client.describe_group("orders", GROUP).leased == 1
         go_on.set()
@@ -202,7 +202,7 @@ def test_a_slow_handler_does_not_block_others(client, doors):
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_stopping_lets_handlers_finish_and_gives_the_rest_back(client, doors, is_async):
+def test_stopping_lets_handlers_finish_and_gives_the_rest_back(client, servers, is_async):
     client.produce_many("orders", many(20), partition=0)
     begun: list[bytes] = []
     go_on = threading.Event()
@@ -218,7 +218,7 @@ def test_stopping_lets_handlers_finish_and_gives_the_rest_back(client, doors, is
         while not go_on.is_set():
             await asyncio.sleep(0.005)
 
-    with Running(doors.addresses, handle_async if is_async else handle, concurrency=3, prefetch=10) as running:
+    with Running(servers.addresses, handle_async if is_async else handle, concurrency=3, prefetch=10) as running:
         until(lambda: len(begun) == 3)
         running.worker.stop()
         until(lambda: client.describe_group("orders", GROUP).leased == 3)
@@ -228,7 +228,7 @@ def test_stopping_lets_handlers_finish_and_gives_the_rest_back(client, doors, is
     assert len(begun) == 3
 
 
-def test_a_handler_that_does_not_end_loses_its_message_uncounted(client, doors):
+def test_a_handler_that_does_not_end_loses_its_message_uncounted(client, servers):
     client.produce("orders", b"stuck")
     begun = threading.Event()
 
@@ -238,32 +238,32 @@ def test_a_handler_that_does_not_end_loses_its_message_uncounted(client, doors):
         begun.set()
         await asyncio.sleep(3_600)
 
-    with Running(doors.addresses, handle, drain_ms=50):
+    with Running(servers.addresses, handle, drain_ms=50):
         assert begun.wait(20)
     info = client.describe_group("orders", GROUP)
     assert (info.acked_total, info.leased, info.ready, info.failed_total) == (0, 0, 1, 0)
 
 
-def test_a_worker_that_was_stopped_before_does_not_begin(doors):
-    worker = Worker(doors.addresses, "orders", GROUP, lambda message: None)
+def test_a_worker_that_was_stopped_before_does_not_begin(servers):
+    worker = Worker(servers.addresses, "orders", GROUP, lambda message: None)
     worker.stop()
     worker.run()
 
 
-def test_what_cannot_pass_ends_the_worker(client, doors):
-    with Running(doors.addresses, lambda message: None) as running:
+def test_what_cannot_pass_ends_the_worker(client, servers):
+    with Running(servers.addresses, lambda message: None) as running:
         running.worker.stop()
-    worker = Worker(doors.addresses, "missing", GROUP, lambda message: None)
+    worker = Worker(servers.addresses, "missing", GROUP, lambda message: None)
     with pytest.raises(NotFoundError):
         worker.run()
     with pytest.raises(InvalidArgumentError):
-        Worker(doors.addresses, "orders", GROUP, lambda message: None, concurrency=0)
+        Worker(servers.addresses, "orders", GROUP, lambda message: None, concurrency=0)
 
 
-def test_leases_of_handlers_that_block_are_renewed(client, doors):
+def test_leases_of_handlers_that_block_are_renewed(client, servers):
     client.produce("orders", b"slow")
     attempts: list[int] = []
-    cluster = doors.cluster
+    cluster = servers.cluster
     begun_ms = cluster.now_ms()
     # At the broker, time passes by renewals alone, most of a lease at each: it is over soon if they do not prolong it.
     cluster.now_ms = lambda: begun_ms + 800 * cluster.count(Extend)
@@ -272,6 +272,6 @@ def test_leases_of_handlers_that_block_are_renewed(client, doors):
         attempts.append(message.attempt)
         until(lambda: cluster.count(Extend) >= 3)
 
-    with Running(doors.addresses, handle, visibility_ms=1_000):
+    with Running(servers.addresses, handle, visibility_ms=1_000):
         until(lambda: client.groups("orders") != {} and client.describe_group("orders", GROUP).acked_total == 1)
     assert attempts == [1]

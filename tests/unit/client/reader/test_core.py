@@ -134,8 +134,8 @@ def test_a_partition_that_waits_to_be_read_is_not_fetched():
 def test_prefetching_is_bounded_over_all_partitions():
     subject = reader(partitions=10, fetch_bytes=100, buffer_bytes_max=300)
     assert len(subject.wanted()) == 3
-    lone = reader(partitions=2, fetch_bytes=1_000, buffer_bytes_max=10)
-    assert len(lone.wanted()) == 1, "there is always a way to go on"
+    small = reader(partitions=2, fetch_bytes=1_000, buffer_bytes_max=10)
+    assert len(small.wanted()) == 1, "there is always a way to go on"
 
 
 def test_seeking_drops_fetched_batches_and_the_fetch_in_flight():

@@ -16,7 +16,7 @@ from flotilla.types.operations import Fetch, GetMetadata, Produce, Request, Topi
 from flotilla.types.operations.request import Route
 from flotilla.types.records import Record
 from tests.unit.client.broker import MemoryCluster, Partition
-from tests.unit.client.shells import Doors, Shell
+from tests.unit.client.shells import Shell, TcpServers
 from tests.unit.client.world import World
 
 TOPIC = "orders"
@@ -161,12 +161,12 @@ def test_round_trips_are_measured_when_a_connection_opens(cluster: ReplicatedClu
 
 
 @pytest.fixture
-def doors() -> Iterator[Doors]:
+def servers() -> Iterator[TcpServers]:
     cluster = ReplicatedCluster()
     cluster.create(TOPIC, 1)
     for _ in range(3):
         cluster.topics[TOPIC][0].append(encode_batch([Record(b"x")]))
-    opened = Doors(cluster=cluster)
+    opened = TcpServers(cluster=cluster)
     yield opened
     opened.close()
 
@@ -175,66 +175,66 @@ def first_records(reader: Shell, count: int = 3) -> list[int]:
     return [message.offset for message in reader.take(count)]
 
 
-def fetches(doors: Doors) -> list[tuple[int, Fetch]]:
-    return [(node, request) for node, request in doors.cluster.requests if isinstance(request, Fetch)]
+def fetches(servers: TcpServers) -> list[tuple[int, Fetch]]:
+    return [(node, request) for node, request in servers.cluster.requests if isinstance(request, Fetch)]
 
 
 @pytest.mark.parametrize("read_from", ["nearest", "spread"])
-def test_readers_are_served_by_replicas(connect: Callable[..., Shell], doors: Doors, read_from: str) -> None:
+def test_readers_are_served_by_replicas(connect: Callable[..., Shell], servers: TcpServers, read_from: str) -> None:
     client = connect()
     readers = [client.reader(TOPIC, offset=0, read_from=read_from) for _ in range(3)]
     assert [first_records(reader) for reader in readers] == [[0, 1, 2]] * 3
-    served = fetches(doors)
+    served = fetches(servers)
     assert all(request.is_any_replica and request.wait_ms <= 1_000 for _, request in served)
     if read_from == "spread":
         assert {node for node, _ in served} == {1, 2, 3}
 
 
-def test_a_replica_that_is_behind_is_passed_over(connect: Callable[..., Shell], doors: Doors) -> None:
-    assert isinstance(doors.cluster, ReplicatedCluster)
-    doors.cluster.behind = {2}
-    doors.cluster.moved = {3}
+def test_a_replica_that_is_behind_is_passed_over(connect: Callable[..., Shell], servers: TcpServers) -> None:
+    assert isinstance(servers.cluster, ReplicatedCluster)
+    servers.cluster.behind = {2}
+    servers.cluster.moved = {3}
     client = connect()
     readers = [client.reader(TOPIC, offset=0, read_from="spread") for _ in range(3)]
     assert [first_records(reader) for reader in readers] == [[0, 1, 2]] * 3
-    assert {node for node, _ in fetches(doors)} == {1, 2, 3}
+    assert {node for node, _ in fetches(servers)} == {1, 2, 3}
 
 
-def test_when_all_are_behind_the_leader_answers(connect: Callable[..., Shell], doors: Doors) -> None:
-    assert isinstance(doors.cluster, ReplicatedCluster)
-    doors.cluster.behind = {1, 2, 3}
+def test_when_all_are_behind_the_leader_answers(connect: Callable[..., Shell], servers: TcpServers) -> None:
+    assert isinstance(servers.cluster, ReplicatedCluster)
+    servers.cluster.behind = {1, 2, 3}
     reader = connect().reader(TOPIC, offset=0, read_from="spread")
     assert first_records(reader) == [0, 1, 2]
-    served = fetches(doors)
+    served = fetches(servers)
     assert {node for node, request in served if request.is_any_replica} == {1, 2, 3}
     assert any(not request.is_any_replica for _, request in served)
 
 
-def test_a_broker_that_is_gone_is_passed_over(connect: Callable[..., Shell], doors: Doors) -> None:
+def test_a_broker_that_is_gone_is_passed_over(connect: Callable[..., Shell], servers: TcpServers) -> None:
     client = connect()
     readers = [client.reader(TOPIC, offset=0, read_from="spread") for _ in range(3)]
     assert [first_records(reader, 1) for reader in readers] == [[0]] * 3
-    doors.shut(3)
+    servers.shut(3)
 
     async def produce() -> None:
-        doors.cluster.answer(1, Produce(TOPIC, 0, encode_batch([Record(b"y")])))
+        servers.cluster.answer(1, Produce(TOPIC, 0, encode_batch([Record(b"y")])))
 
-    doors.run(produce())
+    servers.run(produce())
     assert [first_records(reader, 3) for reader in readers] == [[1, 2, 3]] * 3
 
 
-def test_a_missing_offset_is_reported_by_a_replica_that_knows(connect: Callable[..., Shell], doors: Doors) -> None:
+def test_a_missing_offset_is_reported_by_the_leader(connect: Callable[..., Shell], servers: TcpServers) -> None:
     reader = connect().reader(TOPIC, offset=9, read_from="spread")
     with pytest.raises(OffsetOutOfRangeError):
         reader.poll(wait_ms=5_000)
 
 
-def test_linearizable_goes_with_every_fetch(connect: Callable[..., Shell], doors: Doors) -> None:
+def test_linearizable_goes_with_every_fetch(connect: Callable[..., Shell], servers: TcpServers) -> None:
     client = connect()
     for read_from in ("leader", "spread"):
         reader = client.reader(TOPIC, offset=0, read_from=read_from, linearizable=True)
         assert first_records(reader) == [0, 1, 2]
-    assert all(request.is_linearizable for _, request in fetches(doors))
+    assert all(request.is_linearizable for _, request in fetches(servers))
 
 
 def test_who_cannot_answer(connect: Callable[..., Shell]) -> None:

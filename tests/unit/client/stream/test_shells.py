@@ -14,7 +14,7 @@ from flotilla.types.errors import ConnectionClosedError, GroupModeError, Unavail
 from flotilla.types.operations import CommitOffset, Produce, Request
 from flotilla.types.operations.stream import JoinGroup, LeaveGroup
 from flotilla.types.records import Record
-from tests.unit.client.shells import Doors, Shell
+from tests.unit.client.shells import Shell, TcpServers
 from tests.unit.client.stream_broker import StreamCluster
 
 TOPIC = "orders"
@@ -24,30 +24,30 @@ PATIENCE_S = 20
 
 
 @pytest.fixture
-def doors() -> Iterator[Doors]:
+def servers() -> Iterator[TcpServers]:
     cluster = StreamCluster(2)
     cluster.create(TOPIC, 4)
-    opened = Doors(cluster=cluster)
+    opened = TcpServers(cluster=cluster)
     yield opened
     opened.close()
 
 
 @pytest.fixture
-def cluster(doors: Doors) -> StreamCluster:
-    assert isinstance(doors.cluster, StreamCluster)
-    return doors.cluster
+def cluster(servers: TcpServers) -> StreamCluster:
+    assert isinstance(servers.cluster, StreamCluster)
+    return servers.cluster
 
 
 @pytest.fixture
-def fill(doors: Doors) -> Callable[..., None]:
+def fill(servers: TcpServers) -> Callable[..., None]:
     """Stores records in each partition, and wakes whoever waits for them."""
 
     async def produce(count: int) -> None:
-        for number, part in enumerate(doors.cluster.topics[TOPIC]):
+        for number, part in enumerate(servers.cluster.topics[TOPIC]):
             for _ in range(count):
-                doors.cluster.answer(part.leader, Produce(TOPIC, number, encode_batch([Record(b"x")])))
+                servers.cluster.answer(part.leader, Produce(TOPIC, number, encode_batch([Record(b"x")])))
 
-    return lambda count=5: doors.run(produce(count))
+    return lambda count=5: servers.run(produce(count))
 
 
 def consumer(client: Shell, **settings: Any) -> Shell:
@@ -254,7 +254,9 @@ def test_pause_resume_and_seek(connect, cluster: StreamCluster, fill) -> None:
             reading.seek(1, partition=9)
 
 
-def test_one_that_was_removed_is_told_and_joins_again(connect, cluster: StreamCluster, fill, doors: Doors) -> None:
+def test_a_removed_member_hears_of_it_and_joins_again(
+    connect, cluster: StreamCluster, fill, servers: TcpServers
+) -> None:
     fill()
     told: list[tuple[list[int], bool]] = []
     with consumer(connect(), on_revoke=lambda partitions, lost: told.append((sorted(partitions), lost))) as reading:
@@ -265,7 +267,7 @@ def test_one_that_was_removed_is_told_and_joins_again(connect, cluster: StreamCl
         async def remove() -> None:
             cluster.remove(name)
 
-        doors.run(remove())
+        servers.run(remove())
         again = until(lambda: bool(told), reading)
         assert told == [([0, 1, 2, 3], True)]
         again += read(17 - len(again), reading)

@@ -147,26 +147,26 @@ def test_bytes_of_version_1_stay_readable():
     assert joined(FRAME[:2] + FRAME[4:]) == recorded
 
 
-LONE = [
+SINGLE = [
     Append(1, 2, 5, 3, 4, 3, [Entry(4, 5, DATA, b"small")]),
     AppendReply(2, 1, 5, 4, True),
     AppendReply(2, 1, 5, 4, False, 3, 2),
 ]
 # A prefix without an envelope, the kind, then numbers of eight bytes.
-RECORDED_LONE = [
+RECORDED_SINGLE = [
     "971d932800000000" + "01" + "".join(f"{cell:016x}" for cell in (1, 2, 9, 5, 3, 4, 3, 4, 5, 1)) + b"small".hex(),
     "7d1704c300000000" + "02" + "".join(f"{cell:016x}" for cell in (2, 1, 9, 5, 4, 1, 0, 0)),
     "da67a44200000000" + "02" + "".join(f"{cell:016x}" for cell in (2, 1, 9, 5, 4, 0, 3, 2)),
 ]
 
 
-@pytest.mark.parametrize(("message", "recorded"), list(zip(LONE, RECORDED_LONE, strict=True)))
+@pytest.mark.parametrize(("message", "recorded"), list(zip(SINGLE, RECORDED_SINGLE, strict=True)))
 def test_bytes_of_the_short_form_stay_readable(message, recorded):
     assert joined([(9, message)]).hex() == recorded
     assert decode_frame(bytes.fromhex(recorded)) == [(9, message)]
 
 
-@pytest.mark.parametrize("message", LONE, ids=["append", "accepted", "refused"])
+@pytest.mark.parametrize("message", SINGLE, ids=["append", "accepted", "refused"])
 def test_a_lone_message_is_read_in_its_long_form_too(message):
     """Whoever sends it may have had no short form: two of a kind never have one."""
     long = joined([(9, message), (9, message)])
@@ -359,23 +359,23 @@ def test_lies_are_refused_for_their_own_reason(lie):
         decode_frame(lying(**LIES[lie]))
 
 
-def lone(kind: int, *cells: int, more: bytes = b"") -> bytes:
+def single(kind: int, *cells: int, more: bytes = b"") -> bytes:
     return sealed(b"", struct.pack(f">B{len(cells)}Q", kind, *cells) + more)
 
 
 SHORT_LIES = {
     "nothing at all": (sealed(b""), "of kind 0 and has 0 bytes"),
-    "no kind": (lone(3, 1, 2, 9, 5, 4, 1, 0, 0), "of kind 3"),
-    "an append cut short": (lone(1, 1, 2, 9, 5, 3, 4, 3, 4, 5), "of kind 1 and has 73 bytes"),
-    "an append with a long body": (lone(1, 1, 2, 9, 5, 3, 4, 3, 4, 5, 1, more=bytes(4097)), "of kind 1"),
-    "an append of nobody": (lone(1, 0, 2, 9, 5, 3, 4, 3, 4, 5, 1), "has no sender or target"),
-    "an append to nobody": (lone(1, 1, 0, 9, 5, 3, 4, 3, 4, 5, 1), "has no sender or target"),
-    "an entry of no kind": (lone(1, 1, 2, 9, 5, 3, 4, 3, 4, 5, 4), "of kind 4"),
-    "a reply cut short": (lone(2, 2, 1, 9, 5, 4, 1, 0), "of kind 2 and has 57 bytes"),
-    "a reply that goes on": (lone(2, 2, 1, 9, 5, 4, 1, 0, 0, more=b"x"), "of kind 2 and has 66 bytes"),
-    "a reply of nobody": (lone(2, 0, 1, 9, 5, 4, 1, 0, 0), "has no sender or target"),
-    "a reply to nobody": (lone(2, 2, 0, 9, 5, 4, 1, 0, 0), "has no sender or target"),
-    "accepted twice": (lone(2, 2, 1, 9, 5, 4, 2, 0, 0), "accepted is 0 or 1"),
+    "no kind": (single(3, 1, 2, 9, 5, 4, 1, 0, 0), "of kind 3"),
+    "an append cut short": (single(1, 1, 2, 9, 5, 3, 4, 3, 4, 5), "of kind 1 and has 73 bytes"),
+    "an append with a long body": (single(1, 1, 2, 9, 5, 3, 4, 3, 4, 5, 1, more=bytes(4097)), "of kind 1"),
+    "an append of nobody": (single(1, 0, 2, 9, 5, 3, 4, 3, 4, 5, 1), "has no sender or target"),
+    "an append to nobody": (single(1, 1, 0, 9, 5, 3, 4, 3, 4, 5, 1), "has no sender or target"),
+    "an entry of no kind": (single(1, 1, 2, 9, 5, 3, 4, 3, 4, 5, 4), "of kind 4"),
+    "a reply cut short": (single(2, 2, 1, 9, 5, 4, 1, 0), "of kind 2 and has 57 bytes"),
+    "a reply that goes on": (single(2, 2, 1, 9, 5, 4, 1, 0, 0, more=b"x"), "of kind 2 and has 66 bytes"),
+    "a reply of nobody": (single(2, 0, 1, 9, 5, 4, 1, 0, 0), "has no sender or target"),
+    "a reply to nobody": (single(2, 2, 0, 9, 5, 4, 1, 0, 0), "has no sender or target"),
+    "accepted twice": (single(2, 2, 1, 9, 5, 4, 2, 0, 0), "accepted is 0 or 1"),
 }
 
 
@@ -387,7 +387,7 @@ def test_lies_in_the_short_form_are_refused_for_their_own_reason(lie):
 
 
 @settings(max_examples=300)
-@given(st.sampled_from(LONE), st.data())
+@given(st.sampled_from(SINGLE), st.data())
 def test_damaged_short_forms_behind_a_true_checksum_are_refused_or_decoded_never_worse(message, data):
     whole = bytearray(joined([(9, message)])[8:])
     for _ in range(data.draw(st.integers(1, 4))):

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from flotilla.frontends.http.http1.asgi import App
 from flotilla.frontends.http.http1.connection import IDLE_MS_MAX
 from flotilla.frontends.http.server import HttpServer
-from tests.unit.broker import lone_node
-from tests.unit.broker.lone_node import LoneNode
+from tests.unit.broker import single_node
+from tests.unit.broker.single_node import SingleNode
 
 
 class Answer(NamedTuple):
@@ -59,8 +59,8 @@ class Caller:
 
 
 class Endpoint:
-    def __init__(self, lone: LoneNode, server: HttpServer, port: int) -> None:
-        self.lone = lone
+    def __init__(self, single: SingleNode, server: HttpServer, port: int) -> None:
+        self.single = single
         self.server = server
         self.port = port
         self._callers: list[Caller] = []
@@ -89,15 +89,15 @@ def run(
 ) -> None:
     """`app`: another one than that of the node."""
 
-    async def with_endpoint(lone: LoneNode) -> None:
-        server = HttpServer(lone.status, idle_ms_max=idle_ms_max)
+    async def with_endpoint(single: SingleNode) -> None:
+        server = HttpServer(single.status, idle_ms_max=idle_ms_max)
         if app is not None:
             server.app = app
-        endpoint = Endpoint(lone, server, await server.start("127.0.0.1", 0))
+        endpoint = Endpoint(single, server, await server.start("127.0.0.1", 0))
         try:
             await test(endpoint)
         finally:
             endpoint.close()
             await server.close()
 
-    lone_node.run(folder, with_endpoint)
+    single_node.run(folder, with_endpoint)

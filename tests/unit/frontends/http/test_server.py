@@ -32,7 +32,7 @@ def test_health(tmp_path: Path) -> None:
         answer = await endpoint.get("/health")
         assert answer.status == 200
         assert (answer.json["status"], answer.json["storage"], answer.json["node"]) == ("ok", "ok", 1)
-        endpoint.lone.driver.storage_error = DiskFullError("no room")
+        endpoint.single.driver.storage_error = DiskFullError("no room")
         answer = await endpoint.get("/health")
         assert answer.status == 503
         assert (answer.json["status"], answer.json["storage"]) == ("failing", "DISK_FULL")
@@ -46,7 +46,7 @@ def test_readiness(tmp_path: Path) -> None:
         assert answer.status == 503
         message = "the node is not part of a cluster yet"
         assert answer.json == {"ready": False, "reasons": [{"code": "NO_CLUSTER", "message": message}]}
-        await endpoint.lone.found()
+        await endpoint.single.found()
         answer = await endpoint.get("/ready")
         assert answer.status == 200
         assert answer.json == {"ready": True, "reasons": []}
@@ -123,7 +123,7 @@ def test_typed_errors_and_faults_have_that_shape_too(tmp_path: Path, monkeypatch
             def fail(error: Exception = error) -> None:
                 raise error
 
-            monkeypatch.setattr(endpoint.lone.status, "reasons", fail)
+            monkeypatch.setattr(endpoint.single.status, "reasons", fail)
             answer = await endpoint.get("/ready")
             assert (answer.status, answer.json) == (status, body)
             assert (answer.headers.get("retry-after") == "2") == (error is overloaded)
@@ -326,7 +326,7 @@ def test_who_says_nothing_or_says_it_slowly_is_cut_off(tmp_path: Path) -> None:
 
 def test_who_does_not_read_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(endpoint: Endpoint) -> None:
-        monkeypatch.setattr(endpoint.lone.status, "metrics", much)
+        monkeypatch.setattr(endpoint.single.status, "metrics", much)
         caller = await endpoint.connect()
         caller.writer.transport.pause_reading()  # type: ignore[attr-defined]
         for _ in range(2):
@@ -359,7 +359,7 @@ def test_connections_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_a_port_that_is_taken_is_an_error_and_not_the_end(tmp_path: Path) -> None:
     async def test(endpoint: Endpoint) -> None:
         with pytest.raises(OSError, match="in use"):
-            await HttpServer(endpoint.lone.status).start("127.0.0.1", endpoint.port)
+            await HttpServer(endpoint.single.status).start("127.0.0.1", endpoint.port)
         assert (await endpoint.get("/health")).status == 200
 
     run(tmp_path, test)
@@ -384,7 +384,7 @@ def test_closing_lets_an_answer_finish_and_ends_the_rest(tmp_path: Path, monkeyp
             await may_go.wait()
             return b"done\n"
 
-        monkeypatch.setattr(endpoint.lone.status, "metrics", slow)
+        monkeypatch.setattr(endpoint.single.status, "metrics", slow)
         idle, half, busy = [await endpoint.connect() for _ in range(3)]
         idle.ask("GET", "/health")
         await idle.answer()
@@ -408,7 +408,7 @@ def test_closing_lets_an_answer_finish_and_ends_the_rest(tmp_path: Path, monkeyp
 
 def test_closing_lets_a_large_answer_leave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(endpoint: Endpoint) -> None:
-        monkeypatch.setattr(endpoint.lone.status, "metrics", much)
+        monkeypatch.setattr(endpoint.single.status, "metrics", much)
         caller = await endpoint.connect()
         caller.writer.transport.pause_reading()  # type: ignore[attr-defined]
         caller.ask("GET", "/metrics")
@@ -425,7 +425,7 @@ def test_closing_lets_a_large_answer_leave(tmp_path: Path, monkeypatch: pytest.M
 
 def test_closing_does_not_wait_for_who_does_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(endpoint: Endpoint) -> None:
-        monkeypatch.setattr(endpoint.lone.status, "metrics", much)
+        monkeypatch.setattr(endpoint.single.status, "metrics", much)
         caller = await endpoint.connect()
         caller.writer.transport.pause_reading()  # type: ignore[attr-defined]
         for _ in range(2):
@@ -459,7 +459,7 @@ def test_closing_does_not_wait_for_ever(drain_ms: int, tmp_path: Path, monkeypat
             await asyncio.Event().wait()
             return b""
 
-        monkeypatch.setattr(endpoint.lone.status, "metrics", never)
+        monkeypatch.setattr(endpoint.single.status, "metrics", never)
         caller = await endpoint.connect()
         caller.ask("GET", "/metrics")
         while not endpoint.server.request_count:
@@ -477,7 +477,7 @@ def test_an_address_of_the_other_family_works(tmp_path: Path) -> None:
         pytest.skip("no IPv6 here")
 
     async def test(endpoint: Endpoint) -> None:
-        server = HttpServer(endpoint.lone.status)
+        server = HttpServer(endpoint.single.status)
         try:
             port = await server.start("::1", 0)
         except OSError:

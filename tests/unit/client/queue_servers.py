@@ -1,4 +1,4 @@
-"""The cluster with queue groups behind real TCP doors, where time passes by itself."""
+"""The cluster with queue groups behind real TCP servers, where time passes by itself."""
 
 import asyncio
 import time
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tests.unit.client.queue_broker import QueueCluster
-from tests.unit.client.shells import Doors
+from tests.unit.client.shells import TcpServers
 
 _TICK_SECONDS = 0.002
 _GRACE_MS = 100
@@ -17,11 +17,11 @@ def _now_ms() -> int:
 
 
 @contextmanager
-def queue_doors() -> Iterator[Doors]:
+def queue_servers() -> Iterator[TcpServers]:
     """Two brokers."""
     cluster = QueueCluster(2, _now_ms)
     cluster.grace_ms = _GRACE_MS
-    opened = Doors(cluster=cluster)
+    opened = TcpServers(cluster=cluster)
 
     async def tick() -> None:
         while True:

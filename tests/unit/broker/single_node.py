@@ -57,7 +57,7 @@ class SilentService:
         return self.cancel
 
 
-class LoneNode:
+class SingleNode:
     def __init__(self, folder: Path) -> None:
         settings = NodeParts(
             node=NODE,
@@ -134,15 +134,15 @@ class LoneNode:
         return self.driver.replicas[group]
 
 
-def run(folder: Path, test: Callable[[LoneNode], Coroutine[Any, Any, None]]) -> None:
+def run(folder: Path, test: Callable[[SingleNode], Coroutine[Any, Any, None]]) -> None:
     async def bounded() -> None:
-        lone = LoneNode(folder)
-        await lone.node.start()
+        single = SingleNode(folder)
+        await single.node.start()
         try:
             async with asyncio.timeout(20):
-                await test(lone)
+                await test(single)
         finally:
-            await lone.node.stop()
+            await single.node.stop()
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(bounded())
