@@ -47,7 +47,7 @@ class Traffic:
             self._note_stored(payload, receipt)
 
     async def produce_stream(self, name: str) -> None:
-        """Many under way at a time. Each is answered with a receipt: the proxy repeats what it has to."""
+        """Many in flight at a time. Each gets a receipt: the proxy retries where it must."""
         call = self._stub.ProduceStream()
         sent: list[bytes] = []
         room = asyncio.Semaphore(50)

@@ -25,7 +25,7 @@ from flotilla.gateway.gateway import Gateway
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 #: Streams end when the client has heard enough, which a generated one never has.
 ENDLESS = ("/subscribe", "/follow")
-#: Not asked of what is there: it must stay, and one node has nobody to hand over to.
+#: Not asked about the fixture's things: they must stay, and a single node cannot transfer leadership.
 SPARED = ("DELETE /v1/topics/{topic}", "POST /v1/topics/{topic}/partitions/{partition}/transfer")
 #: What a generated request may wait for.
 WAIT_MS_MAX = 5

@@ -1,4 +1,4 @@
-"""The task API at a real node: what becomes of a task, and what a worker, or somebody who is none, is told."""
+"""The task API at a real node: the life of a task, and the answers to workers and to strangers."""
 
 import threading
 from typing import Any

@@ -221,7 +221,7 @@ def test_a_stream_group_is_moved_and_deleted_when_nobody_is_in_it(topic: Topic, 
     assert topic.get("/groups") == {"groups": []}
 
 
-def test_cancelled_records_are_delivered_to_nobody(topic: Topic) -> None:
+def test_cancelled_records_are_not_delivered(topic: Topic) -> None:
     topic.post("records", records=[{"payload_text": "a", "idempotency_key": "k"}, {"payload_text": "b"}], partition=0)
     assert topic.post("partitions/0/cancel", idempotency_keys=["k"]) == {"offsets": [0]}
     assert [each["offset"] for each in topic.poll(wait_ms=10_000)] == [1]

@@ -58,7 +58,7 @@ FULL = [
 
 
 def resealed(batch: bytes | bytearray) -> bytes:
-    """The batch with the length and the checksum that its bytes deserve: a lie well told."""
+    """The batch with the length and the checksum of its bytes, whatever they say."""
     spoiled = bytearray(batch)
     struct.pack_into("<I", spoiled, 12, len(spoiled))
     struct.pack_into("<I", spoiled, 16, crc32c(bytes(spoiled[20:])))

@@ -51,7 +51,7 @@ def test_what_is_no_batch_has_no_facts(data):
 
 
 @pytest.mark.parametrize("at", [104, 108, 112])
-def test_columns_that_nobody_checked_stop_nobody(at):
+def test_unchecked_columns_stop_no_replica(at):
     """The endpoint lets no such batch in; if one is stored all the same, every replica sees the same nothing."""
     batch = encode_batch([Record(b"value", idempotency_key=b"key")] * 3)
     facts = facts_of(overwritten(batch, at, "i", -7))

@@ -280,7 +280,7 @@ def test_a_poll_whose_deadline_passes_holds_nothing(endpoint: Endpoint) -> None:
     endpoint.play(work)
 
 
-def test_what_is_too_large_is_cut_off_and_harms_nobody(endpoint: Endpoint) -> None:
+def test_a_message_that_is_too_large_fails_alone(endpoint: Endpoint) -> None:
     async def work(session: Session) -> None:
         request = pb.ProduceRequest(topic=session.topic, records=[pb.Record(payload=bytes(2**20))] * 20)
         code, _ = await refused(session.stub.Produce(request))

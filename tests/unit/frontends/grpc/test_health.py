@@ -1,4 +1,4 @@
-"""What load balancers are told of a node: NOT_SERVING until it is part of a cluster, and again while it stops."""
+"""Health of a node for load balancers: NOT_SERVING until it is part of a cluster, and again while it stops."""
 
 import asyncio
 from pathlib import Path

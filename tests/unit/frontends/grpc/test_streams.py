@@ -1,4 +1,4 @@
-"""Streams through the gRPC endpoint: many records in, many messages out, and what becomes of those under way."""
+"""Streams through the gRPC endpoint: many records in, many messages out, and what is in flight when they end."""
 
 import asyncio
 from typing import Any

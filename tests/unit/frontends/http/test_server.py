@@ -164,7 +164,7 @@ def test_a_request_may_come_in_any_pieces(tmp_path: Path) -> None:
                 await asyncio.sleep(0)
                 await asyncio.sleep(0.001)
             assert (await caller.answer()).body == b"hello"
-        # Whoever asks first is told to go on.
+        # A client that expects it gets 100 Continue.
         caller.ask("POST", "/echo", "Content-Length: 2", "Expect: 100-continue")
         assert (await caller.reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 100 ")
         caller.send("ab")
@@ -249,7 +249,7 @@ def test_bodies_are_bounded(tmp_path: Path) -> None:
         answer = await caller.answer()
         assert (answer.status, answer.json["code"]) == (413, "INVALID_ARGUMENT")
         assert await caller.is_closed()
-        # What nobody reads is passed over, and the connection goes on.
+        # A body that the application does not read is skipped, and the connection goes on.
         caller = await endpoint.connect()
         caller.ask("POST", "/health", "Content-Length: 100000")
         caller.send("x" * 100_000)
@@ -288,7 +288,7 @@ def test_what_is_no_request_is_refused_and_cut_off(text: str, tmp_path: Path) ->
     run(tmp_path, test)
 
 
-def test_garbage_in_a_body_whose_answer_is_under_way_harms_nobody(tmp_path: Path) -> None:
+def test_garbage_in_a_body_whose_answer_has_begun_ends_only_that_connection(tmp_path: Path) -> None:
     reported: list[dict[str, Any]] = []
 
     async def test(endpoint: Endpoint) -> None:

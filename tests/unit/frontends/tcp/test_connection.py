@@ -254,7 +254,7 @@ def test_reads_of_a_client_that_does_not_read_are_refused():
     client.send(asked(2, Fetch("t", 0, 0, 1)) + asked(3, Fetch("t", 1, 0, 1)) + asked(4, Produce("t", 0, b"b")))
     client.tickets[0].answer(Fetched([b"x" * 2000], 0, 1))
     client.tickets[1].answer(Fetched([b"x" * 2000], 0, 1))
-    # What has happened is always told.
+    # The answer to a change is never replaced.
     client.tickets[2].answer(Produced(5))
     assert not client.connection.is_reading
     assert client.connection.output_bytes < 3000

@@ -64,7 +64,7 @@ def test_requests_are_pipelined():
     run(test)
 
 
-def test_a_long_poll_blocks_nobody():
+def test_a_long_poll_blocks_no_other_request():
     async def test(endpoint):
         client = await endpoint.dial()
         client.send(2, Fetch("t", 0, 0, 1 * MIB, wait_ms=30_000))
@@ -128,7 +128,7 @@ def test_beyond_the_bound_of_requests_nothing_is_read_until_answers_leave():
             client.send(number + 2, Produce("t", 0, b"b" * 20 * KIB))
         await endpoint.wait_until(lambda: endpoint.service.handled_count == 4)
         received = endpoint.count("received_bytes_total")
-        # The next ones are read by nobody, however many come: they stay in the client's buffers.
+        # Further requests are not read, however many come: they stay in the client's buffers.
         for number in range(400):
             client.send(number + 22, Produce("t", 0, b"b" * 20 * KIB))
         await assert_unharmed_while_held(endpoint)
@@ -167,7 +167,7 @@ def test_what_waits_of_one_client_is_not_overwritten_by_another():
     run(test, connection_limits=ConnectionLimits(requests_max=1))
 
 
-def test_answers_that_nobody_takes_keep_their_requests_under_way():
+def test_unread_answers_keep_their_requests_in_flight():
     async def test(endpoint):
         client = await endpoint.dial()
         await client.call(2, Produce("t", 0, b"b" * 3 * MIB))
@@ -196,13 +196,13 @@ def test_a_client_that_never_reads_holds_little_and_is_cut_off():
             client.send(number + 2, FETCH_ALL)
         await endpoint.wait_until(lambda: endpoint.count("output_bytes_waiting") >= 16 * MIB)
         await assert_unharmed(endpoint)
-        # At most one answer over the bound, and nobody reads what the client still wants.
+        # At most one answer over the bound, and no further request is read.
         assert endpoint.count("output_bytes_waiting") < 16 * MIB + 9 * MIB
         assert endpoint.service.handled_count < 8 + 256
         endpoint.tick(limits.TRANSFER_MS_MAX // 1000)
         await assert_unharmed(endpoint)
         assert endpoint.count("connections") == 2
-        # What the system's buffers took counts for the client, so it is some time more; nobody has been idle for long.
+        # The system's buffers count as progress of the client, so it has some more time; it was not idle.
         endpoint.tick(limits.IDLE_MS_MAX // 1000 // 2)
         await endpoint.wait_until(lambda: endpoint.count("connections") == 1)
         assert endpoint.count("output_bytes_waiting") == 0
@@ -397,7 +397,7 @@ def test_a_fault_of_the_service_costs_one_connection():
 # The end.
 
 
-def test_draining_answers_what_is_under_way():
+def test_draining_answers_requests_in_flight():
     async def test(endpoint):
         client, poller, idle = await endpoint.dial(), await endpoint.dial(), await endpoint.dial()
         poller.send(2, Fetch("t", 0, 0, 1, wait_ms=300_000))

@@ -1,4 +1,4 @@
-"""Answers that nobody reads: what all clients of a node can make it hold, and who is refused first."""
+"""Unread answers: the bound on their memory, and which client is refused first."""
 
 from flotilla.frontends.tcp.connection import Budgets
 from flotilla.types.errors import OverloadedError
@@ -69,7 +69,7 @@ def test_nothing_is_read_from_disk_in_order_to_be_refused():
     assert type(dict(client.read())[90]) is OverloadedError
 
 
-def test_a_poll_is_refused_before_it_leases_and_what_has_happened_is_told():
+def test_a_poll_is_refused_before_it_leases_and_a_change_is_answered():
     budgets = Budgets(output_bytes_max=10_000)
     client = Client(budgets=budgets)
     client.connection.set_unwritten(20_000)
