@@ -59,7 +59,7 @@ def test_a_fourth_node_joins_under_load_works_and_leaves(own_cluster: BrokerClus
 
 async def wait_gone(client: AsyncClient, node: int) -> None:
     await wait_for(
-        client.metadata,
+        client.admin.metadata,
         f"node {node} to leave",
         is_enough=lambda found: all(broker.node != node for broker in found.brokers),
     )
