@@ -1,7 +1,7 @@
-"""For tests of programs that use Flotilla: a whole broker in this process, with a clock that is turned by hand.
+"""A broker in this process for tests of applications, with a clock that the test turns.
 
-It is the broker that ships, on a free port and in a temporary folder: leases, backoff, delays, dead letters and
-retention are the real ones. Only its time can be moved, so that a delay of seven days is over in milliseconds:
+It is the real broker, on a free port and in a temporary folder: leases, backoff, delays, dead letters and retention
+work as in production. Only its clock can be turned, so that a delay of seven days is over in milliseconds:
 
     def test_the_third_attempt_comes_a_week_later():
         with LocalBroker() as broker, broker.client() as client:
@@ -11,7 +11,7 @@ retention are the real ones. Only its time can be moved, so that a delay of seve
                 broker.advance(days=7)
                 assert [message.payload for message in consumer.poll()] == [b"1"]
 
-Time also runs by itself, as everywhere. Nothing is left behind when the broker is closed.
+Time also passes by itself. Closing the broker removes its folder.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final, Self, TypedDict, Unpack
 
 from flotilla.client.async_client import AsyncClient
 from flotilla.client.client import Client
@@ -31,7 +31,7 @@ from flotilla.types.errors import FlotillaError, NotLeaderError, UnavailableErro
 from flotilla.types.ids import GroupId
 from flotilla.types.settings import NodeSettings
 
-__all__ = ["DAY_MS", "HOUR_MS", "MINUTE_MS", "SECOND_MS", "LocalBroker"]
+__all__ = ["DAY_MS", "HOUR_MS", "MINUTE_MS", "SECOND_MS", "BrokerSettings", "LocalBroker"]
 
 SECOND_MS: Final = 1_000
 MINUTE_MS: Final = 60 * SECOND_MS
@@ -43,16 +43,33 @@ _FREE = Address("127.0.0.1", 0)
 _DONE_MS_MAX: Final = 30_000
 
 
-class LocalBroker:
-    """A broker of its own for a test. It is ready when it has been made."""
+class BrokerSettings(TypedDict, total=False):
+    """The settings of a node that matter to one broker in a test; docs/reference/settings.md explains them."""
 
-    def __init__(self, **settings: Any) -> None:
-        """Settings of the node by their names, as `flotilla config show` lists them."""
+    listen: Address
+    peer_listen: Address
+    http_listen: Address | None
+    grpc_listen: Address | None
+    auto_create_topics: bool
+    default_partitions: int
+    default_replication_factor: int
+
+
+class LocalBroker:
+    """A broker for one test. It is ready when the constructor returns."""
+
+    def __init__(self, **settings: Unpack[BrokerSettings]) -> None:
+        """It listens for clients on a free port, and for HTTP and gRPC only if their addresses are given."""
         self._folder = TemporaryDirectory(prefix="flotilla-test-", ignore_cleanup_errors=True)
         self._clock = TurnedClock()
         self._loop = LoopThread()
-        endpoints = {"listen": _FREE, "peer_listen": _FREE, "http_listen": None, "grpc_listen": None}
-        chosen: dict[str, Any] = {**endpoints, **settings}
+        chosen: BrokerSettings = {
+            "listen": _FREE,
+            "peer_listen": _FREE,
+            "http_listen": None,
+            "grpc_listen": None,
+            **settings,
+        }
         self._settings = NodeSettings(data_dir=str(Path(self._folder.name) / "data"), **chosen)
         self._settings.validate()
         try:
@@ -70,28 +87,30 @@ class LocalBroker:
 
     @property
     def address(self) -> str:
-        """Where clients connect."""
+        """The address for clients."""
         return self._server.client_address
 
     @property
     def grpc_address(self) -> str:
-        """Where gRPC is spoken; empty unless `grpc_listen` was given."""
+        """The address of gRPC; empty unless `grpc_listen` was given."""
         return self._server.grpc_address
 
-    def client(self, **options: Any) -> Client:
-        """A client of this broker; options as of `Client`."""
-        return Client(self.address, **options)
+    def client(self, *, timeout_ms: int | timedelta = 30_000, name: str = "") -> Client:
+        """A client of this broker."""
+        return Client(self.address, timeout_ms=timeout_ms, name=name)
 
-    def async_client(self, **options: Any) -> AsyncClient:
-        return AsyncClient(self.address, **options)
+    def async_client(self, *, timeout_ms: int | timedelta = 30_000, name: str = "") -> AsyncClient:
+        """A client of this broker, for coroutines."""
+        return AsyncClient(self.address, timeout_ms=timeout_ms, name=name)
 
-    def advance(self, ms: int = 0, **duration: float) -> None:
+    def advance(self, ms: int | timedelta = 0, **duration: float) -> None:
         """Turns the broker's clock forwards: `advance(500)`, `advance(seconds=30)`, `advance(days=7)`.
 
-        What becomes due by it (the end of a lease, a delay, a retry, the way of a dead letter) has happened when this
-        returns. Raises TimeoutError when that cannot be.
+        Everything that becomes due by it (leases that expire, delays, retries, dead letters) has happened when this
+        returns. Raises TimeoutError when that takes longer than 30 s.
         """
-        turned_ms = ms + round(timedelta(**duration).total_seconds() * 1000)
+        first = ms if isinstance(ms, timedelta) else timedelta(milliseconds=ms)
+        turned_ms = round((first + timedelta(**duration)).total_seconds() * 1000)
         self._loop.run(self._turn(turned_ms))
 
     async def _turn(self, ms: int) -> None:

@@ -26,7 +26,7 @@ UNNUMBERED: Final = -1
 
 
 #: Makes a receipt without calling its Python constructor: one is made for each record.
-_RECEIPT: Final[Callable[[tuple[int, Offset, bool]], Receipt]] = partial(tuple.__new__, Receipt)
+_RECEIPT: Final[Callable[[tuple[int, Offset, bool, str]], Receipt]] = partial(tuple.__new__, Receipt)
 
 
 class Batch:
@@ -54,10 +54,13 @@ class Batch:
         "size_bytes",
         "template",
         "times_ms",
+        "topic",
         "values",
     )
 
     def __init__(self, partition: int, opened_ms: int, deadline_ms: int) -> None:
+        #: Set by the buffer, for receipts.
+        self.topic = ""
         self.partition = partition
         #: When its first record came, and when all of its records are overdue.
         self.opened_ms = opened_ms
@@ -257,9 +260,9 @@ class Delivery:
         assert batch.is_done
         if batch.known:
             if position in batch.known:
-                return Receipt(batch.partition, batch.known[position], True)
+                return Receipt(batch.partition, batch.known[position], True, batch.topic)
             position -= sum([before < position for before in batch.known])
         if batch.error is not None:
             batch.is_observed = True
             raise batch.error
-        return _RECEIPT((batch.partition, batch.base_offset + position, False))
+        return _RECEIPT((batch.partition, batch.base_offset + position, False, batch.topic))

@@ -79,7 +79,7 @@ class FastPath:
         if batch.error is not None:
             batch.is_observed = True
             raise batch.error
-        return Receipt(batch.partition, batch.base_offset)
+        return Receipt(batch.partition, batch.base_offset, False, self._buffer.topic)
 
     def _prepare(
         self, record: Record, partition: int | None, timeout_ms: int

@@ -32,7 +32,8 @@ _Key: TypeAlias = tuple[int, int, int]
 
 
 class RecordBuffer:
-    def __init__(self, options: ProducerOptions, chance: Random) -> None:
+    def __init__(self, options: ProducerOptions, chance: Random, topic: str = "") -> None:
+        self.topic = topic
         self._options = options
         self._sticky = StickyPartition(chance)
         #: 0 until the topic is known; nothing can be added before.
@@ -174,6 +175,7 @@ class RecordBuffer:
             opened_ms=now_ms,
             deadline_ms=now_ms + timeout_ms,
         )
+        batch.topic = self.topic
         self._sticky.move()
         self.unresolved[batch] = None
         self._full.append(batch)
@@ -199,6 +201,7 @@ class RecordBuffer:
 
     def _open_at(self, place: _Key, now_ms: int, deadline_ms: int) -> Batch:
         batch = Batch(place[0], now_ms, deadline_ms)
+        batch.topic = self.topic
         self.unresolved[batch] = None
         self._open.setdefault(place[0], OrderedDict())[place] = batch
         self._deadlines.put(place, deadline_ms)

@@ -66,7 +66,7 @@ class AsyncProducer:
         self._network = network
         self._options = options
         self._closed = closed
-        self._buffer = RecordBuffer(options, network.session.chance)
+        self._buffer = RecordBuffer(options, network.session.chance, topic)
         self._core = ProducerCore(network.session, topic, options, self._buffer, nullcontext(), self._on_released)
         self._waiters: deque[asyncio.Future[None]] = deque()
         self._is_scheduled = False

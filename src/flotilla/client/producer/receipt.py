@@ -12,3 +12,4 @@ class Receipt(NamedTuple):
     offset: Offset
     #: A record with this idempotency key was stored there before; this one was not needed.
     duplicate: bool = False
+    topic: str = ""

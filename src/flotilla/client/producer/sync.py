@@ -74,7 +74,7 @@ class Producer:
         #: Notified when records have left the buffer while somebody waits for that, or the producer is closed.
         self._room = threading.Condition(self._lock)
         self._is_room_wanted = False
-        self._buffer = RecordBuffer(options, network.session.chance)
+        self._buffer = RecordBuffer(options, network.session.chance, topic)
         self._core = ProducerCore(network.session, topic, options, self._buffer, self._lock, self._on_released)
         #: The quick way of those that are waited for one by one.
         self.lone = FastPath(thread, network, direct, self._core, self._buffer, self._lock, self._on_released)

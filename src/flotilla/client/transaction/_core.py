@@ -152,7 +152,10 @@ class TransactionBuffer:
         for batch in self._batches:
             if batch.base_offset < 0:
                 raise TransactionEndedError("the transaction was not committed here, so its records have no offsets")
-        return [Receipt(batch.partition[1], batch.base_offset + place) for batch, place in self._places]
+        return [
+            Receipt(batch.partition[1], batch.base_offset + place, topic=batch.partition[0])
+            for batch, place in self._places
+        ]
 
 
 def choose_partition(record: Record, chosen: int | None, count: int, unkeyed: int) -> int:

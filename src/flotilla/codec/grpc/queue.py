@@ -65,10 +65,10 @@ def read_produce(body: pb.ProduceRequest, now_ms: int) -> ProduceRecords | Produ
     return ProduceRecords(body.topic, partition, [read_record(record, now_ms) for record in body.records])
 
 
-def write_receipts(receipts: Sequence[tuple[int, int, bool]]) -> pb.ProduceReply:
-    """Receipts of (partition, offset, duplicate)."""
+def write_receipts(receipts: Sequence[tuple[int, int, bool, str]]) -> pb.ProduceReply:
+    """Receipts of (partition, offset, duplicate, topic); the caller knows the topic."""
     reply = pb.ProduceReply()
-    for partition, offset, duplicate in receipts:
+    for partition, offset, duplicate, _ in receipts:
         reply.receipts.add(partition=partition, offset=offset, duplicate=duplicate)
     return reply
 
@@ -79,7 +79,7 @@ def write_produced(request: Produce, produced: Produced) -> pb.ProduceReply:
             known_positions=[position for position, _ in produced.known],
             known_offsets=[offset for _, offset in produced.known],
         )
-    return write_receipts([(request.partition, produced.base_offset, produced.duplicate)])
+    return write_receipts([(request.partition, produced.base_offset, produced.duplicate, request.topic)])
 
 
 def write_failure(error: FlotillaError) -> pb.ProduceReply:

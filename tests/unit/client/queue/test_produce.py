@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flotilla import Receipt
 from flotilla.client.producer._batch import Batch, Delivery
 from flotilla.client.producer._partition_lane import PartitionLane
 from flotilla.client.producer._record_buffer import RecordBuffer, record_bytes
 from flotilla.client.producer.options import ProducerOptions
-from flotilla.client.producer.receipt import Receipt
 from flotilla.codec.batch.header import parse_header
 from flotilla.types.errors import UnavailableError, UnknownError
 from flotilla.types.operations import Produce, Produced, Route
@@ -59,7 +59,13 @@ def test_records_that_are_stored_are_left_out_and_the_rest_keeps_its_number():
     produce(sender.world.cluster, "orders", 0, Record(b"b", idempotency_key=b"b"), Record(b"d", idempotency_key=b"d"))
     batch = sender.send(b"a", b"b", b"c", b"d", b"")
     sender.world.run()
-    assert receipts(batch) == [(0, 2, False), (0, 0, True), (0, 3, False), (0, 1, True), (0, 4, False)]
+    assert receipts(batch) == [
+        Receipt(0, 2, False),
+        Receipt(0, 0, True),
+        Receipt(0, 3, False),
+        Receipt(0, 1, True),
+        Receipt(0, 4, False),
+    ]
     assert sender.stored == [b"b", b"d", b"a", b"c", b"-"]
     assert sender.numbers() == [(0, 0, 5), (0, 0, 3)]
     # What follows has the next number.
@@ -75,7 +81,7 @@ def test_a_batch_of_which_nothing_is_left_ends_without_being_sent_again():
     sender.world.run()
     again = sender.send(b"b", b"a")
     sender.world.run()
-    assert receipts(again) == [(0, 1, True), (0, 0, True)]
+    assert receipts(again) == [Receipt(0, 1, True), Receipt(0, 0, True)]
     assert sender.lane.is_empty
     sender.send(b"c")
     sender.world.run()
@@ -90,9 +96,9 @@ def test_batches_that_follow_are_numbered_anew_and_keep_their_order():
     batches = [sender.send(b"b", b"a"), sender.send(b"c"), sender.send(b"d", b"e")]
     sender.world.pass_ms(2_000)
     assert [receipts(batch) for batch in batches] == [
-        [(0, 1, False), (0, 0, True)],
-        [(0, 2, False)],
-        [(0, 3, False), (0, 4, False)],
+        [Receipt(0, 1, False), Receipt(0, 0, True)],
+        [Receipt(0, 2, False)],
+        [Receipt(0, 3, False), Receipt(0, 4, False)],
     ]
     assert sender.stored == [b"a", b"b", b"c", b"d", b"e"]
     assert sender.numbers() == [(0, 0, 1), (0, 1, 2), (0, 3, 1), (0, 4, 2), (1, 0, 1), (1, 1, 1), (1, 2, 2)]
@@ -107,7 +113,7 @@ def test_known_records_stay_known_when_the_rest_fails():
     sender.world.serve()
     sender.world.cluster.fault = lambda node, request: UnavailableError("no quorum")
     sender.world.pass_ms(20_000)
-    assert Delivery(batch, 0)._receipt() == (0, 0, True)
+    assert Delivery(batch, 0)._receipt() == Receipt(0, 0, True)
     with pytest.raises(Exception, match="no quorum"):
         Delivery(batch, 1)._receipt()
 

@@ -512,7 +512,7 @@ def test_an_idempotency_key_is_stored_once(client, servers):
     servers.cluster.create("wide", 3)
     first = client.produce("wide", b"a", idempotency_key="order-42")
     again = client.produce("wide", b"a", idempotency_key="order-42")
-    assert again == (*first[:2], True)
+    assert again == first._replace(duplicate=True)
     with client.producer("wide", linger_ms=50) as producer:
         sent = [producer.send(b"x", idempotency_key=key) for key in ("order-43", "order-42", "order-43", "order-44")]
     receipts = [delivery.result() for delivery in sent]
@@ -524,7 +524,7 @@ def test_an_idempotency_key_is_stored_once(client, servers):
 
 def test_records_can_wait_for_a_moment(client):
     moment = datetime(2100, 1, 1, tzinfo=UTC)
-    assert client.produce("orders", b"later", deliver_at=moment) == Receipt(0, 0)
+    assert client.produce("orders", b"later", deliver_at=moment) == Receipt(0, 0, topic="orders")
     client.produce("orders", b"past", deliver_at=1_000)
     client.produce("orders", b"soon", delay_ms=20)
     with client.queue("orders", group="workers") as consumer:
